@@ -1,0 +1,133 @@
+// Every error that the API answers, in one place: code, status, title, whether a retry can help.
+// Mirrored by the pages under /docs/problems. It builds no HTTP answer: src/api/plugins/problem.ts does.
+
+/** Codes without the `service.` prefix (rest-api.md 7, completion.md 7). */
+export const PROBLEMS = {
+  validation_failed: { status: 400, title: 'The request is not valid', retryable: false },
+  callback_destination_rejected: {
+    status: 400,
+    title: 'The callback destination is not allowed',
+    retryable: false,
+  },
+  authentication_required: { status: 401, title: 'Authentication is required', retryable: false },
+  permission_denied: { status: 403, title: 'The credential may not do this', retryable: false },
+  plan_limit_reached: { status: 403, title: 'A limit of the plan is reached', retryable: false },
+  service_suspended: { status: 403, title: 'The organization is suspended', retryable: false },
+  not_found: { status: 404, title: 'There is no such resource', retryable: false },
+  method_not_allowed: { status: 405, title: 'The method is not allowed here', retryable: false },
+  not_acceptable: { status: 406, title: 'No acceptable media type', retryable: false },
+  conflict: { status: 409, title: 'The request conflicts with the current state', retryable: false },
+  idempotency_conflict: {
+    status: 409,
+    title: 'The idempotency key was used for a different request',
+    retryable: false,
+  },
+  monitor_archived: { status: 409, title: 'The monitor is archived', retryable: false },
+  relay_not_configured: { status: 409, title: 'No messaging relay is configured', retryable: false },
+  draft_closed: { status: 409, title: 'The draft is closed', retryable: false },
+  precondition_failed: { status: 412, title: 'The resource has changed', retryable: false },
+  payload_too_large: { status: 413, title: 'The body is too large', retryable: false },
+  unsupported_media_type: { status: 415, title: 'The media type is not supported', retryable: false },
+  precondition_required: { status: 428, title: 'If-Match is required', retryable: false },
+  rate_limited: { status: 429, title: 'Too many requests', retryable: true },
+  internal_error: { status: 500, title: 'The service failed', retryable: true },
+  temporarily_unavailable: { status: 503, title: 'The service is temporarily unavailable', retryable: true },
+} as const satisfies Record<string, { status: number; title: string; retryable: boolean }>;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+export interface FieldError {
+  /** Lower-case snake case, 1 to 128 characters. */
+  code: string;
+  message: string;
+  /** Dots from the body's root; a header or query parameter as it is named. */
+  path: string;
+}
+
+export interface Remediation {
+  code: string;
+  message: string;
+  documentation: string;
+}
+
+export type LimitDimension =
+  | 'active_monitors'
+  | 'beat_cadence'
+  | 'minimum_interval_seconds'
+  | 'measurements_per_observation'
+  | 'stored_observations'
+  | 'observation_retention_seconds'
+  | 'callback_endpoints'
+  | 'detector_feature'
+  | 'api_requests_per_minute'
+  | 'mcp_requests_per_minute'
+  | 'service_state'
+  | 'entitlement_lease';
+
+export type PlanId = 'free' | 'builder' | 'smart' | 'scale';
+export type ServiceState = 'active' | 'payment_grace' | 'abuse_suspended' | 'canceled' | 'deleting';
+
+/** The `limit` object of a problem body (rest-api.md 7). */
+export interface Limit {
+  dimension: LimitDimension;
+  limit?: number;
+  current?: number;
+  attempted?: number;
+  plan?: { id: PlanId; name: string; version: number };
+  serviceState?: ServiceState;
+  remediation:
+    | 'upgrade_plan'
+    | 'reduce_usage'
+    | 'increase_interval'
+    | 'remove_feature'
+    | 'retry_after_refresh'
+    | 'contact_support'
+    | 'export_data';
+}
+
+export interface ProblemOptions {
+  /** A sentence, 1 to 1,024 characters, that says what to do. Never holds a secret or an internal text. */
+  detail: string;
+  fieldErrors?: FieldError[];
+  remediation?: Remediation[];
+  limit?: Limit;
+  /** 1 to 86,400. Makes the problem retryable, whatever its code says. */
+  retryAfterSeconds?: number;
+  /** Methods for the `Allow` header of a 405. */
+  allow?: string[];
+  cause?: unknown;
+}
+
+/** An error that reaches the caller as a problem body. Anything else that is thrown becomes `internal_error`. */
+export class ProblemError extends Error {
+  readonly code: ProblemCode;
+  readonly options: ProblemOptions;
+
+  constructor(code: ProblemCode, options: ProblemOptions) {
+    super(options.detail, { cause: options.cause });
+    this.name = 'ProblemError';
+    this.code = code;
+    this.options = options;
+  }
+
+  get status(): number {
+    return PROBLEMS[this.code].status;
+  }
+
+  get retryable(): boolean {
+    return this.options.retryAfterSeconds !== undefined || PROBLEMS[this.code].retryable;
+  }
+}
+
+/** The most frequent refusal: one field is wrong. */
+export function invalidField(path: string, message: string, code = 'invalid'): ProblemError {
+  return new ProblemError('validation_failed', {
+    detail: `The request is not valid: ${path}: ${message}`.slice(0, 1024),
+    fieldErrors: [{ code, message, path }],
+  });
+}
+
+/** One body for everything that a principal may not see or that does not exist: the two can't be told apart. */
+export function notFound(): ProblemError {
+  return new ProblemError('not_found', { detail: 'There is no such resource in this project.' });
+}

@@ -1,0 +1,409 @@
+-- The whole model. Rules (docs/architecture.md, docs/adr): what belongs to a project has project_id first
+-- in its primary key; no foreign key crosses a project; times of the live row are bigint milliseconds of the
+-- database's clock; ids come from the application.
+
+-- Organization-wide facts: small tables.
+
+create table organizations (
+  organization_id uuid primary key,
+  name text not null unique,
+  plan text not null default 'scale',
+  service_state text not null default 'active',
+  default_project_id uuid,
+  default_endpoint_id text collate "C",
+  active_monitors integer not null default 0,
+  callback_endpoints integer not null default 0,
+  created_at timestamptz not null default clock_timestamp()
+);
+
+create table projects (
+  project_id uuid primary key,
+  organization_id uuid not null references organizations,
+  name text not null,
+  -- Case and extra spaces folded by the application: names are unique ignoring both.
+  name_key text collate "C" not null,
+  version integer not null default 1,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  unique (organization_id, name_key)
+);
+
+-- Address tables: a secret that a stranger presents finds its project by its own key; nothing else is looked up globally.
+
+create table credential_addresses (
+  credential_id text collate "C" primary key,
+  project_id uuid not null
+);
+
+create table publish_addresses (
+  address uuid primary key,
+  project_id uuid not null,
+  monitor_key uuid not null,
+  -- Set when the address was rotated: the old one works until then.
+  ends_at timestamptz
+);
+create index publish_addresses_monitor on publish_addresses (project_id, monitor_key);
+
+create table credentials (
+  project_id uuid not null,
+  credential_id text collate "C" not null,
+  name text not null,
+  preset text not null,
+  scopes text[] not null default '{}',
+  digest bytea not null,
+  previous_digest bytea,
+  previous_ends_at timestamptz,
+  created_at timestamptz not null default clock_timestamp(),
+  last_used_at timestamptz,
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  version integer not null default 1,
+  primary key (project_id, credential_id)
+);
+create index credentials_list on credentials (project_id, created_at desc, credential_id desc);
+create index credentials_revoked on credentials (revoked_at) where revoked_at is not null;
+
+-- Monitors: configuration here, live state apart (monitor_live), so that a beat updates one narrow row.
+
+create table monitors (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  monitor_id text collate "C" not null,
+  jurisdiction text not null default 'unrestricted',
+  configuration_version integer not null default 1,
+  name text not null,
+  name_key text collate "C" not null,
+  description text,
+  labels jsonb not null default '{}',
+  interval_seconds integer,
+  schedule_cron text,
+  schedule_time_zone text,
+  grace_seconds integer not null default 300,
+  await_first_beat boolean not null default true,
+  max_runtime_seconds integer,
+  recovery_beats smallint not null default 1,
+  missed_beats_to_open smallint not null default 1,
+  measurements jsonb not null default '{}',
+  binding_kind text not null default 'organization_default',
+  binding_alias text collate "C",
+  inline_endpoint_id text collate "C",
+  lifecycle text not null default 'active',
+  restorable_until timestamptz,
+  maintenance_starts_at timestamptz,
+  maintenance_ends_at timestamptz,
+  maintenance_reason text,
+  publish_address uuid not null,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  primary key (project_id, monitor_key),
+  unique (project_id, monitor_id, jurisdiction)
+);
+create index monitors_list on monitors (project_id, name_key, monitor_id, jurisdiction);
+create index monitors_labels on monitors using gin (labels jsonb_path_ops);
+create index monitors_restorable on monitors (restorable_until) where restorable_until is not null;
+
+create table monitor_live (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  sweep_bucket smallint not null,
+  -- The configuration that this row was computed under: a writer with another one in its cache reads it again.
+  configuration_version integer not null,
+  -- The next moment at which a sweeper must look: late mark, deadline, overdue run, maintenance end.
+  wake_ms bigint,
+  deadline_ms bigint,
+  last_sequence bigint not null default 0,
+  first_beat_ms bigint,
+  last_beat_ms bigint,
+  last_success_ms bigint,
+  missed_count smallint not null default 0,
+  open_incidents smallint not null default 0,
+  -- [{"runId": "…"|null, "startedMs": 0}], oldest first, bounded.
+  open_runs jsonb,
+  -- Learned cadence: the last 20 gaps in ms; gap_broken: the next gap crosses a pause, a window or an incident.
+  gaps integer[],
+  gap_broken boolean not null default false,
+  cadence_ms bigint,
+  -- Token bucket of beat_cadence.
+  tokens real,
+  tokens_ms bigint,
+  -- End of the last own outage that moved the deadline: each outage moves it once.
+  outage_ms bigint not null default 0,
+  changed_xid xid8 not null default pg_current_xact_id(),
+  primary key (project_id, monitor_key)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
+create index monitor_live_changed on monitor_live (project_id, changed_xid);
+
+-- One row a configuration version: the change record and the configuration as it was after it.
+create table monitor_changes (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  configuration_version integer not null,
+  kind text not null,
+  action text,
+  lifecycle_from text,
+  lifecycle_to text,
+  maintenance jsonb,
+  configuration jsonb not null,
+  actor jsonb not null,
+  occurred_at timestamptz not null,
+  source_request_id text,
+  primary key (project_id, monitor_key, configuration_version)
+);
+
+-- History. Day partitions are made ahead and dropped by the sweeper; the default one only catches what has none.
+-- No foreign key: what a deleted monitor leaves is unreachable (monitor_key is never used again) and goes with its day.
+
+create table observations (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  sequence bigint not null,
+  received_at timestamptz not null,
+  kind text not null,
+  late boolean not null default false,
+  observed_at timestamptz,
+  duration_seconds double precision,
+  exit_status smallint,
+  run_id text collate "C",
+  message text,
+  measurements jsonb,
+  violations jsonb,
+  primary key (project_id, monitor_key, sequence, received_at)
+) partition by range (received_at);
+create table observations_default partition of observations default;
+
+create table observation_buckets (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  measurement text collate "C" not null,
+  bucket_start timestamptz not null,
+  count bigint not null,
+  minimum double precision,
+  maximum double precision,
+  sum double precision,
+  primary key (project_id, monitor_key, measurement, bucket_start)
+) partition by range (bucket_start);
+create table observation_buckets_default partition of observation_buckets default;
+
+-- A beat sent again under its Idempotency-Key counts once. Kept for an hour.
+create table beat_keys (
+  project_id uuid not null,
+  monitor_key uuid not null,
+  key text collate "C" not null,
+  answer jsonb not null,
+  expires_at timestamptz not null,
+  primary key (project_id, monitor_key, key)
+);
+create index beat_keys_expiry on beat_keys (expires_at);
+
+-- Incidents. They outlive their monitor by 30 days, so they hold what they show of it.
+
+create table incidents (
+  project_id uuid not null,
+  incident_id text collate "C" not null,
+  monitor_key uuid not null,
+  monitor_id text collate "C" not null,
+  jurisdiction text not null,
+  kind text not null,
+  state text not null,
+  severity text not null,
+  measurement text collate "C",
+  rule text,
+  opened_at timestamptz not null,
+  deadline_at timestamptz,
+  recovering_at timestamptz,
+  recovered_at timestamptz,
+  resolved_at timestamptz,
+  acknowledged_at timestamptz,
+  acknowledged_by jsonb,
+  open_sequence bigint,
+  last_sequence bigint,
+  violation_count integer not null default 1,
+  summary text not null,
+  -- Conforming beats in a row while recovering.
+  recovery_count smallint not null default 0,
+  -- Events sent so far: the next one's sequence is one more.
+  event_sequence integer not null default 0,
+  -- When the last opened or reopened alert was written: no second one inside five minutes.
+  alerted_at timestamptz,
+  -- Set when the monitor is deleted; the row goes 30 days later.
+  monitor_deleted_at timestamptz,
+  primary key (project_id, incident_id)
+);
+-- At most one not-ended incident a cause, whoever opens it.
+create unique index incidents_one_open on incidents
+  (project_id, monitor_key, kind, coalesce(measurement, ''), coalesce(rule, ''))
+  where state in ('open', 'recovering');
+create index incidents_list on incidents (project_id, opened_at desc, incident_id desc);
+create index incidents_monitor on incidents (project_id, monitor_key, opened_at desc, incident_id desc);
+create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;
+
+create table timeline_entries (
+  project_id uuid not null,
+  incident_id text collate "C" not null,
+  entry_id uuid not null,
+  at timestamptz not null,
+  type text not null,
+  from_state text,
+  to_state text,
+  actor jsonb,
+  note text,
+  delivery jsonb,
+  detail jsonb,
+  primary key (project_id, incident_id, entry_id)
+);
+
+-- Callback endpoints. Addresses and secrets are encrypted (AES-256-GCM, endpoint id as associated data).
+
+create table callback_endpoints (
+  project_id uuid not null,
+  endpoint_id text collate "C" not null,
+  alias text collate "C",
+  kind text not null,
+  url_box bytea,
+  relay jsonb,
+  relay_group jsonb,
+  lifecycle text not null default 'active',
+  disabled_at timestamptz,
+  disabled_reason text,
+  generation bigint not null default 1,
+  -- Set on an inline binding's endpoint, which serves that monitor alone and is in no list.
+  monitor_key uuid,
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  removed_at timestamptz,
+  last_delivery jsonb,
+  primary key (project_id, endpoint_id)
+);
+create unique index callback_endpoints_alias on callback_endpoints (project_id, alias)
+  where removed_at is null and alias is not null;
+create index callback_endpoints_list on callback_endpoints (project_id, created_at desc, endpoint_id desc)
+  where removed_at is null and monitor_key is null;
+create index callback_endpoints_removed_alias on callback_endpoints (project_id, alias) where removed_at is not null;
+
+create table signing_secrets (
+  project_id uuid not null,
+  endpoint_id text collate "C" not null,
+  version integer not null,
+  secret_box bytea not null,
+  issued_at timestamptz not null,
+  -- Set by a rotation: the secret signs until then.
+  ends_at timestamptz,
+  primary key (project_id, endpoint_id, version)
+);
+
+-- Deliveries: the row is the queue, the lease says who sends it.
+
+create table deliveries (
+  project_id uuid not null,
+  delivery_id text collate "C" not null,
+  endpoint_id text collate "C" not null,
+  incident_id text collate "C",
+  monitor_key uuid,
+  monitor_id text collate "C",
+  event text not null,
+  sequence integer,
+  state text not null default 'pending',
+  webhook_id text collate "C" not null,
+  body text not null,
+  attempt_count smallint not null default 0,
+  next_attempt_at timestamptz,
+  lease_until timestamptz,
+  lease_owner uuid,
+  redelivery_of text collate "C",
+  created_at timestamptz not null,
+  delivered_at timestamptz,
+  ended_at timestamptz,
+  primary key (project_id, delivery_id)
+);
+create index deliveries_due on deliveries (next_attempt_at) where state in ('pending', 'failing');
+create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
+create index deliveries_incident on deliveries (project_id, incident_id, sequence);
+create index deliveries_endpoint_pending on deliveries (project_id, endpoint_id) where state in ('pending', 'failing');
+create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
+
+create table delivery_attempts (
+  project_id uuid not null,
+  delivery_id text collate "C" not null,
+  attempt smallint not null,
+  at timestamptz not null,
+  status_code smallint,
+  latency_ms integer,
+  error text,
+  primary key (project_id, delivery_id, attempt)
+);
+
+create table drafts (
+  project_id uuid not null,
+  draft_id text collate "C" not null,
+  monitor_key uuid not null,
+  version integer not null default 1,
+  base_configuration_version integer not null,
+  applied_configuration_version integer,
+  status text not null default 'open',
+  proposal jsonb not null,
+  history jsonb not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  closed_at timestamptz,
+  primary key (project_id, draft_id)
+);
+create index drafts_monitor on drafts (project_id, monitor_key, created_at desc, draft_id desc);
+create index drafts_open on drafts (updated_at) where status = 'open';
+
+-- scope_id: the project, or the organization for writes that are in no project.
+create table idempotency_records (
+  scope_id uuid not null,
+  key text collate "C" not null,
+  fingerprint bytea not null,
+  status smallint not null,
+  headers jsonb not null default '{}',
+  body jsonb,
+  created_at timestamptz not null,
+  primary key (scope_id, key)
+);
+create index idempotency_records_age on idempotency_records (created_at);
+
+create table usage_counters (
+  project_id uuid not null,
+  period date not null,
+  dimension text not null,
+  value bigint not null default 0,
+  primary key (project_id, period, dimension)
+);
+
+-- Requests of all api replicas in the current minute, settled about once a second by each.
+create table rate_windows (
+  project_id uuid not null,
+  window_start bigint not null,
+  used bigint not null,
+  primary key (project_id, window_start)
+);
+
+-- The installation's own life.
+
+-- One row: the last moment at which some api could accept beats.
+create table service_clock (
+  only_row boolean primary key default true check (only_row),
+  last_ms bigint not null
+);
+create table service_outages (
+  from_ms bigint primary key,
+  to_ms bigint not null
+);
+create index service_outages_to on service_outages (to_ms);
+
+-- One row an ingest lane: tells after a lost COMMIT answer whether the batch is there.
+create table ingest_lanes (
+  lane_id uuid primary key,
+  last_batch bigint not null,
+  updated_at timestamptz not null
+);
+
+-- Work that one sweeper at a time does (partitions, retention): held by lease, not by lock.
+create table sweeper_leases (
+  name text primary key,
+  owner uuid not null,
+  until_at timestamptz not null,
+  last_done_at timestamptz
+);

@@ -1,0 +1,43 @@
+// Connections to Postgres: one pool a role. Every statement has a time limit on our side, because the driver
+// would wait on a half-open socket for ever.
+import pg from 'pg';
+
+export interface PoolOptions {
+  databaseUrl: string;
+  /** Connections at most. */
+  size: number;
+  applicationName: string;
+  /** Longest statement, ms; default 5,000. */
+  statementTimeoutMs?: number;
+  onError?: (error: Error) => void;
+}
+
+export type Pool = pg.Pool;
+export type Connection = pg.PoolClient;
+/** What a query runs on: the pool (one statement, its own transaction) or a connection inside a transaction. */
+export type Queryable = Pick<pg.Pool, 'query'>;
+
+// bigint (oid 20) as number: sequences, milliseconds and versions stay below 2^53.
+const types = new pg.TypeOverrides();
+types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
+
+/** Opens a pool; no connection is made before the first query. */
+export function openPool(options: PoolOptions): Pool {
+  const limitMs = options.statementTimeoutMs ?? 5_000;
+  const pool = new pg.Pool({
+    connectionString: options.databaseUrl,
+    max: options.size,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: 3_000,
+    idleTimeoutMillis: 30_000,
+    statement_timeout: limitMs,
+    // A hung socket never answers: give up a second after the server itself should have.
+    query_timeout: limitMs + 1_000,
+    idle_in_transaction_session_timeout: 10_000,
+    keepAlive: true,
+    types,
+  });
+  // An idle connection that breaks is replaced by the next query; without a listener it would end the process.
+  pool.on('error', (error) => options.onError?.(error));
+  return pool;
+}

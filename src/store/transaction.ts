@@ -1,0 +1,31 @@
+// Transactions that may be run again: on a serialization failure, a deadlock or a connection lost before COMMIT was sent.
+import type { Connection, Pool } from './pool.ts';
+
+const RETRYABLE = new Set(['40001', '40P01']);
+const ATTEMPTS = 3;
+
+/**
+ * Runs `work` in one transaction (read committed) and returns its result. Runs it again, up to three times in all,
+ * when Postgres asks for that (40001, 40P01): `work` must have no effect outside of the transaction.
+ * A connection lost in COMMIT is not retried: the caller can't know, and its idempotency key finds out.
+ */
+export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    const tx = await pool.connect();
+    let broken: Error | undefined;
+    try {
+      await tx.query('begin');
+      const result = await work(tx);
+      await tx.query('commit');
+      return result;
+    } catch (error) {
+      await tx.query('rollback').catch((cause: Error) => {
+        broken = cause;
+      });
+      if (attempt < ATTEMPTS && RETRYABLE.has((error as { code?: string }).code ?? '')) continue;
+      throw error;
+    } finally {
+      tx.release(broken);
+    }
+  }
+}

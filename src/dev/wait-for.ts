@@ -1,0 +1,36 @@
+// Waiting for a state with a deadline: the only way in which development and tests let time pass.
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface WaitOptions {
+  /** What is awaited, for the error: "the server is ready". */
+  what: string;
+  timeoutMs?: number;
+  intervalMs?: number;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * Calls `probe` until it answers something other than undefined, null or false, and returns that.
+ * A probe that throws counts as "not yet"; the last error is the `cause` of the time-out.
+ */
+export async function waitFor<T>(
+  probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
+  { what, timeoutMs = 15_000, intervalMs = 50, signal }: WaitOptions,
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs;
+  let cause: unknown;
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      const answer = await probe();
+      if (answer !== undefined && answer !== null && answer !== false) return answer;
+      cause = undefined;
+    } catch (error) {
+      cause = error;
+    }
+    if (performance.now() >= deadline) {
+      throw new Error(`Waited ${timeoutMs} ms in vain: ${what}`, { cause });
+    }
+    await delay(intervalMs, undefined, signal ? { signal } : {});
+  }
+}

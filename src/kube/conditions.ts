@@ -1,0 +1,66 @@
+// Status conditions after the Kubernetes API conventions. Pure: time is passed in.
+
+export interface KubeCondition {
+  type: string;
+  status: 'True' | 'False' | 'Unknown';
+  reason: string;
+  message: string;
+  observedGeneration?: number;
+  lastTransitionTime: string;
+}
+
+/** What a controller knows; `setCondition` adds generation and transition time. */
+export type ConditionFacts = Pick<KubeCondition, 'type' | 'status' | 'reason' | 'message'>;
+
+export interface ConditionMoment {
+  /** `metadata.generation` of the object that the facts were found for. */
+  generation: number | undefined;
+  nowMs: number;
+}
+
+// Bounds of metav1.Condition; a longer text would have the whole status refused.
+const maxMessageLength = 32_768;
+const maxReasonLength = 1024;
+
+/**
+ * A copy of `conditions` with these facts, in the order of first appearance.
+ * `lastTransitionTime` moves only when `status` moves; `observedGeneration` is always set.
+ */
+export function setCondition(
+  conditions: readonly KubeCondition[] | undefined,
+  facts: ConditionFacts,
+  moment: ConditionMoment,
+): KubeCondition[] {
+  const previous = findCondition(conditions, facts.type);
+  const next: KubeCondition = {
+    type: facts.type,
+    status: facts.status,
+    reason: facts.reason.slice(0, maxReasonLength),
+    message: facts.message.slice(0, maxMessageLength),
+    ...(moment.generation === undefined ? {} : { observedGeneration: moment.generation }),
+    lastTransitionTime:
+      previous?.status === facts.status ? previous.lastTransitionTime : formatSeconds(moment.nowMs),
+  };
+  if (previous === undefined) return [...(conditions ?? []), next];
+  return (conditions ?? []).map((condition) => (condition.type === facts.type ? next : condition));
+}
+
+/** A copy without the condition of this type. */
+export function removeCondition(
+  conditions: readonly KubeCondition[] | undefined,
+  type: string,
+): KubeCondition[] {
+  return (conditions ?? []).filter((condition) => condition.type !== type);
+}
+
+export function findCondition(
+  conditions: readonly KubeCondition[] | undefined,
+  type: string,
+): KubeCondition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/** metav1.Time has whole seconds: more would come back cut, and look like a change. */
+function formatSeconds(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,110 @@
+// Shapes of Kubernetes objects as they are in JSON (times are RFC 3339 strings), names of resources and
+// keys of objects. No I/O.
+
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+}
+
+export interface KubeMetadata {
+  name: string;
+  namespace?: string;
+  uid?: string;
+  resourceVersion?: string;
+  generation?: number;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: OwnerReference[];
+  managedFields?: unknown[];
+}
+
+export interface KubeObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata: KubeMetadata;
+}
+
+export interface KubeList<T> {
+  metadata: { resourceVersion?: string; continue?: string; remainingItemCount?: number };
+  items: T[];
+}
+
+/** Where an object lives. `namespace` is left out for cluster-scoped kinds. */
+export interface ObjectRef {
+  namespace?: string;
+  name: string;
+}
+
+/**
+ * One kind of object: `{apiVersion: 'batch/v1', kind: 'CronJob', plural: 'cronjobs', namespaced: true}`.
+ * `decode` turns parsed JSON into T; without it the server's own schema is trusted.
+ */
+export interface KubeResource<T extends KubeObject = KubeObject> {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly namespaced: boolean;
+  readonly decode?: (raw: unknown) => T;
+}
+
+/** `namespace/name`, or `name` for a cluster-scoped object: the key of caches and queues. */
+export function objectKey(object: KubeObject): string {
+  return refKey(object.metadata);
+}
+
+/** The key of a reference, as `objectKey`. */
+export function refKey(ref: ObjectRef): string {
+  return ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
+}
+
+/** The reference that a key of `objectKey` stands for. */
+export function parseKey(key: string): ObjectRef {
+  const slash = key.indexOf('/');
+  if (slash < 0) return { name: key };
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+/**
+ * The URL path of a collection (`ref` without a name) or an object, with an optional subresource.
+ * Throws a RangeError if an object of a namespaced kind is named without its namespace.
+ */
+export function resourcePath(
+  resource: KubeResource,
+  ref: { namespace?: string; name?: string } = {},
+  subresource?: string,
+): string {
+  if (resource.namespaced && ref.name !== undefined && ref.namespace === undefined) {
+    throw new RangeError(`${resource.kind} ${ref.name} needs a namespace.`);
+  }
+  const root = resource.apiVersion.includes('/') ? '/apis' : '/api';
+  const parts = [root, resource.apiVersion];
+  if (resource.namespaced && ref.namespace !== undefined) {
+    parts.push('namespaces', encodeURIComponent(ref.namespace));
+  }
+  parts.push(resource.plural);
+  if (ref.name !== undefined) parts.push(encodeURIComponent(ref.name));
+  if (subresource !== undefined) parts.push(subresource);
+  return parts.join('/');
+}
+
+/** An owner reference to `object` that makes it the controller. Throws if it was never stored. */
+export function controllerReference(resource: KubeResource, object: KubeObject): OwnerReference {
+  const { name, uid } = object.metadata;
+  if (uid === undefined) throw new RangeError(`${resource.kind} ${name} has no uid: read it first.`);
+  const { apiVersion, kind } = resource;
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/** A copy without `metadata.managedFields`: the usual `transform` of a reflector. */
+export function withoutManagedFields<T extends KubeObject>(object: T): T {
+  if (object.metadata.managedFields === undefined) return object;
+  const { managedFields: _dropped, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}

@@ -1,0 +1,134 @@
+// The cache of one kind: objects by key, by namespace and by indexes of the caller. Knows no network.
+
+import type { KubeObject } from './kube-object.ts';
+import { objectKey } from './kube-object.ts';
+
+/** Values under which an object is found: `(monitor) => [monitor.status?.monitorId ?? '']`. Pure. */
+export type StoreIndex<T> = (object: T) => readonly string[];
+
+export interface ObjectStoreOptions<T> {
+  indexes?: Record<string, StoreIndex<T>>;
+}
+
+/** What a write to the store did. A re-created object (other uid) gives `deleted`, then `added`. */
+export type StoreChange<T> =
+  | { type: 'added'; key: string; object: T; previous?: undefined }
+  | { type: 'updated'; key: string; object: T; previous: T }
+  | { type: 'deleted'; key: string; object: T; previous?: undefined };
+
+interface Entry<T> {
+  object: T;
+  /** Remembered, so that removal is right even if a caller changed the object against the rule. */
+  places: readonly (readonly [indexName: string, value: string])[];
+}
+
+const namespaceIndex = 'namespace';
+
+/** Objects in it are shared: treat them as read-only. */
+export class ObjectStore<T extends KubeObject> {
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #indexes = new Map<string, StoreIndex<T>>();
+  readonly #places = new Map<string, Map<string, Set<string>>>();
+
+  constructor(options: ObjectStoreOptions<T> = {}) {
+    this.#indexes.set(namespaceIndex, (object) => [object.metadata.namespace ?? '']);
+    for (const [name, index] of Object.entries(options.indexes ?? {})) this.#indexes.set(name, index);
+    for (const name of this.#indexes.keys()) this.#places.set(name, new Map());
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: string): T | undefined {
+    return this.#entries.get(key)?.object;
+  }
+
+  keys(): IterableIterator<string> {
+    return this.#entries.keys();
+  }
+
+  *values(): Generator<T> {
+    for (const entry of this.#entries.values()) yield entry.object;
+  }
+
+  /** Keys of the objects in a namespace, in no order. */
+  keysInNamespace(namespace: string): string[] {
+    return [...(this.#places.get(namespaceIndex)?.get(namespace) ?? [])];
+  }
+
+  /** The objects of a namespace, in no order. */
+  listInNamespace(namespace: string): T[] {
+    return this.listBy(namespaceIndex, namespace);
+  }
+
+  /** The objects under `value` of an index, in no order. Throws a RangeError for an index that is not there. */
+  listBy(indexName: string, value: string): T[] {
+    const places = this.#places.get(indexName);
+    if (places === undefined) throw new RangeError(`The store has no index ${indexName}.`);
+    const found: T[] = [];
+    for (const key of places.get(value) ?? []) {
+      const object = this.get(key);
+      if (object !== undefined) found.push(object);
+    }
+    return found;
+  }
+
+  /** Puts an object in. Empty if it is the version that is there already. */
+  put(object: T): StoreChange<T>[] {
+    const key = objectKey(object);
+    const previous = this.get(key);
+    if (previous !== undefined && isSameVersion(previous, object)) return [];
+    this.#drop(key);
+    this.#add(key, object);
+    if (previous === undefined) return [{ type: 'added', key, object }];
+    if (previous.metadata.uid === object.metadata.uid) return [{ type: 'updated', key, object, previous }];
+    return [
+      { type: 'deleted', key, object: previous },
+      { type: 'added', key, object },
+    ];
+  }
+
+  /** Takes an object out. Empty if it was not there. */
+  remove(key: string): StoreChange<T>[] {
+    const object = this.get(key);
+    if (object === undefined) return [];
+    this.#drop(key);
+    return [{ type: 'deleted', key, object }];
+  }
+
+  #add(key: string, object: T): void {
+    const places: [string, string][] = [];
+    for (const [name, index] of this.#indexes) {
+      for (const value of index(object)) {
+        places.push([name, value]);
+        this.#keysAt(name, value).add(key);
+      }
+    }
+    this.#entries.set(key, { object, places });
+  }
+
+  #drop(key: string): void {
+    for (const [name, value] of this.#entries.get(key)?.places ?? []) {
+      const keys = this.#keysAt(name, value);
+      keys.delete(key);
+      if (keys.size === 0) this.#places.get(name)?.delete(value);
+    }
+    this.#entries.delete(key);
+  }
+
+  #keysAt(name: string, value: string): Set<string> {
+    const values = this.#places.get(name) ?? new Map<string, Set<string>>();
+    this.#places.set(name, values);
+    const keys = values.get(value) ?? new Set<string>();
+    values.set(value, keys);
+    return keys;
+  }
+}
+
+function isSameVersion(a: KubeObject, b: KubeObject): boolean {
+  const { uid, resourceVersion } = a.metadata;
+  return (
+    resourceVersion !== undefined && uid === b.metadata.uid && resourceVersion === b.metadata.resourceVersion
+  );
+}

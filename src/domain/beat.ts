@@ -1,7 +1,7 @@
 // What a beat does to a monitor (completion.md 3.3): (timing, live state, open incidents, beat, now) -> the state
 // after it, its observation and the incidents that change. Pure: one function for the ping address and for test beats.
 import { learnGap } from './cadence.ts';
-import { nextWake, startClock } from './deadline.ts';
+import { nextWake, runDue, startClock } from './deadline.ts';
 import { newId } from './id.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
@@ -89,7 +89,9 @@ export function countOpen(before: number, transitions: readonly Transition[]): n
 
 function withStart(timing: Timing, live: LiveState, runId: string | undefined, nowMs: number): LiveState {
   const others = live.openRuns.filter((run) => run.runId !== runId);
-  const openRuns = [...others, { runId, startedMs: nowMs }].slice(-MAX_OPEN_RUNS);
+  const openRuns = [...others, { runId, startedMs: nowMs, dueMs: runDue(timing, nowMs) }].slice(
+    -MAX_OPEN_RUNS,
+  );
   const started = { ...live, openRuns };
   const clocked = live.deadlineMs === undefined ? startClock(timing, started, nowMs) : started;
   return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };

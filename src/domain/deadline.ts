@@ -37,7 +37,13 @@ export function stopClock(live: LiveState): LiveState {
  * grace from now: a shorter interval must not open an incident about the past.
  */
 export function refitClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const openRuns = live.openRuns.map((run) => ({ ...run, dueMs: runDue(timing, run.startedMs) }));
+  return refitDeadline(timing, { ...live, openRuns }, nowMs);
+}
+
+function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;
+  // Missed already: no deadline runs until the next beat.
   if (live.deadlineMs === undefined && live.openIncidents > 0) return live;
   const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
   if (deadlineMs === undefined) return stopClock(live);
@@ -46,35 +52,28 @@ export function refitClock(timing: Timing, live: LiveState, nowMs: number): Live
 }
 
 /**
- * A deadline that fell into an own outage, or within one grace after it, moves by the outage's length, once for
- * each outage (completion.md 3.2). Outages oldest first. Returns the same object when nothing moves.
+ * A moment that fell into an own outage, or within one grace after it, moves by the outage's length, once for each
+ * outage (completion.md 3.2). Outages oldest first; `appliedMs`: the end of the last one that moved it before.
  */
-export function shiftByOutages(timing: Timing, live: LiveState, outages: readonly Outage[]): LiveState {
-  let shifted = live;
-  for (const outage of outages) {
-    const deadlineMs = shifted.deadlineMs;
-    if (deadlineMs === undefined || outage.toMs <= shifted.outageMs) continue;
-    if (deadlineMs <= outage.fromMs || deadlineMs > outage.toMs + timing.graceMs) continue;
-    const moved = deadlineMs + (outage.toMs - outage.fromMs);
-    shifted = { ...shifted, deadlineMs: outOfWindow(moved, timing.maintenance), outageMs: outage.toMs };
+export function shiftByOutages(
+  timing: Timing,
+  due: { dueMs: number; appliedMs: number },
+  outages: readonly Outage[],
+): { dueMs: number; appliedMs: number } {
+  let { dueMs, appliedMs } = due;
+  for (const { fromMs, toMs } of outages) {
+    if (toMs <= appliedMs || dueMs <= fromMs || dueMs > toMs + timing.graceMs) continue;
+    dueMs = outOfWindow(dueMs + (toMs - fromMs), timing.maintenance);
+    appliedMs = toMs;
   }
-  return shifted;
+  return { dueMs, appliedMs };
 }
 
-/** When a run becomes overdue, moved by outages and windows as a deadline is. */
-export function runDeadline(
-  timing: Timing,
-  startedMs: number,
-  outages: readonly Outage[],
-): number | undefined {
-  if (timing.maxRuntimeMs === undefined) return undefined;
-  let deadlineMs = startedMs + timing.maxRuntimeMs;
-  for (const { fromMs, toMs } of outages) {
-    if (deadlineMs > fromMs && deadlineMs <= toMs + timing.graceMs && startedMs < toMs) {
-      deadlineMs += toMs - fromMs;
-    }
-  }
-  return outOfWindow(deadlineMs, timing.maintenance);
+/** When a run that began at `startedMs` becomes overdue. */
+export function runDue(timing: Timing, startedMs: number): number | undefined {
+  return timing.maxRuntimeMs === undefined
+    ? undefined
+    : outOfWindow(startedMs + timing.maxRuntimeMs, timing.maintenance);
 }
 
 /** Past the interval, inside the grace: from here on the monitor is late. */
@@ -94,11 +93,11 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
     const lateMs = lateFrom(timing, live.deadlineMs);
     if (lateMs > nowMs) moments.push(lateMs);
   }
-  for (const run of live.openRuns) {
-    const runMs = run.overdue ? undefined : runDeadline(timing, run.startedMs, []);
-    if (runMs !== undefined) moments.push(runMs);
-  }
   const window = timing.maintenance;
+  for (const { dueMs, overdue } of live.openRuns) {
+    if (dueMs === undefined || overdue) continue;
+    moments.push(window && inWindow(window, nowMs) ? Math.max(dueMs, window.endsMs) : dueMs);
+  }
   if (window && window.startsMs > nowMs) moments.push(window.startsMs);
   if (window && window.endsMs > nowMs) moments.push(window.endsMs);
   return moments.length === 0 ? undefined : Math.min(...moments);

@@ -39,6 +39,10 @@ export interface Timing {
 export interface OpenRun {
   runId?: string;
   startedMs: number;
+  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`. */
+  dueMs?: number;
+  /** End of the last own outage that moved `dueMs`. */
+  outageMs?: number;
   /** It was reported already. */
   overdue?: boolean;
 }

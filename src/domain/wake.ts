@@ -1,9 +1,9 @@
 // What time alone does to a monitor: a missed deadline, an overdue run, the late mark, an end of a window. Pure; the
 // sweeper calls it for each row whose wake_ms has come, under the row's lock.
 import { countOpen } from './beat.ts';
-import { intervalOf, nextWake, outOfWindow, runDeadline, shiftByOutages, stopClock } from './deadline.ts';
+import { intervalOf, nextWake, outOfWindow, shiftByOutages, stopClock } from './deadline.ts';
 import { newId } from './id.ts';
-import type { Incident, IncidentKind, Opening, Transition } from './incident.ts';
+import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
@@ -32,17 +32,37 @@ export function wakeMonitor(
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const missed = missDeadlines(timing, shiftByOutages(timing, live, moment.outages), moment);
+  const shifted = shiftDeadline(timing, live, moment);
+  const missed = missDeadlines(timing, shifted, moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
   if (missed.opens !== undefined) {
-    transitions.push(cause(incidents, missedDeadline(timing, missed.opens), moment));
+    const transition = cause(incidents, missedDeadline(timing, missed.opens), moment);
+    transitions.push({ ...transition, entries: [...transition.entries, ...outageEntries(shifted, moment)] });
   }
   if (overdue.startedMs !== undefined) {
     transitions.push(cause(incidents, overdueRun(timing, overdue.startedMs), moment));
   }
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
+}
+
+function shiftDeadline(timing: Timing, live: LiveState, moment: Moment): LiveState {
+  if (live.deadlineMs === undefined) return live;
+  const due = { dueMs: live.deadlineMs, appliedMs: live.outageMs };
+  const { dueMs, appliedMs } = shiftByOutages(timing, due, moment.outages);
+  return appliedMs === live.outageMs ? live : { ...live, deadlineMs: dueMs, outageMs: appliedMs };
+}
+
+/** The spans that moved this deadline stand in the timeline of what it opens (completion.md 3.2). */
+function outageEntries(live: LiveState, moment: Moment): TimelineEntry[] {
+  return moment.outages
+    .filter(({ toMs }) => toMs <= live.outageMs && toMs > (live.anchorMs ?? 0))
+    .map(({ fromMs, toMs }) => ({
+      type: 'service_outage' as const,
+      atMs: moment.nowMs,
+      detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() },
+    }));
 }
 
 /** Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the one that was too many. */
@@ -77,8 +97,10 @@ function findOverdueRuns(
   if (inWindow(timing.maintenance, moment.nowMs)) return { live };
   let startedMs: number | undefined;
   const openRuns = live.openRuns.map((run) => {
-    const deadlineMs = runDeadline(timing, run.startedMs, moment.outages);
-    if (run.overdue || deadlineMs === undefined || deadlineMs > moment.horizonMs) return run;
+    if (run.overdue || run.dueMs === undefined) return run;
+    const due = { dueMs: run.dueMs, appliedMs: run.outageMs ?? 0 };
+    const { dueMs, appliedMs } = shiftByOutages(timing, due, moment.outages);
+    if (dueMs > moment.horizonMs) return { ...run, dueMs, outageMs: appliedMs };
     startedMs ??= run.startedMs;
     return { ...run, overdue: true };
   });
@@ -89,30 +111,15 @@ function findOverdueRuns(
 function cause(incidents: readonly Incident[], opening: Opening, moment: Moment): Transition {
   const existing = incidents.find((incident) => incident.kind === opening.kind);
   if (existing) return violateIncident(existing, { deadlineMs: opening.deadlineMs }, moment.nowMs);
-  const opened = openIncident(opening, moment.nowMs);
-  // The span of an own outage that moved this deadline stands in the timeline (completion.md 3.2).
-  for (const { fromMs, toMs } of moment.outages) {
-    if (opening.deadlineMs === undefined || toMs > opening.deadlineMs) continue;
-    if (opening.deadlineMs - toMs > OUTAGE_SHOWN_MS) continue;
-    opened.entries.push({
-      type: 'service_outage',
-      atMs: moment.nowMs,
-      detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() },
-    });
-  }
-  return opened;
+  return openIncident(opening, moment.nowMs);
 }
 
-/** An outage that ended longer than this before a deadline did not touch it. */
-const OUTAGE_SHOWN_MS = 3_600_000;
-
 function missedDeadline(timing: Timing, deadlineMs: number): Opening {
-  const kind: IncidentKind = 'missed_deadline';
   const times =
     timing.missedBeatsToOpen === 1 ? 'No beat' : `No beat for ${timing.missedBeatsToOpen} intervals`;
   return {
     incidentId: newId('inc'),
-    kind,
+    kind: 'missed_deadline',
     severity: 'critical',
     deadlineMs,
     summary: `${times} came before the deadline at ${new Date(deadlineMs).toISOString()}.`,
@@ -120,10 +127,9 @@ function missedDeadline(timing: Timing, deadlineMs: number): Opening {
 }
 
 function overdueRun(timing: Timing, startedMs: number): Opening {
-  const kind: IncidentKind = 'overdue_run';
   return {
     incidentId: newId('inc'),
-    kind,
+    kind: 'overdue_run',
     severity: 'critical',
     deadlineMs: startedMs + (timing.maxRuntimeMs ?? 0),
     summary: `The run that began at ${new Date(startedMs).toISOString()} did not end in ${(timing.maxRuntimeMs ?? 0) / 1000} s.`,

@@ -1,0 +1,58 @@
+// Encryption at rest of signing secrets and callback addresses: AES-256-GCM, the endpoint's id as associated data,
+// so that a box copied to another row does not open. The key's id stands in the box, so that keys can rotate.
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+
+const FORMAT = 1;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+export interface EncryptionKey {
+  id: string;
+  /** 32 bytes. */
+  key: Buffer;
+}
+
+/** Seals and opens texts. The first key seals; every key opens. Layout: format, id length, id, nonce, tag, text. */
+export class SecretBox {
+  readonly #keys: Map<string, Buffer>;
+  readonly #current: EncryptionKey;
+
+  constructor(keys: readonly EncryptionKey[]) {
+    const [current] = keys;
+    if (!current) throw new RangeError('At least one encryption key is needed.');
+    for (const { id, key } of keys) {
+      if (key.length !== 32)
+        throw new RangeError(`The encryption key ${id} has ${key.length} bytes, not 32.`);
+    }
+    this.#current = current;
+    this.#keys = new Map(keys.map(({ id, key }) => [id, key]));
+  }
+
+  seal(text: string, associated: string): Buffer {
+    const id = Buffer.from(this.#current.id, 'utf8');
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#current.key, nonce);
+    cipher.setAAD(Buffer.from(associated, 'utf8'));
+    const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+    return Buffer.concat([Buffer.from([FORMAT, id.length]), id, nonce, cipher.getAuthTag(), body]);
+  }
+
+  /** Throws when the key is not known or the box was changed or belongs to another row. */
+  open(box: Buffer, associated: string): string {
+    const idLength = box[1] ?? 0;
+    const id = box.toString('utf8', 2, 2 + idLength);
+    const key = this.#keys.get(id);
+    if (box[0] !== FORMAT || !key) throw new Error(`No encryption key ${id}: add it to the installation.`);
+    const nonceEnd = 2 + idLength + NONCE_BYTES;
+    const tagEnd = nonceEnd + TAG_BYTES;
+    const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(2 + idLength, nonceEnd));
+    decipher.setAAD(Buffer.from(associated, 'utf8'));
+    decipher.setAuthTag(box.subarray(nonceEnd, tagEnd));
+    return decipher.update(box.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8');
+  }
+
+  /** The id of the key that sealed a box: a rotation finds what is to be sealed again. */
+  static keyIdOf(box: Buffer): string {
+    return box.toString('utf8', 2, 2 + (box[1] ?? 0));
+  }
+}

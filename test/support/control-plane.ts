@@ -1,0 +1,100 @@
+// A Kubernetes control plane for a test run: found or built as in development, with the CRDs in it.
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { prepareControlPlane } from '../../src/dev/control-plane.ts';
+import { findControlPlaneBinaries } from '../../src/dev/control-plane-binaries.ts';
+import { findFreePort } from '../../src/dev/free-port.ts';
+import type { ServerCommand } from '../../src/dev/postgres-server.ts';
+import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/run-processes.ts';
+import { startWatchdog } from '../../src/dev/watchdog.ts';
+import { applyCrds, CRD_FOLDER } from '../../src/hooks/apply-crds.ts';
+import { KubeClient } from '../../src/kube/kube-client.ts';
+import { KubeTransport } from '../../src/kube/kube-transport.ts';
+import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import { startK3s } from './k3s.ts';
+
+export interface TestControlPlane {
+  /** Path of an administrator's kubeconfig. */
+  kubeconfig: string;
+  stop(): Promise<void>;
+}
+
+/** Starts a control plane, or undefined where none can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. */
+export async function startTestControlPlane(): Promise<TestControlPlane | undefined> {
+  const given = process.env.TEST_KUBECONFIG;
+  const started = given
+    ? { kubeconfig: given, stop: async () => undefined }
+    : ((await startFromBinaries()) ?? (await startK3s()));
+  if (started === undefined) return undefined;
+  try {
+    await applyDefinitions(started.kubeconfig);
+  } catch (error) {
+    await started.stop();
+    throw error;
+  }
+  return started;
+}
+
+async function startFromBinaries(): Promise<TestControlPlane | undefined> {
+  const binaries = await findControlPlaneBinaries((words) => console.error(words));
+  if (binaries === undefined) return undefined;
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-cluster-')));
+  const runId = randomUUID();
+  const watchdog = startWatchdog(folder, runId);
+  const [etcd, etcdPeer, apiserver] = [await findFreePort(), await findFreePort(), await findFreePort()];
+  const ports = { etcd, etcdPeer, apiserver };
+  const plane = await prepareControlPlane({ binaries, folder, ports, durable: false });
+  const processes = [plane.etcd, plane.apiserver].map((command) => run(command, runMark(folder, runId)));
+  const stop = async () => {
+    // The API server first: it waits for etcd's answers.
+    for (const { end } of processes.toReversed()) await end();
+    await watchdog.end();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await Promise.race([plane.waitUntilReady(60_000), ...processes.map(({ failed }) => failed)]);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { kubeconfig: plane.kubeconfig, stop };
+}
+
+function run({ command, args, options }: ServerCommand, mark: string) {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, [RUN_MARK_VARIABLE]: mark };
+  const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let words = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    words = (words + chunk.toString()).slice(-4_000);
+  });
+  const exited = once(child, 'exit');
+  const failed = exited.then((): never => {
+    throw new Error(`${command} ended: ${words}`);
+  });
+  failed.catch(() => undefined); // after the start nobody waits for it any more
+  const end = async () => {
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), 3_000);
+    await exited;
+    clearTimeout(timer);
+  };
+  return { failed, end };
+}
+
+async function applyDefinitions(kubeconfig: string): Promise<void> {
+  if (!existsSync(CRD_FOLDER)) return;
+  const transport = new KubeTransport({
+    loadConfig: () => loadKubeConfig(kubeconfig),
+    userAgent: 'beatkeeper-test/1',
+  });
+  try {
+    await applyCrds({ transport, client: new KubeClient(transport) });
+  } finally {
+    await transport.close();
+  }
+}

@@ -1,0 +1,81 @@
+// Run by `helm test` in the service's own image: a monitor made from YAML gets its address, is beaten, and shows it,
+// on the object (the operator, the status feed) and in /v1 (sign-in by the cluster's issuer). Leaves nothing behind.
+import { readFileSync } from 'node:fs';
+
+const { MONITOR, MONITOR_NAMESPACE, API_URL } = process.env;
+const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+const kube = `https://${process.env.KUBERNETES_SERVICE_HOST}:${process.env.KUBERNETES_SERVICE_PORT}`;
+const monitors = `/apis/beatkeeper.dev/v1alpha1/namespaces/${MONITOR_NAMESPACE}/monitors/${MONITOR}`;
+
+async function call(url, token, init = {}) {
+  const response = await fetch(url, {
+    ...init,
+    headers: { ...init.headers, authorization: `Bearer ${readFileSync(token, 'utf8').trim()}` },
+    signal: AbortSignal.timeout(10_000),
+  });
+  const text = await response.text();
+  if (response.status === 404) return undefined;
+  if (!response.ok) throw new Error(`${init.method ?? 'GET'} ${url}: ${response.status} ${text}`);
+  return text === '' ? {} : JSON.parse(text);
+}
+const cluster = (path, init) => call(kube + path, `${account}/token`, init);
+
+async function until(what, seconds, look) {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    const { done, seen } = await look();
+    if (done !== undefined && done !== false) {
+      console.log(`ok: ${what}`);
+      return done;
+    }
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}. Last seen: ${JSON.stringify(seen)}`);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+const condition = (object, type) => object?.status?.conditions?.find((each) => each.type === type);
+
+async function remove() {
+  await cluster(monitors, { method: 'DELETE' });
+  await until('the monitor is gone', 30, async () => {
+    const object = await cluster(monitors);
+    return { done: object === undefined, seen: object?.metadata };
+  });
+}
+
+await remove();
+try {
+  const spec = {
+    name: 'helm test',
+    intervalSeconds: 3600,
+    graceSeconds: 60,
+    callback: { kind: 'disabled' },
+    deletionPolicy: 'Delete',
+  };
+  await cluster(`${monitors}?fieldManager=helm-test`, {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/apply-patch+yaml' },
+    body: JSON.stringify({ apiVersion: 'beatkeeper.dev/v1alpha1', kind: 'Monitor', metadata: { name: MONITOR }, spec }),
+  });
+  const ready = await until('the monitor is ready', 60, async () => {
+    const object = await cluster(monitors);
+    return { done: condition(object, 'Ready')?.status === 'True' && object, seen: object?.status };
+  });
+  const secret = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}/secrets/${MONITOR}-beat`);
+  const url = new URL(Buffer.from(secret?.data?.url ?? '', 'base64').toString());
+  const beat = await fetch(API_URL + url.pathname, { method: 'POST', signal: AbortSignal.timeout(10_000) });
+  if (!beat.ok) throw new Error(`the beat was refused: ${beat.status} ${await beat.text()}`);
+  console.log('ok: the beat is accepted');
+  await until('the object shows the beat', 30, async () => {
+    const object = await cluster(monitors);
+    return { done: object?.status?.health === 'up' && object.status.lastBeatAt, seen: object?.status };
+  });
+  const namespace = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}`);
+  const annotated = process.env.ALL_NAMESPACES === 'true' && namespace?.metadata?.annotations?.['beatkeeper.dev/project'];
+  const record = await call(`${API_URL}/v1/monitors/${ready.status.monitorId}`, '/var/run/secrets/beatkeeper/session/token', {
+    headers: { 'service-project': annotated || MONITOR_NAMESPACE },
+  });
+  if (record?.status?.health !== 'up') throw new Error(`/v1 has it otherwise: ${JSON.stringify(record)}`);
+  console.log('ok: /v1 shows the beat');
+} finally {
+  await remove();
+}

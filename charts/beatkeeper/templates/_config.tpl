@@ -1,0 +1,36 @@
+{{/* Environment of api, sweeper and migrate that is no secret. Its checksum is an annotation of their pods. */}}
+{{- define "beatkeeper.config" -}}
+BEATKEEPER_ORGANIZATION: {{ .Values.organization | quote }}
+BEATKEEPER_PLAN: {{ .Values.plan }}
+BEATKEEPER_LOG_LEVEL: {{ .Values.logLevel }}
+BEATKEEPER_PUBLIC_URL: {{ include "beatkeeper.publicUrl" . | quote }}
+BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS: {{ join "," .Values.callbacks.allowedPrivateDestinations | quote }}
+BEATKEEPER_ISSUERS: {{ include "beatkeeper.issuers" . | quote }}
+BEATKEEPER_MAX_CONNECTIONS: {{ .Values.api.maxConnections | int | quote }}
+{{- with .Values.api.dashboardOrigin }}
+BEATKEEPER_DASHBOARD_ORIGIN: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* The cluster itself, whose service accounts stand for roles, and the issuers of the values. */}}
+{{- define "beatkeeper.issuers" -}}
+{{- $fullname := include "beatkeeper.fullname" . -}}
+{{- $roles := dict -}}
+{{- range list "owner" "member" "viewer" "operator" -}}
+{{- $_ := set $roles (printf "system:serviceaccount:%s:%s-%s" $.Release.Namespace $fullname .) . -}}
+{{- end -}}
+{{- $_ := set $roles (printf "system:serviceaccount:%s:%s-test" .Release.Namespace $fullname) "viewer" -}}
+{{- $cluster := dict
+  "issuer" .Values.auth.clusterIssuer
+  "audience" "beatkeeper"
+  "jwksUri" "https://kubernetes.default.svc/openid/v1/jwks"
+  "caFile" "/var/run/secrets/beatkeeper/cluster/ca.crt"
+  "tokenFile" "/var/run/secrets/beatkeeper/cluster/token"
+  "organization" .Values.organization
+  "roles" $roles -}}
+{{- $issuers := list $cluster -}}
+{{- range .Values.auth.issuers -}}
+{{- $issuers = append $issuers (merge (dict) . (dict "organization" $.Values.organization)) -}}
+{{- end -}}
+{{- toJson $issuers -}}
+{{- end -}}

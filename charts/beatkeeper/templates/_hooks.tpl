@@ -1,0 +1,6 @@
+{{/* {events, weight}: annotations of a hook's parts. They go once all of it worked, and before the next try. */}}
+{{- define "beatkeeper.hook" -}}
+helm.sh/hook: {{ .events }}
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

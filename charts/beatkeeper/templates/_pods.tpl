@@ -1,0 +1,157 @@
+{{/* What the pods of several roles have in common. */}}
+
+{{/* {root, component, values}: the pod's fields beside its containers. */}}
+{{- define "beatkeeper.pod" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+enableServiceLinks: false
+securityContext: {{- include "beatkeeper.podSecurity" 1000 | nindent 2 }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* {root, component}: replicas apart from each other, where that can be had. */}}
+{{- define "beatkeeper.spread" -}}
+topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "beatkeeper.matchLabels" $ | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+{{- end -}}
+
+{{/* The user's and group's number. */}}
+{{- define "beatkeeper.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "beatkeeper.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* {port name}: one path says whether to restart, the other whether to send traffic. */}}
+{{- define "beatkeeper.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: {{ . }}}
+  periodSeconds: 1
+  timeoutSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: {{ . }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ . }}}
+  periodSeconds: 2
+  timeoutSeconds: 2
+  failureThreshold: 3
+{{- end -}}
+
+{{/* Kubernetes puts the password into the bundled database's URL. */}}
+{{- define "beatkeeper.databaseEnv" -}}
+{{- if .Values.postgresql.enabled -}}
+- name: POSTGRES_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ include "beatkeeper.postgresqlSecret" . }}, key: password}
+- name: DATABASE_URL
+  value: postgresql://beatkeeper:$(POSTGRES_PASSWORD)@{{ include "beatkeeper.fullname" . }}-postgresql:5432/beatkeeper
+{{- else -}}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef: {name: {{ .Values.database.existingSecret }}, key: {{ .Values.database.existingSecretKey }}}
+{{- end }}
+- name: BEATKEEPER_DATABASE_POOL
+  value: {{ .Values.database.poolSize | quote }}
+{{- end -}}
+
+{{- define "beatkeeper.encryptionEnv" -}}
+- name: BEATKEEPER_ENCRYPTION_KEYS
+  valueFrom:
+    secretKeyRef: {name: {{ include "beatkeeper.encryptionSecret" . }}, key: keys}
+{{- end -}}
+
+{{- define "beatkeeper.databaseMounts" -}}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.database.caSecret }}
+- {name: database-ca, mountPath: /etc/beatkeeper/database, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "beatkeeper.databaseVolumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.database.caSecret }}
+- name: database-ca
+  secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- end -}}
+
+{{/* Waits for the database and applies the migrations: safe in many pods at once. */}}
+{{- define "beatkeeper.migrateContainer" -}}
+- name: migrate
+  image: {{ include "beatkeeper.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: [migrate]
+  envFrom: [{configMapRef: {name: {{ include "beatkeeper.fullname" . }}-config}}]
+  env: {{- include "beatkeeper.databaseEnv" . | nindent 4 }}
+  securityContext: {{- include "beatkeeper.containerSecurity" . | nindent 4 }}
+  resources: {{- include "beatkeeper.taskResources" . | nindent 4 }}
+  volumeMounts: {{- include "beatkeeper.databaseMounts" . | nindent 4 }}
+{{- end -}}
+
+{{/* For init containers, hooks and the test. */}}
+{{- define "beatkeeper.taskResources" -}}
+requests: {cpu: 50m, memory: 128Mi}
+limits: {memory: 512Mi}
+{{- end -}}
+
+{{/* {root, component, command, account, env}: the spec of a hook's Job: one try after the other, an end after five minutes. */}}
+{{- define "beatkeeper.jobSpec" -}}
+backoffLimit: 3
+activeDeadlineSeconds: 300
+template:
+  metadata:
+    labels: {{- include "beatkeeper.selectorLabels" . | nindent 6 }}
+  spec:
+    restartPolicy: Never
+    {{- if .account }}
+    serviceAccountName: {{ .account }}
+    {{- end }}
+    automountServiceAccountToken: {{ not (empty .account) }}
+    {{- include "beatkeeper.pod" (dict "root" .root "component" .component "values" .root.Values.operator) | nindent 4 }}
+    containers:
+      - name: {{ .component }}
+        image: {{ include "beatkeeper.image" .root }}
+        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+        args: [{{ .command }}]
+        env:
+          - {name: BEATKEEPER_LOG_LEVEL, value: {{ .root.Values.logLevel }}}
+          {{- .env | nindent 10 }}
+        securityContext: {{- include "beatkeeper.containerSecurity" .root | nindent 10 }}
+        resources: {{- include "beatkeeper.taskResources" .root | nindent 10 }}
+        terminationMessagePolicy: FallbackToLogsOnError
+        volumeMounts: {{- include "beatkeeper.databaseMounts" .root | nindent 10 }}
+    volumes: {{- include "beatkeeper.databaseVolumes" .root | nindent 6 }}
+{{- end -}}

@@ -1,0 +1,45 @@
+// Paging and the query parameters that lists share (rest-api.md 4.1).
+import { z } from 'zod';
+import { integer, jurisdiction, patterned, timestamp } from './field.ts';
+
+export const limit = integer(1, 200).default(50).describe('How many items a page has at most.');
+export const cursor = patterned(
+  /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,511}$/,
+  512,
+  'Must be the nextCursor of an earlier page.',
+).describe('The `nextCursor` of the page before.');
+
+export const pageQuery = { limit, cursor: cursor.optional() };
+
+export const jurisdictionQuery = {
+  jurisdiction: jurisdiction
+    .optional()
+    .describe('Says which monitor is meant where one ID exists in more than one jurisdiction.'),
+};
+
+export const rangeQuery = {
+  since: timestamp.optional().describe('From this time on, included.'),
+  until: timestamp.optional().describe('Up to this time, excluded.'),
+};
+
+/** For `superRefine` of a query with `since` and `until`. */
+export function refuseReversedRange(
+  { since, until }: { since?: string; until?: string },
+  context: z.RefinementCtx,
+): void {
+  if (since === undefined || until === undefined || Date.parse(since) <= Date.parse(until)) return;
+  context.addIssue({
+    code: 'custom',
+    path: ['until'],
+    message: 'Must not be before since.',
+    params: { code: 'ends_before_start' },
+  });
+}
+
+/** `{items, nextCursor?}`: no `nextCursor` means the last page. */
+export function pageOf<Item extends z.ZodType>(item: Item) {
+  return z.object({
+    items: z.array(item).max(200),
+    nextCursor: z.string().optional().describe('Absent on the last page.'),
+  });
+}

@@ -1,0 +1,67 @@
+// A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
+import { type FieldError, ProblemError } from '../domain/problem.ts';
+import { MAX_FIELD_ERRORS, type Parsed, parseInput } from './field-errors.ts';
+import { HEADER, idempotencyKey, ifMatch } from './headers.ts';
+import type { InputOf, OperationSpec } from './operation.ts';
+import { decodeQuery, type RawQuery } from './query.ts';
+
+export interface RawRequest {
+  params: unknown;
+  query: RawQuery;
+  /** Parsed JSON; undefined when the request had no body. */
+  body: unknown;
+  /** Lower-case names. A header that is sent twice is a list. */
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+}
+
+/**
+ * Parses everything that a caller states for one operation.
+ * Throws `precondition_required` for a missing `If-Match`, `validation_failed` with every fault found for the rest.
+ */
+export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawRequest): InputOf<Spec> {
+  if (spec.ifMatch && raw.headers['if-match'] === undefined) {
+    throw new ProblemError('precondition_required', {
+      detail: 'Read the resource first, and send its ETag in If-Match.',
+    });
+  }
+  const parts: Record<string, Parsed<unknown>> = {};
+  if (spec.idempotent) parts.idempotencyKey = header(raw, idempotencyKey, HEADER.idempotencyKey);
+  if (spec.ifMatch) parts.ifMatch = header(raw, ifMatch, HEADER.ifMatch);
+  if (spec.params) parts.params = parseInput(spec.params, raw.params);
+  parts.query = query(spec, raw.query);
+  if (spec.body) parts.body = parseInput(spec.body, spec.bodyOptional ? (raw.body ?? {}) : raw.body);
+
+  const faults = Object.values(parts).flatMap((part) => ('fieldErrors' in part ? part.fieldErrors : []));
+  if (faults.length > 0) throw validationFailed(faults);
+  const values = Object.entries(parts).map(([name, part]) => [
+    name,
+    'value' in part ? part.value : undefined,
+  ]);
+  // Each part was parsed by the schema that InputOf reads its type from.
+  return Object.fromEntries(values) as InputOf<Spec>;
+}
+
+function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<string> {
+  return parseInput(schema, raw.headers[name.toLowerCase()], [name]);
+}
+
+function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
+  if (spec.query) return parseInput(spec.query, decodeQuery(spec.query, raw));
+  const unknown = Object.keys(raw).filter((name) => raw[name] !== undefined);
+  if (unknown.length === 0) return { value: undefined };
+  const message = 'Remove it: this operation has no such query parameter.';
+  return {
+    fieldErrors: unknown.map((path) => ({ code: 'unknown_field', message, path: path.slice(0, 256) })),
+  };
+}
+
+/** A 400 that names every fault, at most 32. */
+export function validationFailed(faults: readonly FieldError[]): ProblemError {
+  const first = faults[0];
+  const where = first?.path ? `${first.path}: ` : '';
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
+  return new ProblemError('validation_failed', {
+    detail: `The request is not valid. ${where}${first?.message ?? ''}${more}`.slice(0, 1024),
+    fieldErrors: faults.slice(0, MAX_FIELD_ERRORS),
+  });
+}

@@ -1,6 +1,7 @@
 // monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
 // in key order (project_id, monitor_key), so that two writers never wait for each other in a circle.
 import type { LiveState } from '../domain/monitor.ts';
+import { plainArray } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 export interface MonitorRef {
@@ -141,28 +142,30 @@ export const UPDATE_LIVE = `update monitor_live l set
   where l.project_id = v.project_id and l.monitor_key = v.monitor_key`;
 
 /** The nineteen arrays of UPDATE_LIVE, one element a row. */
-export function liveArrays(rows: readonly LiveRow[]): unknown[][] {
+export function liveArrays(rows: readonly LiveRow[]): unknown[] {
+  const column = (read: (row: LiveRow) => string | number | boolean | undefined) =>
+    plainArray(rows.map(read));
   return [
-    rows.map((row) => row.projectId),
-    rows.map((row) => row.monitorKey),
-    rows.map((row) => row.configurationVersion),
-    rows.map(({ live }) => live.wakeMs),
-    rows.map(({ live }) => live.deadlineMs),
-    rows.map(({ live }) => live.lastSequence),
-    rows.map(({ live }) => live.firstBeatMs),
-    rows.map(({ live }) => live.lastBeatMs),
-    rows.map(({ live }) => live.lastSuccessMs),
-    rows.map(({ live }) => live.anchorMs),
-    rows.map(({ live }) => live.missedCount),
-    rows.map(({ live }) => live.openIncidents),
+    column((row) => row.projectId),
+    column((row) => row.monitorKey),
+    column((row) => row.configurationVersion),
+    column(({ live }) => live.wakeMs),
+    column(({ live }) => live.deadlineMs),
+    column(({ live }) => live.lastSequence),
+    column(({ live }) => live.firstBeatMs),
+    column(({ live }) => live.lastBeatMs),
+    column(({ live }) => live.lastSuccessMs),
+    column(({ live }) => live.anchorMs),
+    column(({ live }) => live.missedCount),
+    column(({ live }) => live.openIncidents),
     rows.map(({ live }) => (live.openRuns.length === 0 ? null : JSON.stringify(live.openRuns))),
     // An array of arrays of unequal length is no Postgres array: each goes as its text form.
     rows.map(({ live }) => (live.gaps.length === 0 ? null : `{${live.gaps.join(',')}}`)),
-    rows.map(({ live }) => live.gapBroken),
-    rows.map(({ live }) => live.cadenceMs),
-    rows.map(({ live }) => live.tokens),
-    rows.map(({ live }) => live.tokensMs),
-    rows.map(({ live }) => live.outageMs),
+    column(({ live }) => live.gapBroken),
+    column(({ live }) => live.cadenceMs),
+    column(({ live }) => live.tokens),
+    column(({ live }) => live.tokensMs),
+    column(({ live }) => live.outageMs),
   ];
 }
 

@@ -1,0 +1,226 @@
+// Incidents and their timelines, as the state machine sees them. Who writes holds the lock of the monitor's live row,
+// so that an incident has one writer at a time; the unique index incidents_one_open is the second wall.
+
+import { newUuid } from '../domain/id.ts';
+import type { Actor, Incident, TimelineEntry } from '../domain/incident.ts';
+import type { MonitorRef } from './live.ts';
+import type { Queryable } from './pool.ts';
+
+/** An incident with what it holds of its monitor, which it outlives. */
+export interface IncidentRow extends MonitorRef {
+  monitorId: string;
+  jurisdiction: string;
+  incident: Incident;
+}
+
+/** What each SELECT of incidents names; `i` is the table. Times are milliseconds. */
+export const INCIDENT_COLUMNS = `i.project_id, i.incident_id, i.monitor_key, i.monitor_id, i.jurisdiction, i.kind,
+  i.state, i.severity, i.measurement, i.rule, ${[
+    'opened_at',
+    'deadline_at',
+    'recovering_at',
+    'recovered_at',
+    'resolved_at',
+    'acknowledged_at',
+    'alerted_at',
+  ]
+    .map((column) => `(extract(epoch from i.${column}) * 1000)::bigint as ${column}`)
+    .join(', ')},
+  i.acknowledged_by, i.open_sequence, i.last_sequence, i.violation_count, i.summary, i.recovery_count,
+  i.event_sequence`;
+
+export interface IncidentColumns {
+  project_id: string;
+  incident_id: string;
+  monitor_key: string;
+  monitor_id: string;
+  jurisdiction: string;
+  kind: Incident['kind'];
+  state: Incident['state'];
+  severity: Incident['severity'];
+  measurement: string | null;
+  rule: string | null;
+  opened_at: number;
+  deadline_at: number | null;
+  recovering_at: number | null;
+  recovered_at: number | null;
+  resolved_at: number | null;
+  acknowledged_at: number | null;
+  alerted_at: number | null;
+  acknowledged_by: Actor | null;
+  open_sequence: number | null;
+  last_sequence: number | null;
+  violation_count: number;
+  summary: string;
+  recovery_count: number;
+  event_sequence: number;
+}
+
+/** Turns a row that was selected with INCIDENT_COLUMNS into an IncidentRow. */
+export function toIncidentRow(row: IncidentColumns): IncidentRow {
+  return {
+    projectId: row.project_id,
+    monitorKey: row.monitor_key,
+    monitorId: row.monitor_id,
+    jurisdiction: row.jurisdiction,
+    incident: {
+      incidentId: row.incident_id,
+      kind: row.kind,
+      state: row.state,
+      severity: row.severity,
+      measurement: row.measurement ?? undefined,
+      rule: row.rule ?? undefined,
+      openedMs: row.opened_at,
+      deadlineMs: row.deadline_at ?? undefined,
+      recoveringMs: row.recovering_at ?? undefined,
+      recoveredMs: row.recovered_at ?? undefined,
+      resolvedMs: row.resolved_at ?? undefined,
+      acknowledgedMs: row.acknowledged_at ?? undefined,
+      alertedMs: row.alerted_at ?? undefined,
+      acknowledgedBy: row.acknowledged_by ?? undefined,
+      openSequence: row.open_sequence ?? undefined,
+      lastSequence: row.last_sequence ?? undefined,
+      violationCount: row.violation_count,
+      summary: row.summary,
+      recoveryCount: row.recovery_count,
+      eventSequence: row.event_sequence,
+    },
+  };
+}
+
+/** The not-ended incidents of monitors, by monitor key, oldest first (index incidents_one_open). */
+export async function findOpenIncidents(
+  db: Queryable,
+  refs: readonly MonitorRef[],
+): Promise<Map<string, Incident[]>> {
+  const found = new Map<string, Incident[]>();
+  if (refs.length === 0) return found;
+  const { rows } = await db.query<IncidentColumns>({
+    name: 'find-open-incidents',
+    text: `select ${INCIDENT_COLUMNS} from incidents i
+      where (i.project_id, i.monitor_key) in (select * from unnest($1::uuid[], $2::uuid[]))
+        and i.state in ('open', 'recovering')
+      order by i.opened_at, i.incident_id`,
+    values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey)],
+  });
+  for (const row of rows) {
+    const { monitorKey, incident } = toIncidentRow(row);
+    const list = found.get(monitorKey);
+    if (list) list.push(incident);
+    else found.set(monitorKey, [incident]);
+  }
+  return found;
+}
+
+/** The columns of a written incident, in one order for the insert and the update. */
+const WRITTEN = `project_id uuid, incident_id text, monitor_key uuid, monitor_id text, jurisdiction text, kind text,
+  state text, severity text, measurement text, rule text, opened_at bigint, deadline_at bigint, recovering_at bigint,
+  recovered_at bigint, resolved_at bigint, acknowledged_at bigint, alerted_at bigint, acknowledged_by jsonb,
+  open_sequence bigint, last_sequence bigint, violation_count integer, summary text, recovery_count smallint,
+  event_sequence integer`;
+
+const time = (column: string) => `to_timestamp(v.${column} / 1000.0)`;
+
+const INSERT_INCIDENTS = `insert into incidents
+    (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity, measurement, rule,
+     opened_at, deadline_at, recovering_at, recovered_at, resolved_at, acknowledged_at, alerted_at, acknowledged_by,
+     open_sequence, last_sequence, violation_count, summary, recovery_count, event_sequence)
+  select v.project_id, v.incident_id, v.monitor_key, v.monitor_id, v.jurisdiction, v.kind, v.state, v.severity,
+     v.measurement, v.rule, ${time('opened_at')}, ${time('deadline_at')}, ${time('recovering_at')},
+     ${time('recovered_at')}, ${time('resolved_at')}, ${time('acknowledged_at')}, ${time('alerted_at')},
+     v.acknowledged_by, v.open_sequence, v.last_sequence, v.violation_count, v.summary, v.recovery_count,
+     v.event_sequence
+  from jsonb_to_recordset($1::jsonb) as v (${WRITTEN})`;
+
+/** Inserts new incidents. A second not-ended one of the same cause is a unique violation: the transaction fails. */
+export async function insertIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  await tx.query({ name: 'insert-incidents', text: INSERT_INCIDENTS, values: [toJson(rows)] });
+}
+
+const UPDATE_INCIDENTS = `update incidents i set
+    state = v.state, severity = v.severity, deadline_at = ${time('deadline_at')},
+    recovering_at = ${time('recovering_at')}, recovered_at = ${time('recovered_at')},
+    resolved_at = ${time('resolved_at')}, acknowledged_at = ${time('acknowledged_at')},
+    alerted_at = ${time('alerted_at')}, acknowledged_by = v.acknowledged_by, last_sequence = v.last_sequence,
+    violation_count = v.violation_count, summary = v.summary, recovery_count = v.recovery_count,
+    event_sequence = v.event_sequence
+  from jsonb_to_recordset($1::jsonb) as v (${WRITTEN})
+  where i.project_id = v.project_id and i.incident_id = v.incident_id`;
+
+export async function updateIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  await tx.query({ name: 'update-incidents', text: UPDATE_INCIDENTS, values: [toJson(rows)] });
+}
+
+function toJson(rows: readonly IncidentRow[]): string {
+  return JSON.stringify(
+    rows.map(({ incident, ...of }) => ({
+      project_id: of.projectId,
+      incident_id: incident.incidentId,
+      monitor_key: of.monitorKey,
+      monitor_id: of.monitorId,
+      jurisdiction: of.jurisdiction,
+      kind: incident.kind,
+      state: incident.state,
+      severity: incident.severity,
+      measurement: incident.measurement,
+      rule: incident.rule,
+      opened_at: incident.openedMs,
+      deadline_at: incident.deadlineMs,
+      recovering_at: incident.recoveringMs,
+      recovered_at: incident.recoveredMs,
+      resolved_at: incident.resolvedMs,
+      acknowledged_at: incident.acknowledgedMs,
+      alerted_at: incident.alertedMs,
+      acknowledged_by: incident.acknowledgedBy,
+      open_sequence: incident.openSequence,
+      last_sequence: incident.lastSequence,
+      violation_count: incident.violationCount,
+      summary: incident.summary,
+      recovery_count: incident.recoveryCount,
+      event_sequence: incident.eventSequence,
+    })),
+  );
+}
+
+/** An entry to append. `delivery`: what the timeline shows of a delivery. */
+export interface TimelineRow {
+  projectId: string;
+  incidentId: string;
+  entry: TimelineEntry & { delivery?: Record<string, unknown> };
+}
+
+/** Appends entries. Their order is (at, entry id); ids are made in order, so that entries of one moment keep theirs. */
+export async function insertTimelineEntries(tx: Queryable, rows: readonly TimelineRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const values = rows.map(({ projectId, incidentId, entry }, index) => ({
+    project_id: projectId,
+    incident_id: incidentId,
+    entry_id: orderedUuid(index),
+    at: entry.atMs,
+    type: entry.type,
+    from_state: entry.from,
+    to_state: entry.to,
+    actor: entry.actor,
+    note: entry.note,
+    delivery: entry.delivery,
+    detail: entry.detail,
+  }));
+  await tx.query({
+    name: 'insert-timeline-entries',
+    text: `insert into timeline_entries
+        (project_id, incident_id, entry_id, at, type, from_state, to_state, actor, note, delivery, detail)
+      select v.project_id, v.incident_id, v.entry_id, ${time('at')}, v.type, v.from_state, v.to_state, v.actor,
+        v.note, v.delivery, v.detail
+      from jsonb_to_recordset($1::jsonb) as v (project_id uuid, incident_id text, entry_id uuid, at bigint, type text,
+        from_state text, to_state text, actor jsonb, note text, delivery jsonb, detail jsonb)`,
+    values: [JSON.stringify(values)],
+  });
+}
+
+/** A UUIDv7 whose counter field (rand_a, RFC 9562 6.2) is the place in the batch. */
+function orderedUuid(index: number): string {
+  const uuid = newUuid();
+  return `${uuid.slice(0, 15)}${(index & 0xfff).toString(16).padStart(3, '0')}${uuid.slice(18)}`;
+}

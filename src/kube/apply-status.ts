@@ -1,5 +1,6 @@
 // Writes the status of an object by server-side apply, and only when it differs.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { KubeClient } from './kube-client.ts';
 import type { KubeObject, KubeResource } from './kube-object.ts';
 
@@ -16,15 +17,34 @@ export interface StatusApply<T extends KubeObject> {
  * Undefined if nothing differs (nothing is sent); else the object as stored.
  * Throws KubeError: 409 if an object of the same name was made since, 404 if it is gone.
  */
-export function applyStatus<T extends KubeObject>(
+export async function applyStatus<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
   apply: StatusApply<T>,
 ): Promise<T | undefined> {
-  throw new Error(`not written yet: ${client} ${resource.kind} ${apply.fieldManager}`);
+  const { object, status, fieldManager, signal } = apply;
+  if (isSameStatus(object.status, status)) return undefined;
+  const { name, namespace, uid } = object.metadata;
+  // The uid is a precondition: never write what was found for an object that is gone.
+  const body = { metadata: { name, namespace, uid }, status };
+  return client.apply(resource, body, { subresource: 'status', fieldManager, force: true, signal });
 }
 
 /** True if both are the same JSON; the order of `conditions` does not count. */
 export function isSameStatus(a: object | undefined, b: object | undefined): boolean {
-  throw new Error(`not written yet: ${a} ${b}`);
+  return isDeepStrictEqual(normalize(a), normalize(b));
+}
+
+/** As the server would store it: no undefined, no prototypes, conditions in one order. */
+function normalize(status: object | undefined): unknown {
+  const copy: { conditions?: unknown } = JSON.parse(JSON.stringify(status ?? {}));
+  if (Array.isArray(copy.conditions)) {
+    copy.conditions = copy.conditions.toSorted((x: unknown, y: unknown) => (typeOf(x) < typeOf(y) ? -1 : 1));
+  }
+  return copy;
+}
+
+function typeOf(condition: unknown): string {
+  const { type } = (condition ?? {}) as { type?: unknown };
+  return typeof type === 'string' ? type : '';
 }

@@ -1,8 +1,9 @@
 // Takes keys from a queue and reconciles them, `concurrency` at a time. Says what becomes of each outcome.
 
-import type { KubeLog } from './kube-log.ts';
+import { isConflict } from './kube-error.ts';
+import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import type { QueuePriority, WorkQueue } from './work-queue.ts';
+import { type QueuePriority, WorkQueue } from './work-queue.ts';
 
 /** Nothing: done until the next change. `requeueAfterMs`: look again then. */
 export interface ReconcileResult {
@@ -47,9 +48,24 @@ export interface ControllerOptions {
 
 export class Controller {
   readonly queue: WorkQueue;
+  readonly #options: ControllerOptions;
+  readonly #log: KubeLog;
+  readonly #hardStop = new AbortController();
+  #workers: Promise<void>[] = [];
+  #isStopped: boolean = false;
 
   constructor(options: ControllerOptions) {
-    throw new Error(`not written yet: ${options.name}`);
+    this.#options = options;
+    this.#log = options.log ?? silentLog;
+    this.queue = options.queue ?? new WorkQueue({ name: options.name, metrics: options.metrics });
+    // Every series exists from the start, so that a rate over it is right from the first failure on.
+    const { metrics, name } = options;
+    for (const result of results) metrics?.reconciles.inc({ controller: name, result }, 0);
+    metrics?.reconcileErrors.inc({ controller: name }, 0);
+    metrics?.terminalErrors.inc({ controller: name }, 0);
+    metrics?.reconcileTimeouts.inc({ controller: name }, 0);
+    metrics?.activeWorkers.set({ controller: name }, 0);
+    metrics?.maxConcurrent.set({ controller: name }, this.#concurrency);
   }
 
   /** Adds a key; before `start` they gather. */
@@ -57,16 +73,113 @@ export class Controller {
     this.queue.add(key, priority);
   }
 
-  /** Starts the workers (on the leader, when caches are synced). */
+  /** Starts the workers (on the leader, when caches are synced). Does nothing when started or stopped. */
   start(): void {
-    throw new Error('not written yet');
+    if (this.#workers.length > 0 || this.#isStopped) return;
+    this.#workers = Array.from({ length: this.#concurrency }, () => this.#work());
   }
 
   /**
    * Takes no more keys, waits for those in work up to `graceMs`, then aborts their signals and waits on for
    * at most one second. A stopped controller cannot be started again. True if all work ended.
    */
-  stop(graceMs = 10_000): Promise<boolean> {
-    throw new Error(`not written yet: ${graceMs}`);
+  async stop(graceMs = 10_000): Promise<boolean> {
+    this.#isStopped = true;
+    this.queue.shutDown();
+    const ended = Promise.all(this.#workers);
+    if (await endsWithin(ended, graceMs)) return true;
+    this.#hardStop.abort(new Error('The controller stops.'));
+    return endsWithin(ended, 1000);
   }
+
+  get #concurrency(): number {
+    return this.#options.concurrency ?? 4;
+  }
+
+  async #work(): Promise<void> {
+    const { metrics, name } = this.#options;
+    for (let key = await this.queue.take(); key !== undefined; key = await this.queue.take()) {
+      metrics?.activeWorkers.inc({ controller: name });
+      try {
+        await this.#reconcile(key);
+      } finally {
+        metrics?.activeWorkers.dec({ controller: name });
+        this.queue.done(key);
+      }
+    }
+  }
+
+  async #reconcile(key: string): Promise<void> {
+    const { metrics, name } = this.#options;
+    const stopTimer = metrics?.reconcileSeconds.startTimer({ controller: name });
+    const limit = new AbortController();
+    const timer = setTimeout(() => {
+      metrics?.reconcileTimeouts.inc({ controller: name });
+      limit.abort(new Error('The reconcile took too long.'));
+    }, this.#options.reconcileTimeoutMs ?? 120_000);
+    const stopHard = (): void => limit.abort(this.#hardStop.signal.reason);
+    this.#hardStop.signal.addEventListener('abort', stopHard, { once: true });
+    try {
+      const context = { signal: limit.signal, failures: this.queue.failures(key) };
+      this.#settle(key, await this.#options.reconcile(key, context));
+    } catch (error) {
+      this.#settleError(key, error);
+    } finally {
+      clearTimeout(timer);
+      this.#hardStop.signal.removeEventListener('abort', stopHard);
+      stopTimer?.();
+    }
+  }
+
+  #settle(key: string, result: ReconcileResult | undefined): void {
+    this.queue.forget(key);
+    if (result?.requeueAfterMs === undefined) {
+      this.#count('success');
+      return;
+    }
+    this.queue.addAfter(key, result.requeueAfterMs);
+    this.#count('requeue_after');
+  }
+
+  #settleError(key: string, error: unknown): void {
+    const { metrics, name } = this.#options;
+    if (isConflict(error)) {
+      // Somebody wrote in between; the cache catches up. Daily life, no error.
+      this.queue.addRateLimited(key);
+      this.#count('requeue');
+      return;
+    }
+    metrics?.reconcileErrors.inc({ controller: name });
+    this.#count('error');
+    if (error instanceof TerminalError) {
+      metrics?.terminalErrors.inc({ controller: name });
+      this.queue.forget(key);
+      this.#log.warn({ err: error, controller: name, key }, 'Not retried until the object changes.');
+      return;
+    }
+    const delayMs = Math.round(this.queue.addRateLimited(key, retryAfterMs(error)));
+    const failures = this.queue.failures(key);
+    this.#log.warn({ err: error, controller: name, key, failures, delayMs }, 'A reconcile failed.');
+  }
+
+  #count(result: (typeof results)[number]): void {
+    this.#options.metrics?.reconciles.inc({ controller: this.#options.name, result });
+  }
+}
+
+const results = ['success', 'requeue', 'requeue_after', 'error'] as const;
+
+/** Any error may say how long its cause asks to be left alone. */
+function retryAfterMs(error: unknown): number {
+  if (typeof error !== 'object' || error === null || !('retryAfterMs' in error)) return 0;
+  return typeof error.retryAfterMs === 'number' ? error.retryAfterMs : 0;
+}
+
+async function endsWithin(work: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), limitMs);
+  void work.then(() => resolve(true));
+  const ended = await promise;
+  clearTimeout(timer);
+  return ended;
 }

@@ -1,10 +1,15 @@
 // Writes events.k8s.io/v1 Events about objects. Repeats become a count on one Event, and everything is
 // bounded: an Event may be dropped, never the caller delayed.
 
+import { randomBytes } from 'node:crypto';
 import type { KubeClient } from './kube-client.ts';
-import type { KubeLog } from './kube-log.ts';
+import { isNotFound, isPassing } from './kube-error.ts';
+import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import type { KubeObject } from './kube-object.ts';
+import type { KubeObject, KubeResource } from './kube-object.ts';
+import { formatMicroTime } from './micro-time.ts';
+import { TokenBucket } from './token-bucket.ts';
+import { WorkQueue } from './work-queue.ts';
 
 export interface EventFacts {
   type: 'Normal' | 'Warning';
@@ -36,18 +41,226 @@ export interface EventTuning {
   capacity?: number;
 }
 
+interface EventObject extends KubeObject {
+  eventTime: string;
+  reportingController: string;
+  reportingInstance: string;
+  action: string;
+  reason: string;
+  regarding: object;
+  note: string;
+  type: string;
+  series?: { count: number; lastObservedTime: string };
+}
+
+/** One Event and its repeats. Holds no object, only what is written. */
+interface Series {
+  event: EventObject;
+  count: number;
+  lastMs: number;
+  /** The count that the cluster has; 0: not created yet. */
+  writtenCount: number;
+  writtenAtMs: number;
+}
+
+const events: KubeResource<EventObject> = {
+  apiVersion: 'events.k8s.io/v1',
+  kind: 'Event',
+  plural: 'events',
+  namespaced: true,
+};
+const maxNoteBytes = 1024;
+const maxFieldLength = 128;
+/** Different Events about one object: a burst, then one in half a minute. */
+const perObject = { perSecond: 1 / 30, burst: 25 };
+const maxFailures = 5;
+
 export class EventRecorder {
+  readonly #options: EventRecorderOptions;
+  readonly #log: KubeLog;
+  readonly #queue: WorkQueue;
+  readonly #repeatMs: number;
+  readonly #seriesMs: number;
+  readonly #capacity: number;
+  /** Both maps keep the least recently used first, and are cut there. */
+  readonly #series = new Map<string, Series>();
+  readonly #buckets = new Map<string, TokenBucket>();
+  readonly #unwritten = new Set<string>();
+  readonly #abort = new AbortController();
+  readonly #writer: Promise<void>;
+  #allWritten: (() => void) | undefined;
+  #isStopped: boolean = false;
+
   constructor(options: EventRecorderOptions) {
-    throw new Error(`not written yet: ${options.controller}`);
+    this.#options = options;
+    this.#log = options.log ?? silentLog;
+    this.#queue = new WorkQueue({ name: 'events' });
+    this.#repeatMs = options.tuning?.repeatMs ?? 10_000;
+    this.#seriesMs = options.tuning?.seriesMs ?? 600_000;
+    this.#capacity = options.tuning?.capacity ?? 1000;
+    this.#writer = this.#write();
   }
 
   /** Notes an Event about `regarding` (needs apiVersion, kind and uid). Returns at once, never throws. */
   record(regarding: KubeObject, facts: EventFacts): void {
-    throw new Error(`not written yet: ${regarding.kind} ${facts.reason}`);
+    if (this.#isStopped) return;
+    const uid = regarding.metadata.uid ?? '';
+    const key = [uid, facts.type, facts.reason, facts.action ?? '', facts.note].join('\0');
+    const nowMs = Date.now();
+    const known = this.#series.get(key);
+    if (known !== undefined && nowMs - known.lastMs < this.#seriesMs) this.#repeat(key, known, nowMs);
+    else this.#begin(key, regarding, facts, nowMs);
   }
 
   /** Writes what waits, for at most `timeoutMs`, then drops the rest. */
-  stop(timeoutMs = 2000): Promise<void> {
-    throw new Error(`not written yet: ${timeoutMs}`);
+  async stop(timeoutMs = 2000): Promise<void> {
+    this.#isStopped = true;
+    for (const key of this.#unwritten) this.#queue.add(key);
+    if (this.#unwritten.size > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#allWritten = resolve;
+      const timer = setTimeout(resolve, timeoutMs);
+      await promise;
+      clearTimeout(timer);
+    }
+    this.#count('dropped', this.#unwritten.size);
+    this.#queue.shutDown();
+    this.#abort.abort();
+    await this.#writer;
   }
+
+  #begin(key: string, regarding: KubeObject, facts: EventFacts, nowMs: number): void {
+    const uid = regarding.metadata.uid ?? '';
+    if (this.#unwritten.size >= this.#capacity || !this.#bucketOf(uid).tryTake(nowMs)) {
+      this.#count('dropped');
+      return;
+    }
+    const event = this.#describe(regarding, facts, nowMs);
+    this.#series.delete(key);
+    this.#series.set(key, { event, count: 1, lastMs: nowMs, writtenCount: 0, writtenAtMs: 0 });
+    this.#unwritten.add(key);
+    this.#forgetOldest();
+    this.#queue.add(key);
+  }
+
+  #repeat(key: string, series: Series, nowMs: number): void {
+    series.count += 1;
+    series.lastMs = nowMs;
+    this.#series.delete(key);
+    this.#series.set(key, series);
+    this.#unwritten.add(key);
+    this.#queue.addAfter(key, series.writtenAtMs + this.#repeatMs - nowMs);
+  }
+
+  async #write(): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      const series = this.#series.get(key);
+      if (series === undefined || (await this.#writeSeries(key, series))) this.#settle(key);
+      this.#queue.done(key);
+    }
+  }
+
+  /** True if nothing is left to do about it: written, or given up. */
+  async #writeSeries(key: string, series: Series): Promise<boolean> {
+    const { count, lastMs } = series;
+    if (count === series.writtenCount) return true;
+    const times = { count, lastObservedTime: formatMicroTime(lastMs) };
+    try {
+      if (series.writtenCount === 0) await this.#create(series, count > 1 ? times : undefined);
+      else await this.#patch(series.event, times);
+    } catch (error) {
+      return this.#settleError(key, series, error);
+    }
+    this.#count(series.writtenCount === 0 ? 'created' : 'repeated');
+    series.writtenCount = count;
+    series.writtenAtMs = Date.now();
+    this.#queue.forget(key);
+    return series.count === count;
+  }
+
+  async #create(series: Series, times: EventObject['series']): Promise<void> {
+    const event = times === undefined ? series.event : { ...series.event, series: times };
+    await this.#options.client.create(events, event, { signal: this.#abort.signal });
+  }
+
+  async #patch(event: EventObject, times: EventObject['series']): Promise<void> {
+    const call = { signal: this.#abort.signal };
+    await this.#options.client.mergePatch(events, event.metadata, { series: times }, call);
+  }
+
+  #settleError(key: string, series: Series, error: unknown): boolean {
+    if (isNotFound(error) && series.writtenCount > 0) {
+      // The Event's time to live is over: begin it again.
+      const { name, ...metadata } = series.event.metadata;
+      const renamed = eventName(name.replace(/\.[0-9a-f]+$/, ''));
+      series.event = { ...series.event, metadata: { ...metadata, name: renamed } };
+      series.writtenCount = 0;
+      this.#queue.add(key);
+      return false;
+    }
+    if (isPassing(error) && this.#queue.failures(key) < maxFailures) {
+      this.#queue.addRateLimited(key);
+      return false;
+    }
+    // For example 403 in a namespace that is being deleted.
+    this.#queue.forget(key);
+    this.#count('dropped');
+    this.#log.debug({ err: error, reason: series.event.reason }, 'An Event was dropped.');
+    return true;
+  }
+
+  #settle(key: string): void {
+    this.#unwritten.delete(key);
+    if (this.#unwritten.size === 0) this.#allWritten?.();
+  }
+
+  #describe(regarding: KubeObject, facts: EventFacts, nowMs: number): EventObject {
+    const { name, uid, resourceVersion } = regarding.metadata;
+    const namespace = regarding.metadata.namespace;
+    const { apiVersion, kind } = regarding;
+    return {
+      metadata: { name: eventName(name), namespace: namespace ?? 'default' },
+      eventTime: formatMicroTime(nowMs),
+      reportingController: this.#options.controller,
+      reportingInstance: this.#options.instance.slice(0, maxFieldLength),
+      action: (facts.action ?? facts.reason).slice(0, maxFieldLength),
+      reason: facts.reason.slice(0, maxFieldLength),
+      regarding: { apiVersion, kind, namespace, name, uid, resourceVersion },
+      note: cutToBytes(facts.note, maxNoteBytes),
+      type: facts.type,
+    };
+  }
+
+  #bucketOf(uid: string): TokenBucket {
+    const bucket = this.#buckets.get(uid) ?? new TokenBucket(perObject.perSecond, perObject.burst);
+    this.#buckets.delete(uid);
+    this.#buckets.set(uid, bucket);
+    if (this.#buckets.size > this.#capacity) deleteFirst(this.#buckets);
+    return bucket;
+  }
+
+  #forgetOldest(): void {
+    if (this.#series.size > this.#capacity) deleteFirst(this.#series);
+  }
+
+  #count(outcome: 'created' | 'repeated' | 'dropped', howMany = 1): void {
+    this.#options.metrics?.events.inc({ outcome }, howMany);
+  }
+}
+
+/** `<object>.<random>`, as names of Events are; at most 253 characters. */
+function eventName(about: string): string {
+  return `${about.slice(0, 230)}.${randomBytes(8).toString('hex')}`;
+}
+
+/** Cuts at a character's border. */
+function cutToBytes(text: string, bytes: number): string {
+  const encoded = Buffer.from(text);
+  if (encoded.length <= bytes) return text;
+  return new TextDecoder().decode(encoded.subarray(0, bytes - 4)).replace(/\uFFFD+$/, '');
+}
+
+function deleteFirst(map: Map<string, unknown>): void {
+  const first = map.keys().next();
+  if (!first.done) map.delete(first.value);
 }

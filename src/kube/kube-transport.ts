@@ -1,8 +1,11 @@
-// HTTP to the Kubernetes API: connections, credentials, time limits, errors. Knows no kinds.
+// HTTP to the Kubernetes API: calls, time limits, errors. Knows no kinds, and repeats a call only after a 401.
 
 import type { KubeConfig } from '@kubernetes/client-node';
-import type { KubeLog } from './kube-log.ts';
+import { type Dispatcher, request as send } from 'undici';
+import { type KubeConnection, KubeConnections } from './kube-connection.ts';
+import { KubeError, kubeErrorFromAnswer } from './kube-error.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
+import { splitLines } from './split-lines.ts';
 
 export interface KubeTransportOptions {
   /** Read again after a 401, so that rotated credentials are taken up: `() => loadKubeConfig(path)`. */
@@ -12,7 +15,6 @@ export interface KubeTransportOptions {
   /** Whole time of a call that names none, milliseconds. Default 10,000. */
   requestTimeoutMs?: number;
   metrics?: KubeMetrics;
-  log?: KubeLog;
 }
 
 export interface KubeRequest {
@@ -27,23 +29,157 @@ export interface KubeRequest {
   signal?: AbortSignal;
 }
 
+type Answer = Dispatcher.ResponseData;
+
 export class KubeTransport {
+  readonly #connections: KubeConnections;
+  readonly #userAgent: string;
+  readonly #requestTimeoutMs: number;
+  readonly #metrics: KubeMetrics | undefined;
+
   constructor(options: KubeTransportOptions) {
-    throw new Error(`not written yet: ${options.userAgent}`);
+    this.#connections = new KubeConnections(options.loadConfig);
+    this.#userAgent = options.userAgent;
+    this.#requestTimeoutMs = options.requestTimeoutMs ?? 10_000;
+    this.#metrics = options.metrics;
   }
 
   /** The parsed JSON of a 2xx answer. Throws KubeError; an aborted `signal` throws its reason. */
-  request(request: KubeRequest): Promise<unknown> {
-    throw new Error(`not written yet: ${request.path}`);
+  async request(request: KubeRequest): Promise<unknown> {
+    const limit = new CallLimit(request.signal, request.timeoutMs ?? this.#requestTimeoutMs);
+    try {
+      const answer = await this.#open(request, limit.signal);
+      const text = await answer.body.text();
+      if (text === '') return {};
+      const parsed: unknown = JSON.parse(text);
+      return parsed;
+    } catch (error) {
+      throw limit.explain(error, request);
+    } finally {
+      limit.end();
+    }
   }
 
-  /** The lines of an endless 2xx answer, until it ends. Throws as `request`. No time limit but `signal`. */
-  streamLines(request: KubeRequest): AsyncGenerator<string> {
-    throw new Error(`not written yet: ${request.path}`);
+  /**
+   * The lines of an endless 2xx answer, until it ends. Throws as `request`. The time limit is for the first
+   * byte of the answer only; after that `signal` is the only limit.
+   */
+  async *streamLines(request: KubeRequest): AsyncGenerator<string> {
+    const limit = new CallLimit(request.signal, request.timeoutMs ?? this.#requestTimeoutMs);
+    try {
+      const answer = await this.#open(request, limit.signal);
+      limit.stopTimer();
+      yield* splitLines(answer.body);
+    } catch (error) {
+      throw limit.explain(error, request);
+    } finally {
+      limit.end();
+    }
   }
 
   /** Ends all connections. */
-  close(): Promise<void> {
-    throw new Error('not written yet');
+  async close(): Promise<void> {
+    await this.#connections.close();
   }
+
+  /** A 2xx answer with its body unread. */
+  async #open(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    const connection = await this.#connections.current();
+    let answer = await this.#send(connection, request, signal);
+    if (answer.statusCode === 401) {
+      // A token that was rotated a moment ago. Nothing was done, so that even a POST may be sent again.
+      await answer.body.dump();
+      answer = await this.#send(await this.#connections.refresh(connection), request, signal);
+    }
+    if (answer.statusCode >= 200 && answer.statusCode < 300) return answer;
+    const retryAfter = answer.headers['retry-after'];
+    const retryAfterText = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    throw kubeErrorFromAnswer(answer.statusCode, await answer.body.text(), retryAfterText);
+  }
+
+  async #send(connection: KubeConnection, request: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    const stopTimer = this.#metrics?.requestSeconds.startTimer({ method: request.method });
+    let code = 'none';
+    try {
+      const answer = await send(`${connection.server}${request.path}${queryText(request.query)}`, {
+        method: request.method,
+        dispatcher: connection.dispatcher,
+        headers: this.#headers(connection, request),
+        body: request.body === undefined ? null : JSON.stringify(request.body),
+        signal,
+      });
+      code = String(answer.statusCode);
+      return answer;
+    } finally {
+      stopTimer?.();
+      this.#metrics?.requests.inc({ method: request.method, code });
+    }
+  }
+
+  #headers(connection: KubeConnection, request: KubeRequest): Record<string, string> {
+    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': this.#userAgent };
+    if (request.body !== undefined) headers['content-type'] = request.contentType ?? 'application/json';
+    return { ...headers, ...connection.headers };
+  }
+}
+
+/** The caller's signal and a timer as one signal, without a listener left behind on the caller's. */
+class CallLimit {
+  readonly #abort = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #timeoutMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #timedOut: boolean = false;
+
+  constructor(outer: AbortSignal | undefined, timeoutMs: number) {
+    this.#outer = outer;
+    this.#timeoutMs = timeoutMs;
+    this.#timer = setTimeout(() => {
+      this.#timedOut = true;
+      this.#abort.abort();
+    }, timeoutMs);
+    if (outer?.aborted) this.#abortByCaller();
+    else outer?.addEventListener('abort', this.#abortByCaller, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  stopTimer(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  end(): void {
+    this.stopTimer();
+    this.#outer?.removeEventListener('abort', this.#abortByCaller);
+  }
+
+  explain(error: unknown, request: KubeRequest): unknown {
+    if (error instanceof KubeError) return error;
+    if (this.#outer?.aborted) return this.#outer.reason;
+    const what = `${request.method} ${request.path}`;
+    const reason = this.#timedOut ? 'Timeout' : 'Unreachable';
+    const why = this.#timedOut ? `no answer within ${this.#timeoutMs} ms` : describe(error);
+    return new KubeError(`${what}: ${why}`, { status: 0, reason }, { cause: error });
+  }
+
+  readonly #abortByCaller = (): void => this.#abort.abort();
+}
+
+function queryText(query: KubeRequest['query']): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined) params.set(name, String(value));
+  }
+  const text = params.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // Node joins the failures of several addresses in an AggregateError without a text.
+  if (error.message === '' && 'code' in error) return String(error.code);
+  return error.message;
 }

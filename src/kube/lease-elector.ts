@@ -1,16 +1,23 @@
 // Leader election by a coordination.k8s.io Lease: one leader at a time, a new one soon after the old is gone.
+// Clocks of different machines are never compared: who waits counts from when it saw the last renewal.
 
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { jitterMs } from './backoff.ts';
 import type { KubeClient } from './kube-client.ts';
-import type { KubeLog } from './kube-log.ts';
+import { isAlreadyExists, isConflict, isNotFound } from './kube-error.ts';
+import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import type { ObjectRef } from './kube-object.ts';
+import type { KubeObject, KubeResource, ObjectRef } from './kube-object.ts';
+import { formatMicroTime } from './micro-time.ts';
 
 export interface LeaseElectorOptions {
   client: KubeClient;
   lease: ObjectRef;
   /** Different for each process: see `createLeaseIdentity`. */
   identity: string;
-  /** Called each time this process becomes the leader. */
+  /** Called when this process becomes the leader. */
   onElected: () => void;
   /** Called when leadership is lost, not after `stop`. End the work at once and exit. */
   onLost: () => void;
@@ -20,7 +27,10 @@ export interface LeaseElectorOptions {
 }
 
 export interface LeaseTuning {
-  /** How long others wait after the last renewal that they saw. */
+  /**
+   * How long others wait after the last renewal that they saw. Default 13,000: with the time between two looks
+   * a new leader is there within 15 seconds of the old one's death, as the specification asks.
+   */
   leaseMs?: number;
   /** Without a renewal for this long the leader gives up: less than `leaseMs`. Default 10,000. */
   renewDeadlineMs?: number;
@@ -28,33 +38,237 @@ export interface LeaseTuning {
   retryMs?: number;
 }
 
+interface Lease extends KubeObject {
+  spec?: LeaseSpec;
+}
+
+interface LeaseSpec {
+  holderIdentity?: string;
+  leaseDurationSeconds?: number;
+  acquireTime?: string;
+  renewTime?: string;
+  leaseTransitions?: number;
+}
+
+const leases: KubeResource<Lease> = {
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+};
+
 /** `<hostname>_<random>`. */
 export function createLeaseIdentity(): string {
-  throw new Error('not written yet');
+  return `${hostname()}_${randomUUID()}`;
 }
 
 export class LeaseElector {
+  readonly #options: LeaseElectorOptions;
+  readonly #log: KubeLog;
+  readonly #leaseMs: number;
+  readonly #renewDeadlineMs: number;
+  readonly #retryMs: number;
+
+  #run: { abort: AbortController; ended: Promise<void> } | undefined;
+  /** The lease as last read or written, and when we first saw this version. */
+  #seen: { lease: Lease; atMs: number } | undefined;
+  /** Start of the last renewal that succeeded; undefined: not the leader. */
+  #renewedAtMs: number | undefined;
+
   constructor(options: LeaseElectorOptions) {
-    throw new Error(`not written yet: ${options.identity}`);
+    this.#options = options;
+    this.#log = options.log ?? silentLog;
+    this.#leaseMs = options.tuning?.leaseMs ?? 13_000;
+    this.#renewDeadlineMs = options.tuning?.renewDeadlineMs ?? 10_000;
+    this.#retryMs = options.tuning?.retryMs ?? 2000;
+    if (this.#renewDeadlineMs >= this.#leaseMs || this.#retryMs >= this.#renewDeadlineMs) {
+      throw new RangeError('A lease needs retryMs < renewDeadlineMs < leaseMs.');
+    }
+    this.#setGauge(0);
   }
 
   /** True while this process holds a lease that was renewed in time. */
   get isLeader(): boolean {
-    throw new Error('not written yet');
+    return this.#renewedAtMs !== undefined && performance.now() - this.#renewedAtMs < this.#renewDeadlineMs;
   }
 
   /** Who holds the lease, as last seen; undefined: nobody, or not yet known. */
   get holder(): string | undefined {
-    throw new Error('not written yet');
+    return this.#seen === undefined ? undefined : holderOf(this.#seen.lease);
   }
 
-  /** Starts to try, and goes on until `stop` or loss. */
+  /** Starts to try, and goes on until `stop` or loss. Does nothing if it runs. */
   start(): void {
-    throw new Error('not written yet');
+    if (this.#run !== undefined) return;
+    const abort = new AbortController();
+    this.#run = { abort, ended: this.#elect(abort.signal) };
   }
 
   /** Ends; a leader releases the lease, so call it after the work has ended. `onLost` is not called. */
-  stop(): Promise<void> {
-    throw new Error('not written yet');
+  async stop(): Promise<void> {
+    const run = this.#run;
+    if (run === undefined) return;
+    run.abort.abort();
+    await run.ended;
+    this.#run = undefined;
+    if (!this.isLeader) return;
+    this.#renewedAtMs = undefined;
+    this.#setGauge(0);
+    await this.#release();
   }
+
+  async #elect(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !(await this.#attempt(signal))) {
+      await pause(this.#nextLookMs(), signal);
+    }
+    if (this.#renewedAtMs === undefined) return;
+    this.#setGauge(1);
+    this.#log.info({ identity: this.#options.identity }, 'Became the leader.');
+    this.#call(this.#options.onElected);
+    await this.#keep(signal);
+    if (signal.aborted) return;
+    this.#renewedAtMs = undefined;
+    this.#setGauge(0);
+    this.#log.error({ identity: this.#options.identity, holder: this.holder }, 'Lost the leadership.');
+    this.#call(this.#options.onLost);
+  }
+
+  /** One try to become the leader. False on any failure. */
+  async #attempt(signal: AbortSignal): Promise<boolean> {
+    try {
+      const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
+      const found = await this.#options.client.find(leases, this.#options.lease, call);
+      if (found !== undefined) this.#see(found);
+      if (found !== undefined && this.#freeInMs(found) > 0) return false;
+      const startedAtMs = performance.now();
+      await this.#write(found, signal, call.timeoutMs);
+      this.#renewedAtMs = startedAtMs;
+      return true;
+    } catch (error) {
+      // A conflict: another was faster. Anything else passes, or shows again at the next look.
+      const level = isConflict(error) || isAlreadyExists(error) ? 'debug' : 'warn';
+      if (!signal.aborted) this.#log[level]({ err: error }, 'Could not take the lease.');
+      return false;
+    }
+  }
+
+  /** Renews until the signal, or until it is lost. */
+  async #keep(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(this.#retryMs, signal);
+      if (signal.aborted) return;
+      const startedAtMs = performance.now();
+      const leftMs = (this.#renewedAtMs ?? 0) + this.#renewDeadlineMs - startedAtMs;
+      if (leftMs <= 0) return;
+      try {
+        await this.#write(this.#seen?.lease, signal, Math.min(leftMs, this.#renewDeadlineMs / 2));
+        this.#renewedAtMs = startedAtMs;
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#log.warn({ err: error, leftMs: Math.round(leftMs) }, 'Could not renew the lease.');
+        if (isMoved(error) && (await this.#isTaken(signal))) return;
+      }
+    }
+  }
+
+  /** After a refused write: reads the lease again. True if another has it. */
+  async #isTaken(signal: AbortSignal): Promise<boolean> {
+    try {
+      const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
+      const found = await this.#options.client.find(leases, this.#options.lease, call);
+      if (found === undefined) {
+        this.#seen = undefined;
+        return false;
+      }
+      this.#see(found);
+      return holderOf(found) !== this.#options.identity;
+    } catch {
+      // Not known: the next renewal or the deadline tells.
+      return false;
+    }
+  }
+
+  /** Creates the lease, or replaces the version `known`: of two writers one gets a conflict. */
+  async #write(known: Lease | undefined, signal: AbortSignal, timeoutMs: number): Promise<void> {
+    const { client, lease, identity } = this.#options;
+    const now = formatMicroTime(Date.now());
+    const previous = known?.spec ?? {};
+    const isOurs = previous.holderIdentity === identity;
+    const spec: LeaseSpec = {
+      ...previous,
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.ceil(this.#leaseMs / 1000),
+      acquireTime: isOurs ? previous.acquireTime : now,
+      renewTime: now,
+      leaseTransitions: (previous.leaseTransitions ?? 0) + (isOurs || known === undefined ? 0 : 1),
+    };
+    const call = { signal, timeoutMs };
+    if (known === undefined) this.#see(await client.create(leases, { metadata: { ...lease }, spec }, call));
+    else this.#see(await client.replace(leases, { ...known, spec }, call));
+  }
+
+  /** Gives the lease back, so that the next leader need not wait. A failure costs only time. */
+  async #release(): Promise<void> {
+    const { client, lease: ref, identity } = this.#options;
+    try {
+      // Read again: a renewal that was cut off may have been stored.
+      const lease = await client.find(leases, ref, { timeoutMs: 2000 });
+      if (lease === undefined || holderOf(lease) !== identity) return;
+      const now = formatMicroTime(Date.now());
+      const { holderIdentity: _released, ...rest } = lease.spec ?? {};
+      const spec: LeaseSpec = { ...rest, leaseDurationSeconds: 1, acquireTime: now, renewTime: now };
+      await client.replace(leases, { ...lease, spec }, { timeoutMs: 2000 });
+      this.#log.info({ identity }, 'Released the leadership.');
+    } catch (error) {
+      this.#log.warn({ err: error }, 'Could not release the lease; it runs out by itself.');
+    }
+  }
+
+  #see(lease: Lease): void {
+    const isKnown = this.#seen?.lease.metadata.resourceVersion === lease.metadata.resourceVersion;
+    this.#seen = { lease, atMs: isKnown && this.#seen !== undefined ? this.#seen.atMs : performance.now() };
+  }
+
+  /** 0 if the lease is free, ours or run out; else the time until it runs out. */
+  #freeInMs(lease: Lease): number {
+    const holder = holderOf(lease);
+    if (holder === undefined || holder === this.#options.identity || this.#seen === undefined) return 0;
+    const seconds = lease.spec?.leaseDurationSeconds;
+    const durationMs = seconds === undefined ? this.#leaseMs : seconds * 1000;
+    return Math.max(0, this.#seen.atMs + durationMs - performance.now());
+  }
+
+  /** Half a renewal period, or the moment at which the lease runs out. */
+  #nextLookMs(): number {
+    const lookMs = jitterMs(this.#retryMs / 2);
+    const freeInMs = this.#seen === undefined ? 0 : this.#freeInMs(this.#seen.lease);
+    return freeInMs > 0 ? Math.min(lookMs, freeInMs + 1) : lookMs;
+  }
+
+  #setGauge(value: 0 | 1): void {
+    this.#options.metrics?.leader.set({ name: this.#options.lease.name }, value);
+  }
+
+  #call(callback: () => void): void {
+    try {
+      callback();
+    } catch (error) {
+      this.#log.error({ err: error }, 'A callback of the leader election threw.');
+    }
+  }
+}
+
+/** A released lease has no holder, or an empty one. */
+function holderOf(lease: Lease): string | undefined {
+  const holder = lease.spec?.holderIdentity;
+  return holder === '' ? undefined : holder;
+}
+
+/** The lease is not the one that we know: changed, made again or deleted. */
+function isMoved(error: unknown): boolean {
+  return isConflict(error) || isAlreadyExists(error) || isNotFound(error);
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => undefined);
 }

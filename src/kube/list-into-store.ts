@@ -1,0 +1,66 @@
+// Makes a store equal to a complete list, page by page: one page more than the cache is in memory at a time.
+
+import { isExpired } from './kube-error.ts';
+import { type KubeList, type KubeObject, objectKey } from './kube-object.ts';
+import type { ObjectStore, StoreChange } from './object-store.ts';
+
+export interface ListIntoStore<T extends KubeObject> {
+  store: ObjectStore<T>;
+  /** What the list covers: other namespaces in the store are left alone. Undefined: everything. */
+  namespace: string | undefined;
+  pageSize: number;
+  fetchPage: (page: { limit?: number; continue?: string }) => Promise<KubeList<T>>;
+  transform: (object: T) => T;
+  /** Called after each page, before its changes. May throw to end it. */
+  onHeard: () => void;
+  onChange: (change: StoreChange<T>) => void;
+}
+
+/**
+ * Returns the resourceVersion to watch from. Throws what `fetchPage` throws; the store then has some of the
+ * list and nothing removed, and the next complete list mends it.
+ */
+export async function listIntoStore<T extends KubeObject>(options: ListIntoStore<T>): Promise<string> {
+  const seen = new Set<string>();
+  let page = await fetchPaged(options);
+  for (;;) {
+    options.onHeard();
+    for (const item of page.items) {
+      const object = options.transform(item);
+      seen.add(objectKey(object));
+      tell(options, options.store.put(object));
+    }
+    const token = page.metadata.continue;
+    if (token === undefined || token === '') break;
+    page = await fetchPaged(options, token);
+  }
+  removeUnseen(options, seen);
+  const version = page.metadata.resourceVersion;
+  if (version === undefined || version === '') throw new TypeError('The list has no resourceVersion.');
+  return version;
+}
+
+/** A continue token lives for minutes. When one has expired, the whole list in one answer always works. */
+async function fetchPaged<T extends KubeObject>(
+  options: ListIntoStore<T>,
+  token?: string,
+): Promise<KubeList<T>> {
+  try {
+    return await options.fetchPage({ limit: options.pageSize, continue: token });
+  } catch (error) {
+    if (token === undefined || !isExpired(error)) throw error;
+    return options.fetchPage({});
+  }
+}
+
+function removeUnseen<T extends KubeObject>(options: ListIntoStore<T>, seen: Set<string>): void {
+  const { store, namespace } = options;
+  const covered = namespace === undefined ? [...store.keys()] : store.keysInNamespace(namespace);
+  for (const key of covered) {
+    if (!seen.has(key)) tell(options, store.remove(key));
+  }
+}
+
+function tell<T extends KubeObject>(options: ListIntoStore<T>, changes: StoreChange<T>[]): void {
+  for (const change of changes) options.onChange(change);
+}

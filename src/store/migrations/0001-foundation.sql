@@ -238,6 +238,8 @@ create unique index incidents_one_open on incidents
   where state in ('open', 'recovering');
 create index incidents_list on incidents (project_id, opened_at desc, incident_id desc);
 create index incidents_monitor on incidents (project_id, monitor_key, opened_at desc, incident_id desc);
+-- By the public id, which also finds what a deleted monitor left.
+create index incidents_monitor_id on incidents (project_id, monitor_id, opened_at desc, incident_id desc);
 create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;
 
 create table timeline_entries (
@@ -300,6 +302,8 @@ create table deliveries (
   project_id uuid not null,
   delivery_id text collate "C" not null,
   endpoint_id text collate "C" not null,
+  -- project_id is the monitor's; the organization's default endpoint may be of another project.
+  endpoint_project_id uuid not null,
   incident_id text collate "C",
   monitor_key uuid,
   monitor_id text collate "C",
@@ -321,7 +325,12 @@ create table deliveries (
 create index deliveries_due on deliveries (next_attempt_at) where state in ('pending', 'failing');
 create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
-create index deliveries_endpoint_pending on deliveries (project_id, endpoint_id) where state in ('pending', 'failing');
+create index deliveries_endpoint on deliveries (project_id, endpoint_id, created_at desc, delivery_id desc);
+-- For the rare states; nearly all rows are delivered, and those are found through deliveries_list.
+create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
+  where state <> 'delivered';
+create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id)
+  where state in ('pending', 'failing');
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
 
 create table delivery_attempts (

@@ -1,0 +1,76 @@
+// Merging a patch into a measurement's rule, and the rule as it is read back. Pure.
+// What is stored is sparse: without nulls, without disabled rules, without defaults.
+import {
+  type MeasurementRuleInput,
+  type MeasurementRulePatch,
+  type MeasurementRuleRecord,
+  measurementRuleFaults,
+  measurementRuleFields,
+  type RuleFault,
+  rulesOf,
+} from './measurement-rule.ts';
+
+/** As stored: what callers stated, nulls and disabled rules taken off. */
+export type StoredMeasurementRule = Omit<MeasurementRuleRecord, 'mode'> & { mode?: 'heartbeat' };
+
+export type MergedRule = { rule: StoredMeasurementRule } | { faults: RuleFault[] };
+
+/**
+ * RFC 7396 for one measurement: nulls and `disabledRules` remove rules (completion.md 2.2). `rulePolicy` and
+ * `ruleAction` are replaced whole, so that the two shapes of a policy never mix. Faults have paths below the key.
+ */
+export function mergeMeasurementRule(
+  key: string,
+  current: StoredMeasurementRule | undefined,
+  patch: MeasurementRulePatch,
+): MergedRule {
+  const ratio = patch.ratio ? { ...current?.ratio, ...patch.ratio } : patch.ratio;
+  const stated = withoutNulls({ ...current, ...patch, ...(ratio === undefined ? {} : { ratio }) });
+  const parsed = measurementRuleFields.safeParse(stated);
+  if (!parsed.success) return { faults: missingDenominator() };
+
+  const merged = parsed.data;
+  // An action from an earlier patch does not outlive the last rule; one that this patch states must have a rule.
+  if (!patch.ruleAction && rulesOf(merged).length === 0) delete merged.ruleAction;
+  const faults = measurementRuleFaults(merged, key);
+  return faults.length > 0 ? { faults } : { rule: withoutDisabledRules(merged) };
+}
+
+/** Both sides were valid on their own: only a ratio that was never stated whole can lack something. */
+function missingDenominator(): RuleFault[] {
+  const message = 'State the measurement to divide by.';
+  return [{ path: ['ratio', 'denominator'], code: 'required', message }];
+}
+
+function withoutNulls(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const kept = Object.entries(value).filter(([, field]) => field !== null && field !== undefined);
+  return Object.fromEntries(
+    kept.map(([name, field]) => [
+      name,
+      name === 'ratio' ? withoutNulls(field as Record<string, unknown>) : field,
+    ]),
+  );
+}
+
+function withoutDisabledRules(rule: MeasurementRuleInput): StoredMeasurementRule {
+  const removed = new Set<string>([...(rule.disabledRules ?? []), 'disabledRules']);
+  const kept = Object.entries(rule).filter(([name]) => !removed.has(name));
+  // Nulls were taken off before: what is left has the stored shape.
+  return Object.fromEntries(kept) as StoredMeasurementRule;
+}
+
+/** A stored rule with its defaults (completion.md 2.2 and 4), as reads show it. */
+export function measurementRuleWithDefaults(rule: StoredMeasurementRule): MeasurementRuleRecord {
+  const hasRules = rulesOf(rule).length > 0;
+  return {
+    metricType: 'gauge',
+    missingPolicy: 'skip',
+    transform: 'none',
+    mode: 'heartbeat',
+    ...(hasRules ? { rulePolicy: { consecutiveObservations: 1, severity: 'warning' } } : {}),
+    ...rule,
+    ruleAction: hasRules
+      ? (rule.ruleAction ?? { mode: 'active', version: 1 })
+      : { mode: 'inactive', version: 1 },
+  };
+}

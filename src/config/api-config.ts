@@ -1,0 +1,51 @@
+// Configuration of the role `api`.
+import { z } from 'zod';
+import { issuers } from './issuers.ts';
+import * as shared from './shared-settings.ts';
+import { baseUrl, integer, optional, text, variable } from './variable.ts';
+
+export const apiSchema = z.object({
+  databaseUrl: shared.databaseUrl(),
+  encryptionKeys: shared.keys(),
+  port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
+  host: shared.host(),
+  publicUrl: shared.publicUrl(),
+  organization: variable(
+    {
+      name: 'BEATKEEPER_ORGANIZATION',
+      description: "Name of the installation's organization.",
+      fallback: 'default',
+    },
+    text,
+  ),
+  issuers: variable(
+    {
+      name: 'BEATKEEPER_ISSUERS',
+      description:
+        'JSON array of trusted token issuers: {issuer, audience, jwksUri?, caFile?, tokenFile?, organization, roleClaim?, organizationClaim?, roles}.',
+      fallback: '[]',
+    },
+    issuers,
+  ),
+  allowedPrivateDestinations: shared.allowedPrivateDestinations(),
+  minimumIntervalSeconds: shared.minimumIntervalSeconds(),
+  dashboardOrigin: optional(
+    {
+      name: 'BEATKEEPER_DASHBOARD_ORIGIN',
+      description: 'Origin whose pages may call the API from a browser; none by default.',
+    },
+    baseUrl,
+  ),
+  maxConnections: variable(
+    {
+      name: 'BEATKEEPER_MAX_CONNECTIONS',
+      description: 'Most open connections of clients; keep it below the descriptor limit.',
+      fallback: '10000',
+    },
+    integer(10, 1_000_000),
+  ),
+  databasePool: shared.databasePool(),
+  logLevel: shared.logLevel(),
+});
+
+export type ApiConfig = Readonly<z.infer<typeof apiSchema>> & { readonly publicUrl: string };

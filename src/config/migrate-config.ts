@@ -1,0 +1,35 @@
+// Configuration of the role `migrate`.
+import { z } from 'zod';
+import * as shared from './shared-settings.ts';
+import { integer, text, variable } from './variable.ts';
+
+export const migrateSchema = z.object({
+  databaseUrl: shared.databaseUrl(),
+  organization: variable(
+    {
+      name: 'BEATKEEPER_ORGANIZATION',
+      description: 'Name of the organization that is made if there is none of it.',
+      fallback: 'default',
+    },
+    text,
+  ),
+  plan: variable(
+    {
+      name: 'BEATKEEPER_PLAN',
+      description: 'Plan of that organization: free, builder, smart or scale.',
+      fallback: 'scale',
+    },
+    z.enum(['free', 'builder', 'smart', 'scale'], 'must be free, builder, smart or scale'),
+  ),
+  waitSeconds: variable(
+    {
+      name: 'BEATKEEPER_MIGRATE_WAIT_SECONDS',
+      description: 'How long to wait for a database that does not answer yet.',
+      fallback: '120',
+    },
+    integer(0, 3_600),
+  ),
+  logLevel: shared.logLevel(),
+});
+
+export type MigrateConfig = Readonly<z.infer<typeof migrateSchema>>;

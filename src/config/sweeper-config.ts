@@ -1,0 +1,17 @@
+// Configuration of the role `sweeper`.
+import { z } from 'zod';
+import * as shared from './shared-settings.ts';
+
+export const sweeperSchema = z.object({
+  databaseUrl: shared.databaseUrl(),
+  encryptionKeys: shared.keys(),
+  publicUrl: shared.publicUrl(),
+  allowedPrivateDestinations: shared.allowedPrivateDestinations(),
+  minimumIntervalSeconds: shared.minimumIntervalSeconds(),
+  host: shared.host(),
+  healthPort: shared.healthPort(),
+  databasePool: shared.databasePool(),
+  logLevel: shared.logLevel(),
+});
+
+export type SweeperConfig = Readonly<z.infer<typeof sweeperSchema>> & { readonly publicUrl: string };

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { apiSchema } from '../../../src/config/api-config.ts';
+import { operatorSchema } from '../../../src/config/operator-config.ts';
+import { ConfigError, describeConfig, listVariables, readConfig } from '../../../src/config/read-config.ts';
+
+const KEY = Buffer.alloc(32, 7).toString('base64');
+const MINIMAL = { DATABASE_URL: 'postgres://u:p@h/d', BEATKEEPER_ENCRYPTION_KEYS: `k1:${KEY}` };
+
+function faultsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    readConfig(apiSchema, environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+describe('readConfig', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'beatkeeper-config-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  test('fills in the defaults and freezes the result', () => {
+    const config = readConfig(apiSchema, MINIMAL);
+    expect(config).toMatchObject({
+      port: 8080,
+      host: '0.0.0.0',
+      organization: 'default',
+      issuers: [],
+      minimumIntervalSeconds: 60,
+      maxConnections: 10_000,
+      databasePool: 10,
+      logLevel: 'info',
+    });
+    expect(config.encryptionKeys).toEqual([{ id: 'k1', key: Buffer.alloc(32, 7) }]);
+    expect(Object.isFrozen(config)).toBe(true);
+  });
+
+  test('an empty variable counts as not set', () => {
+    expect(readConfig(apiSchema, { ...MINIMAL, PORT: '' }).port).toBe(8080);
+  });
+
+  test('names every fault at once, by the names of the variables', () => {
+    const faults = faultsOf({ DATABASE_URL: 'mysql://x', PORT: '70000', BEATKEEPER_ISSUERS: '{' });
+    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([
+      'BEATKEEPER_ENCRYPTION_KEYS',
+      'BEATKEEPER_ISSUERS',
+      'DATABASE_URL',
+      'PORT',
+    ]);
+  });
+
+  test('a fault never shows the value', () => {
+    const secret = 'postgres-but-wrong://user:hunter2@h';
+    const faults = faultsOf({ DATABASE_URL: secret, BEATKEEPER_ENCRYPTION_KEYS: 'k1:hunter2' });
+    expect(faults).toHaveLength(2);
+    expect(faults.join()).not.toContain('hunter2');
+  });
+
+  test('takes a value from a file, without the newline at its end', () => {
+    const file = join(folder, 'url');
+    writeFileSync(file, 'postgres://from-file/d\n');
+    const environment = {
+      BEATKEEPER_ENCRYPTION_KEYS: MINIMAL.BEATKEEPER_ENCRYPTION_KEYS,
+      DATABASE_URL_FILE: file,
+    };
+    expect(readConfig(apiSchema, environment).databaseUrl).toBe('postgres://from-file/d');
+  });
+
+  test('refuses a file that is not there, and a value given twice', () => {
+    const missing = { ...MINIMAL, DATABASE_URL: '', DATABASE_URL_FILE: join(folder, 'none') };
+    expect(faultsOf(missing)).toEqual([expect.stringContaining('DATABASE_URL_FILE names a file')]);
+    expect(faultsOf({ ...MINIMAL, DATABASE_URL_FILE: folder })).toEqual([
+      'DATABASE_URL_FILE and DATABASE_URL are both set: remove one.',
+    ]);
+  });
+
+  test.each([
+    ['k1', 'no key'],
+    [`k1:${KEY},k1:${KEY}`, 'an id twice'],
+    [`k1:${KEY.slice(4)}`, 'a short key'],
+    [`k1:${KEY},`, 'an empty entry'],
+  ])('refuses the encryption keys %s (%s)', (keys) => {
+    expect(faultsOf({ ...MINIMAL, BEATKEEPER_ENCRYPTION_KEYS: keys })).toHaveLength(1);
+  });
+
+  test('says where an issuer is wrong', () => {
+    const issuer = {
+      issuer: 'https://i',
+      audience: 'beatkeeper',
+      organization: 'default',
+      roles: { ann: 'admin' },
+    };
+    const [fault] = faultsOf({ ...MINIMAL, BEATKEEPER_ISSUERS: JSON.stringify([issuer]) });
+    expect(fault).toContain('BEATKEEPER_ISSUERS at 0.roles.ann');
+  });
+
+  test('reads lists of names', () => {
+    const config = readConfig(operatorSchema, {
+      BEATKEEPER_API_URL: 'http://api:8080/',
+      BEATKEEPER_WATCH_NAMESPACES: 'a, b,,',
+    });
+    expect(config).toMatchObject({
+      apiUrl: 'http://api:8080',
+      watchNamespaces: ['a', 'b'],
+      namespace: 'default',
+    });
+  });
+});
+
+describe('describeConfig', () => {
+  test('names every variable with its default', () => {
+    const words = describeConfig('api', apiSchema);
+    for (const [, { name }] of listVariables(apiSchema)) expect(words).toContain(name);
+    expect(words).toContain('Default: 8080.');
+  });
+});

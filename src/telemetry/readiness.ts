@@ -1,0 +1,47 @@
+// Whether this process may be given work: named checks of its role, and never again once its end has begun.
+
+/** Resolves to a sentence that says what is missing, or to undefined when all is well. */
+export type ReadinessCheck = () => Promise<string | undefined>;
+
+const CHECK_LIMIT_MS = 2_000;
+
+export class Readiness {
+  readonly #checks = new Map<string, ReadinessCheck>();
+  #ending = false;
+
+  addCheck(name: string, check: ReadinessCheck): void {
+    this.#checks.set(name, check);
+  }
+
+  /** From here on not ready: the process is about to end. */
+  beginShutdown(): void {
+    this.#ending = true;
+  }
+
+  get isEnding(): boolean {
+    return this.#ending;
+  }
+
+  /** What is missing, by name of the check; empty when the process is ready. A check that hangs counts as failed. */
+  async findFaults(): Promise<Record<string, string>> {
+    if (this.#ending) return { shutdown: 'The process is about to end.' };
+    if (this.#checks.size === 0) return { start: 'The process is still starting.' };
+    const results = await Promise.all(
+      [...this.#checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
+    );
+    const faults = results.filter((result): result is [string, string] => result[1] !== undefined);
+    return Object.fromEntries(faults);
+  }
+}
+
+async function runCheck(check: ReadinessCheck): Promise<string | undefined> {
+  const limit = Promise.withResolvers<string>();
+  const timer = setTimeout(() => limit.resolve(`No answer within ${CHECK_LIMIT_MS} ms.`), CHECK_LIMIT_MS);
+  try {
+    return await Promise.race([check(), limit.promise]);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -7,6 +7,8 @@ const account = '/var/run/secrets/kubernetes.io/serviceaccount';
 const kube = `https://${process.env.KUBERNETES_SERVICE_HOST}:${process.env.KUBERNETES_SERVICE_PORT}`;
 const monitors = `/apis/beatkeeper.dev/v1alpha1/namespaces/${MONITOR_NAMESPACE}/monitors/${MONITOR}`;
 
+const say = (line) => process.stdout.write(`${line}\n`);
+
 async function call(url, token, init = {}) {
   const response = await fetch(url, {
     ...init,
@@ -25,10 +27,11 @@ async function until(what, seconds, look) {
   for (;;) {
     const { done, seen } = await look();
     if (done !== undefined && done !== false) {
-      console.log(`ok: ${what}`);
+      say(`ok: ${what}`);
       return done;
     }
-    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${what}. Last seen: ${JSON.stringify(seen)}`);
+    if (Date.now() > end)
+      throw new Error(`not within ${seconds} s: ${what}. Last seen: ${JSON.stringify(seen)}`);
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
@@ -54,7 +57,12 @@ try {
   await cluster(`${monitors}?fieldManager=helm-test`, {
     method: 'PATCH',
     headers: { 'content-type': 'application/apply-patch+yaml' },
-    body: JSON.stringify({ apiVersion: 'beatkeeper.dev/v1alpha1', kind: 'Monitor', metadata: { name: MONITOR }, spec }),
+    body: JSON.stringify({
+      apiVersion: 'beatkeeper.dev/v1alpha1',
+      kind: 'Monitor',
+      metadata: { name: MONITOR },
+      spec,
+    }),
   });
   const ready = await until('the monitor is ready', 60, async () => {
     const object = await cluster(monitors);
@@ -64,18 +72,23 @@ try {
   const url = new URL(Buffer.from(secret?.data?.url ?? '', 'base64').toString());
   const beat = await fetch(API_URL + url.pathname, { method: 'POST', signal: AbortSignal.timeout(10_000) });
   if (!beat.ok) throw new Error(`the beat was refused: ${beat.status} ${await beat.text()}`);
-  console.log('ok: the beat is accepted');
+  say('ok: the beat is accepted');
   await until('the object shows the beat', 30, async () => {
     const object = await cluster(monitors);
     return { done: object?.status?.health === 'up' && object.status.lastBeatAt, seen: object?.status };
   });
   const namespace = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}`);
-  const annotated = process.env.ALL_NAMESPACES === 'true' && namespace?.metadata?.annotations?.['beatkeeper.dev/project'];
-  const record = await call(`${API_URL}/v1/monitors/${ready.status.monitorId}`, '/var/run/secrets/beatkeeper/session/token', {
-    headers: { 'service-project': annotated || MONITOR_NAMESPACE },
-  });
+  const annotated =
+    process.env.ALL_NAMESPACES === 'true' && namespace?.metadata?.annotations?.['beatkeeper.dev/project'];
+  const record = await call(
+    `${API_URL}/v1/monitors/${ready.status.monitorId}`,
+    '/var/run/secrets/beatkeeper/session/token',
+    {
+      headers: { 'service-project': annotated || MONITOR_NAMESPACE },
+    },
+  );
   if (record?.status?.health !== 'up') throw new Error(`/v1 has it otherwise: ${JSON.stringify(record)}`);
-  console.log('ok: /v1 shows the beat');
+  say('ok: /v1 shows the beat');
 } finally {
   await remove();
 }

@@ -1,0 +1,19 @@
+# One image for every role: `docker run beatkeeper api|sweeper|operator|migrate`. Node runs the TypeScript as it is.
+FROM node:24-bookworm-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+# What only editors and debuggers read is a third of it.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
+ && find node_modules -type f \( -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.map' -o -iname '*.md' \) -delete \
+ && find node_modules -type d -empty -delete
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production
+WORKDIR /app
+COPY --from=dependencies /app/node_modules node_modules
+COPY package.json LICENSE ./
+COPY crds crds
+COPY src src
+USER 1000:1000
+EXPOSE 8080 8081
+ENTRYPOINT ["node", "src/main.ts"]

@@ -1,0 +1,100 @@
+// Runs the real helm on the chart and reads what it renders. Where there is no helm, says what to install.
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { parseAllDocuments, stringify } from 'yaml';
+import { findOnPath, isExecutable } from '../../src/dev/executable.ts';
+
+export const CHART = fileURLToPath(new URL('../../charts/beatkeeper', import.meta.url));
+export const RELEASE = 'beatkeeper';
+export const NAMESPACE = 'monitoring';
+
+/** One object of a render, as far as the tests look into it. */
+export interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: {
+    name: string;
+    namespace?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+  [field: string]: unknown;
+}
+
+/** The program's path: of KUBEBUILDER_ASSETS, the project's cache, or PATH. Undefined where it is nowhere. */
+export async function findProgram(name: string): Promise<string | undefined> {
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'beatkeeper');
+  const folders = [
+    process.env.KUBEBUILDER_ASSETS,
+    join(process.env.BEATKEEPER_CLUSTER_DIR ?? join(cache, 'cluster'), 'bin'),
+  ];
+  for (const folder of folders) {
+    if (folder && (await isExecutable(join(folder, name)))) return join(folder, name);
+  }
+  return await findOnPath(name);
+}
+
+/** helm's path; undefined outside CI where there is none, with a sentence on standard error. Throws in CI. */
+export async function requireHelm(): Promise<string | undefined> {
+  const helm = await findProgram('helm');
+  if (helm !== undefined) return helm;
+  const advice = 'No helm: put helm 3.14 or newer on PATH, or into the folder that KUBEBUILDER_ASSETS names.';
+  if (process.env.CI) throw new Error(advice);
+  console.error(`The chart suite is left out. ${advice}`);
+  return undefined;
+}
+
+export interface Run {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a program to its end, with `input` on its standard input. Never throws for its exit code. */
+export async function run(program: string, args: string[], input = ''): Promise<Run> {
+  const running = promisify(execFile)(program, args, { maxBuffer: 64 * 1024 * 1024 });
+  running.child.stdin?.end(input);
+  try {
+    return { code: 0, ...(await running) };
+  } catch (error) {
+    const { code, stdout = '', stderr = '' } = error as Partial<Run>;
+    return { code: typeof code === 'number' ? code : 1, stdout, stderr };
+  }
+}
+
+/** The values files that stand for ways to install. */
+export function listValuesFiles(): string[] {
+  const folder = join(CHART, 'ci');
+  return readdirSync(folder).map((name) => join(folder, name));
+}
+
+/** `helm template` with values files and values on top. */
+export async function template(helm: string, values: object = {}, ...files: string[]): Promise<Run> {
+  const args = ['template', RELEASE, CHART, '--namespace', NAMESPACE, '--values', '-'];
+  for (const file of files) args.push('--values', file);
+  return await run(helm, args, stringify(values));
+}
+
+/** The objects that `template` renders. Throws with helm's words where it refuses. */
+export async function render(helm: string, values: object = {}, ...files: string[]): Promise<Manifest[]> {
+  const { code, stdout, stderr } = await template(helm, values, ...files);
+  if (code !== 0) throw new Error(stderr);
+  return parseAllDocuments(stdout)
+    .map((document) => {
+      if (document.errors.length > 0) throw new Error(`${document.errors[0]?.message}\n${document}`);
+      return document.toJS() as Manifest | null;
+    })
+    .filter((manifest) => manifest !== null);
+}
+
+/** The one object of that kind and name. */
+export function pick(manifests: Manifest[], kind: string, name: string): Manifest {
+  const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name);
+  const [only] = found;
+  if (only === undefined || found.length > 1) throw new Error(`${found.length} of ${kind} ${name}`);
+  return only;
+}

@@ -1,0 +1,265 @@
+// What the chart renders: safe pods, few rights, working references, for every way to install.
+import { readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm, run } from './helm.ts';
+import { listPods, pickPod, variable } from './pods.ts';
+
+const found = await requireHelm();
+const helm = found ?? '';
+const ways = listValuesFiles().map((file) => [basename(file, '-values.yaml'), file] as const);
+
+describe.skipIf(found === undefined)('the chart', () => {
+  it.each(ways)('passes helm lint --strict: %s', async (_, file) => {
+    const { code, stdout } = await run(helm, ['lint', '--strict', CHART, '--values', file]);
+    expect(stdout).toContain('0 chart(s) failed');
+    expect(code).toBe(0);
+  });
+
+  it.each(ways)('makes pods that fit the restricted standard: %s', async (_, file) => {
+    const pods = listPods(await render(helm, {}, file));
+    expect(pods.length).toBeGreaterThan(4);
+    for (const { owner, spec, containers } of pods) {
+      expect(spec.securityContext, owner).toMatchObject({
+        runAsNonRoot: true,
+        seccompProfile: { type: 'RuntimeDefault' },
+      });
+      for (const container of containers) {
+        expect(container.securityContext, `${owner} ${container.name}`).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+        expect(container.resources, owner).toMatchObject({ requests: expect.anything() });
+        expect(container.resources.limits?.memory, owner).toBeDefined();
+      }
+    }
+  });
+
+  it.each(ways)('gives a Kubernetes token only to whom needs one: %s', async (_, file) => {
+    const manifests = await render(helm, {}, file);
+    const holders = listPods(manifests)
+      .filter(({ spec }) => spec.automountServiceAccountToken !== false)
+      .map(({ owner }) => owner.replace(/.*-/, ''));
+    const hooks = file.includes('namespaces') ? ['leave'] : ['crds', 'leave'];
+    expect(new Set(holders)).toEqual(new Set([...hooks, 'operator', 'test']));
+    for (const account of manifests.filter(({ kind }) => kind === 'ServiceAccount')) {
+      expect(account.automountServiceAccountToken, account.metadata.name).toBe(false);
+    }
+  });
+
+  it.each(ways)('never lets anybody list or watch Secrets: %s', async (_, file) => {
+    const rules = listRules(await render(helm, {}, file)).filter(({ resources }) =>
+      resources.some((resource) => ['secrets', '*'].includes(resource)),
+    );
+    expect(rules.length).toBeGreaterThan(0);
+    for (const { verbs } of rules)
+      expect(verbs).not.toEqual(expect.arrayContaining([anyOf('list', 'watch', '*')]));
+  });
+
+  it.each(ways)('names only accounts, ConfigMaps and Secrets that are there: %s', async (_, file) => {
+    const manifests = await render(helm, {}, file);
+    const there = new Set(manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
+    const given = [
+      'beatkeeper-database',
+      'beatkeeper-database-owner',
+      'beatkeeper-keys',
+      'beatkeeper-password',
+    ];
+    for (const name of given) there.add(`Secret/${name}`);
+    for (const { owner, spec, containers } of listPods(manifests)) {
+      const { serviceAccountName } = spec;
+      if (serviceAccountName) expect(there, owner).toContain(`ServiceAccount/${serviceAccountName}`);
+      for (const { env = [], envFrom = [] } of containers) {
+        for (const { configMapRef } of envFrom) expect(there).toContain(`ConfigMap/${configMapRef.name}`);
+        for (const { valueFrom } of env) {
+          const secret = valueFrom?.secretKeyRef?.name;
+          if (secret) expect(there, owner).toContain(`Secret/${secret}`);
+        }
+      }
+    }
+  });
+
+  it('reaches no namespace but the watched ones, and no definitions, with operator.watchNamespaces', async () => {
+    const file = join(CHART, 'ci', 'namespaces-values.yaml');
+    const manifests = await render(helm, {}, file);
+    expect(manifests.filter(({ kind }) => kind.startsWith('Cluster'))).toEqual([]);
+    const reach = manifests
+      .filter(({ kind, metadata }) => kind === 'Role' && metadata.name === 'beatkeeper-operator')
+      .map(({ metadata }) => metadata.namespace);
+    expect(reach).toEqual(['payments', 'shop']);
+    expect(listRules(manifests).flatMap(({ resources }) => resources)).not.toContain(
+      'customresourcedefinitions',
+    );
+  });
+
+  it('gives the definitions to no release: an uninstall leaves them', async () => {
+    const manifests = await render(helm);
+    expect(manifests.filter(({ kind }) => kind === 'CustomResourceDefinition')).toEqual([]);
+  });
+});
+
+describe.skipIf(found === undefined)('the roles', () => {
+  it('run the commands of the image, with probes that fit', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper', 'operator']) {
+      const [container] = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec.containers;
+      expect(container).toMatchObject({
+        image: 'beatkeeper:0.1.0',
+        args: [role],
+        livenessProbe: { httpGet: { path: '/livez', port: 'http' } },
+        readinessProbe: { httpGet: { path: '/readyz', port: 'http' } },
+      });
+    }
+  });
+
+  it('let api drain: traffic ends before the process does', async () => {
+    const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-api');
+    expect(spec.terminationGracePeriodSeconds).toBe(30);
+    expect(spec.containers[0]?.lifecycle?.preStop?.sleep?.seconds).toBe(5);
+    const { strategy } = (pick(await render(helm), 'Deployment', 'beatkeeper-api').spec ?? {}) as {
+      strategy?: object;
+    };
+    expect(strategy).toEqual({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
+  });
+
+  it('trust the cluster: its service accounts stand for the roles', async () => {
+    const { data } = pick(await render(helm), 'ConfigMap', 'beatkeeper-config');
+    const { BEATKEEPER_ISSUERS, ...rest } = data as Record<string, string | undefined>;
+    expect(JSON.parse(BEATKEEPER_ISSUERS ?? '')).toEqual([
+      {
+        issuer: 'https://kubernetes.default.svc.cluster.local',
+        audience: 'beatkeeper',
+        jwksUri: 'https://kubernetes.default.svc/openid/v1/jwks',
+        caFile: '/var/run/secrets/beatkeeper/cluster/ca.crt',
+        tokenFile: '/var/run/secrets/beatkeeper/cluster/token',
+        organization: 'default',
+        roles: {
+          'system:serviceaccount:monitoring:beatkeeper-owner': 'owner',
+          'system:serviceaccount:monitoring:beatkeeper-member': 'member',
+          'system:serviceaccount:monitoring:beatkeeper-viewer': 'viewer',
+          'system:serviceaccount:monitoring:beatkeeper-operator': 'operator',
+          'system:serviceaccount:monitoring:beatkeeper-test': 'viewer',
+        },
+      },
+    ]);
+    expect(rest).toMatchObject({ BEATKEEPER_PUBLIC_URL: 'http://beatkeeper-api.monitoring.svc' });
+  });
+
+  it('sign the operator in with a token of audience beatkeeper, and keep it from the database', async () => {
+    const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-operator');
+    const sources = spec.volumes?.find(({ name }) => name === 'session')?.projected?.sources;
+    expect(sources).toEqual([
+      { serviceAccountToken: { path: 'token', audience: 'beatkeeper', expirationSeconds: 3600 } },
+    ]);
+    const [container] = spec.containers;
+    expect(variable(container, 'BEATKEEPER_API_URL')).toBe('http://beatkeeper-api.monitoring.svc');
+    expect(variable(container, 'BEATKEEPER_DEFAULT_CALLBACK_NAMESPACES')).toBe(NAMESPACE);
+    expect(container?.env?.map(({ name }) => name)).not.toContain('DATABASE_URL');
+    expect(container?.envFrom).toBeUndefined();
+  });
+
+  it('restart for a changed configuration, and the database for none', async () => {
+    const sums = async (values: object) => {
+      const manifests = await render(helm, values);
+      return ['api', 'sweeper'].map(
+        (role) => pickPod(manifests, `Deployment/beatkeeper-${role}`).annotations['checksum/config'],
+      );
+    };
+    const before = await sums({});
+    expect(await sums({ api: { replicas: 5 } })).toEqual(before);
+    const after = await sums({ callbacks: { allowedPrivateDestinations: ['10.0.0.0/8'] } });
+    for (const [index, sum] of after.entries()) expect(sum).not.toBe(before[index]);
+    const database = pickPod(
+      await render(helm, { commonLabels: { team: 'a' } }),
+      'StatefulSet/beatkeeper-postgresql',
+    );
+    expect(database).toEqual(pickPod(await render(helm), 'StatefulSet/beatkeeper-postgresql'));
+  });
+
+  it("carry no version in a pod's labels or a volume claim: an upgrade alone restarts no database", async () => {
+    const text = JSON.stringify(pick(await render(helm), 'StatefulSet', 'beatkeeper-postgresql').spec);
+    expect(text).not.toContain('helm.sh/chart');
+    expect(text).not.toContain('app.kubernetes.io/version');
+  });
+
+  it('leave the number of api pods to the autoscaler where there is one', async () => {
+    const manifests = await render(helm, { api: { autoscaling: { enabled: true } } });
+    expect(pick(manifests, 'Deployment', 'beatkeeper-api').spec).not.toHaveProperty('replicas');
+    expect(pick(manifests, 'HorizontalPodAutoscaler', 'beatkeeper-api').spec).toMatchObject({
+      minReplicas: 2,
+      maxReplicas: 10,
+    });
+  });
+});
+
+describe.skipIf(found === undefined)('the database', () => {
+  it('is migrated by an init container of api and sweeper', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper']) {
+      const { initContainers } = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec;
+      expect(initContainers).toMatchObject([{ args: ['migrate'] }]);
+    }
+  });
+
+  it("of one's own is migrated by a hook with its owner's address", async () => {
+    const manifests = await render(helm, {}, join(CHART, 'ci', 'external-database-values.yaml'));
+    expect(manifests.filter(({ kind }) => kind === 'StatefulSet')).toEqual([]);
+    expect(pickPod(manifests, 'Deployment/beatkeeper-api').spec.initContainers).toBeUndefined();
+    expect(pick(manifests, 'Job', 'beatkeeper-migrate').metadata.annotations).toMatchObject({
+      'helm.sh/hook': 'pre-install,pre-upgrade',
+    });
+    const [migrate] = pickPod(manifests, 'Job/beatkeeper-migrate').containers;
+    expect(migrate?.env).toContainEqual({
+      name: 'DATABASE_URL',
+      valueFrom: { secretKeyRef: { name: 'beatkeeper-database-owner', key: 'url' } },
+    });
+    const [api] = pickPod(manifests, 'Deployment/beatkeeper-api').containers;
+    expect(api?.env).toContainEqual({
+      name: 'DATABASE_URL',
+      valueFrom: { secretKeyRef: { name: 'beatkeeper-database', key: 'DATABASE_URL' } },
+    });
+  });
+
+  it('keeps its password and the encryption key through an uninstall', async () => {
+    const manifests = await render(helm);
+    for (const name of ['beatkeeper-postgresql', 'beatkeeper-encryption']) {
+      expect(pick(manifests, 'Secret', name).metadata.annotations).toEqual({
+        'helm.sh/resource-policy': 'keep',
+      });
+    }
+    const { keys = '' } = pick(manifests, 'Secret', 'beatkeeper-encryption').data as Record<string, string>;
+    const [, key = ''] = Buffer.from(keys, 'base64').toString().split('k1:');
+    expect(Buffer.from(key, 'base64')).toHaveLength(32);
+  });
+});
+
+describe('the files beside the templates', () => {
+  const read = (name: string) => readFileSync(join(CHART, '..', '..', name), 'utf8');
+
+  it('carry the version of the package', () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string };
+    const chart = read('charts/beatkeeper/Chart.yaml');
+    expect(chart).toContain(`\nversion: ${version}\n`);
+    expect(chart).toContain(`\nappVersion: "${version}"\n`);
+  });
+
+  it('include a test that Node can parse', async () => {
+    const { code, stderr } = await run(process.execPath, ['--check', join(CHART, 'files', 'helm-test.js')]);
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+  });
+});
+
+interface Rule {
+  resources: string[];
+  verbs: string[];
+}
+
+function listRules(manifests: Manifest[]): Rule[] {
+  return manifests.flatMap(({ rules }) => (Array.isArray(rules) ? (rules as Rule[]) : []));
+}
+
+function anyOf(...words: string[]): unknown {
+  return expect.stringMatching(new RegExp(`^(${words.map((word) => word.replace('*', '\\*')).join('|')})$`));
+}

@@ -1,0 +1,64 @@
+// A real API server takes everything that the chart renders: known fields alone, valid values, restricted pods.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane-binaries.ts';
+import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
+import { findProgram, listValuesFiles, type Manifest, NAMESPACE, render, requireHelm, run } from './helm.ts';
+
+const helm = await requireHelm();
+const kubectl = await findProgram('kubectl');
+
+describe.skipIf(helm === undefined)('an API server', () => {
+  let plane: TestControlPlane | undefined;
+
+  beforeAll(async () => {
+    plane = await startTestControlPlane();
+    if (plane !== undefined && kubectl !== undefined) return;
+    if (process.env.CI) throw new Error(HOW_TO_GET_A_CONTROL_PLANE);
+    console.error(`No API server checks the chart. ${HOW_TO_GET_A_CONTROL_PLANE}`);
+  }, 600_000);
+  afterAll(async () => await plane?.stop());
+
+  const apply = async (manifests: object[], ...more: string[]) => {
+    const text = manifests.map((manifest) => stringify(manifest)).join('---\n');
+    const target = ['--kubeconfig', plane?.kubeconfig ?? '', '--namespace', NAMESPACE];
+    const { code, stderr } = await run(
+      kubectl ?? '',
+      ['apply', ...target, '--server-side', '--validate=strict', ...more, '--filename', '-'],
+      text,
+    );
+    return { code, stderr };
+  };
+  const namespace = (name: string) => ({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name,
+      labels: {
+        'pod-security.kubernetes.io/enforce': 'restricted',
+        'pod-security.kubernetes.io/warn': 'restricted',
+      },
+    },
+  });
+
+  it.for(listValuesFiles())('takes what comes of %s', async (file, { skip }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    const manifests = await render(helm, {}, file);
+    const names = new Set([NAMESPACE, ...manifests.map(({ metadata }) => metadata.namespace ?? NAMESPACE)]);
+    expect(await apply([...names].map(namespace))).toEqual({ code: 0, stderr: '' });
+    // A pod is taken only where its account is; the kinds of the Prometheus operator are not in this cluster.
+    const accounts = manifests.filter(({ kind }) => kind === 'ServiceAccount');
+    expect(await apply(accounts)).toEqual({ code: 0, stderr: '' });
+    for (const [target, group] of byNamespace(manifests.filter(isKnown))) {
+      expect(await apply(group, '--dry-run=server', '--namespace', target)).toEqual({ code: 0, stderr: '' });
+    }
+  });
+});
+
+function isKnown({ apiVersion }: Manifest): boolean {
+  return !apiVersion.startsWith('monitoring.coreos.com/');
+}
+
+function byNamespace(manifests: Manifest[]): Map<string, Manifest[]> {
+  return Map.groupBy(manifests, ({ metadata }) => metadata.namespace ?? NAMESPACE);
+}

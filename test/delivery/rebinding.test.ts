@@ -1,0 +1,156 @@
+// Where a webhook may lead, at the moment of sending: hostile hosts, and a name whose address changes.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
+import { AttemptSender } from '../../src/delivery/attempt.ts';
+import { checkDestination } from '../../src/delivery/destination.ts';
+import { createNameResolver, type NameResolver } from '../../src/delivery/name-resolver.ts';
+import { newSigningSecret } from '../../src/delivery/signature.ts';
+import { type DnsAnswer, type DnsServer, startDnsServer } from './dns-server.ts';
+import { HOSTILE_LITERALS, HOSTILE_NAMES, HOSTILE_SPELLINGS } from './hostile-hosts.ts';
+import { type Receiver, startReceiver } from './receiver.ts';
+
+/** 127.0.0.1 stands for the receiver's own address, 127.0.0.2 for an inner one: the same port listens on both. */
+const GOOD = '127.0.0.1';
+const INNER = '127.0.0.2';
+const SECRETS = [newSigningSecret()];
+
+let answers: (family: 4 | 6) => DnsAnswer;
+let dns: DnsServer;
+let receiver: Receiver;
+let inner: Receiver;
+let resolver: NameResolver;
+let attempts: AttemptSender;
+
+beforeEach(async () => {
+  answers = (family) => (family === 4 ? [GOOD] : []);
+  dns = await startDnsServer((name, family) => {
+    if (name === 'rebind.test') return answers(family);
+    const addresses = HOSTILE_NAMES[name];
+    if (addresses === undefined) return 'nxdomain';
+    return addresses.filter((address) => address.includes(':') === (family === 6));
+  });
+  receiver = await startReceiver((_request, _, response) => response.end('ok'));
+  inner = await startReceiver((_request, _, response) => response.end('inner'), {
+    host: INNER,
+    port: receiver.port,
+  });
+  resolver = createNameResolver({
+    servers: [dns.address],
+    hostsText: '',
+    searchDomains: [],
+    queryTimeoutMs: 5_000,
+  });
+  attempts = new AttemptSender({
+    allowed: parseAllowedDestinations(GOOD),
+    resolver,
+    timeoutMs: 1_000,
+  });
+});
+
+afterEach(async () => {
+  await attempts.close();
+  await Promise.all([receiver.close(), inner.close(), dns.close()]);
+});
+
+const send = (url: string) => attempts.send({ url, webhookId: 'msg_1', body: '{}', secrets: SECRETS });
+const rebindUrl = (): string => `http://rebind.test:${receiver.port}/hook`;
+
+describe('a name whose address changes', () => {
+  it('is refused at the next send after it was good at creation', async () => {
+    const allowed = parseAllowedDestinations(GOOD);
+    await checkDestination(rebindUrl(), { allowed, resolver });
+    answers = (family) => (family === 4 ? [INNER] : []);
+    expect(await send(rebindUrl())).toMatchObject({ delivered: false, error: 'destination_rejected' });
+    expect(inner.connections()).toBe(0);
+  });
+
+  it('is asked once in an attempt: what was checked is what is connected', async () => {
+    let asked = 0;
+    answers = (family) => {
+      if (family === 6) return [];
+      asked += 1;
+      return asked === 1 ? [GOOD] : [INNER];
+    };
+    expect(await send(rebindUrl())).toMatchObject({ delivered: true, body: 'ok' });
+    expect(dns.queries).toEqual(expect.arrayContaining(['rebind.test/4', 'rebind.test/6']));
+    expect(dns.queries).toHaveLength(2);
+    expect(inner.connections()).toBe(0);
+  });
+
+  it('is refused though a connection to its good address is still open', async () => {
+    expect(await send(rebindUrl())).toMatchObject({ delivered: true });
+    answers = (family) => (family === 4 ? [INNER] : []);
+    expect(await send(rebindUrl())).toMatchObject({ delivered: false, error: 'destination_rejected' });
+    answers = (family) => (family === 4 ? [GOOD] : []);
+    expect(await send(rebindUrl())).toMatchObject({ delivered: true });
+    expect(receiver.connections()).toBe(1);
+    expect(inner.connections()).toBe(0);
+  });
+
+  it.each([
+    ['a good and a bad address', [GOOD, INNER], []],
+    ['a bad address of the other family', [GOOD], ['fd00::1']],
+    ['a mapped address', [], ['::ffff:127.0.0.1']],
+    ['flips on each query', [INNER, GOOD], ['::1']],
+  ])('is refused with %s', async (_name, ipv4, ipv6) => {
+    answers = (family) => (family === 4 ? ipv4 : ipv6);
+    expect(await send(rebindUrl())).toMatchObject({ delivered: false, error: 'destination_rejected' });
+    expect(receiver.connections() + inner.connections()).toBe(0);
+  });
+
+  it('works from its good address alone over a hundred flips', async () => {
+    let asked = 0;
+    answers = (family) => {
+      if (family === 6) return [];
+      asked += 1;
+      return asked % 2 === 0 ? [GOOD] : [INNER];
+    };
+    const results = [];
+    for (let index = 0; index < 100; index += 1) results.push(await send(rebindUrl()));
+    expect(results.filter((result) => result.delivered)).toHaveLength(50);
+    expect(results.filter((result) => result.error === 'destination_rejected')).toHaveLength(50);
+    expect(inner.connections()).toBe(0);
+  });
+
+  it.each([
+    ['nxdomain', 'dns'],
+    ['servfail', 'dns'],
+    ['silence', 'timeout'],
+  ] as const)('fails by its class where DNS says %s', async (answer, error) => {
+    answers = () => answer;
+    // 127.0.0.1 alone is allowed, so https shows the class of DNS itself.
+    const result = await send(`https://rebind.test:${receiver.port}/`);
+    expect(result).toMatchObject({ delivered: false, error });
+    expect(result.latencyMs).toBeLessThan(3_000);
+  });
+});
+
+describe('a host that is refused at every send', () => {
+  const hosts = [...HOSTILE_LITERALS, ...HOSTILE_SPELLINGS].filter((host) => !leadsToGood(host));
+
+  it('has sixty and more spellings', () => {
+    expect(hosts.length).toBeGreaterThanOrEqual(60);
+  });
+
+  it.each(hosts)('%s', async (host) => {
+    for (const scheme of ['https', 'http']) {
+      const result = await send(`${scheme}://${host}:${receiver.port}/`);
+      expect(result).toEqual({
+        delivered: false,
+        gone: false,
+        error: 'destination_rejected',
+        latencyMs: expect.any(Number),
+      });
+    }
+    expect(receiver.connections() + inner.connections()).toBe(0);
+  });
+
+  it.each(['not a url', 'ftp://127.0.0.1/', 'https://user@127.0.0.1/', ''])('%j', async (url) => {
+    expect(await send(url)).toMatchObject({ delivered: false, error: 'destination_rejected' });
+  });
+});
+
+/** The receiver's own address is allowed in this file; its spellings are tested where nothing is allowed. */
+function leadsToGood(host: string): boolean {
+  return new URL(`https://${host}/`).hostname === GOOD || host === 'loopback.test';
+}

@@ -1,0 +1,115 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { EndpointGate, type Passage } from '../../../src/delivery/endpoint-gate.ts';
+
+function enter(gate: EndpointGate, endpointId: string, nowMs = 0): Passage {
+  const answer = gate.enter(endpointId, nowMs);
+  if (answer.state !== 'entered') throw new Error(`not entered: ${answer.state}`);
+  return answer;
+}
+
+/** As many as get in at once. */
+function fill(gate: EndpointGate, endpointId: string, nowMs = 0): Passage[] {
+  const passages: Passage[] = [];
+  for (let answer = gate.enter(endpointId, nowMs); answer.state === 'entered'; ) {
+    passages.push(answer);
+    answer = gate.enter(endpointId, nowMs);
+  }
+  return passages;
+}
+
+describe('the gate of endpoints', () => {
+  it('lets one attempt through at first, twice as many after each success, up to the bound', () => {
+    const gate = new EndpointGate({ maxPerEndpoint: 8 });
+    for (const expected of [1, 2, 4, 8, 8]) {
+      const passages = fill(gate, 'cb_1');
+      expect(passages).toHaveLength(expected);
+      passages[0]?.leave({ failed: false }, 0);
+      for (const passage of passages.slice(1)) passage.cancel();
+    }
+  });
+
+  it('falls back to one after a failure', () => {
+    const gate = new EndpointGate();
+    for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: false }, 0);
+    enter(gate, 'cb_1').leave({ failed: true }, 0);
+    expect(fill(gate, 'cb_1')).toHaveLength(1);
+  });
+
+  it('keeps a receiver that hangs from holding up the others', () => {
+    const gate = new EndpointGate({ maxTotal: 10 });
+    expect(fill(gate, 'cb_hangs')).toHaveLength(1);
+    expect(gate.blockedEndpoints(0)).toEqual(['cb_hangs']);
+    expect(gate.enter('cb_hangs', 0)).toEqual({ state: 'busy' });
+    enter(gate, 'cb_works');
+  });
+
+  it('bounds what is in flight altogether', () => {
+    const gate = new EndpointGate({ maxTotal: 3 });
+    const passages = ['a', 'b', 'c'].map((endpointId) => enter(gate, endpointId));
+    expect(gate.free).toBe(0);
+    expect(gate.enter('d', 0)).toEqual({ state: 'busy' });
+    passages[0]?.leave({ failed: true }, 0);
+    passages[0]?.leave({ failed: true }, 0);
+    expect(gate.free).toBe(1);
+  });
+
+  it('opens the breaker of a failing receiver, and says until when', () => {
+    const gate = new EndpointGate();
+    for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: true }, 1_000);
+    expect(gate.enter('cb_1', 2_000)).toEqual({ state: 'open', retryAtMs: 31_000 });
+    expect(gate.blockedEndpoints(2_000)).toEqual(['cb_1']);
+    expect(gate.blockedEndpoints(31_000)).toEqual([]);
+    enter(gate, 'cb_1', 31_000).leave({ failed: false }, 31_500);
+    expect(gate.enter('cb_1', 31_600).state).toBe('entered');
+  });
+
+  it('gives the probe to the next attempt where the first was not made', () => {
+    const gate = new EndpointGate();
+    for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: true }, 0);
+    enter(gate, 'cb_1', 30_000).cancel();
+    enter(gate, 'cb_1', 30_001).leave({ failed: true }, 30_001);
+    expect(gate.enter('cb_1', 90_000)).toEqual({ state: 'open', retryAtMs: 90_001 });
+  });
+
+  it('remembers a bounded number of endpoints, those in flight always', () => {
+    const gate = new EndpointGate({ maxTotal: 3, maxEndpoints: 4 });
+    const hanging = enter(gate, 'cb_hangs');
+    for (let index = 0; index < 5; index += 1) enter(gate, 'cb_fails').leave({ failed: true }, 0);
+    for (let index = 0; index < 100; index += 1) enter(gate, `cb_${index}`).leave({ failed: false }, 0);
+    expect(gate.enter('cb_hangs', 0)).toEqual({ state: 'busy' });
+    hanging.leave({ failed: false }, 0);
+    expect(gate.enter('cb_fails', 0).state).toBe('entered');
+  });
+
+  it('never lets more in than its bounds, and gives every place back', () => {
+    const step = fc.record({
+      endpoint: fc.integer({ min: 0, max: 5 }),
+      action: fc.constantFrom('enter', 'succeed', 'fail', 'cancel'),
+      waitMs: fc.integer({ min: 0, max: 20_000 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
+        const gate = new EndpointGate({ maxPerEndpoint: 4, maxTotal: 6, maxEndpoints: 1 });
+        const inFlight: { endpoint: number; passage: Passage }[] = [];
+        let nowMs = 0;
+        for (const { endpoint, action, waitMs } of steps) {
+          nowMs += waitMs;
+          if (action === 'enter') {
+            const answer = gate.enter(`cb_${endpoint}`, nowMs);
+            if (answer.state === 'entered') inFlight.push({ endpoint, passage: answer });
+          } else {
+            const passage = inFlight.shift()?.passage;
+            if (action === 'cancel') passage?.cancel();
+            else passage?.leave({ failed: action === 'fail' }, nowMs);
+          }
+          expect(gate.inFlight).toBe(inFlight.length);
+          expect(gate.inFlight).toBeLessThanOrEqual(6);
+          expect(inFlight.filter((entry) => entry.endpoint === endpoint).length).toBeLessThanOrEqual(4);
+        }
+        for (const { passage } of inFlight) passage.cancel();
+        expect(gate.free).toBe(6);
+      }),
+    );
+  });
+});

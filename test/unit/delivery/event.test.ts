@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import {
+  buildIncidentEvent,
+  buildTestEvent,
+  type IncidentEventInput,
+  MAX_EVENT_BYTES,
+} from '../../../src/delivery/event.ts';
+
+const ID = '0192f0c1-2b3c-7d4e-8f50-616263646566';
+
+function event(monitor: Partial<IncidentEventInput['monitor']> = {}, name = 'payments'): IncidentEventInput {
+  return {
+    type: 'incident.reopened',
+    timestamp: '2026-01-01T00:00:00.000Z',
+    organizationId: ID,
+    projectId: ID,
+    projectName: name,
+    incident: {
+      incidentId: 'inc_1',
+      projectId: ID,
+      monitorId: 'nightly',
+      kind: 'missed_deadline',
+      state: 'open',
+      severity: 'critical',
+      openedAt: '2026-01-01T00:00:00.000Z',
+      violationCount: 1,
+      summary: 'No beat for 2 hours.',
+    },
+    monitor: { monitorId: 'nightly', name: 'Nightly export', labels: { team: 'data' }, ...monitor },
+    sequence: 3,
+    previousState: 'recovering',
+  };
+}
+
+/** More labels than a monitor may have, as long as Kubernetes allows: prefix 253, name 63, value 63. */
+const LABELS = Object.fromEntries(
+  Array.from({ length: 48 }, (_, index) => [
+    `${'p'.repeat(253)}/${'n'.repeat(60)}-${String(index).padStart(2, '0')}`,
+    'v'.repeat(63),
+  ]),
+);
+
+describe('the body of a webhook', () => {
+  it('has the shape of the contract, and nothing besides', () => {
+    expect(JSON.parse(buildIncidentEvent(event()))).toEqual({
+      type: 'incident.reopened',
+      timestamp: '2026-01-01T00:00:00.000Z',
+      data: {
+        organizationId: ID,
+        projectId: ID,
+        projectName: 'payments',
+        incident: event().incident,
+        monitor: { monitorId: 'nightly', name: 'Nightly export', labels: { team: 'data' } },
+        sequence: 3,
+        previousState: 'recovering',
+      },
+    });
+    const input = event();
+    const withMore = { ...input, incident: { ...input.incident, secret: 'planted' } };
+    expect(buildIncidentEvent(withMore)).not.toContain('planted');
+  });
+
+  it('of a test names organization, project and endpoint', () => {
+    const input = {
+      timestamp: '2026-01-01T00:00:00.000Z',
+      organizationId: ID,
+      projectId: ID,
+      endpointId: 'cb_1',
+    };
+    expect(JSON.parse(buildTestEvent(input))).toEqual({
+      type: 'callback.test',
+      timestamp: '2026-01-01T00:00:00.000Z',
+      data: { organizationId: ID, projectId: ID, endpointId: 'cb_1' },
+    });
+  });
+
+  it('leaves out the last labels first where it would be too long, and says so', () => {
+    const body = buildIncidentEvent(event({ labels: LABELS }));
+    const { data } = JSON.parse(body);
+    expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_EVENT_BYTES);
+    const kept = Object.keys(data.monitor.labels);
+    expect(kept.length).toBeGreaterThan(10);
+    expect(kept).toEqual(Object.keys(LABELS).slice(0, kept.length));
+    expect(data.truncated).toEqual(['monitor.labels']);
+    expect(data.monitor.name).toBe('Nightly export');
+  });
+
+  it('then shortens names, never ids', () => {
+    const long = '☂'.repeat(6_000);
+    const input = event({ name: long, labels: LABELS }, long);
+    input.incident.acknowledgedBy = { kind: 'session', id: 'u'.repeat(128), display: long };
+    const body = buildIncidentEvent(input);
+    const { data } = JSON.parse(body);
+    expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_EVENT_BYTES);
+    expect(data.monitor).toMatchObject({ monitorId: 'nightly', labels: {}, name: `${'☂'.repeat(63)}…` });
+    expect(data.projectName).toBe(data.monitor.name);
+    expect(data.incident.acknowledgedBy).toMatchObject({ id: 'u'.repeat(128), display: data.monitor.name });
+    expect(data.truncated).toContain('projectName');
+  });
+});

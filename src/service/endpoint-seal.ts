@@ -1,0 +1,83 @@
+// How addresses and signing secrets of endpoints are sealed: with the endpoint's id as associated data, so that a
+// box which is copied to another endpoint does not open.
+import { newSigningSecret } from '../delivery/signature.ts';
+import type { EndpointRef } from '../store/callback-endpoints.ts';
+import type { Queryable } from '../store/pool.ts';
+import type { SecretBox } from '../store/secret-box.ts';
+import {
+  findValidSecretBoxes,
+  insertSigningSecret,
+  supersedeSigningSecret,
+} from '../store/signing-secrets.ts';
+
+/** The issue record of rest-api.md 2.3: the one moment at which a secret can be read. */
+export interface SigningSecretRecord {
+  secret: string;
+  version: number;
+  /** RFC 3339. */
+  revealedAt: string;
+  onlyShownOnce: true;
+  previousVersion?: number;
+  /** RFC 3339. */
+  overlapEndsAt?: string;
+}
+
+export function sealUrl(secrets: SecretBox, endpointId: string, url: string): Buffer {
+  return secrets.seal(url, endpointId);
+}
+
+/** Throws when the installation does not have the key any more. */
+export function openUrl(secrets: SecretBox, endpointId: string, urlBox: Buffer): string {
+  return secrets.open(urlBox, endpointId);
+}
+
+/** The secrets that sign now, newest first, in the clear: for the headers of one attempt alone. */
+export async function openValidSecrets(
+  db: Queryable,
+  secrets: SecretBox,
+  ref: EndpointRef,
+): Promise<string[]> {
+  const boxes = await findValidSecretBoxes(db, ref);
+  return boxes.map((box) => secrets.open(box, ref.endpointId));
+}
+
+/** Makes the first secret of an endpoint. */
+export async function issueSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  ref: EndpointRef,
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  return insertNewSecret(tx, secrets, { ...ref, version: 1 }, nowMs);
+}
+
+/** Makes a secret of the next version; the one before it signs for `overlapSeconds` more. */
+export async function reissueSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  current: EndpointRef & { version: number; overlapSeconds: number },
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  const { version, overlapSeconds, projectId, endpointId } = current;
+  const endsMs = nowMs + overlapSeconds * 1000;
+  await supersedeSigningSecret(tx, current, { version, endsMs });
+  const issued = await insertNewSecret(tx, secrets, { projectId, endpointId, version: version + 1 }, nowMs);
+  if (overlapSeconds === 0) return issued;
+  return { ...issued, previousVersion: version, overlapEndsAt: new Date(endsMs).toISOString() };
+}
+
+async function insertNewSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  row: EndpointRef & { version: number },
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  const secret = newSigningSecret();
+  await insertSigningSecret(tx, {
+    ...row,
+    secretBox: secrets.seal(secret, row.endpointId),
+    issuedMs: nowMs,
+  });
+  const revealedAt = new Date(nowMs).toISOString();
+  return { secret, version: row.version, revealedAt, onlyShownOnce: true };
+}

@@ -2,7 +2,7 @@
 // It reads; who changes a configuration is monitors.ts.
 import type { Jurisdiction, Lifecycle, Timing, Window } from '../domain/monitor.ts';
 import type { ServiceState } from '../domain/problem.ts';
-import { compileSchedule, type Schedule } from '../domain/schedule.ts';
+import { compileSchedule, type Schedule, type ScheduleSpec } from '../domain/schedule.ts';
 import type { MonitorRef } from './live.ts';
 import type { Queryable } from './pool.ts';
 
@@ -97,7 +97,11 @@ function toMonitorTiming(row: Columns, minimumIntervalMs: number): MonitorTiming
     projectId: row.project_id,
     monitorKey: row.monitor_key,
     configurationVersion: row.configuration_version,
-    timing: toTiming(row, minimumIntervalMs),
+    timing: toTiming(
+      toTimingConfiguration(row),
+      { lifecycle: row.lifecycle, maintenance: toWindow(row) },
+      minimumIntervalMs,
+    ),
     monitorId: row.monitor_id,
     name: row.name,
     labels: row.labels,
@@ -120,38 +124,69 @@ export function toBinding(
   };
 }
 
-/** Turns a row that was selected with TIMING_COLUMNS into a Timing. */
-export function toTiming(row: TimingColumns, minimumIntervalMs: number): Timing {
+/** The part of a configuration that decides about time, as it is stored. */
+export interface TimingConfiguration {
+  intervalSeconds?: number;
+  schedule?: ScheduleSpec;
+  graceSeconds: number;
+  awaitFirstBeat: boolean;
+  maxRuntimeSeconds?: number;
+  recoveryBeats: number;
+  missedBeatsToOpen: number;
+}
+
+/** Turns the timing columns of a row into the stored configuration. */
+export function toTimingConfiguration(row: TimingColumns): TimingConfiguration {
+  const { schedule_cron: cron, schedule_time_zone: timeZone } = row;
   return {
-    lifecycle: row.lifecycle,
-    intervalMs: toMs(row.interval_seconds),
-    schedule: toSchedule(row.schedule_cron, row.schedule_time_zone),
-    graceMs: row.grace_seconds * 1000,
+    intervalSeconds: row.interval_seconds ?? undefined,
+    schedule: cron === null || timeZone === null ? undefined : { cron, timeZone },
+    graceSeconds: row.grace_seconds,
     awaitFirstBeat: row.await_first_beat,
-    maxRuntimeMs: toMs(row.max_runtime_seconds),
+    maxRuntimeSeconds: row.max_runtime_seconds ?? undefined,
     recoveryBeats: row.recovery_beats,
     missedBeatsToOpen: row.missed_beats_to_open,
-    maintenance: toWindow(row.maintenance_starts_ms, row.maintenance_ends_ms),
+  };
+}
+
+/** Turns a stored configuration into what the deciding code reads. Compiles the schedule. */
+export function toTiming(
+  configuration: TimingConfiguration,
+  state: { lifecycle: Lifecycle; maintenance?: Window },
+  minimumIntervalMs: number,
+): Timing {
+  return {
+    lifecycle: state.lifecycle,
+    intervalMs: toMs(configuration.intervalSeconds),
+    schedule: toSchedule(configuration.schedule),
+    graceMs: configuration.graceSeconds * 1000,
+    awaitFirstBeat: configuration.awaitFirstBeat,
+    maxRuntimeMs: toMs(configuration.maxRuntimeSeconds),
+    recoveryBeats: configuration.recoveryBeats,
+    missedBeatsToOpen: configuration.missedBeatsToOpen,
+    maintenance: state.maintenance,
     minimumIntervalMs,
   };
 }
 
-function toMs(seconds: number | null): number | undefined {
-  return seconds === null ? undefined : seconds * 1000;
+/** The maintenance window of a row. */
+export function toWindow(row: TimingColumns): Window | undefined {
+  const { maintenance_starts_ms: startsMs, maintenance_ends_ms: endsMs } = row;
+  return startsMs === null || endsMs === null ? undefined : { startsMs, endsMs };
 }
 
-function toWindow(startsMs: number | null, endsMs: number | null): Window | undefined {
-  return startsMs === null || endsMs === null ? undefined : { startsMs, endsMs };
+function toMs(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
 }
 
 /**
  * A stored schedule was valid when it was written. If this build's time zones no longer know it, its monitor has no
  * deadline: an error here would stop every other monitor of the batch.
  */
-function toSchedule(cron: string | null, timeZone: string | null): Schedule | undefined {
-  if (cron === null || timeZone === null) return undefined;
+function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
+  if (!spec) return undefined;
   try {
-    return compileSchedule({ cron, timeZone });
+    return compileSchedule(spec);
   } catch (error) {
     if (error instanceof RangeError) return { nextAfter: () => undefined };
     throw error;

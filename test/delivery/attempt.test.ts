@@ -138,6 +138,18 @@ describe('connections', () => {
     expect(served).toBe(2);
   });
 
+  it('go to the next checked address where nobody listens at the first', async () => {
+    const receiver = keep(await startReceiver((_request, _, response) => response.end()));
+    const hostsText = '127.0.0.3 two.test\n127.0.0.1 two.test';
+    const attempts = sender({
+      allowed: parseAllowedDestinations('127.0.0.0/8'),
+      resolver: createNameResolver({ hostsText }),
+    });
+    expect(await attempts.send(message(`http://two.test:${receiver.port}/`))).toMatchObject({
+      delivered: true,
+    });
+  });
+
   it('are bounded: idle pools go when others come', async () => {
     const receivers = await Promise.all(
       [1, 2, 3].map(async () => keep(await startReceiver((_request, _, response) => response.end()))),
@@ -354,6 +366,15 @@ describe('receivers that misbehave', () => {
       latencyMs: expect.any(Number),
     });
   });
+
+  it.each(['http://127.0.0.1:0/', 'http://127.0.0.1:1/\'"<>`{}|^?\'"<>`{}', 'http://a_b.receiver.test:1/'])(
+    'a URL that leads to nobody: %s',
+    async (url) => {
+      const result = await sender().send(message(url));
+      expect(result.delivered).toBe(false);
+      expect(['connection_refused', 'unreachable', 'destination_rejected']).toContain(result.error);
+    },
+  );
 
   it('one of them holds up no other', async () => {
     const dead = await raw(() => {});

@@ -1,4 +1,5 @@
 // Where a webhook may lead: the check when an endpoint is made, with a DNS server of our own.
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type AllowedDestinations,
@@ -143,6 +144,25 @@ describe('a destination with a fault of form', () => {
     const problem = await check('https://user@10.0.0.1/', '', 'callback.url');
     expect(problem?.code).toBe('validation_failed');
     expect(problem?.options.fieldErrors?.[0]?.path).toBe('callback.url');
+  });
+});
+
+describe('any other text', () => {
+  it('is refused as a problem of form or destination, never with another error', async () => {
+    const host = fc.oneof(fc.string({ unit: 'binary' }), fc.domain(), fc.ipV6(), fc.ipV4Extended());
+    const url = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc
+        .tuple(fc.constantFrom('https://', 'http://', 'https:\\\\'), host, fc.webPath())
+        .map((parts) => parts.join('')),
+    );
+    await fc.assert(
+      fc.asyncProperty(url, async (text) => {
+        const problem = await check(text);
+        if (problem) expect(['validation_failed', 'callback_destination_rejected']).toContain(problem.code);
+      }),
+      { numRuns: 500 },
+    );
   });
 });
 

@@ -25,7 +25,7 @@ describe('a signing secret', () => {
     `sigcb_v1_${'A'.repeat(42)}`,
     `sigcb_v1_${'A'.repeat(44)}`,
   ])('is not %j', (text) => {
-    expect(() => signingKey(text)).toThrow('no signing secret');
+    expect(() => signingKey(text)).toThrow('not a signing secret');
   });
 
   it('is not shown by the error about it', () => {

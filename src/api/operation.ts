@@ -1,0 +1,148 @@
+// The frame of every operation under /v1: a route for each handler, from the table of the contract. The frame
+// authenticates, admits, parses, guards against twins and answers; a handler says only what the operation does.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type EtagKind, parseEtag } from '../contract/headers.ts';
+import type { OperationSpec } from '../contract/operation.ts';
+import type { OperationId, OperationInput, Operations } from '../contract/operations.ts';
+import { parseRequest } from '../contract/request.ts';
+import { notFound } from '../domain/problem.ts';
+import type { Caller, ServiceContext } from '../service/context.ts';
+import { fingerprintOf, type RunningKeys, replayOf } from '../service/idempotency.ts';
+import { type Answer, runWrite, type Write } from '../service/write.ts';
+import { findAnswer, type IdempotencyGuard } from '../store/idempotency.ts';
+import type { Admission, Admit } from './admission.ts';
+import type { OpenCalls } from './open-calls.ts';
+import type { Principal } from './principal.ts';
+import { readTarget } from './request-target.ts';
+
+type VersionOf<Id extends OperationId> = Operations[Id] extends { ifMatch: EtagKind } ? number : undefined;
+
+export interface Call<Id extends OperationId> {
+  /** Parsed by the contract, defaults filled in. */
+  input: OperationInput<Id>;
+  caller: Caller;
+  principal: Principal;
+  context: ServiceContext;
+  /** For every write: one transaction, under the call's idempotency key where the operation has one. */
+  write: Write;
+  /**
+   * The version that `If-Match` names; set on each operation that needs one. A tag that can't be one of ours is
+   * version 0, which no resource has: compare, and throw `precondition_failed` when it differs.
+   */
+  ifMatch: VersionOf<Id>;
+  /** Aborted when the caller is gone or the service drains: what is held open answers as it is now. */
+  signal: AbortSignal;
+}
+
+/** Answers a success; refusals are thrown as ProblemError. */
+export type Handler<Id extends OperationId> = (call: Call<Id>) => Promise<Answer>;
+export type Handlers<Ids extends OperationId> = { [Id in Ids]: Handler<Id> };
+
+export interface OperationDeps {
+  context: ServiceContext;
+  operations: Operations;
+  admit: Admit;
+  runningKeys: RunningKeys;
+  openCalls: OpenCalls;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set on operations of the contract, before the body is read. */
+    admission: Admission | undefined;
+  }
+}
+
+/** Registers a route for each handler. */
+export function registerOperations<Ids extends OperationId>(
+  app: FastifyInstance,
+  deps: OperationDeps,
+  handlers: Handlers<Ids>,
+): void {
+  for (const id of Object.keys(handlers) as Ids[]) registerOperation(app, deps, id, handlers[id]);
+}
+
+function registerOperation<Id extends OperationId>(
+  app: FastifyInstance,
+  deps: OperationDeps,
+  id: Id,
+  handler: Handler<Id>,
+): void {
+  const spec: OperationSpec = deps.operations[id];
+  app.route({
+    method: spec.method,
+    url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    // Before the body is read: a stranger's bytes are not worth a buffer.
+    onRequest: async (request) => {
+      request.admission = await deps.admit(spec, request);
+    },
+    handler: async (request, reply) => {
+      const { admission } = request;
+      if (!admission) throw notFound();
+      const open = deps.openCalls.begin(spec);
+      const leave = () => open.abort();
+      reply.raw.once('close', leave);
+      try {
+        const input = parseRequest(deps.operations[id], {
+          params: request.params,
+          query: readTarget(request.raw.url).query,
+          body: request.body,
+          headers: request.headers,
+        }) as OperationInput<Id>;
+        const guard = guardOf(spec, request, admission);
+        const call: Call<Id> = {
+          input,
+          caller: admission.caller,
+          principal: admission.principal,
+          context: deps.context,
+          write: runWrite(deps.context.pool, guard),
+          ifMatch: versionOf(spec, request) as VersionOf<Id>,
+          signal: open.signal,
+        };
+        return send(reply, await guarded(deps, guard, () => handler(call)));
+      } finally {
+        reply.raw.off('close', leave);
+        deps.openCalls.end(open);
+      }
+    },
+  });
+}
+
+/** A replay answers before the handler runs, so that nothing that the handler looks at can refuse it. */
+async function guarded(
+  deps: OperationDeps,
+  guard: IdempotencyGuard | undefined,
+  call: () => Promise<Answer>,
+): Promise<Answer> {
+  if (!guard) return await call();
+  return await deps.runningKeys.only(guard, async () => {
+    const stored = await findAnswer(deps.context.pool, guard);
+    return stored ? replayOf(stored, guard) : await call();
+  });
+}
+
+function guardOf(
+  spec: OperationSpec,
+  request: FastifyRequest,
+  admission: Admission,
+): IdempotencyGuard | undefined {
+  const key = request.headers['idempotency-key'];
+  if (!spec.idempotent || typeof key !== 'string') return undefined;
+  const { path, pairs } = readTarget(request.raw.url);
+  return {
+    scopeId: admission.scopeId,
+    key,
+    fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body: request.body }),
+  };
+}
+
+function versionOf(spec: OperationSpec, request: FastifyRequest): number | undefined {
+  const tag = request.headers['if-match'];
+  return spec.ifMatch && tag !== undefined ? (parseEtag(spec.ifMatch, tag) ?? 0) : undefined;
+}
+
+function send(reply: FastifyReply, answer: Answer): FastifyReply {
+  reply.code(answer.status).headers(answer.headers ?? {});
+  if (answer.body === undefined) return reply.send();
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
+}

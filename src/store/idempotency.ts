@@ -1,0 +1,101 @@
+// idempotency_records: the answer of a write, kept for 24 hours under the caller's key. The row is inserted before the
+// effect and committed with it, so its unique key is the lock between twins.
+import { ProblemError } from '../domain/problem.ts';
+import type { Connection, Queryable } from './pool.ts';
+
+/** Longest wait for a twin that runs on another replica. Short: a waiting call holds a connection. */
+const TWIN_WAIT_MS = 250;
+const WINDOW = "interval '24 hours'";
+const LOCK_NOT_AVAILABLE = '55P03';
+
+export interface IdempotencyGuard {
+  /** The project, or the organization for writes that are in no project. */
+  scopeId: string;
+  key: string;
+  /** SHA-256 of the request. */
+  fingerprint: Buffer;
+}
+
+export interface StoredAnswer {
+  fingerprint: Buffer;
+  status: number;
+  headers: Record<string, string>;
+  /** Null without a body. */
+  body: unknown;
+}
+
+/** The answer of an earlier call with this key; undefined when there is none inside the window. */
+export async function findAnswer(
+  db: Queryable,
+  guard: Pick<IdempotencyGuard, 'scopeId' | 'key'>,
+): Promise<StoredAnswer | undefined> {
+  const { rows } = await db.query<StoredAnswer>(
+    `select fingerprint, status, headers, body from idempotency_records
+     where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
+    [guard.scopeId, guard.key],
+  );
+  return rows[0];
+}
+
+export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnswer };
+
+/**
+ * Takes the key for this transaction and reads the clock, or finds the answer that a twin has committed.
+ * Waits a moment for a twin that has not; then throws `conflict`, retryable.
+ */
+export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuard): Promise<Claim> {
+  await tx.query(`set local lock_timeout = ${TWIN_WAIT_MS}`);
+  const nowMs = await insertClaim(tx, guard);
+  await tx.query('set local lock_timeout to default');
+  if (nowMs !== undefined) return { nowMs };
+  const stored = await findAnswer(tx, guard);
+  // Expired between the two statements: the next attempt takes the key.
+  if (!stored) throw twinIsRunning();
+  return { stored };
+}
+
+// Status 0 is never seen by anybody: the row commits only after storeAnswer.
+async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<number | undefined> {
+  try {
+    const { rows } = await tx.query<{ now_ms: number }>(
+      `insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
+       values ($1, $2, $3, 0, clock_timestamp())
+       on conflict (scope_id, key) do update
+         set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body = null,
+           created_at = excluded.created_at
+         where r.created_at <= clock_timestamp() - ${WINDOW}
+       returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms`,
+      [guard.scopeId, guard.key, guard.fingerprint],
+    );
+    return rows[0]?.now_ms;
+  } catch (error) {
+    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) throw twinIsRunning(error);
+    throw error;
+  }
+}
+
+export async function storeAnswer(
+  tx: Connection,
+  guard: IdempotencyGuard,
+  answer: Omit<StoredAnswer, 'fingerprint'>,
+): Promise<void> {
+  await tx.query(
+    'update idempotency_records set status = $3, headers = $4, body = $5 where scope_id = $1 and key = $2',
+    [
+      guard.scopeId,
+      guard.key,
+      answer.status,
+      JSON.stringify(answer.headers),
+      answer.body === undefined ? null : JSON.stringify(answer.body),
+    ],
+  );
+}
+
+/** 409, retryable: the same key is in use at this moment. */
+export function twinIsRunning(cause?: unknown): ProblemError {
+  return new ProblemError('conflict', {
+    detail: 'The first call with this Idempotency-Key is still running: try again with the same key.',
+    retryAfterSeconds: 1,
+    cause,
+  });
+}

@@ -79,13 +79,19 @@ export function planLimitReached(plan: Plan, exceeded: Exceeded): ProblemError {
   });
 }
 
-/** Writes and beats go on only while the organization is in good standing (completion.md 6). */
-export function requireActiveService(state: ServiceState): void {
-  if (state === 'active' || state === 'payment_grace') return;
-  throw new ProblemError('service_suspended', {
+/** Why writes and beats are refused, or undefined: they go on only in good standing (completion.md 6). */
+export function serviceProblem(state: ServiceState): ProblemError | undefined {
+  if (state === 'active' || state === 'payment_grace') return undefined;
+  return new ProblemError('service_suspended', {
     detail: `The organization is ${state}: reads and the export still work; contact support.`,
     limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },
   });
+}
+
+/** Throws `service_suspended` unless the organization is in good standing. */
+export function requireActiveService(state: ServiceState): void {
+  const problem = serviceProblem(state);
+  if (problem) throw problem;
 }
 
 export interface TokenBucket {

@@ -21,21 +21,28 @@ export type Queryable = Pick<pg.Pool, 'query'>;
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
 
-/** Opens a pool; no connection is made before the first query. */
-export function openPool(options: PoolOptions): Pool {
+/** How every connection is made, in a pool or alone (the beat path's lanes). */
+export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>): pg.ClientConfig {
   const limitMs = options.statementTimeoutMs ?? 5_000;
-  const pool = new pg.Pool({
+  return {
     connectionString: options.databaseUrl,
-    max: options.size,
     application_name: options.applicationName,
     connectionTimeoutMillis: 3_000,
-    idleTimeoutMillis: 30_000,
     statement_timeout: limitMs,
     // A hung socket never answers: give up a second after the server itself should have.
     query_timeout: limitMs + 1_000,
     idle_in_transaction_session_timeout: 10_000,
     keepAlive: true,
     types,
+  };
+}
+
+/** Opens a pool; no connection is made before the first query. */
+export function openPool(options: PoolOptions): Pool {
+  const pool = new pg.Pool({
+    ...connectionConfig(options),
+    max: options.size,
+    idleTimeoutMillis: 30_000,
   });
   // An idle connection that breaks is replaced by the next query; without a listener it would end the process.
   pool.on('error', (error) => options.onError?.(error));

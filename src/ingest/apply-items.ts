@@ -1,0 +1,174 @@
+// Applies a batch of beats to the locked live rows, in order of arrival. It reads what the pure functions need and
+// decides nothing of its own; writing is beat-transaction.ts's part.
+import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
+import type { Incident } from '../domain/incident.ts';
+import { suppression } from '../domain/monitor.ts';
+import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from '../domain/plan.ts';
+import { ProblemError } from '../domain/problem.ts';
+import type { MonitorTransitions } from '../service/incident-writer.ts';
+import type { BeatKeyRow, ObservationRow } from '../store/beats.ts';
+import type { LiveRow } from '../store/live.ts';
+import type { BeatInput } from './beat-input.ts';
+import type { DirectoryEntry } from './monitor-directory.ts';
+
+export interface BeatItem {
+  entry: DirectoryEntry;
+  /** A beat, or why its content was refused: that only moves a deadline that runs. */
+  beat: BeatInput | ProblemError;
+  idempotencyKey?: string;
+}
+
+export interface BeatAnswer {
+  monitorId: string;
+  sequence: number;
+  receivedAt: string;
+  nextDeadlineAt?: string;
+}
+
+/** `refused`: the beat was not recorded, for the reason that the problem says. */
+export type Outcome = { answer: BeatAnswer } | { problem: ProblemError };
+
+/** What a batch has read and what it will write. */
+export interface Working {
+  nowMs: number;
+  live: Map<string, LiveRow>;
+  openIncidents: Map<string, Incident[]>;
+  /** Answers under idempotency keys, by `keyOf`. */
+  answers: Map<string, BeatAnswer>;
+  changed: Map<string, LiveRow>;
+  observations: ObservationRow[];
+  keys: BeatKeyRow[];
+  transitions: MonitorTransitions[];
+  /** Monitors whose incidents changed in this batch: their next beats wait for the next one. */
+  settled: Set<string>;
+}
+
+export function keyOf(item: BeatItem): string | undefined {
+  return item.idempotencyKey === undefined
+    ? undefined
+    : `${item.entry.monitor.monitorKey} ${item.idempotencyKey}`;
+}
+
+/** Applies one item. `deferred`: it must wait for the next batch, because this one changed the monitor's incidents. */
+export function applyItem(work: Working, item: BeatItem): Outcome | 'deferred' {
+  const { monitor } = item.entry;
+  const row = work.changed.get(monitor.monitorKey) ?? work.live.get(monitor.monitorKey);
+  if (!row || hasEnded(item.entry, work.nowMs)) return { problem: unknownAddress() };
+  if (work.settled.has(monitor.monitorKey)) return 'deferred';
+  if (monitor.timing.lifecycle === 'archived') return { problem: archived() };
+
+  const key = keyOf(item);
+  const known = key === undefined ? undefined : work.answers.get(key);
+  if (known) return { answer: known };
+  if (item.beat instanceof ProblemError) return refuse(work, item, row, item.beat);
+
+  const plan = findPlan(monitor.planId);
+  const bucket = takeToken(row.live, plan.beatsPerMinute, work.nowMs);
+  const problem = findRefusal(item.entry, item.beat, { plan, hasToken: bucket.allowed });
+  if (problem) return refuse(work, item, row, problem);
+  const counted: LiveRow = {
+    ...row,
+    live: { ...row.live, tokens: bucket.tokens, tokensMs: bucket.tokensMs },
+  };
+  return record(work, item, item.beat, counted);
+}
+
+function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): Outcome {
+  const { monitor } = item.entry;
+  const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
+  const result = applyBeat(monitor.timing, row.live, incidents, beat, work.nowMs);
+  const { projectId, monitorKey } = monitor;
+  work.changed.set(monitorKey, { ...row, live: result.live });
+  work.observations.push({
+    projectId,
+    monitorKey,
+    sequence: result.sequence,
+    kind: beat.kind,
+    late: result.late,
+    observedAt: beat.observedAt,
+    durationSeconds: result.durationSeconds,
+    exitStatus: beat.exitStatus,
+    runId: beat.runId,
+    message: beat.message,
+    measurements: beat.measurements,
+  });
+  if (result.transitions.length > 0) {
+    work.settled.add(monitorKey);
+    work.transitions.push({
+      ...monitor,
+      lastBeatMs: result.live.lastBeatMs,
+      nextDeadlineMs: result.live.deadlineMs,
+      suppressed: suppression(monitor.timing, work.nowMs),
+      transitions: result.transitions,
+    });
+  }
+  const answer: BeatAnswer = {
+    monitorId: monitor.monitorId,
+    sequence: result.sequence,
+    receivedAt: new Date(work.nowMs).toISOString(),
+    nextDeadlineAt:
+      result.live.deadlineMs === undefined ? undefined : new Date(result.live.deadlineMs).toISOString(),
+  };
+  remember(work, item, answer);
+  return { answer };
+}
+
+function remember(work: Working, item: BeatItem, answer: BeatAnswer): void {
+  const key = keyOf(item);
+  if (key === undefined || item.idempotencyKey === undefined) return;
+  const { projectId, monitorKey } = item.entry.monitor;
+  work.answers.set(key, answer);
+  work.keys.push({ projectId, monitorKey, key: item.idempotencyKey, answer: { ...answer } });
+}
+
+function findRefusal(
+  entry: DirectoryEntry,
+  beat: BeatInput,
+  limits: { plan: Plan; hasToken: boolean },
+): ProblemError | undefined {
+  const { plan, hasToken } = limits;
+  const suspended = serviceProblem(entry.monitor.serviceState);
+  if (suspended) return suspended;
+  const count = Object.keys(beat.measurements ?? {}).length;
+  if (count > plan.measurementsPerObservation) {
+    return planLimitReached(plan, {
+      dimension: 'measurements_per_observation',
+      limit: plan.measurementsPerObservation,
+      attempted: count,
+    });
+  }
+  return hasToken ? undefined : tooFrequent(plan);
+}
+
+/** A refused beat moves a running deadline: a wrong number must not look like a dead job (completion.md 2.2). */
+function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): Outcome {
+  const { monitor } = item.entry;
+  const live = applyRefusedBeat(monitor.timing, row.live, work.nowMs);
+  if (live !== row.live) work.changed.set(monitor.monitorKey, { ...row, live });
+  return { problem };
+}
+
+function hasEnded(entry: DirectoryEntry, nowMs: number): boolean {
+  return entry.endsMs !== undefined && entry.endsMs <= nowMs;
+}
+
+/** 404 for an address that is not, is no more, or was never known: they can't be told apart. */
+export function unknownAddress(): ProblemError {
+  return new ProblemError('not_found', {
+    detail: 'This address is not known. Take the publishUrl of the monitor.',
+  });
+}
+
+function archived(): ProblemError {
+  return new ProblemError('monitor_archived', {
+    detail: 'The monitor is archived: restore it, or stop the job that beats it.',
+  });
+}
+
+function tooFrequent(plan: Plan): ProblemError {
+  return new ProblemError('rate_limited', {
+    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute of a monitor. The deadline was moved all the same.`,
+    retryAfterSeconds: Math.max(1, Math.ceil(60 / plan.beatsPerMinute)),
+    limit: limitOf(plan, { dimension: 'beat_cadence', limit: plan.beatsPerMinute }),
+  });
+}

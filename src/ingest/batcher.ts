@@ -1,0 +1,194 @@
+// Batches without a timer: one transaction in flight, what arrives meanwhile is the next batch; a second lane only
+// while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
+import { ProblemError } from '../domain/problem.ts';
+import type { BeatItem, Outcome } from './apply-items.ts';
+import { CommitUnknownError } from './beat-transaction.ts';
+import type { Lane } from './lane.ts';
+
+export interface BatcherOptions {
+  /** At least one; further ones are used while commits are slow. */
+  lanes: readonly Lane[];
+  /** Beats in one transaction at most. */
+  maxBatch?: number;
+  /** Beats that wait at most. */
+  maxQueued?: number;
+  /** A beat that is not durable by then is answered 503. completion.md 3.3: answered within 10 s, always. */
+  patienceMs?: number;
+  onBatch?: (batch: { size: number; durationMs: number }) => void;
+  onError?: (error: unknown) => void;
+}
+
+interface Waiting {
+  item: BeatItem;
+  expiresAt: number;
+  settled: boolean;
+  resolve: (outcome: Outcome) => void;
+}
+
+const SLOW_COMMIT_MS = 8;
+const RETRY_MS = [5, 20, 50, 100];
+
+export class Batcher {
+  readonly #options: Required<Omit<BatcherOptions, 'onBatch' | 'onError'>> & BatcherOptions;
+  #queue: Waiting[] = [];
+  readonly #inFlight = new Set<Waiting[]>();
+  readonly #idle: Lane[];
+  #usualMs = 1;
+  #isClosed = false;
+  readonly #expiry: NodeJS.Timeout;
+
+  constructor(options: BatcherOptions) {
+    this.#options = { maxBatch: 512, maxQueued: 20_000, patienceMs: 8_000, ...options };
+    this.#idle = [...options.lanes];
+    this.#expiry = setInterval(() => this.#expire(), 250);
+    this.#expiry.unref();
+  }
+
+  get queued(): number {
+    return this.#queue.length;
+  }
+
+  /** Resolves when the beat is durable, or with the problem that refused it. Never rejects. */
+  submit(item: BeatItem): Promise<Outcome> {
+    if (this.#isClosed || this.#queue.length >= this.#options.maxQueued) {
+      return Promise.resolve({ problem: unavailable() });
+    }
+    return new Promise((resolve) => {
+      this.#queue.push({
+        item,
+        expiresAt: performance.now() + this.#options.patienceMs,
+        settled: false,
+        resolve,
+      });
+      this.#pump();
+    });
+  }
+
+  /** Takes no more, writes what waits, closes the lanes. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    while (this.#queue.length > 0 || this.#inFlight.size > 0) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    clearInterval(this.#expiry);
+    await Promise.all(this.#options.lanes.map((lane) => lane.close()));
+  }
+
+  #pump(): void {
+    while (this.#queue.length > 0 && this.#mayStart()) {
+      const lane = this.#idle.shift();
+      if (!lane) return;
+      // A batch that begins in this turn would hold one beat: what else arrives in it joins.
+      const started: Waiting[] = [];
+      this.#inFlight.add(started);
+      setImmediate(() => void this.#fly(lane, started));
+    }
+  }
+
+  #mayStart(): boolean {
+    if (this.#inFlight.size === 0) return true;
+    return this.#usualMs > SLOW_COMMIT_MS && this.#idle.length > 0;
+  }
+
+  async #fly(lane: Lane, batch: Waiting[]): Promise<void> {
+    for (const waiting of this.#queue.splice(0, this.#options.maxBatch)) {
+      if (!waiting.settled) batch.push(waiting);
+    }
+    const startedAt = performance.now();
+    if (batch.length > 0) await this.#writeUntilSettled(lane, batch);
+    const durationMs = performance.now() - startedAt;
+    this.#usualMs += (durationMs - this.#usualMs) / 8;
+    if (batch.length > 0) this.#options.onBatch?.({ size: batch.length, durationMs });
+    this.#inFlight.delete(batch);
+    this.#idle.push(lane);
+    this.#pump();
+  }
+
+  /** Writes the batch, again and again while somebody waits for it; alone one by one when one of it is the fault. */
+  async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<void> {
+    for (let attempt = 0; ; attempt += 1) {
+      const pending = batch.filter((waiting) => !waiting.settled);
+      if (pending.length === 0) return;
+      try {
+        return this.#answer(pending, await lane.write(pending.map((waiting) => waiting.item)));
+      } catch (error) {
+        this.#options.onError?.(error);
+        if (error instanceof CommitUnknownError) {
+          const committed = await this.#findOut(lane, pending);
+          if (committed === undefined) return;
+          if (committed) return this.#answer(pending, error.results);
+        }
+        if (isFaultOfData(error instanceof CommitUnknownError ? error.cause : error)) {
+          if (pending.length === 1) return fail(pending);
+          for (const waiting of pending) await this.#writeUntilSettled(lane, [waiting]);
+          return;
+        }
+      }
+      await pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100);
+    }
+  }
+
+  /** Asks until it is known, or nobody waits any more (undefined). */
+  async #findOut(lane: Lane, pending: Waiting[]): Promise<boolean | undefined> {
+    for (let attempt = 0; pending.some((waiting) => !waiting.settled); attempt += 1) {
+      try {
+        return await lane.wasCommitted();
+      } catch (error) {
+        this.#options.onError?.(error);
+        await pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100);
+      }
+    }
+    return undefined;
+  }
+
+  #answer(pending: Waiting[], results: (Outcome | 'deferred')[]): void {
+    const deferred: Waiting[] = [];
+    for (const [index, waiting] of pending.entries()) {
+      const result = results[index];
+      if (result === undefined || result === 'deferred') deferred.push(waiting);
+      else settle(waiting, result);
+    }
+    this.#queue.unshift(...deferred);
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const batch of [this.#queue, ...this.#inFlight]) {
+      for (const waiting of batch) {
+        if (waiting.expiresAt > now) break;
+        settle(waiting, { problem: unavailable() });
+      }
+    }
+    if (this.#queue[0]?.settled) this.#queue = this.#queue.filter((waiting) => !waiting.settled);
+  }
+}
+
+function settle(waiting: Waiting, outcome: Outcome): void {
+  if (waiting.settled) return;
+  waiting.settled = true;
+  waiting.resolve(outcome);
+}
+
+function fail(pending: Waiting[]): void {
+  const problem = new ProblemError('internal_error', { detail: 'The beat could not be recorded.' });
+  for (const waiting of pending) settle(waiting, { problem });
+}
+
+/** SQLSTATE classes 22 (data) and 23 (integrity): the same batch fails again. */
+function isFaultOfData(error: unknown): boolean {
+  const code = (error as { code?: string } | undefined)?.code ?? '';
+  return /^2[23]\w{3}$/.test(code);
+}
+
+/** 503 with Retry-After: the beat may be sent again. */
+export function unavailable(cause?: unknown): ProblemError {
+  return new ProblemError('temporarily_unavailable', {
+    detail: 'The beat could not be made durable in time. Send it again.',
+    retryAfterSeconds: 1,
+    cause,
+  });
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

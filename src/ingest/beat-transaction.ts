@@ -1,0 +1,122 @@
+// One batch of beats as one transaction in two round trips: lock and read; write and commit. What is rarer (a stale
+// configuration, open incidents, idempotency keys) costs a round trip more. Lock order: live rows in key order.
+import type { Incident } from '../domain/incident.ts';
+import { recordTransitions } from '../service/incident-writer.ts';
+import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats.ts';
+import { findOpenIncidents } from '../store/incidents.ts';
+import { type LiveRow, lockLive, type MonitorRef } from '../store/live.ts';
+import type { Queryable } from '../store/pool.ts';
+import { applyItem, type BeatAnswer, type BeatItem, type Outcome, type Working } from './apply-items.ts';
+import type { MonitorDirectory } from './monitor-directory.ts';
+
+/** In the order of the items; `deferred` ones belong into the next batch. */
+export type BatchResult = (Outcome | 'deferred')[];
+
+/**
+ * Runs the batch on a pipelined connection and returns after COMMIT. An error before COMMIT was sent means that
+ * nothing is there; `CommitUnknownError` means that the lane's row has to be asked.
+ */
+export async function runBeatTransaction(
+  client: Queryable,
+  items: readonly BeatItem[],
+  lane: { laneId: string; batch: number; directory: MonitorDirectory },
+): Promise<BatchResult> {
+  const refs = distinctRefs(items);
+  const [, locked] = await Promise.all([client.query('begin'), lockLive(client, refs)]);
+  const work: Working = {
+    nowMs: locked.nowMs,
+    live: new Map(locked.rows.map((row) => [row.monitorKey, row])),
+    openIncidents: await readIncidents(client, locked.rows),
+    answers: await readAnswers(client, items),
+    changed: new Map(),
+    observations: [],
+    keys: [],
+    transitions: [],
+    settled: new Set(),
+  };
+  await refreshEntries(client, items, work, lane.directory);
+  const results = items.map((item) => applyItem(work, item));
+  if (work.changed.size === 0) {
+    await client.query('rollback');
+    return results;
+  }
+  await recordTransitions(client, work.transitions, work.nowMs);
+  await insertBeatKeys(client, work.keys);
+  await writeAndCommit(client, work, { ...lane, results });
+  return results;
+}
+
+async function writeAndCommit(
+  client: Queryable,
+  work: Working,
+  lane: { laneId: string; batch: number; results: BatchResult },
+): Promise<void> {
+  const written = writeBeatBatch(client, {
+    nowMs: work.nowMs,
+    live: [...work.changed.values()],
+    observations: work.observations,
+    lane,
+  });
+  const committed = client.query('commit');
+  const [write, commit] = await Promise.allSettled([written, committed]);
+  if (write.status === 'fulfilled' && commit.status === 'fulfilled' && commit.value.command === 'COMMIT')
+    return;
+  // A write that failed makes COMMIT a rollback; the lane's row tells whatever else may have happened.
+  const cause =
+    write.status === 'rejected' ? write.reason : commit.status === 'rejected' ? commit.reason : undefined;
+  throw new CommitUnknownError(lane.results, cause);
+}
+
+/** COMMIT was sent and its answer is not known, or was not a commit. */
+export class CommitUnknownError extends Error {
+  /** What to answer if the lane's row says that the batch is there. */
+  readonly results: BatchResult;
+
+  constructor(results: BatchResult, cause: unknown) {
+    super('The commit of a batch of beats was not confirmed.', { cause });
+    this.name = 'CommitUnknownError';
+    this.results = results;
+  }
+}
+
+function distinctRefs(items: readonly BeatItem[]): MonitorRef[] {
+  const refs = new Map<string, MonitorRef>();
+  for (const { entry } of items) refs.set(entry.monitor.monitorKey, entry.monitor);
+  return [...refs.values()];
+}
+
+function readIncidents(client: Queryable, rows: readonly LiveRow[]): Promise<Map<string, Incident[]>> {
+  return findOpenIncidents(
+    client,
+    rows.filter(({ live }) => live.openIncidents > 0),
+  );
+}
+
+async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promise<Map<string, BeatAnswer>> {
+  const keys = items.flatMap(({ entry, idempotencyKey }) =>
+    idempotencyKey === undefined ? [] : [{ ...entry.monitor, key: idempotencyKey }],
+  );
+  if (keys.length === 0) return new Map();
+  const rows = await findBeatKeys(client, keys);
+  return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer as unknown as BeatAnswer]));
+}
+
+/** Entries whose configuration is not the one of the locked row are read again; the address may have ended too. */
+async function refreshEntries(
+  client: Queryable,
+  items: readonly BeatItem[],
+  work: Working,
+  directory: MonitorDirectory,
+): Promise<void> {
+  const stale = items.filter(({ entry }) => {
+    const row = work.live.get(entry.monitor.monitorKey);
+    return row !== undefined && row.configurationVersion !== entry.monitor.configurationVersion;
+  });
+  if (stale.length === 0) return;
+  const fresh = await directory.reload(client, [...new Set(stale.map(({ entry }) => entry.address))]);
+  for (const item of stale) {
+    const entry = fresh.get(item.entry.address);
+    if (entry) item.entry = entry;
+    else work.live.delete(item.entry.monitor.monitorKey);
+  }
+}

@@ -1,0 +1,139 @@
+// Reads the body of a beat in bounded memory. Text is kept to its first characters and the rest is dropped, so that a
+// job that posts its whole output does not lose its beat; JSON is read to its limit.
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { createGunzip, gunzipSync } from 'node:zlib';
+import { ProblemError } from '../domain/problem.ts';
+import { MAX_MESSAGE_CHARACTERS } from './beat-input.ts';
+
+/** rest-api.md 8: on the wire and after inflation. */
+export const MAX_JSON_BYTES = 16_384;
+/** What is read and dropped of a long body; past it the connection is closed after the answer. */
+const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
+/** UTF-8 has at most four bytes a character. */
+const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
+/** completion.md 3.3: body 30 s. */
+const BODY_TIME_MS = 30_000;
+
+export interface ReadBody {
+  bytes: Buffer;
+  /** More than `limit` came; for text the rest is of no interest, for JSON it is a 413. */
+  exceeded: boolean;
+  /** The sender has not finished: the connection can't be used again. */
+  unfinished: boolean;
+}
+
+/** Reads a JSON body and inflates it. Throws `payload_too_large`, `unsupported_media_type` or `validation_failed`. */
+export async function readJsonText(request: IncomingMessage): Promise<{ text: string; unfinished: boolean }> {
+  const encoding = encodingOf(request);
+  const { bytes, exceeded, unfinished } = await readUpTo(request, request, MAX_JSON_BYTES);
+  if (exceeded) throw tooLarge();
+  const plain = encoding === 'gzip' ? inflate(bytes) : bytes;
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(plain), unfinished };
+  } catch (cause) {
+    throw invalidBody('The JSON body is not UTF-8.', cause);
+  }
+}
+
+/** Reads the first characters of a body of any other type; text that is not UTF-8 keeps its readable part. */
+export async function readMessageText(
+  request: IncomingMessage,
+): Promise<{ text: string; unfinished: boolean }> {
+  if (encodingOf(request) !== 'gzip') {
+    const { bytes, unfinished } = await readUpTo(request, request, MAX_TEXT_BYTES);
+    return { text: bytes.toString('utf8'), unfinished };
+  }
+  const gunzip = createGunzip();
+  request.pipe(gunzip);
+  try {
+    const { bytes, unfinished } = await readUpTo(request, gunzip, MAX_TEXT_BYTES);
+    return { text: bytes.toString('utf8'), unfinished };
+  } finally {
+    request.unpipe(gunzip);
+    gunzip.destroy();
+    request.resume();
+  }
+}
+
+function encodingOf(request: IncomingMessage): 'gzip' | 'identity' {
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  if (encoding === 'gzip' || encoding === 'identity') return encoding;
+  throw new ProblemError('unsupported_media_type', {
+    detail: 'Send the body plain, or with Content-Encoding: gzip.',
+  });
+}
+
+function inflate(bytes: Buffer): Buffer {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: MAX_JSON_BYTES });
+  } catch (cause) {
+    if ((cause as { code?: string }).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge();
+    throw invalidBody('The body is not gzip, though Content-Encoding says so.', cause);
+  }
+}
+
+function tooLarge(): ProblemError {
+  return new ProblemError('payload_too_large', {
+    detail: `A JSON beat has at most ${MAX_JSON_BYTES} bytes, also after decompression.`,
+  });
+}
+
+function invalidBody(message: string, cause: unknown): ProblemError {
+  return new ProblemError('validation_failed', {
+    detail: message,
+    fieldErrors: [{ path: '', code: 'malformed_body', message }],
+    cause,
+  });
+}
+
+/**
+ * Keeps the first `limit` bytes of `source` and drains `request` to its end, its time or its bound.
+ * A sender that goes away, or bad gzip, is an error.
+ */
+function readUpTo(request: IncomingMessage, source: Readable, limit: number): Promise<ReadBody> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let kept = 0;
+    let drained = 0;
+    let exceeded = false;
+    const settle = (finish: () => void) => {
+      clearTimeout(timer);
+      source.removeListener('data', keep);
+      request.removeListener('data', count);
+      finish();
+    };
+    const done = (unfinished: boolean) =>
+      settle(() => resolve({ bytes: Buffer.concat(chunks), exceeded, unfinished }));
+    const timer = setTimeout(() => done(true), BODY_TIME_MS);
+    const keep = (chunk: Buffer) => {
+      if (kept + chunk.length > limit) exceeded = true;
+      if (kept < limit) chunks.push(chunk.subarray(0, limit - kept));
+      kept = Math.min(limit, kept + chunk.length);
+      // Enough was inflated: the rest of a bomb is never unpacked.
+      if (exceeded && source !== request) {
+        request.unpipe();
+        request.resume();
+      }
+    };
+    const count = (chunk: Buffer) => {
+      drained += chunk.length;
+      if (drained > MAX_DRAIN_BYTES) done(true);
+    };
+    source.on('data', keep);
+    source.once('end', () => done(false));
+    source.once('error', (cause: Error) =>
+      settle(() => reject(invalidBody('The body could not be read.', cause))),
+    );
+    request.on('data', count);
+    if (source !== request) {
+      request.once('end', () => exceeded && done(false));
+      request.once('error', () =>
+        settle(() => reject(invalidBody('The body could not be read.', undefined))),
+      );
+    }
+    request.once('close', () => {
+      if (!request.complete) settle(() => reject(invalidBody('The sender went away.', undefined)));
+    });
+  });
+}

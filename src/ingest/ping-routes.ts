@@ -1,0 +1,152 @@
+// The /ping addresses (completion.md 3.3): every form that cron monitoring clients send, answered after the beat is
+// durable. Text answers, or JSON and problem bodies for those who accept JSON. No credential: the address is the secret.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { UUID_PATTERN } from '../domain/id.ts';
+import { PROBLEMS, ProblemError } from '../domain/problem.ts';
+import { type BeatAnswer, unknownAddress } from './apply-items.ts';
+import { type Batcher, unavailable } from './batcher.ts';
+import {
+  type BeatInput,
+  jsonBeat,
+  kindOfSuffix,
+  MAX_MESSAGE_CHARACTERS,
+  messageOf,
+  plainBeat,
+} from './beat-input.ts';
+import { readJsonText, readMessageText } from './body-reader.ts';
+import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
+
+export interface PingDeps {
+  directory: MonitorDirectory;
+  batcher: Batcher;
+  /** Counts answers by outcome: `accepted`, or the code of the problem. */
+  onOutcome?: (outcome: string) => void;
+}
+
+interface PingRequest {
+  Params: { address: string; suffix?: string };
+  Querystring: { rid?: string | string[] };
+}
+
+const IDEMPOTENCY_KEY = /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,254}$/;
+
+/** Registers the addresses on `app`. Bodies are read here, as streams. */
+export function registerPing(app: FastifyInstance, deps: PingDeps): void {
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+    const handler = (request: FastifyRequest<PingRequest>, reply: FastifyReply) => ping(deps, request, reply);
+    for (const url of ['/ping/:address', '/ping/:address/:suffix']) {
+      scope.route<PingRequest>({
+        method: ['GET', 'HEAD', 'POST'],
+        url,
+        handler,
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+      });
+    }
+  });
+}
+
+async function ping(
+  deps: PingDeps,
+  request: FastifyRequest<PingRequest>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS);
+  const wantsJson = request.headers.accept?.includes('application/json') ?? false;
+  try {
+    const answer = await beat(deps, request, reply);
+    deps.onOutcome?.('accepted');
+    if (!wantsJson) return reply.type('text/plain; charset=utf-8').send('OK');
+    return reply.send({ accepted: true, ...answer, violations: [] });
+  } catch (error) {
+    const problem = toProblem(error);
+    deps.onOutcome?.(problem.code);
+    if (problem.code === 'internal_error') request.log.error({ err: error }, 'beat failed');
+    // The api's own error handler makes the problem body.
+    if (wantsJson) throw problem;
+    return sendText(reply, problem);
+  }
+}
+
+async function beat(
+  deps: PingDeps,
+  request: FastifyRequest<PingRequest>,
+  reply: FastifyReply,
+): Promise<BeatAnswer> {
+  const path = kindOfSuffix(request.params.suffix);
+  const address = request.params.address.toLowerCase();
+  if (!path || !UUID_PATTERN.test(address)) throw unknownAddress();
+  const entry = deps.directory.peek(address) ?? (await findEntry(deps.directory, address));
+  if (!entry) throw unknownAddress();
+  const input = await readBeat(request, reply, path);
+  const idempotencyKey = idempotencyKeyOf(request);
+  const isBadKey = idempotencyKey instanceof ProblemError;
+  const outcome = await deps.batcher.submit({
+    entry,
+    beat: isBadKey ? idempotencyKey : input,
+    idempotencyKey: isBadKey ? undefined : idempotencyKey,
+  });
+  if ('problem' in outcome) throw outcome.problem;
+  return outcome.answer;
+}
+
+async function findEntry(directory: MonitorDirectory, address: string): Promise<DirectoryEntry | undefined> {
+  try {
+    return await directory.load(address);
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+/** The beat, or the problem with its content: the batch moves the deadline for either. */
+async function readBeat(
+  request: FastifyRequest<PingRequest>,
+  reply: FastifyReply,
+  path: NonNullable<ReturnType<typeof kindOfSuffix>>,
+): Promise<BeatInput | ProblemError> {
+  const { rid } = request.query;
+  if (request.method !== 'POST' || !hasBody(request)) return plainBeat(path, rid);
+  const isJson = /^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '');
+  try {
+    const { text, unfinished } = isJson
+      ? await readJsonText(request.raw)
+      : await readMessageText(request.raw);
+    if (unfinished) reply.header('connection', 'close');
+    return isJson ? jsonBeat(path, rid, text) : plainBeat(path, rid, messageOf(text));
+  } catch (error) {
+    if (!request.raw.complete) reply.header('connection', 'close');
+    if (error instanceof ProblemError) return error;
+    throw error;
+  }
+}
+
+function hasBody(request: FastifyRequest): boolean {
+  const { headers } = request;
+  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
+function idempotencyKeyOf(request: FastifyRequest): string | undefined | ProblemError {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key === 'string' && IDEMPOTENCY_KEY.test(key)) return key;
+  const message = 'Use 1 to 255 letters, digits or . _ ~ : / + -, beginning with a letter or digit.';
+  return new ProblemError('validation_failed', {
+    detail: `The Idempotency-Key is not valid. ${message}`,
+    fieldErrors: [{ path: 'Idempotency-Key', code: 'invalid_format', message }],
+  });
+}
+
+function toProblem(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  return new ProblemError('internal_error', { detail: 'The beat could not be recorded.', cause: error });
+}
+
+function sendText(reply: FastifyReply, problem: ProblemError): FastifyReply {
+  const { retryAfterSeconds, detail } = problem.options;
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
+  return reply
+    .code(problem.status)
+    .type('text/plain; charset=utf-8')
+    .send(`${PROBLEMS[problem.code].title}. ${detail}\n`);
+}

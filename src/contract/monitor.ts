@@ -57,7 +57,7 @@ export function monitorFields({ minimumIntervalSeconds }: ContractLimits) {
     ),
     graceSeconds: integer(0, YEAR_SECONDS)
       .overwrite((seconds) => Math.max(seconds, minimumIntervalSeconds))
-      .describe(`Lateness tolerated. Values below ${minimumIntervalSeconds} are raised to it.`),
+      .describe(`Lateness tolerated. Lower values are raised to ${minimumIntervalSeconds}.`),
     awaitFirstBeat: z
       .boolean()
       .describe('True: no deadline runs before the first beat. False: the clock starts at creation.'),

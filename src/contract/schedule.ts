@@ -8,6 +8,8 @@ import { patterned } from './field.ts';
 export const CRON_PATTERN = '^[0-9A-Za-z*,/#-]+([ \\t]+[0-9A-Za-z*,/#-]+){4}$';
 export const TIME_ZONE_PATTERN = '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$';
 
+const MAX_CRON = 128;
+
 function isTimeZone(value: string): boolean {
   try {
     new Intl.DateTimeFormat('en', { timeZone: value });
@@ -28,7 +30,7 @@ function cronFault(value: string): string | undefined {
 
 const cronField = patterned(
   new RegExp(CRON_PATTERN),
-  128,
+  MAX_CRON,
   'Must be a cron expression with five fields such as "0 2 * * *".',
 );
 const timeZoneField = patterned(
@@ -39,7 +41,7 @@ const timeZoneField = patterned(
 
 export const cron = cronField
   .superRefine((value, context) => {
-    if (!new RegExp(CRON_PATTERN).test(value)) return;
+    if (value.length > MAX_CRON || !new RegExp(CRON_PATTERN).test(value)) return;
     const fault = cronFault(value);
     if (fault) context.addIssue({ code: 'custom', message: fault, params: { code: 'invalid_cron' } });
   })

@@ -1,0 +1,51 @@
+// `npm run generate` writes the CRDs from the contract; with `--check` it writes nothing, and fails where a file differs.
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
+import { crdManifests } from './crd.ts';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+/** The chart holds copies: Helm installs what is in its own folder. */
+const FOLDERS = ['crds/', 'charts/beatkeeper/crds/'];
+const HEADER = '# Generated from src/contract by `npm run generate`. Do not edit.\n';
+
+/** Path below the project's root -> content. */
+export function generatedFiles(): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const [name, manifest] of Object.entries(crdManifests())) {
+    const content = HEADER + stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false });
+    for (const folder of FOLDERS) files.set(folder + name, content);
+  }
+  return files;
+}
+
+async function readExisting(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function main(checkOnly: boolean): Promise<number> {
+  const stale: string[] = [];
+  for (const [name, content] of generatedFiles()) {
+    const path = ROOT + name;
+    if ((await readExisting(path)) === content) continue;
+    stale.push(relative(ROOT, path));
+    if (checkOnly) continue;
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, content);
+  }
+  if (checkOnly && stale.length > 0) {
+    console.error(`Out of date: ${stale.join(', ')}. Run "npm run generate" and commit the result.`);
+    return 1;
+  }
+  return 0;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.exitCode = await main(process.argv.includes('--check'));
+}

@@ -41,7 +41,7 @@ describe.skipIf(found === undefined)('the chart', () => {
     const holders = listPods(manifests)
       .filter(({ spec }) => spec.automountServiceAccountToken !== false)
       .map(({ owner }) => owner.replace(/.*-/, ''));
-    const hooks = file.includes('namespaces') ? ['leave'] : ['crds', 'leave'];
+    const hooks = file.includes('namespaces') ? ['finalizers'] : ['crds', 'finalizers'];
     expect(new Set(holders)).toEqual(new Set([...hooks, 'operator', 'test']));
     for (const account of manifests.filter(({ kind }) => kind === 'ServiceAccount')) {
       expect(account.automountServiceAccountToken, account.metadata.name).toBe(false);
@@ -116,7 +116,7 @@ describe.skipIf(found === undefined)('the roles', () => {
   it('let api drain: traffic ends before the process does', async () => {
     const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-api');
     expect(spec.terminationGracePeriodSeconds).toBe(30);
-    expect(spec.containers[0]?.lifecycle?.preStop?.sleep?.seconds).toBe(5);
+    expect(spec.containers[0]?.lifecycle?.preStop?.sleep?.seconds).toBe(3);
     const { strategy } = (pick(await render(helm), 'Deployment', 'beatkeeper-api').spec ?? {}) as {
       strategy?: object;
     };

@@ -1,5 +1,6 @@
 // Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
+import { fromMicros, type KeysetPage, micros } from './keyset.ts';
 import type { Queryable } from './pool.ts';
 
 export interface EndpointRef {
@@ -44,6 +45,8 @@ export interface EndpointRow extends EndpointRef {
   isOrganizationDefault: boolean;
   secret?: SecretMetadata;
   lastDelivery?: LastDelivery;
+  /** For the cursor of a list. */
+  createdMicros: number;
 }
 
 interface EndpointColumns {
@@ -59,7 +62,7 @@ interface EndpointColumns {
   disabled_reason: string | null;
   generation: number;
   monitor_key: string | null;
-  created_ms: number;
+  created_us: number;
   updated_ms: number;
   is_default: boolean;
   secret_version: number | null;
@@ -69,11 +72,13 @@ interface EndpointColumns {
   last_delivery: LastDelivery | null;
 }
 
+const UNIQUE_VIOLATION = '23505';
+
 const ms = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint as ${name}`;
 
 const SELECT = `select e.project_id, e.endpoint_id, e.alias, e.kind, e.url_box, e.relay, e.relay_group, e.lifecycle,
     ${ms('e.disabled_at', 'disabled_ms')}, e.disabled_reason, e.generation, e.monitor_key,
-    ${ms('e.created_at', 'created_ms')}, ${ms('e.updated_at', 'updated_ms')}, e.last_delivery,
+    ${micros('e.created_at')} as created_us, ${ms('e.updated_at', 'updated_ms')}, e.last_delivery,
     (o.default_endpoint_id is not distinct from e.endpoint_id
       and o.default_project_id is not distinct from e.project_id) as is_default,
     s.version as secret_version, ${ms('s.issued_at', 'secret_issued_ms')},
@@ -101,11 +106,12 @@ function toEndpointRow(row: EndpointColumns): EndpointRow {
     disabledReason: row.disabled_reason ?? undefined,
     generation: row.generation,
     monitorKey: row.monitor_key ?? undefined,
-    createdMs: row.created_ms,
+    createdMs: Math.floor(row.created_us / 1000),
     updatedMs: row.updated_ms,
     isOrganizationDefault: row.is_default,
     secret: toSecret(row),
     lastDelivery: row.last_delivery ?? undefined,
+    createdMicros: row.created_us,
   };
 }
 
@@ -126,6 +132,21 @@ export async function findEndpoint(db: Queryable, ref: EndpointRef): Promise<End
     values: [ref.projectId, ref.endpointId],
   });
   return rows.map(toEndpointRow)[0];
+}
+
+/** The endpoints of a project, newest first, without inline ones (index callback_endpoints_list). */
+export async function listEndpoints(
+  db: Queryable,
+  projectId: string,
+  { limit, after }: KeysetPage,
+): Promise<EndpointRow[]> {
+  const before = after ? `and (e.created_at, e.endpoint_id) < (${fromMicros('$3')}, $4)` : '';
+  const { rows } = await db.query<EndpointColumns>(
+    `${SELECT} where e.project_id = $1 and e.removed_at is null and e.monitor_key is null ${before}
+     order by e.created_at desc, e.endpoint_id desc limit $2`,
+    after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
+  );
+  return rows.map(toEndpointRow);
 }
 
 /** Finds an endpoint and locks its row until the transaction ends. */
@@ -195,18 +216,25 @@ export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Prom
   return rows.length > 0 ? 'id_taken' : 'alias_taken';
 }
 
-/** Whether another endpoint of the project has that alias now. */
-export async function isAliasTaken(db: Queryable, ref: EndpointRef, alias: string): Promise<boolean> {
-  const { rowCount } = await db.query(
-    `select from callback_endpoints
-     where project_id = $1 and alias = $2 and endpoint_id <> $3 and removed_at is null`,
-    [ref.projectId, alias, ref.endpointId],
-  );
-  return rowCount !== 0;
+/**
+ * Writes the changeable part of an endpoint. The row is locked by the caller.
+ * Answers `alias_taken` when another endpoint has the alias; the transaction is of no use after that.
+ */
+export async function updateEndpoint(
+  tx: Queryable,
+  ref: EndpointRef,
+  state: EndpointState,
+): Promise<'updated' | 'alias_taken'> {
+  try {
+    await writeEndpoint(tx, ref, state);
+    return 'updated';
+  } catch (error) {
+    if ((error as { code?: string }).code === UNIQUE_VIOLATION) return 'alias_taken';
+    throw error;
+  }
 }
 
-/** Writes the changeable part of an endpoint. The row is locked by the caller. */
-export async function updateEndpoint(tx: Queryable, ref: EndpointRef, state: EndpointState): Promise<void> {
+async function writeEndpoint(tx: Queryable, ref: EndpointRef, state: EndpointState): Promise<void> {
   await tx.query(
     `update callback_endpoints set alias = $3, url_box = $4, lifecycle = $5,
        disabled_at = to_timestamp($6 / 1000.0), disabled_reason = $7, generation = $8,
@@ -236,7 +264,10 @@ export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: num
   );
 }
 
-/** What became of the newest delivery to an endpoint. An older one never replaces a newer one. */
+/**
+ * What became of the newest delivery to an endpoint. An older one never replaces a newer one.
+ * Call it before or apart from a transaction that locks deliveries: an endpoint's row comes first in the lock order.
+ */
 export async function updateLastDelivery(db: Queryable, ref: EndpointRef, last: LastDelivery): Promise<void> {
   await db.query(
     `update callback_endpoints set last_delivery = $3

@@ -1,0 +1,9 @@
+// Times of the wire: milliseconds of the database's clock as RFC 3339.
+
+export function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+export function optionalTime(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : toTime(ms);
+}

@@ -1,0 +1,356 @@
+// The ping addresses on a real server and a real database: every form of completion.md 3.3.
+import { randomUUID } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
+import { type PingServer, startPingServer } from './ping-server.ts';
+
+let database: TestDatabase;
+let server: PingServer;
+let project: SeedProject;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  server = await startPingServer(database.url);
+  project = await seedProject(server.pool);
+});
+afterAll(async () => {
+  await server?.close();
+  await database?.drop();
+});
+
+async function makeMonitor(
+  configuration: Record<string, unknown> = {},
+  live: Record<string, unknown> = {},
+): Promise<SeedMonitor> {
+  const [monitor] = await seedMonitors(server.pool, project, 1, { configuration, live });
+  if (!monitor) throw new Error('no monitor was seeded');
+  return monitor;
+}
+
+const json = { accept: 'application/json' };
+const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+  send(path, {
+    method: 'POST',
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...json, ...headers },
+  });
+
+async function liveOf(monitor: SeedMonitor) {
+  const { rows } = await server.pool.query('select * from monitor_live where monitor_key = $1', [
+    monitor.monitorKey,
+  ]);
+  return rows[0];
+}
+async function observationsOf(monitor: SeedMonitor) {
+  const { rows } = await server.pool.query(
+    'select * from observations where monitor_key = $1 order by sequence',
+    [monitor.monitorKey],
+  );
+  return rows;
+}
+
+describe('addresses', () => {
+  it('answers OK in text after the beat is stored, for GET, HEAD and POST', async () => {
+    const monitor = await makeMonitor();
+    for (const method of ['GET', 'HEAD', 'POST']) {
+      const response = await send(monitor.address, { method });
+      expect(response.status).toBe(200);
+      expect(response.headers.get('ping-body-limit')).toBe('1024');
+      expect(await response.text()).toBe(method === 'HEAD' ? '' : 'OK');
+    }
+    const observations = await observationsOf(monitor);
+    expect(observations.map((row) => [row.sequence, row.kind])).toEqual([
+      [1, 'success'],
+      [2, 'success'],
+      [3, 'success'],
+    ]);
+  });
+
+  it('answers with the sequence and the next deadline for those who accept JSON', async () => {
+    const monitor = await makeMonitor();
+    const answer = await (await send(monitor.address, { headers: json })).json();
+    const live = await liveOf(monitor);
+    expect(answer).toEqual({
+      accepted: true,
+      monitorId: monitor.monitorId,
+      sequence: 1,
+      receivedAt: new Date(live.last_beat_ms).toISOString(),
+      nextDeadlineAt: new Date(live.last_beat_ms + 120_000).toISOString(),
+      violations: [],
+    });
+    expect(live.deadline_ms).toBe(live.last_beat_ms + 120_000);
+  });
+
+  it('reads start, fail, log and exit codes from the path', async () => {
+    const monitor = await makeMonitor();
+    for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
+      expect((await send(`${monitor.address}/${suffix}`)).status).toBe(200);
+    }
+    const rows = await observationsOf(monitor);
+    expect(rows.map((row) => [row.kind, row.exit_status])).toEqual([
+      ['start', null],
+      ['log', null],
+      ['success', 0],
+      ['fail', null],
+      ['fail', 3],
+      ['fail', 255],
+    ]);
+    expect(rows[2].duration_seconds).toBeGreaterThanOrEqual(0);
+  });
+
+  it('takes an address in upper case', async () => {
+    const monitor = await makeMonitor();
+    expect((await send(monitor.address.toUpperCase())).status).toBe(200);
+  });
+
+  it.each(['256', '-1', '00', '01', 'begin', 'start/', '%2e%2e', 'start%00'])(
+    'does not know the suffix %s',
+    async (suffix) => {
+      const monitor = await makeMonitor();
+      expect((await send(`${monitor.address}/${suffix}`)).status).toBe(404);
+      expect(await observationsOf(monitor)).toEqual([]);
+    },
+  );
+
+  it('does not know other addresses, and says so in text and in JSON', async () => {
+    for (const address of [randomUUID(), 'nightly-backup', "'%20or%201=1"]) {
+      const response = await send(address);
+      expect(response.status).toBe(404);
+      expect(await response.text()).toContain('publishUrl');
+    }
+  });
+
+  it('stops at the end of a rotated address', async () => {
+    const monitor = await makeMonitor();
+    const old = randomUUID();
+    await server.pool.query(
+      "insert into publish_addresses (address, project_id, monitor_key, ends_at) values ($1, $2, $3, now() + interval '1 hour')",
+      [old, monitor.projectId, monitor.monitorKey],
+    );
+    expect((await send(old)).status).toBe(200);
+    await server.pool.query(
+      "update publish_addresses set ends_at = now() - interval '1 second' where address = $1",
+      [old],
+    );
+    await server.pool.query('update monitors set configuration_version = 2 where monitor_key = $1', [
+      monitor.monitorKey,
+    ]);
+    await server.pool.query('update monitor_live set configuration_version = 2 where monitor_key = $1', [
+      monitor.monitorKey,
+    ]);
+    expect((await send(old)).status).toBe(404);
+    expect((await send(monitor.address)).status).toBe(200);
+  });
+
+  it('refuses beats to an archived monitor with 409', async () => {
+    const monitor = await makeMonitor({ lifecycle: 'archived' });
+    expect((await send(monitor.address)).status).toBe(409);
+    expect(await observationsOf(monitor)).toEqual([]);
+  });
+});
+
+describe('bodies', () => {
+  it('keeps measurements, message, run and exit status of a JSON beat', async () => {
+    const monitor = await makeMonitor();
+    const response = await post(`${monitor.address}?rid=from-query`, {
+      measurements: { rows: 12.5 },
+      message: 'all well\u0000',
+      observedAt: '2026-01-31T09:00:00+01:00',
+      runId: 'run-1',
+      exitStatus: 0,
+    });
+    expect(response.status).toBe(200);
+    const [row] = await observationsOf(monitor);
+    expect(row).toMatchObject({
+      kind: 'success',
+      measurements: { rows: 12.5 },
+      message: 'all well\uFFFD',
+      run_id: 'run-1',
+      exit_status: 0,
+    });
+    expect(row.observed_at.toISOString()).toBe('2026-01-31T08:00:00.000Z');
+  });
+
+  it('takes an exit status other than 0 for a failure, unless the status says otherwise', async () => {
+    const monitor = await makeMonitor();
+    await post(monitor.address, { exitStatus: 2 });
+    await post(monitor.address, { exitStatus: 2, status: 'success' });
+    await post(monitor.address, '');
+    expect((await observationsOf(monitor)).map((row) => row.kind)).toEqual(['fail', 'success', 'success']);
+  });
+
+  it('keeps the first 1,024 characters of any other body', async () => {
+    const monitor = await makeMonitor();
+    const response = await send(monitor.address, {
+      method: 'POST',
+      body: `${'ä'.repeat(1000)}${'😀'.repeat(500_000)}`,
+      headers: { 'content-type': 'text/plain' },
+    });
+    expect(response.status).toBe(200);
+    const [row] = await observationsOf(monitor);
+    expect(row.message).toBe(`${'ä'.repeat(1000)}${'😀'.repeat(24)}`);
+  });
+
+  it('reads gzip, of JSON and of text, and never unpacks a bomb', async () => {
+    const monitor = await makeMonitor();
+    const gzip = { 'content-encoding': 'gzip' };
+    const body = (bytes: string) => new Uint8Array(gzipSync(bytes));
+    const sendZipped = (type: string, text: string) =>
+      send(monitor.address, { method: 'POST', body: body(text), headers: { ...gzip, 'content-type': type } });
+    expect((await sendZipped('application/json', '{"message":"zipped"}')).status).toBe(200);
+    expect((await sendZipped('text/plain', 'zipped text')).status).toBe(200);
+    expect((await sendZipped('text/plain', 'x'.repeat(30_000_000))).status).toBe(200);
+    expect((await sendZipped('application/json', `"${'x'.repeat(30_000_000)}"`)).status).toBe(413);
+    const messages = (await observationsOf(monitor)).map((row) => row.message);
+    expect(messages).toEqual(['zipped', 'zipped text', 'x'.repeat(1024)]);
+  });
+
+  it.each<[string, number, BodyInit, Record<string, string>]>([
+    ['malformed JSON', 400, '{"measurements":', {}],
+    ['an array', 400, '[]', {}],
+    ['an unknown field', 400, '{"mesurements":{}}', {}],
+    ['a number that is none', 400, '{"measurements":{"rows":1e999}}', {}],
+    ['a measurement as text', 400, '{"measurements":{"rows":"1"}}', {}],
+    ['a bad measurement key', 400, '{"measurements":{"Rows":1}}', {}],
+    ['a long message', 400, JSON.stringify({ message: 'x'.repeat(1025) }), {}],
+    ['a bad time', 400, '{"observedAt":"yesterday"}', {}],
+    ['a bad status', 400, '{"status":"done"}', {}],
+    ['an exit status out of range', 400, '{"exitStatus":256}', {}],
+    ['JSON that is not UTF-8', 400, new Uint8Array([0x7b, 0xff, 0x7d]), {}],
+    ['gzip that is none', 400, '{}', { 'content-encoding': 'gzip' }],
+    ['another encoding', 415, '{}', { 'content-encoding': 'br' }],
+    ['too much', 413, JSON.stringify({ message: 'x'.repeat(17_000) }), {}],
+    ['a bad Idempotency-Key', 400, '{}', { 'idempotency-key': '-bad' }],
+  ])('refuses %s with %i, and the deadline moves all the same', async (_name, status, body, headers) => {
+    const monitor = await makeMonitor(
+      {},
+      { deadline_ms: Date.now() + 1000, anchor_ms: Date.now() - 119_000 },
+    );
+    const response = await send(monitor.address, {
+      method: 'POST',
+      body,
+      headers: { 'content-type': 'application/json', ...headers },
+    });
+    expect(response.status).toBe(status);
+    const live = await liveOf(monitor);
+    expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
+    expect(live.last_sequence).toBe(0);
+    expect(await observationsOf(monitor)).toEqual([]);
+  });
+
+  it('refuses a status that contradicts the address', async () => {
+    const monitor = await makeMonitor();
+    expect((await post(`${monitor.address}/fail`, { status: 'success' })).status).toBe(400);
+    expect((await post(`${monitor.address}/3`, { exitStatus: 4 })).status).toBe(400);
+    expect((await post(`${monitor.address}/fail`, { status: 'fail' })).status).toBe(200);
+  });
+
+  it('begins no clock with a refused beat', async () => {
+    const monitor = await makeMonitor();
+    expect((await post(monitor.address, '{')).status).toBe(400);
+    expect((await liveOf(monitor)).deadline_ms).toBeNull();
+  });
+});
+
+describe('idempotency keys', () => {
+  it('counts a resent beat once, also on GET and at the same moment', async () => {
+    const monitor = await makeMonitor();
+    const headers = { ...json, 'idempotency-key': 'run-77' };
+    const twins = await Promise.all(Array.from({ length: 20 }, () => send(monitor.address, { headers })));
+    const answers = await Promise.all(twins.map((twin) => twin.json()));
+    expect(new Set(answers.map((answer) => answer.sequence))).toEqual(new Set([1]));
+    expect(await (await send(monitor.address, { headers })).json()).toEqual(answers[0]);
+    expect(await observationsOf(monitor)).toHaveLength(1);
+  });
+});
+
+describe('runs', () => {
+  it('ties start and end together by rid and says how long it took', async () => {
+    const monitor = await makeMonitor({ max_runtime_seconds: 600 });
+    await send(`${monitor.address}/start?rid=a`);
+    await send(`${monitor.address}/start?rid=b`);
+    expect((await liveOf(monitor)).open_runs).toHaveLength(2);
+    await send(`${monitor.address}?rid=a`);
+    const live = await liveOf(monitor);
+    expect(live.open_runs.map((run: { runId: string }) => run.runId)).toEqual(['b']);
+    const rows = await observationsOf(monitor);
+    expect(rows[2]).toMatchObject({ run_id: 'a', kind: 'success' });
+    expect(rows[2].duration_seconds).not.toBeNull();
+  });
+});
+
+describe('limits', () => {
+  it('answers 429 over the plan’s cadence, records nothing and moves the deadline', async () => {
+    const free = await seedProject(server.pool, 'free');
+    const [monitor] = await seedMonitors(server.pool, free, 1);
+    if (!monitor) throw new Error('no monitor was seeded');
+    const statuses: number[] = [];
+    for (let beat = 0; beat < 4; beat += 1) statuses.push((await send(monitor.address)).status);
+    expect(statuses).toEqual([200, 200, 429, 429]);
+    const refused = await send(monitor.address);
+    expect(refused.headers.get('retry-after')).toBe('30');
+    const live = await liveOf(monitor);
+    expect(live.last_sequence).toBe(2);
+    expect(live.anchor_ms).toBeGreaterThan(live.last_beat_ms);
+  });
+
+  it('answers 403 in an organization that is suspended, and the deadline moves', async () => {
+    const suspended = await seedProject(server.pool);
+    await server.pool.query(
+      "update organizations set service_state = 'canceled' where organization_id = $1",
+      [suspended.organizationId],
+    );
+    const [monitor] = await seedMonitors(server.pool, suspended, 1, {
+      live: { deadline_ms: 1, anchor_ms: 0 },
+    });
+    if (!monitor) throw new Error('no monitor was seeded');
+    expect((await send(monitor.address)).status).toBe(403);
+    expect((await liveOf(monitor)).deadline_ms).toBeGreaterThan(Date.now());
+  });
+});
+
+describe('incidents', () => {
+  it('opens reported_failure at once and recovers by the next success', async () => {
+    const monitor = await makeMonitor();
+    await send(`${monitor.address}/7`);
+    const find = () =>
+      server.pool.query('select * from incidents where monitor_key = $1 order by opened_at', [
+        monitor.monitorKey,
+      ]);
+    expect((await find()).rows).toMatchObject([
+      { kind: 'reported_failure', state: 'open', severity: 'critical', open_sequence: 1 },
+    ]);
+    await send(`${monitor.address}/fail`);
+    expect((await find()).rows).toMatchObject([{ state: 'open', violation_count: 2 }]);
+    await send(monitor.address);
+    const { rows } = await find();
+    expect(rows).toMatchObject([{ state: 'recovered', last_sequence: 3 }]);
+    expect((await liveOf(monitor)).open_incidents).toBe(0);
+    const timeline = await server.pool.query(
+      'select type from timeline_entries where incident_id = $1 order by at, entry_id',
+      [rows[0].incident_id],
+    );
+    expect(timeline.rows.map((row) => row.type)).toEqual([
+      'opened',
+      'suppressed',
+      'recovering',
+      'recovered',
+      'suppressed',
+    ]);
+  });
+
+  it('opens one incident for failures that arrive at the same moment', async () => {
+    const monitor = await makeMonitor();
+    await Promise.all(Array.from({ length: 30 }, () => send(`${monitor.address}/fail`)));
+    const { rows } = await server.pool.query('select * from incidents where monitor_key = $1', [
+      monitor.monitorKey,
+    ]);
+    expect(rows).toMatchObject([{ violation_count: 30 }]);
+    expect((await observationsOf(monitor)).map((row) => row.sequence)).toEqual(
+      Array.from({ length: 30 }, (_, index) => index + 1),
+    );
+  });
+});

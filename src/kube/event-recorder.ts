@@ -189,6 +189,8 @@ export class EventRecorder {
   }
 
   #settleError(key: string, series: Series, error: unknown): boolean {
+    // Cut off by `stop`, which has counted it.
+    if (this.#abort.signal.aborted) return true;
     if (isNotFound(error) && series.writtenCount > 0) {
       // The Event's time to live is over: begin it again.
       const { name, ...metadata } = series.event.metadata;

@@ -23,6 +23,7 @@ interface TlsOptions extends SecureContextOptions {
 const freshMs = 60_000;
 /** Node's TCP keep-alive finds a dead peer about ten seconds after this silence. */
 const keepAliveInitialDelay = 15_000;
+const connectTimeoutMs = 5000;
 
 export class KubeConnections {
   readonly #loadConfig: () => KubeConfig;
@@ -103,7 +104,7 @@ export class KubeConnections {
 function createDispatcher(proxyUrl: string | undefined, tls: TlsOptions): Dispatcher {
   // Our own signals bound each call; a watch is silent for as long as nothing happens.
   const common = { allowH2: false, headersTimeout: 0, bodyTimeout: 0 };
-  const socket = { keepAlive: true, keepAliveInitialDelay, timeout: 10_000 };
+  const socket = { keepAlive: true, keepAliveInitialDelay, timeout: connectTimeoutMs };
   if (proxyUrl === undefined || proxyUrl === '')
     return new Agent({ ...common, connect: { ...tls, ...socket } });
   if (!/^https?:/.test(proxyUrl)) {

@@ -101,13 +101,14 @@ export class KubeTransport {
     const stopTimer = this.#metrics?.requestSeconds.startTimer({ method: request.method });
     let code = 'none';
     try {
-      const answer = await send(`${connection.server}${request.path}${queryText(request.query)}`, {
+      const sending = send(`${connection.server}${request.path}${queryText(request.query)}`, {
         method: request.method,
         dispatcher: connection.dispatcher,
         headers: this.#headers(connection, request),
         body: request.body === undefined ? null : JSON.stringify(request.body),
         signal,
       });
+      const answer = await untilAborted(sending, signal);
       code = String(answer.statusCode);
       return answer;
     } finally {
@@ -166,6 +167,23 @@ class CallLimit {
   }
 
   readonly #abortByCaller = (): void => this.#abort.abort();
+}
+
+/**
+ * undici heeds a signal only once the connection is made, which a black hole puts off until its connect time
+ * limit. We do not wait for that; the request itself is never sent then.
+ */
+async function untilAborted(sending: Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([sending, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+    if (signal.aborted) sending.then(({ body }) => body.destroy()).catch(() => undefined);
+  }
 }
 
 function queryText(query: KubeRequest['query']): string {

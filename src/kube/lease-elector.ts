@@ -89,7 +89,13 @@ export class LeaseElector {
 
   /** True while this process holds a lease that was renewed in time. */
   get isLeader(): boolean {
-    return this.#renewedAtMs !== undefined && performance.now() - this.#renewedAtMs < this.#renewDeadlineMs;
+    return this.#leftMs > 0;
+  }
+
+  /** Until when the last renewal lasts for the leader itself. */
+  get #leftMs(): number {
+    if (this.#renewedAtMs === undefined) return 0;
+    return Math.max(0, this.#renewedAtMs + this.#renewDeadlineMs - performance.now());
   }
 
   /** Who holds the lease, as last seen; undefined: nobody, or not yet known. */
@@ -155,11 +161,10 @@ export class LeaseElector {
   /** Renews until the signal, or until it is lost. */
   async #keep(signal: AbortSignal): Promise<void> {
     for (;;) {
-      await pause(this.#retryMs, signal);
-      if (signal.aborted) return;
+      await pause(Math.min(this.#retryMs, this.#leftMs), signal);
       const startedAtMs = performance.now();
-      const leftMs = (this.#renewedAtMs ?? 0) + this.#renewDeadlineMs - startedAtMs;
-      if (leftMs <= 0) return;
+      const leftMs = this.#leftMs;
+      if (signal.aborted || leftMs <= 0) return;
       try {
         await this.#write(this.#seen?.lease, signal, Math.min(leftMs, this.#renewDeadlineMs / 2));
         this.#renewedAtMs = startedAtMs;

@@ -1,0 +1,93 @@
+// What the tests of this room share: clients of the control plane, namespaces, proxies in between.
+
+import { randomUUID } from 'node:crypto';
+import { isIP } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
+import { Registry } from 'prom-client';
+import { inject } from 'vitest';
+import { KubeClient } from '../../src/kube/kube-client.ts';
+import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { KubeTransport } from '../../src/kube/kube-transport.ts';
+import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+export const configMaps: KubeResource<ConfigMap> = {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  plural: 'configmaps',
+  namespaced: true,
+};
+
+export const namespaces: KubeResource = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  plural: 'namespaces',
+  namespaced: false,
+};
+
+/** False where no control plane can be had: then the suite is left out (its set-up has said why). */
+export const hasCluster = inject('kubeconfig') !== '';
+
+export interface TestClient {
+  client: KubeClient;
+  transport: KubeTransport;
+  registry: Registry;
+  metrics: ReturnType<typeof createKubeMetrics>;
+  close(): Promise<void>;
+}
+
+export function connect(loadConfig = () => loadKubeConfig(inject('kubeconfig'))): TestClient {
+  const registry = new Registry();
+  const metrics = createKubeMetrics(registry);
+  const transport = new KubeTransport({ loadConfig, userAgent: 'kube-test/1', metrics });
+  return { client: new KubeClient(transport), transport, registry, metrics, close: () => transport.close() };
+}
+
+/** A client whose connections go through a proxy. */
+export async function connectThroughProxy(): Promise<TestClient & { proxy: TcpProxy }> {
+  const direct = loadKubeConfig(inject('kubeconfig'));
+  const cluster = direct.getCurrentCluster();
+  if (cluster === null) throw new Error('The kubeconfig has no cluster.');
+  const { hostname, port } = new URL(cluster.server);
+  const proxy = await TcpProxy.start({ host: hostname, port: Number(port || 443) });
+  const server = `https://127.0.0.1:${proxy.port}`;
+  const proxied = new KubeConfig();
+  proxied.loadFromOptions({
+    // The certificate names the first address: by name if it is one, and 127.0.0.1 is in it anyway.
+    clusters: [{ ...cluster, server, ...(isIP(hostname) > 0 ? {} : { tlsServerName: hostname }) }],
+    users: direct.users,
+    contexts: direct.contexts,
+    currentContext: direct.currentContext,
+  });
+  const connection = connect(() => proxied);
+  const close = async (): Promise<void> => {
+    await connection.close();
+    await proxy.close();
+  };
+  return { ...connection, proxy, close };
+}
+
+/** A new namespace; it stays, there may be no controller that would empty it. */
+export async function createNamespace(client: KubeClient): Promise<string> {
+  const name = `kube-${randomUUID()}`;
+  await client.create(namespaces, { metadata: { name } });
+  return name;
+}
+
+/** The value of one series of a counter or gauge. */
+export async function metricValue(
+  registry: Registry,
+  name: string,
+  labels: Record<string, string>,
+): Promise<number> {
+  const metric = await registry.getSingleMetric(name)?.get();
+  const found = metric?.values.find((value) =>
+    Object.entries(labels).every(([label, wanted]) => value.labels[label] === wanted),
+  );
+  return found?.value ?? 0;
+}

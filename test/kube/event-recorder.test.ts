@@ -1,0 +1,117 @@
+// Events on a real API server.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EventRecorder, type EventTuning } from '../../src/kube/event-recorder.ts';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  connectThroughProxy,
+  createNamespace,
+  hasCluster,
+  metricValue,
+} from './cluster.ts';
+
+interface CoreEvent extends KubeObject {
+  reason: string;
+  message: string;
+  type: string;
+  involvedObject: { name: string; uid: string };
+  series?: { count: number };
+}
+// As kubectl describe reads them: the same objects, in the older shape.
+const events: KubeResource<CoreEvent> = {
+  apiVersion: 'v1',
+  kind: 'Event',
+  plural: 'events',
+  namespaced: true,
+};
+
+describe.skipIf(!hasCluster)('an event recorder', () => {
+  let test: Awaited<ReturnType<typeof connectThroughProxy>>;
+  let about: ConfigMap;
+  let namespace: string;
+  beforeEach(async () => {
+    test = await connectThroughProxy();
+    namespace = await createNamespace(test.client);
+    about = await test.client.create(configMaps, { metadata: { name: 'about', namespace } });
+  });
+  afterEach(() => test.close());
+
+  const record = (tuning: EventTuning = {}) =>
+    new EventRecorder({
+      client: test.client,
+      controller: 'kube-test',
+      instance: 'pod-1',
+      tuning,
+      metrics: test.metrics,
+    });
+  const list = async () => (await test.client.list(events, { namespace })).items;
+  const made = { type: 'Normal', reason: 'Created', note: 'It is there.' } as const;
+  const counted = (outcome: string) => metricValue(test.registry, 'kube_events_total', { outcome });
+
+  it('writes an Event that kubectl shows', async () => {
+    const recorder = record();
+    recorder.record(about, made);
+    await recorder.stop();
+    const [event] = await list();
+    expect(event).toMatchObject({
+      reason: 'Created',
+      message: 'It is there.',
+      type: 'Normal',
+      involvedObject: { name: 'about', uid: about.metadata.uid },
+    });
+  });
+
+  it('counts repeats on one Event instead of writing more', async () => {
+    const recorder = record({ repeatMs: 100 });
+    recorder.record(about, made);
+    await waitFor(async () => (await list()).length === 1, { what: 'the first Event' });
+    for (let i = 0; i < 99; i += 1) recorder.record(about, made);
+    await waitFor(async () => (await list())[0]?.series?.count === 100, { what: 'the count' });
+    recorder.record(about, made);
+    await recorder.stop();
+    const all = await list();
+    expect(all).toHaveLength(1);
+    expect(all[0]?.series?.count).toBe(101);
+    expect(await counted('repeated')).toBeLessThanOrEqual(3);
+  });
+
+  it('bounds what one object may cause, and notes that are too long', async () => {
+    const recorder = record();
+    for (let i = 0; i < 100; i += 1) recorder.record(about, { ...made, note: `${i} ${'é'.repeat(2000)}` });
+    await recorder.stop(10_000);
+    const all = await list();
+    expect(all.length).toBeGreaterThanOrEqual(25);
+    expect(all.length).toBeLessThan(30);
+    expect(Buffer.byteLength(all[0]?.message ?? '')).toBeLessThanOrEqual(1024);
+    expect(await counted('dropped')).toBe(100 - all.length);
+  });
+
+  it('begins again when the Event has been deleted', async () => {
+    const recorder = record({ repeatMs: 50 });
+    recorder.record(about, made);
+    const [first] = await waitFor(async () => (await list()).length === 1 && list(), { what: 'the Event' });
+    await test.client.delete(events, { namespace, name: first?.metadata.name ?? '' });
+    recorder.record(about, made);
+    const [second] = await waitFor(async () => (await list()).length === 1 && list(), { what: 'another' });
+    await recorder.stop();
+    expect(second?.metadata.name).not.toBe(first?.metadata.name);
+  });
+
+  it('writes after the API server was away, and never holds up its end', async () => {
+    const recorder = record();
+    await test.proxy.refuse();
+    recorder.record(about, made);
+    await test.proxy.accept();
+    await waitFor(async () => (await list()).length === 1, { what: 'the Event' });
+    test.proxy.blackHole();
+    recorder.record(about, { ...made, note: 'Never written.' });
+    const startedAtMs = performance.now();
+    await recorder.stop(300);
+    expect(performance.now() - startedAtMs).toBeLessThan(1500);
+    test.proxy.forward();
+    expect(await counted('dropped')).toBe(1);
+  });
+});

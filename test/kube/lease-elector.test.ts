@@ -1,0 +1,174 @@
+// Leader election on a real API server, with the defaults that the operator runs with.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { createLeaseIdentity, LeaseElector, type LeaseTuning } from '../../src/kube/lease-elector.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  connect,
+  connectThroughProxy,
+  createNamespace,
+  hasCluster,
+  metricValue,
+  type TestClient,
+} from './cluster.ts';
+
+interface Lease extends KubeObject {
+  spec?: { holderIdentity?: string; renewTime?: string; leaseTransitions?: number };
+}
+const leases: KubeResource<Lease> = {
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+};
+const holderScript = fileURLToPath(new URL('hold-lease.ts', import.meta.url));
+const quick: LeaseTuning = { leaseMs: 3000, renewDeadlineMs: 2000, retryMs: 400 };
+
+describe.skipIf(!hasCluster)('leader election', () => {
+  let test: TestClient;
+  let lease: { namespace: string; name: string };
+  let electors: LeaseElector[];
+  let children: ChildProcess[];
+  /** What happened, in order: `elected a`, `lost a`. */
+  let log: string[];
+
+  beforeEach(async () => {
+    test = connect();
+    lease = { namespace: await createNamespace(test.client), name: 'leader' };
+    electors = [];
+    children = [];
+    log = [];
+  });
+  afterEach(async () => {
+    for (const elector of electors) await elector.stop();
+    for (const child of children) child.kill('SIGKILL');
+    await test.close();
+  });
+
+  function elect(name: string, tuning?: LeaseTuning, client = test.client): LeaseElector {
+    const elector = new LeaseElector({
+      client,
+      lease,
+      identity: `${name}_${createLeaseIdentity()}`,
+      onElected: () => log.push(`elected ${name}`),
+      onLost: () => log.push(`lost ${name}`),
+      tuning,
+      metrics: test.metrics,
+    });
+    electors.push(elector);
+    elector.start();
+    return elector;
+  }
+
+  async function spawnHolder(): Promise<ChildProcess> {
+    const args = [holderScript, inject('kubeconfig'), lease.namespace, lease.name];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    children.push(child);
+    if (child.stdout === null) throw new Error('The holder has no output.');
+    const [words] = await once(child.stdout, 'data');
+    expect(String(words)).toContain('elected');
+    return child;
+  }
+
+  const leads = (elector: LeaseElector, timeoutMs = 10_000) =>
+    waitFor(() => elector.isLeader, { what: 'the elector leads', timeoutMs, intervalMs: 10 });
+  const seesHolder = (elector: LeaseElector) =>
+    waitFor(() => elector.holder !== undefined, { what: 'the standby sees the holder' });
+
+  it('elects one of three, and keeps it', async () => {
+    const three = [elect('a', quick), elect('b', quick), elect('c', quick)];
+    await waitFor(() => three.some((elector) => elector.isLeader), { what: 'a leader' });
+    const first = await test.client.get(leases, lease);
+    const renewed = await waitFor(
+      async () => {
+        const latest = await test.client.get(leases, lease);
+        return latest.spec?.renewTime !== first.spec?.renewTime && latest;
+      },
+      { what: 'a renewal' },
+    );
+    expect(renewed.spec?.holderIdentity).toBe(first.spec?.holderIdentity);
+    expect(renewed.spec?.renewTime).toMatch(/\.\d{6}Z$/);
+    expect(three.filter((elector) => elector.isLeader)).toHaveLength(1);
+    expect(log).toHaveLength(1);
+    expect(await metricValue(test.registry, 'leader_election_master_status', { name: 'leader' })).toBe(1);
+  });
+
+  it('has a new leader within 15 seconds after the old one was killed', async () => {
+    const old = await spawnHolder();
+    const standby = elect('standby');
+    await seesHolder(standby);
+    old.kill('SIGKILL');
+    const killedAtMs = performance.now();
+    await leads(standby, 20_000);
+    expect(performance.now() - killedAtMs).toBeLessThan(15_000);
+    expect(log).toEqual(['elected standby']);
+    const { spec } = await test.client.get(leases, lease);
+    expect(spec?.leaseTransitions).toBe(1);
+  });
+
+  it('has a new leader within 2 seconds after the old one ended in order', async () => {
+    const old = await spawnHolder();
+    const standby = elect('standby');
+    await seesHolder(standby);
+    old.kill('SIGTERM');
+    const endedAtMs = performance.now();
+    await leads(standby);
+    expect(performance.now() - endedAtMs).toBeLessThan(2000);
+    if (old.exitCode === null) await once(old, 'exit');
+    expect(old.exitCode).toBe(0);
+  });
+
+  it('gives up when it cannot renew, before another can lead', async () => {
+    const cut = await connectThroughProxy();
+    const old = elect('old', quick, cut.client);
+    await leads(old);
+    const standby = elect('standby', quick);
+    await seesHolder(standby);
+    cut.proxy.blackHole();
+    const overlap = await waitFor(
+      () => {
+        if (old.isLeader && standby.isLeader) return 'both lead';
+        return standby.isLeader && 'one leads';
+      },
+      { what: 'a new leader', intervalMs: 5 },
+    );
+    expect(overlap).toBe('one leads');
+    expect(log).toEqual(['elected old', 'lost old', 'elected standby']);
+    await cut.close();
+  });
+
+  it('keeps the lease through a short absence of the API server', async () => {
+    const cut = await connectThroughProxy();
+    const elector = elect('only', { leaseMs: 6000, renewDeadlineMs: 5000, retryMs: 300 }, cut.client);
+    await leads(elector);
+    await cut.proxy.refuse();
+    const { spec } = await test.client.get(leases, lease);
+    await cut.proxy.accept();
+    await waitFor(async () => (await test.client.get(leases, lease)).spec?.renewTime !== spec?.renewTime, {
+      what: 'a renewal after the absence',
+    });
+    expect(log).toEqual(['elected only']);
+    await elector.stop();
+    await cut.close();
+  });
+
+  it('knows at once that another has taken the lease, and renews one that was deleted', async () => {
+    const elector = elect('robbed', quick);
+    await leads(elector);
+    await test.client.delete(leases, lease);
+    await waitFor(() => test.client.find(leases, lease), { what: 'the lease is there again' });
+    expect(log).toEqual(['elected robbed']);
+    await test.client.mergePatch(leases, lease, { spec: { holderIdentity: 'robber' } });
+    await waitFor(() => log.length === 2, { what: 'the loss is told', timeoutMs: 1500 });
+    expect(log).toEqual(['elected robbed', 'lost robbed']);
+    expect(elector.isLeader).toBe(false);
+  });
+
+  it('refuses times that would let two lead', () => {
+    expect(() => elect('wrong', { leaseMs: 10_000, renewDeadlineMs: 10_000 })).toThrow(RangeError);
+  });
+});

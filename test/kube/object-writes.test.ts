@@ -1,0 +1,195 @@
+// Status by server-side apply and finalizers, on a custom resource of a real API server.
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { applyStatus } from '../../src/kube/apply-status.ts';
+import { type KubeCondition, setCondition } from '../../src/kube/conditions.ts';
+import { addFinalizer, removeFinalizer } from '../../src/kube/finalizers.ts';
+import { isConflict, isNotFound } from '../../src/kube/kube-error.ts';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { connect, createNamespace, hasCluster, metricValue, type TestClient } from './cluster.ts';
+
+interface Widget extends KubeObject {
+  spec?: { size: number };
+  status?: { text?: string; conditions?: KubeCondition[] };
+}
+const widgets: KubeResource<Widget> = {
+  apiVersion: 'kube-test.example.org/v1',
+  kind: 'Widget',
+  plural: 'widgets',
+  namespaced: true,
+};
+const definitions: KubeResource<KubeObject & { spec: object }> = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  plural: 'customresourcedefinitions',
+  namespaced: false,
+};
+const text = { type: 'string' };
+const conditionSchema = {
+  type: 'object',
+  required: ['type'],
+  properties: {
+    ...{ type: text, status: text, reason: text, message: text, lastTransitionTime: text },
+    observedGeneration: { type: 'integer' },
+  },
+};
+const statusSchema = {
+  type: 'object',
+  properties: {
+    text,
+    conditions: {
+      type: 'array',
+      items: conditionSchema,
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['type'],
+    },
+  },
+};
+const schema = {
+  type: 'object',
+  properties: {
+    spec: { type: 'object', properties: { size: { type: 'integer' } } },
+    status: statusSchema,
+  },
+};
+const definition = {
+  metadata: { name: 'widgets.kube-test.example.org' },
+  spec: {
+    group: 'kube-test.example.org',
+    scope: 'Namespaced',
+    names: { kind: 'Widget', plural: 'widgets', singular: 'widget', listKind: 'WidgetList' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        subresources: { status: {} },
+        schema: { openAPIV3Schema: schema },
+      },
+    ],
+  },
+};
+const fieldManager = 'kube-test';
+const caught = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe.skipIf(!hasCluster)('writes on an object', () => {
+  let test: TestClient;
+  let namespace: string;
+  beforeAll(async () => {
+    test = connect();
+    namespace = await createNamespace(test.client);
+    await test.client.apply(definitions, definition, { fieldManager });
+    await waitFor(async () => test.client.list(widgets, { namespace }), { what: 'the kind is served' });
+  });
+  afterAll(() => test.close());
+
+  const create = (name: string) =>
+    test.client.create(widgets, { metadata: { name, namespace }, spec: { size: 1 } });
+  const read = (name: string) => test.client.get(widgets, { namespace, name });
+  const patches = async () => {
+    const codes = ['200', '404', '409'];
+    const name = 'rest_client_requests_total';
+    const counts = codes.map((code) => metricValue(test.registry, name, { method: 'PATCH', code }));
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  };
+
+  describe('status', () => {
+    const nowMs = Date.parse('2026-01-02T03:04:05.678Z');
+    const ready = (status: 'True' | 'False', generation = 1) =>
+      setCondition(
+        setCondition(
+          undefined,
+          { type: 'Synced', status: 'True', reason: 'Done', message: 'm' },
+          { generation, nowMs },
+        ),
+        { type: 'Ready', status, reason: 'Tested', message: 'm' },
+        { generation, nowMs },
+      );
+
+    it('is written once, and not again while it is the same', async () => {
+      const object = await create('once');
+      const status = { text: 'hello', missing: undefined, conditions: ready('True') };
+      const stored = await applyStatus(test.client, widgets, { object, status, fieldManager });
+      expect(stored?.status).toMatchObject({ text: 'hello' });
+      const before = await patches();
+      const again = { ...status, conditions: ready('True').toReversed() };
+      for (const object of [stored ?? (await read('once')), await read('once')]) {
+        expect(
+          await applyStatus(test.client, widgets, { object, status: again, fieldManager }),
+        ).toBeUndefined();
+      }
+      expect(await patches()).toBe(before);
+      expect((await read('once')).metadata.generation).toBe(1);
+    });
+
+    it('makes no new version when a stale cache has it written twice', async () => {
+      const object = await create('stale');
+      const write = { object, status: { text: 'a', conditions: ready('True') }, fieldManager };
+      const first = await applyStatus(test.client, widgets, write);
+      const second = await applyStatus(test.client, widgets, write);
+      expect(second?.metadata.resourceVersion).toBe(first?.metadata.resourceVersion);
+    });
+
+    it('loses a field that is left out', async () => {
+      const object = await create('left-out');
+      const stored = await applyStatus(test.client, widgets, { object, status: { text: 'a' }, fieldManager });
+      const status = { conditions: ready('False') };
+      await applyStatus(test.client, widgets, { object: stored ?? object, status, fieldManager });
+      expect((await read('left-out')).status).toEqual(status);
+    });
+
+    it('is never written on another object of the same name, nor on one that is gone', async () => {
+      const object = await create('again');
+      await test.client.delete(widgets, object.metadata);
+      const write = { object, status: { text: 'old' }, fieldManager };
+      expect(isNotFound(await caught(applyStatus(test.client, widgets, write)))).toBe(true);
+      await create('again');
+      expect(isConflict(await caught(applyStatus(test.client, widgets, write)))).toBe(true);
+      expect((await read('again')).status).toBeUndefined();
+    });
+  });
+
+  describe('finalizers', () => {
+    const ours = 'kube-test.example.org/sync';
+    const theirs = 'kube-test.example.org/other';
+
+    it('are added and removed without touching others, from a stale copy too', async () => {
+      const stale = await create('shared');
+      await addFinalizer(test.client, widgets, stale, theirs);
+      const both = await addFinalizer(test.client, widgets, stale, ours);
+      expect(both.metadata.finalizers).toEqual([theirs, ours]);
+      const before = await patches();
+      expect(await addFinalizer(test.client, widgets, both, ours)).toBe(both);
+      expect(await patches()).toBe(before);
+      await test.client.mergePatch(widgets, both.metadata, { spec: { size: 2 } });
+      await removeFinalizer(test.client, widgets, both, ours);
+      expect(await read('shared')).toMatchObject({ metadata: { finalizers: [theirs] }, spec: { size: 2 } });
+    });
+
+    it('let the object go when the last is removed, and it may be gone already', async () => {
+      const held = await addFinalizer(test.client, widgets, await create('held'), ours);
+      await test.client.delete(widgets, held.metadata);
+      const deleting = await read('held');
+      expect(deleting.metadata.deletionTimestamp).toBeDefined();
+      await removeFinalizer(test.client, widgets, deleting, ours);
+      expect(await test.client.find(widgets, held.metadata)).toBeUndefined();
+      await removeFinalizer(test.client, widgets, deleting, ours);
+    });
+
+    it('of an object of the same name that was made since are left alone', async () => {
+      const old = await addFinalizer(test.client, widgets, await create('twin'), ours);
+      await removeFinalizer(test.client, widgets, old, ours);
+      await test.client.delete(widgets, old.metadata);
+      await addFinalizer(test.client, widgets, await create('twin'), ours);
+      await removeFinalizer(test.client, widgets, old, ours);
+      expect((await read('twin')).metadata.finalizers).toEqual([ours]);
+      const error = await caught(addFinalizer(test.client, widgets, old, theirs));
+      expect(isConflict(error)).toBe(true);
+    });
+  });
+});

@@ -1,0 +1,178 @@
+// The reflector against scripted answers that a real API server gives only after hours or under load.
+
+import { afterEach, describe, expect, it } from 'vitest';
+import { KubeClient } from '../../src/kube/kube-client.ts';
+import { KubeTransport } from '../../src/kube/kube-transport.ts';
+import { Reflector, type ReflectorTuning } from '../../src/kube/reflector.ts';
+import {
+  type FakeKubeServer,
+  type FakeStep,
+  json,
+  startFakeKubeServer,
+  status,
+  watch,
+} from '../support/fake-kube-server.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type ConfigMap, configMaps } from './cluster.ts';
+
+const quick = { backoff: { baseMs: 20, maxMs: 100 } };
+const map = (name: string, resourceVersion: string) => ({
+  metadata: { name, namespace: 'n', uid: `uid-${name}`, resourceVersion },
+});
+const list = (resourceVersion: string, items: object[] = [], token?: string): FakeStep =>
+  json(200, { metadata: { resourceVersion, continue: token }, items });
+const bookmark = (resourceVersion: string) => ({
+  type: 'BOOKMARK',
+  object: { metadata: { resourceVersion } },
+});
+const expiredEvent = {
+  type: 'ERROR',
+  object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' },
+};
+const open = watch([], 'stays');
+
+describe('a reflector', () => {
+  const closing: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  async function reflect(
+    script: FakeStep[],
+    otherwise: FakeStep = open,
+    tuning: ReflectorTuning = quick,
+  ): Promise<{ server: FakeKubeServer; reflector: Reflector<ConfigMap> }> {
+    const server = await startFakeKubeServer(script, otherwise);
+    const transport = new KubeTransport({ loadConfig: () => server.config(), userAgent: 'kube-test/1' });
+    const client = new KubeClient(transport);
+    const reflector = new Reflector<ConfigMap>({ client, resource: configMaps, tuning });
+    closing.push(
+      () => server.close(),
+      () => transport.close(),
+      () => reflector.stop(),
+    );
+    reflector.start();
+    return { server, reflector };
+  }
+
+  const isWatch = (request: FakeKubeServer['requests'][number]) => request.query.get('watch') === 'true';
+  const requested = (server: FakeKubeServer, count: number) =>
+    waitFor(() => server.requests.length >= count, { what: `${count} requests` });
+  const steps = (server: FakeKubeServer) =>
+    server.requests.map((request) =>
+      isWatch(request) ? `watch ${request.query.get('resourceVersion')}` : 'list',
+    );
+
+  it('asks for bookmarks and resumes from the last one', async () => {
+    const { server } = await reflect([list('10'), watch([bookmark('20'), bookmark('30')], 'ends')]);
+    await requested(server, 3);
+    expect(steps(server)).toEqual(['list', 'watch 10', 'watch 30']);
+    expect(server.requests[1]?.query.get('allowWatchBookmarks')).toBe('true');
+    const timeoutSeconds = Number(server.requests[1]?.query.get('timeoutSeconds'));
+    expect(timeoutSeconds).toBeGreaterThanOrEqual(240);
+    expect(timeoutSeconds).toBeLessThanOrEqual(300);
+  });
+
+  it('lists again when its version has expired, said by the HTTP status', async () => {
+    const { server, reflector } = await reflect([
+      list('10', [map('gone', '5'), map('kept', '6')]),
+      status(410, 'Expired'),
+      list('90', [map('kept', '6'), map('new', '80')]),
+    ]);
+    await requested(server, 4);
+    expect(steps(server)).toEqual(['list', 'watch 10', 'list', 'watch 90']);
+    expect([...reflector.store.keys()].sort()).toEqual(['n/kept', 'n/new']);
+  });
+
+  it('lists again when its version has expired, said in the stream', async () => {
+    const { server } = await reflect([
+      list('10'),
+      watch([{ type: 'ADDED', object: map('one', '11') }, expiredEvent], 'ends'),
+      list('90', [map('one', '11')]),
+    ]);
+    await requested(server, 4);
+    expect(steps(server)).toEqual(['list', 'watch 10', 'list', 'watch 90']);
+  });
+
+  it('lists all at once when a page token has expired', async () => {
+    const { server, reflector } = await reflect([
+      list('10', [map('a', '1')], 'token'),
+      status(410, 'Expired'),
+      list('20', [map('a', '1'), map('b', '2')]),
+    ]);
+    await reflector.whenSynced();
+    expect(server.requests[1]?.query.get('continue')).toBe('token');
+    expect(server.requests[2]?.query.get('limit')).toBeNull();
+    expect(reflector.store.size).toBe(2);
+  });
+
+  it('removes nothing on a list that broke off in the middle', async () => {
+    const { server, reflector } = await reflect([
+      list('10', [map('a', '1'), map('b', '2')]),
+      status(410, 'Expired'),
+      list('20', [map('a', '1')], 'token'),
+      status(500, 'InternalError'),
+      status(500, 'InternalError'),
+    ]);
+    await requested(server, 5);
+    expect([...reflector.store.keys()]).toEqual(['n/a', 'n/b']);
+  });
+
+  it('leaves an overloaded server alone for as long as it asks', async () => {
+    const { server, reflector } = await reflect([
+      status(429, 'TooManyRequests', { 'retry-after': '1' }),
+      list('10'),
+    ]);
+    const startedAtMs = performance.now();
+    await reflector.whenSynced();
+    expect(performance.now() - startedAtMs).toBeGreaterThan(900);
+    expect(server.requests.length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('does not run in a tight loop when each watch ends at once', async () => {
+    const { server } = await reflect([list('10')], watch([], 'ends'), {
+      backoff: { baseMs: 100, maxMs: 400 },
+    });
+    const startedAtMs = performance.now();
+    await requested(server, 6);
+    // Four pauses before the fifth watch: 100 + 200 + 400 + 400, less a fifth.
+    expect(performance.now() - startedAtMs).toBeGreaterThan(850);
+    expect(steps(server).filter((step) => step === 'list')).toHaveLength(1);
+  });
+
+  it('waits for a list that comes late, unless it is stopped', async () => {
+    const { server, reflector } = await reflect([() => undefined]);
+    await requested(server, 1);
+    expect(reflector.hasSynced).toBe(false);
+    await expect(reflector.whenSynced(AbortSignal.timeout(20))).rejects.toThrow();
+    await reflector.stop();
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('holds 10,000 objects without their managed fields in bounded memory', async () => {
+    const { setFlagsFromString } = await import('node:v8');
+    const { runInNewContext } = await import('node:vm');
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const managedFields = [{ manager: 'someone', fieldsV1: { f: 'x'.repeat(5000) } }];
+    const page: FakeStep = (request, response) => {
+      const start = Number(request.query.get('continue') ?? '0');
+      const limit = Number(request.query.get('limit'));
+      const items = Array.from({ length: limit }, (_, i) => {
+        const object = map(`object-${start + i}`, '1');
+        return { metadata: { ...object.metadata, managedFields }, data: { a: 'y'.repeat(100) } };
+      });
+      const next = start + limit < 10_000 ? String(start + limit) : '';
+      list('10', items, next)(request, response);
+    };
+    collectGarbage();
+    const beforeBytes = process.memoryUsage().heapUsed;
+    const { reflector } = await reflect(Array(20).fill(page));
+    await reflector.whenSynced();
+    collectGarbage();
+    const grownMiB = (process.memoryUsage().heapUsed - beforeBytes) / 2 ** 20;
+    expect(reflector.store.size).toBe(10_000);
+    // Their managed fields alone would be 50 MiB.
+    expect(grownMiB).toBeLessThan(25);
+  });
+});

@@ -1,0 +1,192 @@
+// The reflector on a real API server, with the faults of a network in between.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ObjectStore, type StoreChange } from '../../src/kube/object-store.ts';
+import { Reflector, type ReflectorOptions } from '../../src/kube/reflector.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  connect,
+  connectThroughProxy,
+  createNamespace,
+  hasCluster,
+  metricValue,
+  type TestClient,
+} from './cluster.ts';
+
+const quick = { baseMs: 50, maxMs: 200 };
+
+describe.skipIf(!hasCluster)('a reflector', () => {
+  /** Writes past the proxy. */
+  let direct: TestClient;
+  let test: Awaited<ReturnType<typeof connectThroughProxy>>;
+  let namespace: string;
+  let changes: StoreChange<ConfigMap>[];
+  let running: Reflector<ConfigMap>[];
+
+  beforeEach(async () => {
+    direct = connect();
+    test = await connectThroughProxy();
+    namespace = await createNamespace(direct.client);
+    changes = [];
+    running = [];
+  });
+  afterEach(async () => {
+    for (const reflector of running) await reflector.stop();
+    await test.close();
+    await direct.close();
+  });
+
+  const create = (name: string, data: Record<string, string> = {}, ns = namespace) =>
+    direct.client.create(configMaps, { metadata: { name, namespace: ns }, data });
+  const remove = (name: string) => direct.client.delete(configMaps, { namespace, name });
+
+  async function reflect(options: Partial<ReflectorOptions<ConfigMap>> = {}): Promise<Reflector<ConfigMap>> {
+    const reflector = new Reflector<ConfigMap>({
+      client: test.client,
+      resource: configMaps,
+      namespace,
+      onChange: (change) => changes.push(change),
+      tuning: { backoff: quick },
+      metrics: test.metrics,
+      ...options,
+    });
+    running.push(reflector);
+    reflector.start();
+    await reflector.whenSynced();
+    return reflector;
+  }
+
+  const knows = (reflector: Reflector<ConfigMap>, name: string, timeoutMs = 10_000) =>
+    waitFor(() => reflector.store.get(`${namespace}/${name}`), { what: `${name} in the cache`, timeoutMs });
+  const lists = () => metricValue(test.registry, 'kube_reflector_lists_total', { resource: 'configmaps' });
+  const watchIsOpen = (connections = 1) =>
+    waitFor(() => test.proxy.open >= connections, { what: 'the watch is open' });
+
+  it('lists in pages, then follows each change', async () => {
+    for (const name of ['a', 'b', 'c', 'd', 'e']) await create(name);
+    const reflector = await reflect({ tuning: { pageSize: 2, backoff: quick } });
+    expect([...reflector.store.keys()].map((key) => key.split('/')[1])).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(changes.map((change) => change.type)).toEqual(Array(5).fill('added'));
+    changes = [];
+    await create('f');
+    await direct.client.mergePatch(configMaps, { namespace, name: 'f' }, { data: { x: '1' } });
+    await remove('a');
+    await waitFor(() => changes.length === 3, { what: 'three changes' });
+    expect(changes).toMatchObject([
+      { type: 'added', key: `${namespace}/f` },
+      { type: 'updated', key: `${namespace}/f`, object: { data: { x: '1' } } },
+      { type: 'deleted', key: `${namespace}/a` },
+    ]);
+    expect(changes[0]?.object).toMatchObject({ apiVersion: 'v1', kind: 'ConfigMap' });
+    expect(changes[0]?.object.metadata.managedFields).toBeUndefined();
+  });
+
+  it('goes on after a reset from where it was, without a second list', async () => {
+    const reflector = await reflect();
+    await create('before');
+    await knows(reflector, 'before');
+    test.proxy.reset();
+    await create('after');
+    await knows(reflector, 'after');
+    expect(await lists()).toBe(1);
+    expect(changes.map((change) => change.type)).toEqual(['added', 'added']);
+  });
+
+  it('finds a black-holed watch by its own time limit, and misses nothing', async () => {
+    const tuning = { backoff: quick, watchTimeoutSeconds: [2, 2], watchGraceMs: 500 } as const;
+    const reflector = await reflect({ tuning });
+    await create('before');
+    await knows(reflector, 'before');
+    test.proxy.blackHole();
+    await create('missed');
+    await remove('before');
+    test.proxy.forward();
+    await knows(reflector, 'missed');
+    await waitFor(() => reflector.store.get(`${namespace}/before`) === undefined, { what: 'before is gone' });
+    expect(await lists()).toBe(1);
+    const silent = { resource: 'configmaps', end: 'silent' };
+    expect(await metricValue(test.registry, 'kube_reflector_watches_total', silent)).toBeGreaterThan(0);
+  });
+
+  it('goes on after a half-closed connection and after one torn in the middle of an event', async () => {
+    const reflector = await reflect();
+    await watchIsOpen();
+    test.proxy.halfClose();
+    await create('first');
+    await knows(reflector, 'first');
+    test.proxy.resetAfter(100);
+    await create('second', { long: 'x'.repeat(10_000) });
+    await knows(reflector, 'second');
+    expect(await lists()).toBe(1);
+  });
+
+  it('comes back when the API server was away, with what happened meanwhile', async () => {
+    const reflector = await reflect();
+    const old = await create('renewed');
+    await create('deleted');
+    await knows(reflector, 'deleted');
+    await test.proxy.refuse();
+    changes = [];
+    await remove('deleted');
+    await remove('renewed');
+    const renewed = await create('renewed');
+    await create('added');
+    await waitFor(() => reflector.silentMs > 1000, { what: 'several failed tries' });
+    expect(changes).toEqual([]);
+    await test.proxy.accept();
+    await knows(reflector, 'added');
+    expect(reflector.store.get(`${namespace}/renewed`)?.metadata.uid).toBe(renewed.metadata.uid);
+    expect(reflector.store.get(`${namespace}/deleted`)).toBeUndefined();
+    const seen = changes.map((change) => [change.type, change.object.metadata.uid]);
+    expect(seen).toContainEqual(['deleted', old.metadata.uid]);
+    expect(seen).toContainEqual(['added', renewed.metadata.uid]);
+  });
+
+  it('opens no second watch when it is stopped and started, and tells nothing after a stop', async () => {
+    const reflector = await reflect();
+    for (let i = 0; i < 5; i += 1) {
+      await reflector.stop();
+      reflector.start();
+      reflector.start();
+    }
+    await create('one');
+    await knows(reflector, 'one');
+    expect(changes).toHaveLength(1);
+    expect(test.proxy.open).toBe(1);
+    await reflector.stop();
+    expect(reflector.isHearing).toBe(false);
+    await waitFor(() => test.proxy.open === 0, { what: 'the watch is closed' });
+    await create('unseen');
+    expect(reflector.store.get(`${namespace}/unseen`)).toBeUndefined();
+    expect(changes).toHaveLength(1);
+    reflector.start();
+    await knows(reflector, 'unseen');
+  });
+
+  it('shares a store with the reflector of another namespace', async () => {
+    const other = await createNamespace(direct.client);
+    const store = new ObjectStore<ConfigMap>({
+      indexes: { owner: (map) => (map.data?.owner === undefined ? [] : [map.data.owner]) },
+    });
+    await create('here', { owner: 'me' });
+    await create('there', { owner: 'me' }, other);
+    await reflect({ store });
+    await reflect({ store, namespace: other });
+    expect(store.listBy('owner', 'me')).toHaveLength(2);
+    expect(store.listInNamespace(other).map((map) => map.metadata.name)).toEqual(['there']);
+  });
+
+  it('goes on when a change handler throws', async () => {
+    const reflector = await reflect({
+      onChange: () => {
+        throw new Error('The handler is broken.');
+      },
+    });
+    await create('one');
+    await create('two');
+    await knows(reflector, 'two');
+    expect(await lists()).toBe(1);
+  });
+});

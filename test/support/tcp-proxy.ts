@@ -1,0 +1,177 @@
+// A TCP proxy for fault tests: forwards bytes, and can reset, black-hole, half-close, refuse or delay them.
+// It knows no protocol, so TLS passes through it.
+
+import { once } from 'node:events';
+import { createConnection, createServer, type Server, type Socket } from 'node:net';
+
+export interface ProxyTarget {
+  host: string;
+  port: number;
+}
+
+interface Pair {
+  client: Socket;
+  server: Socket;
+  isBlackHoled: boolean;
+}
+
+export class TcpProxy {
+  readonly #target: ProxyTarget;
+  readonly #pairs = new Set<Pair>();
+  #listener: Server | undefined;
+  #port = 0;
+  #accepted = 0;
+  #bytesToClient = 0;
+  #delayMs = 0;
+  #isBlackHole: boolean = false;
+  #resetAfterBytes: number | undefined;
+
+  private constructor(target: ProxyTarget) {
+    this.#target = target;
+  }
+
+  /** Listens on a free port of 127.0.0.1. */
+  static async start(target: ProxyTarget): Promise<TcpProxy> {
+    const proxy = new TcpProxy(target);
+    await proxy.accept();
+    return proxy;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Connections that are open now. */
+  get open(): number {
+    return this.#pairs.size;
+  }
+
+  /** Connections accepted since the start. */
+  get accepted(): number {
+    return this.#accepted;
+  }
+
+  /** Bytes passed to clients since the start. */
+  get bytesToClient(): number {
+    return this.#bytesToClient;
+  }
+
+  /** Each piece of data waits this long, in both directions. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /**
+   * Open and later connections stay open, and not a byte (nor an end) passes: a dead peer as seen behind a load
+   * balancer. Connections black-holed once never come back to life.
+   */
+  blackHole(): void {
+    this.#isBlackHole = true;
+    for (const pair of this.#pairs) pair.isBlackHoled = true;
+  }
+
+  /** Later connections are forwarded again. */
+  forward(): void {
+    this.#isBlackHole = false;
+    this.#resetAfterBytes = undefined;
+  }
+
+  /** Sends RST on both sides of every open connection; later ones are forwarded. */
+  reset(): void {
+    for (const { client, server } of this.#pairs) {
+      client.resetAndDestroy();
+      server.resetAndDestroy();
+    }
+  }
+
+  /** The next `bytes` to any client pass, then that connection is reset: an answer torn in the middle. Once. */
+  resetAfter(bytes: number): void {
+    this.#resetAfterBytes = bytes;
+  }
+
+  /** Ends the direction to the client (FIN) of every open connection; the other direction stays open. */
+  halfClose(): void {
+    for (const { client } of this.#pairs) client.end();
+  }
+
+  /** Ends every connection and refuses later ones: the process behind the port is gone. */
+  async refuse(): Promise<void> {
+    const listener = this.#listener;
+    this.#listener = undefined;
+    const closed = listener === undefined ? undefined : once(listener, 'close');
+    listener?.close();
+    this.reset();
+    await closed;
+  }
+
+  /** Listens again, on the same port. */
+  async accept(): Promise<void> {
+    if (this.#listener !== undefined) return;
+    const listener = createServer({ allowHalfOpen: true }, (client) => this.#connect(client));
+    listener.listen(this.#port, '127.0.0.1');
+    await once(listener, 'listening');
+    const address = listener.address();
+    if (address === null || typeof address === 'string') throw new Error('The proxy has no port.');
+    this.#port = address.port;
+    this.#listener = listener;
+  }
+
+  /** Ends everything. */
+  async close(): Promise<void> {
+    await this.refuse();
+  }
+
+  #connect(client: Socket): void {
+    this.#accepted += 1;
+    const server = createConnection({ ...this.#target, allowHalfOpen: true });
+    const pair: Pair = { client, server, isBlackHoled: this.#isBlackHole };
+    this.#pairs.add(pair);
+    this.#pass(pair, client, server);
+    this.#pass(pair, server, client);
+    for (const socket of [client, server]) {
+      // A fault is what we are for: the other side learns of it by 'close'.
+      socket.on('error', () => undefined);
+      socket.on('close', () => this.#drop(pair));
+    }
+  }
+
+  #pass(pair: Pair, from: Socket, to: Socket): void {
+    from.on('data', (data: Buffer) => this.#later(pair, () => this.#write(pair, to, data)));
+    from.on('end', () => this.#later(pair, () => to.end()));
+  }
+
+  /** Runs after the delay; timers of one length keep the order of the data. */
+  #later(pair: Pair, action: () => void): void {
+    const act = (): void => {
+      if (!pair.isBlackHoled) action();
+    };
+    if (this.#delayMs === 0) act();
+    else setTimeout(act, this.#delayMs);
+  }
+
+  #write(pair: Pair, to: Socket, data: Buffer): void {
+    if (to.destroyed || to.writableEnded) return;
+    if (to !== pair.client) {
+      to.write(data);
+      return;
+    }
+    const limit = this.#resetAfterBytes;
+    const passing = limit === undefined ? data : data.subarray(0, limit);
+    this.#bytesToClient += passing.length;
+    to.write(passing);
+    if (limit === undefined) return;
+    this.#resetAfterBytes = limit - passing.length;
+    if (this.#resetAfterBytes > 0) return;
+    this.#resetAfterBytes = undefined;
+    pair.client.resetAndDestroy();
+    pair.server.resetAndDestroy();
+  }
+
+  /** One side is gone. Of a black hole the other side must not learn it. */
+  #drop(pair: Pair): void {
+    if (pair.isBlackHoled && !(pair.client.destroyed && pair.server.destroyed)) return;
+    if (!this.#pairs.delete(pair)) return;
+    pair.client.destroy();
+    pair.server.destroy();
+  }
+}

@@ -1,5 +1,5 @@
 // What the chart renders: safe pods, few rights, working references, for every way to install.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm, run } from './helm.ts';
@@ -242,6 +242,16 @@ describe('the files beside the templates', () => {
     const chart = read('charts/beatkeeper/Chart.yaml');
     expect(chart).toContain(`\nversion: ${version}\n`);
     expect(chart).toContain(`\nappVersion: "${version}"\n`);
+  });
+
+  it('include the definitions, as they are in the image, and give rights to exactly those', () => {
+    const names = readdirSync(join(CHART, 'crds'));
+    for (const name of names) expect(read(`charts/beatkeeper/crds/${name}`)).toBe(read(`crds/${name}`));
+    const inTemplates = /define "beatkeeper\.resources" -}}\n(.*)\n/.exec(
+      read('charts/beatkeeper/templates/_names.tpl'),
+    );
+    const resources = JSON.parse(inTemplates?.[1] ?? '[]') as string[];
+    expect(new Set(resources.map((resource) => `${resource}.yaml`))).toEqual(new Set(names));
   });
 
   it('include a test that Node can parse', async () => {

@@ -1,9 +1,20 @@
 // A real API server takes everything that the chart renders: known fields alone, valid values, restricted pods.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { stringify } from 'yaml';
+import { parseAllDocuments, stringify } from 'yaml';
+import { readReadme } from '../../charts/render-readme.ts';
 import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane-binaries.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
-import { findProgram, listValuesFiles, type Manifest, NAMESPACE, render, requireHelm, run } from './helm.ts';
+import {
+  CHART,
+  findProgram,
+  listValuesFiles,
+  type Manifest,
+  NAMESPACE,
+  RELEASE,
+  render,
+  requireHelm,
+  run,
+} from './helm.ts';
 
 const helm = await requireHelm();
 const kubectl = await findProgram('kubectl');
@@ -53,7 +64,37 @@ describe.skipIf(helm === undefined)('an API server', () => {
       expect(await apply(group, '--dry-run=server', '--namespace', target)).toEqual({ code: 0, stderr: '' });
     }
   });
+
+  it('takes the examples of the README and of what an install prints', async ({ skip }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    const { stdout: notes } = await run(helm, [
+      'install',
+      RELEASE,
+      CHART,
+      '--dry-run=client',
+      '--namespace',
+      NAMESPACE,
+    ]);
+    const examples = [...findExamples(readReadme()), ...findExamples(notes)];
+    expect(examples.map(({ kind }) => kind)).toEqual(['Callback', 'Monitor', 'Monitor']);
+    for (const { metadata, ...rest } of examples) {
+      const example = { ...rest, metadata: { ...metadata, namespace: NAMESPACE } };
+      expect(await apply([example], '--dry-run=server')).toEqual({ code: 0, stderr: '' });
+    }
+  });
 });
+
+// Our own objects in a text: in a YAML block, or between <<'YAML' and YAML.
+function findExamples(text: string): Manifest[] {
+  const blocks = text.matchAll(/(?:```yaml|<<'YAML')\n(.*?)\n *(?:```|YAML\n)/gs);
+  return [...blocks].flatMap(([, block = '']) => {
+    const indent = /^ */.exec(block)?.[0] ?? '';
+    const plain = block.replaceAll(`\n${indent}`, '\n').slice(indent.length);
+    return parseAllDocuments(plain)
+      .map((document) => document.toJS() as Partial<Manifest>)
+      .filter((object): object is Manifest => object.apiVersion === 'beatkeeper.dev/v1alpha1');
+  });
+}
 
 function isKnown({ apiVersion }: Manifest): boolean {
   return !apiVersion.startsWith('monitoring.coreos.com/');

@@ -1,0 +1,57 @@
+// Beats at a steady rate, as jobs send them: half on a new connection each, half on kept ones. No retries: a beat
+// that is refused or cut off is lost.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Agent, request } from 'undici';
+
+export interface BeatLoad {
+  /** Ends the load and says what became of every beat. */
+  stop(): Promise<{ sent: number; acknowledged: number; lost: string[] }>;
+}
+
+const INTERVAL_MS = 200;
+
+/** Sends to each address five beats a second. */
+export function startBeatLoad(urls: readonly string[]): BeatLoad {
+  const kept = new Agent();
+  const single = new Agent({ pipelining: 0 });
+  const end = new AbortController();
+  const lost: string[] = [];
+  let sent = 0;
+  let acknowledged = 0;
+
+  const beat = async (url: string, dispatcher: Agent) => {
+    sent += 1;
+    const startedAt = new Date().toISOString();
+    try {
+      const { statusCode, body } = await request(url, { method: 'POST', dispatcher, headersTimeout: 15_000 });
+      const words = await body.text();
+      if (statusCode === 200) acknowledged += 1;
+      else lost.push(`${startedAt} ${statusCode} ${words}`);
+    } catch (error) {
+      lost.push(`${startedAt} ${error instanceof Error ? `${error.name} ${error.message}` : String(error)}`);
+    }
+  };
+
+  // Each tick has its own beats in flight: a slow answer does not slow the rate.
+  const run = async () => {
+    const inFlight = new Set<Promise<void>>();
+    for (let tick = 0; !end.signal.aborted; tick += 1) {
+      for (const url of urls) {
+        const sending = beat(url, tick % 2 === 0 ? kept : single);
+        inFlight.add(sending);
+        void sending.finally(() => inFlight.delete(sending));
+      }
+      await delay(INTERVAL_MS, undefined, { signal: end.signal }).catch(() => undefined);
+    }
+    await Promise.all(inFlight);
+  };
+  const running = run();
+  return {
+    async stop() {
+      end.abort();
+      await running;
+      await Promise.all([kept.close(), single.close()]);
+      return { sent, acknowledged, lost };
+    },
+  };
+}

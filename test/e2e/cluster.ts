@@ -1,0 +1,98 @@
+// A whole Kubernetes cluster of a run's own, with the image built from the Dockerfile in it, and the tools to use it.
+// The cluster comes from scripts beside the checkout (or BEATKEEPER_CLUSTER_SCRIPTS): build, up, load, down.
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { stringify } from 'yaml';
+
+export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
+export const CHART = join(CHECKOUT, 'charts', 'beatkeeper');
+/** Two tags of one build: an upgrade from one to the other replaces every pod. */
+export const IMAGE = { repository: 'beatkeeper', first: 'e2e-first', second: 'e2e-second' };
+/** Where pods reach this machine. */
+export const HOST_ADDRESS = '10.200.0.1';
+
+export interface Cluster {
+  kubectl(...args: string[]): Promise<string>;
+  helm(...args: string[]): Promise<string>;
+  /** `kubectl apply` of objects. Throws with the server's words. */
+  apply(...objects: object[]): Promise<void>;
+  /** One object, undefined if it is not there. */
+  find<T extends object>(kind: string, name: string, namespace: string): Promise<T | undefined>;
+  /** A key of a Secret as text. */
+  secret(name: string, key: string, namespace: string): Promise<string>;
+  down(): Promise<void>;
+}
+
+/** Builds what is missing, the image, and starts an empty cluster. Minutes the first time. */
+export async function startCluster(): Promise<Cluster> {
+  const scripts = process.env.BEATKEEPER_CLUSTER_SCRIPTS ?? join(CHECKOUT, '..', 'shared', 'cluster');
+  if (!existsSync(join(scripts, 'up'))) {
+    throw new Error(
+      `The e2e suite needs scripts that start a cluster: set BEATKEEPER_CLUSTER_SCRIPTS (now ${scripts}).`,
+    );
+  }
+  const bin = (await execute(join(scripts, 'build'), [])).trim();
+  await execute(join(scripts, 'images', 'build'), []);
+  await buildImage();
+  await execute(join(scripts, 'down'), []);
+  const kubeconfig = (await execute(join(scripts, 'up'), [])).trim();
+  const images = [`${IMAGE.repository}:${IMAGE.first}`, `${IMAGE.repository}:${IMAGE.second}`, 'postgres:18'];
+  await execute(join(scripts, 'load'), images);
+  return useCluster(bin, kubeconfig, async () => {
+    await execute(join(scripts, 'down'), []);
+  });
+}
+
+async function buildImage(): Promise<void> {
+  const tag = (name: string) => `${IMAGE.repository}:${name}`;
+  await execute('docker', ['build', '--quiet', '--network', 'host', '--tag', tag(IMAGE.first), CHECKOUT]);
+  await execute('docker', ['tag', tag(IMAGE.first), tag(IMAGE.second)]);
+}
+
+function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>): Cluster {
+  const env = { ...process.env, KUBECONFIG: kubeconfig };
+  const kubectl = (...args: string[]) => execute(join(bin, 'kubectl'), args, { env });
+  return {
+    kubectl,
+    helm: (...args) => execute(join(bin, 'helm'), args, { env }),
+    async apply(...objects) {
+      const input = objects.map((object) => stringify(object)).join('---\n');
+      await execute(join(bin, 'kubectl'), ['apply', '--filename', '-'], { env, input });
+    },
+    async find<T extends object>(kind: string, name: string, namespace: string) {
+      const options = ['--namespace', namespace, '--ignore-not-found', '--output', 'json'];
+      const text = await kubectl('get', kind, name, ...options);
+      return text === '' ? undefined : (JSON.parse(text) as T);
+    },
+    async secret(name, key, namespace) {
+      const path = `jsonpath={.data.${key}}`;
+      const encoded = await kubectl('get', 'secret', name, '--namespace', namespace, '--output', path);
+      return Buffer.from(encoded, 'base64').toString();
+    },
+    down,
+  };
+}
+
+interface Options {
+  env?: NodeJS.ProcessEnv;
+  input?: string;
+}
+
+/** Runs a program and returns its standard output. Throws with what it said. */
+export async function execute(
+  program: string,
+  args: string[],
+  { env, input }: Options = {},
+): Promise<string> {
+  const running = promisify(execFile)(program, args, { env, maxBuffer: 64 * 1024 * 1024 });
+  running.child.stdin?.end(input ?? '');
+  try {
+    return (await running).stdout;
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${program} ${args.slice(0, 4).join(' ')}:\n${stdout}${stderr}`, { cause: error });
+  }
+}

@@ -1,0 +1,289 @@
+// The chart on a real cluster, from an empty one to an uninstall and back. The tests are one story, in order: each
+// goes on from where the one before it ended.
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { waitFor } from '../support/wait-for.ts';
+import { startBeatLoad } from './beat-load.ts';
+import { CHART, type Cluster, HOST_ADDRESS, IMAGE, startCluster } from './cluster.ts';
+import { beatingPod, callback, type MonitorObject, monitor, restrictedNamespace } from './objects.ts';
+import { type Event, type Receiver, startReceiver, verifyCall } from './receiver.ts';
+
+const SYSTEM = 'beatkeeper';
+const TEAM = 'payments';
+const JOBS = ['job-1', 'job-2', 'job-3', 'job-4'];
+const settings = (tag: string) => [
+  ...['--namespace', SYSTEM, '--wait', '--timeout', '5m'],
+  ...['--set', `image.tag=${tag}`, '--set', `callbacks.allowedPrivateDestinations={${HOST_ADDRESS}/32}`],
+];
+
+let cluster: Cluster;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  cluster = await startCluster();
+  receiver = await startReceiver(HOST_ADDRESS);
+  await cluster.apply(restrictedNamespace(SYSTEM), restrictedNamespace(TEAM));
+});
+afterAll(async () => {
+  await receiver?.close();
+  await cluster?.down();
+});
+
+const findMonitor = (name: string) => cluster.find<MonitorObject>('monitor', name, TEAM);
+const waitForMonitor = (
+  name: string,
+  what: string,
+  is: (status: NonNullable<MonitorObject['status']>) => boolean,
+) =>
+  waitFor(
+    async () => {
+      const { status } = (await findMonitor(name)) ?? {};
+      return status !== undefined && is(status) && status;
+    },
+    { what: `${name} ${what}`, timeoutMs: 180_000, intervalMs: 500 },
+  );
+const waitUntilReady = (name: string) =>
+  cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', `monitor/${name}`, '--timeout=60s');
+
+// This machine does not ask the cluster's DNS: the Service's address stands for its name.
+async function beatUrl(name: string): Promise<string> {
+  const url = new URL(await cluster.secret(`${name}-beat`, 'url', TEAM));
+  const path = 'jsonpath={.spec.clusterIP}';
+  url.hostname = await cluster.kubectl('-n', SYSTEM, 'get', 'service', 'beatkeeper-api', '-o', path);
+  return url.href;
+}
+
+async function beat(name: string): Promise<void> {
+  const answer = await fetch(await beatUrl(name), { method: 'POST' });
+  expect(answer.status).toBe(200);
+}
+
+async function readApi<T>(path: string): Promise<T> {
+  const token = await cluster.kubectl(
+    '-n',
+    SYSTEM,
+    'create',
+    'token',
+    'beatkeeper-viewer',
+    '--audience',
+    'beatkeeper',
+  );
+  const { origin } = new URL(await beatUrl(JOBS[0] ?? ''));
+  const headers = { authorization: `Bearer ${token.trim()}`, 'service-project': TEAM };
+  const answer = await fetch(origin + path, { headers });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as T;
+}
+
+const lastSequences = async () => {
+  const { items } = await readApi<{ items: { name: string; status: { lastSequence?: number } }[] }>(
+    '/v1/monitors',
+  );
+  return new Map(items.map(({ name, status }) => [name, status.lastSequence ?? 0]));
+};
+
+describe('on an empty cluster', () => {
+  it('helm install gives a working service, and helm test says so', async () => {
+    await cluster.helm('install', 'beatkeeper', CHART, ...settings(IMAGE.first));
+    const words = await cluster.helm('test', 'beatkeeper', '--namespace', SYSTEM, '--timeout', '4m');
+    expect(words).toMatch(/Phase:\s+Succeeded/);
+    expect(await cluster.kubectl('-n', SYSTEM, 'get', 'monitors')).toBe('');
+  });
+
+  it('the roles have the rights that they need and no more', async () => {
+    const can = async (role: string, ...what: string[]) => {
+      const as = `--as=system:serviceaccount:${SYSTEM}:beatkeeper-${role}`;
+      const answer = await cluster.kubectl('auth', 'can-i', ...what, as, '-n', TEAM).catch(() => 'no');
+      return answer.trim() === 'yes';
+    };
+    expect(await can('operator', 'get', 'secrets')).toBe(true);
+    expect(await can('operator', 'list', 'secrets')).toBe(false);
+    expect(await can('operator', 'watch', 'monitors.beatkeeper.dev')).toBe(true);
+    expect(await can('operator', 'create', 'pods')).toBe(false);
+    for (const role of ['api', 'sweeper', 'owner']) {
+      expect(await can(role, 'get', 'secrets'), role).toBe(false);
+      expect(await can(role, 'get', 'monitors.beatkeeper.dev'), role).toBe(false);
+    }
+    expect(await can('api', 'get', '/openid/v1/jwks')).toBe(true);
+  });
+});
+
+describe('the loop, by YAML alone', () => {
+  const events = async (): Promise<Event[]> => {
+    const secret = await cluster.secret('oncall-signing', 'secret', TEAM);
+    return receiver.calls.map((call) => verifyCall(call, secret));
+  };
+
+  it('a Monitor and its Callback become ready, with their Secrets', async () => {
+    await cluster.apply(
+      callback('oncall', TEAM, receiver.url),
+      monitor('backup', TEAM, {
+        intervalSeconds: 60,
+        graceSeconds: 60,
+        callback: { kind: 'named', callbackRef: { name: 'oncall' } },
+      }),
+    );
+    await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', 'callback/oncall', '--timeout=60s');
+    await waitUntilReady('backup');
+    expect(await cluster.secret('backup-beat', 'url', TEAM)).toMatch(
+      /^http:\/\/beatkeeper-api\.beatkeeper\.svc\/ping\//,
+    );
+    expect(await cluster.secret('oncall-signing', 'secret', TEAM)).toMatch(/^sigcb_v1_/);
+  });
+
+  it('a job that takes the address from the Secret makes it up', async () => {
+    await cluster.apply(beatingPod('backup-run', TEAM, `${IMAGE.repository}:${IMAGE.first}`, 'backup-beat'));
+    await cluster.kubectl(
+      '-n',
+      TEAM,
+      'wait',
+      '--for=jsonpath={.status.phase}=Succeeded',
+      'pod/backup-run',
+      '--timeout=60s',
+    );
+    await waitForMonitor('backup', 'is up', ({ health }) => health === 'up');
+  });
+
+  it('silence makes it down within 2 s of the deadline, and one signed alert arrives', async () => {
+    const { nextDeadlineAt = '' } = (await findMonitor('backup'))?.status ?? {};
+    const { openIncidents = [] } = await waitForMonitor(
+      'backup',
+      'is down',
+      ({ health }) => health === 'down',
+    );
+    expect(openIncidents).toMatchObject([{ kind: 'missed_deadline', state: 'open' }]);
+    const delayMs = Date.parse(openIncidents[0]?.openedAt ?? '') - Date.parse(nextDeadlineAt);
+    expect(delayMs).toBeGreaterThanOrEqual(0);
+    expect(delayMs).toBeLessThan(2_000);
+    await waitFor(() => receiver.calls.length > 0, { what: 'the alert', timeoutMs: 15_000 });
+    expect(await events()).toMatchObject([
+      {
+        type: 'incident.opened',
+        data: { projectName: TEAM, sequence: 1, incident: { kind: 'missed_deadline' } },
+      },
+    ]);
+    expect(await cluster.kubectl('-n', TEAM, 'get', 'monitors')).toMatch(
+      /backup +down +1m .*missed_deadline +True/,
+    );
+  });
+
+  it('the next beat recovers it', async () => {
+    await beat('backup');
+    await waitForMonitor('backup', 'is up again', ({ health }) => health === 'up');
+    await waitFor(() => receiver.calls.length > 1, { what: 'the second alert', timeoutMs: 15_000 });
+    expect((await events()).map(({ type }) => type)).toEqual(['incident.opened', 'incident.recovered']);
+  });
+
+  it('kubectl delete archives it and goes through', async () => {
+    const { monitorId } = (await findMonitor('backup'))?.status ?? {};
+    for (const name of JOBS)
+      await cluster.apply(monitor(name, TEAM, { intervalSeconds: 3600, callback: { kind: 'disabled' } }));
+    for (const name of JOBS) await waitUntilReady(name);
+    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', 'backup', '--timeout=60s');
+    expect(await readApi(`/v1/monitors/${monitorId}`)).toMatchObject({ lifecycle: 'archived' });
+    expect(await cluster.find('secret', 'backup-beat', TEAM)).toBeUndefined();
+  });
+});
+
+describe('a release', () => {
+  it('is upgraded under load without losing a beat, definitions and all', async () => {
+    const chart = await nextChart();
+    const column = [{ op: 'remove', path: '/spec/versions/0/additionalPrinterColumns/0' }];
+    await cluster.kubectl(
+      'patch',
+      'crd',
+      'monitors.beatkeeper.dev',
+      '--type=json',
+      '--patch',
+      JSON.stringify(column),
+    );
+    const before = await lastSequences();
+    const database = await databasePod();
+    const load = startBeatLoad(await Promise.all(JOBS.map(beatUrl)));
+    await cluster.helm('upgrade', 'beatkeeper', chart, ...settings(IMAGE.second));
+    const replaced = async () => !(await podImages()).includes(IMAGE.first);
+    await waitFor(replaced, { what: 'no old pod is left', timeoutMs: 90_000, intervalMs: 500 });
+    const { sent, acknowledged, lost } = await load.stop();
+    await rm(chart, { recursive: true });
+
+    expect(lost).toEqual([]);
+    expect(acknowledged).toBe(sent);
+    const after = await lastSequences();
+    const stored = JOBS.reduce((sum, name) => sum + (after.get(name) ?? 0) - (before.get(name) ?? 0), 0);
+    expect(stored).toBe(sent);
+    expect(await databasePod()).toBe(database);
+    expect(await cluster.kubectl('get', 'monitors', '-n', TEAM)).toMatch(/^NAME +HEALTH/);
+  });
+
+  it('leaves definitions, objects, data and secrets at an uninstall, and nothing hangs', async () => {
+    await cluster.helm('uninstall', 'beatkeeper', '--namespace', SYSTEM, '--wait', '--timeout', '3m');
+    const crds = await cluster.kubectl('get', 'crd', '-o', 'name');
+    expect(crds).toContain('monitors.beatkeeper.dev');
+    expect(crds).toContain('callbacks.beatkeeper.dev');
+    for (const name of JOBS) expect((await findMonitor(name))?.metadata.finalizers ?? []).toEqual([]);
+    const kept = await cluster.kubectl('-n', SYSTEM, 'get', 'secret,pvc', '-o', 'name');
+    expect(kept).toContain('secret/beatkeeper-postgresql');
+    expect(kept).toContain('secret/beatkeeper-encryption');
+    expect(kept).toContain('persistentvolumeclaim/data-beatkeeper-postgresql-0');
+    expect(await cluster.kubectl('get', 'clusterrole,clusterrolebinding', '-o', 'name')).not.toContain(
+      'beatkeeper',
+    );
+    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', JOBS.at(-1) ?? '', '--timeout=10s');
+  });
+
+  it('goes on where it ended when it is installed again', async () => {
+    const [name = ''] = JOBS;
+    const before = await findMonitor(name);
+    const address = await cluster.secret(`${name}-beat`, 'url', TEAM);
+    await cluster.helm('install', 'beatkeeper', CHART, ...settings(IMAGE.first));
+    const finalized = async () =>
+      (await findMonitor(name))?.metadata.finalizers?.includes('beatkeeper.dev/sync');
+    await waitFor(finalized, { what: 'the operator has taken it up', timeoutMs: 60_000, intervalMs: 500 });
+    await waitUntilReady(name);
+    const sequence = (await lastSequences()).get(name) ?? 0;
+    expect(sequence).toBeGreaterThan(0);
+    await beat(name);
+    expect((await lastSequences()).get(name)).toBe(sequence + 1);
+    expect((await findMonitor(name))?.status?.monitorId).toBe(before?.status?.monitorId);
+    expect(await cluster.secret(`${name}-beat`, 'url', TEAM)).toBe(address);
+  });
+
+  it('lets a namespace go with all that is in it', async () => {
+    await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=90s');
+  });
+});
+
+async function databasePod(): Promise<string> {
+  return await cluster.kubectl(
+    '-n',
+    SYSTEM,
+    'get',
+    'pod',
+    'beatkeeper-postgresql-0',
+    '-o',
+    'jsonpath={.metadata.uid}',
+  );
+}
+
+async function podImages(): Promise<string> {
+  return await cluster.kubectl(
+    '-n',
+    SYSTEM,
+    'get',
+    'pods',
+    '-o',
+    'jsonpath={.items[*].spec.containers[0].image}',
+  );
+}
+
+// The chart as its next version: what carries a version must not restart the database.
+async function nextChart(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-chart-'));
+  await cp(CHART, folder, { recursive: true });
+  const file = join(folder, 'Chart.yaml');
+  const text = await readFile(file, 'utf8');
+  await writeFile(file, text.replace(/^version: .*/m, 'version: 99.0.0'));
+  return folder;
+}

@@ -44,8 +44,16 @@ export const apiSchema = z.object({
     },
     integer(10, 1_000_000),
   ),
+  drainSeconds: variable(
+    {
+      name: 'BEATKEEPER_DRAIN_SECONDS',
+      description: 'How long after SIGTERM requests may still come, because load balancers learn of it late.',
+      fallback: '5',
+    },
+    integer(0, 20),
+  ),
   databasePool: shared.databasePool(),
   logLevel: shared.logLevel(),
 });
 
-export type ApiConfig = Readonly<z.infer<typeof apiSchema>> & { readonly publicUrl: string };
+export type ApiConfig = Readonly<z.infer<typeof apiSchema>>;

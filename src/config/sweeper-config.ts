@@ -14,4 +14,4 @@ export const sweeperSchema = z.object({
   logLevel: shared.logLevel(),
 });
 
-export type SweeperConfig = Readonly<z.infer<typeof sweeperSchema>> & { readonly publicUrl: string };
+export type SweeperConfig = Readonly<z.infer<typeof sweeperSchema>>;

@@ -33,8 +33,19 @@ export const HOW_TO_GET_A_CONTROL_PLANE =
 
 export type Progress = (words: string) => void;
 
-/** The folder with kube-apiserver and etcd, or undefined where none can be had. `progress` gets words for people. */
-export async function findControlPlaneBinaries(progress: Progress): Promise<string | undefined> {
+interface Means {
+  progress: Progress;
+  env: NodeJS.ProcessEnv;
+}
+
+/**
+ * The folder with kube-apiserver and etcd, or undefined where none can be had. `progress` gets words for people;
+ * `env` is the environment of the programs that fetch or build them.
+ */
+export async function findControlPlaneBinaries(
+  progress: Progress,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<string | undefined> {
   const assets = process.env.KUBEBUILDER_ASSETS;
   if (assets) {
     if (await isComplete(assets)) return assets;
@@ -46,7 +57,7 @@ export async function findControlPlaneBinaries(progress: Progress): Promise<stri
   for (const folder of [own, cluster]) if (await isComplete(folder)) return folder;
   for (const get of [download, build]) {
     try {
-      if (await get(own, progress)) return own;
+      if (await get(own, { progress, env })) return own;
     } catch (error) {
       progress(`That failed: ${(error as Error).message}`);
     }
@@ -63,7 +74,7 @@ async function isComplete(folder: string): Promise<boolean> {
   return found.every(Boolean);
 }
 
-async function download(target: string, progress: Progress): Promise<boolean> {
+async function download(target: string, by: Means): Promise<boolean> {
   const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
   const digest = ARCHIVE_DIGESTS[platform];
   if (digest === undefined) return false;
@@ -73,7 +84,7 @@ async function download(target: string, progress: Progress): Promise<boolean> {
     () => undefined,
   );
   if (!head?.ok) return false;
-  progress(`Fetching kube-apiserver and etcd ${ARCHIVE_VERSION} (once).`);
+  by.progress(`Fetching kube-apiserver and etcd ${ARCHIVE_VERSION} (once).`);
   const answer = await fetch(url, { signal: AbortSignal.timeout(300_000) });
   const archive = Buffer.from(await answer.arrayBuffer());
   if (createHash('sha512').update(archive).digest('hex') !== digest) {
@@ -82,15 +93,15 @@ async function download(target: string, progress: Progress): Promise<boolean> {
   return await intoPlace(target, async (folder) => {
     const file = join(folder, 'archive.tar.gz');
     await writeFile(file, archive);
-    await run('tar', ['-xzf', file, '-C', folder, '--strip-components', '2'], folder, progress);
+    await run('tar', ['-xzf', file, '-C', folder, '--strip-components', '2'], folder, by);
     await rm(file);
   });
 }
 
-async function build(target: string, progress: Progress): Promise<boolean> {
+async function build(target: string, by: Means): Promise<boolean> {
   const go = await findOnPath('go');
   if (go === undefined) return false;
-  progress('Building kube-apiserver, etcd and kubectl from Go modules: some four minutes, once.');
+  by.progress('Building kube-apiserver, etcd and kubectl from Go modules: some four minutes, once.');
   const version = 'v1.34.4';
   const names = ['k8s.io/component-base/version.gitVersion', 'k8s.io/client-go/pkg/version.gitVersion'].map(
     (name) => `-X ${name}=${version}`,
@@ -103,7 +114,7 @@ async function build(target: string, progress: Progress): Promise<boolean> {
       go,
       ['build', '-v', '-trimpath', '-ldflags', flags, '-o', join(folder, 'kube'), '.'],
       source,
-      progress,
+      by,
     );
     for (const name of PROGRAMS) await symlink('kube', join(folder, name));
   });
@@ -124,8 +135,8 @@ async function intoPlace(target: string, fill: (folder: string) => Promise<void>
   }
 }
 
-async function run(command: string, args: string[], cwd: string, progress: Progress): Promise<void> {
-  const env = { ...process.env, CGO_ENABLED: '0' };
+async function run(command: string, args: string[], cwd: string, by: Means): Promise<void> {
+  const env = { ...by.env, CGO_ENABLED: '0' };
   const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let [count, words, shownAt] = [0, '', performance.now()];
   child.stderr.on('data', (chunk: Buffer) => {
@@ -133,7 +144,7 @@ async function run(command: string, args: string[], cwd: string, progress: Progr
     count += chunk.toString().split('\n').length - 1;
     if (performance.now() - shownAt < 15_000) return;
     shownAt = performance.now();
-    progress(`… ${count} packages so far`);
+    by.progress(`… ${count} packages so far`);
   });
   const [code] = await once(child, 'exit');
   if (code !== 0)

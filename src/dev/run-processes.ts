@@ -39,7 +39,7 @@ async function belongs(pid: number, { folder, runId }: RunProcesses): Promise<bo
     if (mark !== undefined) return (runId === undefined || mark === prefix + runId) && (await isAlive(pid));
     // Postgres writes its titles over the environment of its children; they stand in the data folder.
     if (runId !== undefined) return false;
-    return (await readlink(`/proc/${pid}/cwd`)).startsWith(`${folder}/`) && (await isAlive(pid));
+    return `${await readlink(`/proc/${pid}/cwd`)}/`.startsWith(`${folder}/`) && (await isAlive(pid));
   } catch {
     return false; // ended meanwhile, or of another user: not ours
   }

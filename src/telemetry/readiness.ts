@@ -7,7 +7,7 @@ const CHECK_LIMIT_MS = 2_000;
 
 export class Readiness {
   readonly #checks = new Map<string, ReadinessCheck>();
-  #ending = false;
+  #phase: 'running' | 'ending' = 'running';
 
   addCheck(name: string, check: ReadinessCheck): void {
     this.#checks.set(name, check);
@@ -15,16 +15,16 @@ export class Readiness {
 
   /** From here on not ready: the process is about to end. */
   beginShutdown(): void {
-    this.#ending = true;
+    this.#phase = 'ending';
   }
 
   get isEnding(): boolean {
-    return this.#ending;
+    return this.#phase === 'ending';
   }
 
   /** What is missing, by name of the check; empty when the process is ready. A check that hangs counts as failed. */
   async findFaults(): Promise<Record<string, string>> {
-    if (this.#ending) return { shutdown: 'The process is about to end.' };
+    if (this.isEnding) return { shutdown: 'The process is about to end.' };
     if (this.#checks.size === 0) return { start: 'The process is still starting.' };
     const results = await Promise.all(
       [...this.#checks].map(async ([name, check]) => [name, await runCheck(check)] as const),

@@ -1,5 +1,5 @@
-// The end of a process: on SIGTERM or SIGINT it first says that it is not ready, waits until it gets no new work,
-// then ends its work. A second signal changes nothing; a limit does.
+// The life of a process between its start and SIGTERM or SIGINT. On a signal it says that it is not ready, waits
+// until it gets no new work, then ends its work. A second signal changes nothing; a limit does.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Telemetry } from './telemetry.ts';
 
@@ -11,41 +11,43 @@ export interface Running {
 }
 
 /**
- * Resolves with the exit code when the process was told to end and `running` has closed: 0, or 1 when that
- * failed or took more than 25 s. `drainMs`: how long after "not ready" new work may still arrive.
+ * Starts a role and resolves, when the process was told to end and the role has closed, with the exit code:
+ * 0, or 1 when the end failed or took more than 25 s. Rejects when the start fails.
+ * `drainMs`: how long after "not ready" new work may still arrive.
  */
 export async function runUntilSignal(
-  running: Running,
-  telemetry: Pick<Telemetry, 'log' | 'readiness'>,
+  start: () => Promise<Running>,
+  { log, readiness }: Pick<Telemetry, 'log' | 'readiness'>,
   drainMs = 0,
 ): Promise<number> {
-  const signal = await nextSignal();
-  telemetry.log.info({ signal }, 'Ending.');
-  telemetry.readiness.beginShutdown();
+  const told = nextSignal(); // before the start: a signal during it must not be lost
+  const starting = start();
+  const signal = await Promise.race([told, starting.then(() => told)]);
+  log.info({ signal }, 'Ending.');
+  readiness.beginShutdown();
+  const limit = new AbortController();
   try {
-    const limit = AbortSignal.timeout(SHUTDOWN_LIMIT_MS);
-    await Promise.race([end(running, drainMs), rejectOnAbort(limit)]);
-    telemetry.log.info('Ended.');
+    const end = async () => {
+      const running = await starting;
+      await delay(drainMs);
+      await running.close();
+    };
+    const late = delay(SHUTDOWN_LIMIT_MS, undefined, { signal: limit.signal }).then((): never => {
+      throw new Error(`Not ended after ${SHUTDOWN_LIMIT_MS} ms.`);
+    });
+    await Promise.race([end(), late]);
+    log.info('Ended.');
     return 0;
   } catch (error) {
-    telemetry.log.error({ err: error }, 'The end was not an orderly one.');
+    log.error({ err: error }, 'The end was not an orderly one.');
     return 1;
+  } finally {
+    limit.abort();
   }
 }
 
 function nextSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => resolve(signal));
-  });
-}
-
-async function end(running: Running, drainMs: number): Promise<void> {
-  if (drainMs > 0) await delay(drainMs);
-  await running.close();
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 }

@@ -1,0 +1,90 @@
+// An issuer of session tokens for development: signs tokens for people who have no identity provider, and serves
+// its public keys on loopback. The key is kept in the state, so that tokens outlive a restart.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
+import type { State } from './state.ts';
+
+const ALGORITHM = 'ES256';
+const AUDIENCE = 'beatkeeper';
+const DAY_SECONDS = 86_400;
+
+export interface DevelopmentIssuer {
+  /** Its entry in BEATKEEPER_ISSUERS. */
+  settings: object;
+  sign(person: Person): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface Person {
+  subject: string;
+  role: 'viewer' | 'member' | 'owner';
+  organization: string;
+  /** From now; negative for a token that is over. Default: a day. */
+  lifeSeconds?: number;
+}
+
+/** Starts the issuer on a port of the state. `organization` is where tokens that name none belong. */
+export async function startDevelopmentIssuer(state: State, organization: string): Promise<DevelopmentIssuer> {
+  const privateJwk = (state.values.issuerKey as JWK | undefined) ?? (await newKey());
+  state.values.issuerKey = { ...privateJwk };
+  const { kty, crv, x, y } = privateJwk;
+  const kid = await calculateJwkThumbprint(privateJwk);
+  const publicJwk = { kty, crv, x, y, kid, alg: ALGORITHM, use: 'sig' };
+  const key = await importJWK(privateJwk, ALGORITHM);
+  const port = await state.port('issuer');
+  const issuer = `http://127.0.0.1:${port}`;
+  const jwksUri = `${issuer}/jwks.json`;
+  const close = await serve(port, {
+    '/.well-known/openid-configuration': {
+      issuer,
+      jwks_uri: jwksUri,
+      id_token_signing_alg_values_supported: [ALGORITHM],
+      response_types_supported: ['id_token'],
+      subject_types_supported: ['public'],
+    },
+    '/jwks.json': { keys: [publicJwk] },
+  });
+  return {
+    settings: {
+      ...{ issuer, audience: AUDIENCE, jwksUri, organization },
+      ...{ organizationClaim: 'organization', roleClaim: 'role' },
+      roles: { viewer: 'viewer', member: 'member', owner: 'owner' },
+    },
+    async sign({ subject, role, organization, lifeSeconds = DAY_SECONDS }) {
+      const now = Math.floor(Date.now() / 1_000);
+      return await new SignJWT({ role, organization, name: subject })
+        .setProtectedHeader({ alg: ALGORITHM, kid, typ: 'JWT' })
+        .setIssuer(issuer)
+        .setAudience(AUDIENCE)
+        .setSubject(subject)
+        // Some seconds back: it must be good at once, also for a clock that is a little behind.
+        .setIssuedAt(now - DAY_SECONDS * (lifeSeconds < 0 ? 1 : 0) - 5)
+        .setExpirationTime(now + lifeSeconds)
+        .sign(key);
+    },
+    close,
+  };
+}
+
+async function newKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
+  return await exportJWK(privateKey);
+}
+
+async function serve(port: number, documents: Record<string, object>): Promise<() => Promise<void>> {
+  const server = createServer((request, response) => {
+    const path = request.url?.split('?')[0] ?? '';
+    const document = Object.hasOwn(documents, path) ? documents[path] : undefined;
+    response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(document ?? { error: 'not_found' }));
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return async () => {
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  };
+}

@@ -1,0 +1,65 @@
+// Reads the arguments and the environment of `npm run dev` (completion.md 9).
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+export interface DevelopmentOptions {
+  /** Port of the first api; 0 picks a free one. */
+  port: number;
+  stateFolder: string;
+  /** A server to use instead of one of our own. */
+  databaseUrl: string | undefined;
+  minimumIntervalSeconds: number;
+  logLevel: string;
+  cluster: boolean;
+  examples: boolean;
+  replicas: number;
+}
+
+const HELP = 'Known are --no-cluster, --no-examples and --replicas N.';
+
+/** Throws an Error with one sentence for people. */
+export function readDevelopmentOptions(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): DevelopmentOptions {
+  const values = parse(args);
+  return {
+    port: readInteger('PORT', env.PORT || '8080', 0, 65_535),
+    stateFolder: resolve(env.BEATKEEPER_STATE_DIR || '.beatkeeper'),
+    databaseUrl: env.DATABASE_URL || undefined,
+    minimumIntervalSeconds: readInteger(
+      'BEATKEEPER_MINIMUM_INTERVAL_SECONDS',
+      env.BEATKEEPER_MINIMUM_INTERVAL_SECONDS || '60',
+      1,
+      60,
+    ),
+    logLevel: env.BEATKEEPER_LOG_LEVEL || 'warn',
+    cluster: !values['no-cluster'],
+    examples: !values['no-examples'],
+    replicas: readInteger('--replicas', values.replicas ?? '1', 1, 16),
+  };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        'no-cluster': { type: 'boolean', default: false },
+        'no-examples': { type: 'boolean', default: false },
+        replicas: { type: 'string' },
+      },
+    });
+    return values;
+  } catch (error) {
+    throw new Error(`${(error as Error).message.split('. ')[0]}. ${HELP}`, { cause: error });
+  }
+}
+
+function readInteger(name: string, text: string, minimum: number, maximum: number): number {
+  const value = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= minimum && value <= maximum) return value;
+  throw new Error(
+    `${name} must be a whole number from ${minimum} to ${maximum}, not ${JSON.stringify(text)}.`,
+  );
+}

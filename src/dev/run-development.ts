@@ -1,0 +1,72 @@
+// `npm run dev`: the whole product on one machine, by the interface that completion.md 9 fixes. This file is the
+// run's frame: one run a state folder, leftovers of a killed one, the end. What is started is in start-product.ts.
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, realpath } from 'node:fs/promises';
+import { readDevelopmentOptions } from './development-options.ts';
+import { openOutput } from './development-output.ts';
+import { baseEnvironment } from './role-processes.ts';
+import type { RunContext } from './run-context.ts';
+import { endRunProcesses, RUN_MARK_VARIABLE, runMark } from './run-processes.ts';
+import { startProduct } from './start-product.ts';
+import { State } from './state.ts';
+import { lockState } from './state-lock.ts';
+import { Supervisor } from './supervisor.ts';
+import { startWatchdog } from './watchdog.ts';
+
+/** Runs until SIGINT, SIGTERM or SIGHUP and returns the exit code. Throws an Error with one sentence for people. */
+export async function runDevelopment(args: readonly string[]): Promise<number> {
+  const options = readDevelopmentOptions(args, process.env);
+  const told = new AbortController();
+  const aborted = new Promise<void>((resolve) => {
+    told.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => told.abort());
+  await mkdir(options.stateFolder, { recursive: true });
+  await chmod(options.stateFolder, 0o711); // as root Postgres is another user, who must get to its data
+  const folder = await realpath(options.stateFolder);
+  const lock = await lockState(folder);
+  const cleanup: RunContext['cleanup'] = [() => lock.release()];
+  try {
+    await endRunProcesses({ folder }, 2_000);
+    const state = await State.open(folder);
+    const context: RunContext = {
+      options,
+      state,
+      signal: told.signal,
+      cleanup,
+      ...openProcesses(folder, cleanup),
+    };
+    // A start can take minutes (a build): being told to end does not wait for it.
+    await Promise.race([startProduct(context), aborted]);
+    await aborted;
+    return 0;
+  } catch (error) {
+    if (told.signal.aborted) return 0;
+    throw error;
+  } finally {
+    for (const step of cleanup.toReversed()) await step().catch(() => undefined);
+  }
+}
+
+function openProcesses(
+  folder: string,
+  cleanup: RunContext['cleanup'],
+): Pick<RunContext, 'env' | 'output' | 'supervisor'> {
+  const runId = randomUUID();
+  const env = { ...baseEnvironment(process.env), [RUN_MARK_VARIABLE]: runMark(folder, runId) };
+  const watchdog = startWatchdog(folder, runId);
+  const output = openOutput(env);
+  const supervisor = new Supervisor({
+    onStarted: (role, pid) => output.announce('started', { role, pid }),
+    onDied({ name, onLine }, how, lines) {
+      const unsaid = onLine ? [] : lines; // the others were said as they came
+      output.say([`${name} ended ${how}.`, ...unsaid].join(`\n  ${name}: `));
+    },
+  });
+  cleanup.push(() => watchdog.end());
+  cleanup.push(() => endRunProcesses({ folder, runId }, 0));
+  cleanup.push(() => output.end());
+  cleanup.push(() => supervisor.end(['postgres', 'etcd', 'kube-apiserver']));
+  cleanup.push(() => supervisor.end(['api', 'sweeper', 'operator']));
+  return { env, output, supervisor };
+}

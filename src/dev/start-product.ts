@@ -1,0 +1,155 @@
+// Starts the parts of a development run in order: Postgres and its content, the issuer, the cluster, the roles,
+// the examples; and says when all of it works.
+import { migrate } from '../store/migrate.ts';
+import { type DevelopmentCluster, openDevelopmentCluster, SYSTEM_NAMESPACE } from './development-cluster.ts';
+import { openControlPlane } from './development-control-plane.ts';
+import { type DevelopmentDatabase, openDevelopmentDatabase } from './development-database.ts';
+import { type DevelopmentIssuer, startDevelopmentIssuer } from './development-issuer.ts';
+import { isPortFree } from './free-port.ts';
+import { describeLogLine, describeReady, type Ready } from './people.ts';
+import { type RoleProcess, roleSpec, waitForRole } from './role-processes.ts';
+import type { RunContext } from './run-context.ts';
+import { ORGANIZATION, OTHER_ORGANIZATION, type Seed, seed } from './seed.ts';
+
+/** Resolves when `ready` has been announced. Throws an Error with one sentence for people. */
+export async function startProduct(context: RunContext): Promise<void> {
+  const { options, output, state } = context;
+  const apiPort = await chooseApiPort(context);
+  const [database, cluster] = await Promise.all([startDatabase(context), startCluster(context)]);
+  const issuer = await startIssuer(context);
+  await state.save();
+  const roles = await startRoles(context, { apiPort, database, issuer, cluster });
+  await Promise.all(roles.map((role) => waitForRole(role, context.signal)));
+  if (cluster && options.examples) await applyExamples(context, cluster);
+  const ready = await describeRun({ roles, database, issuer, cluster });
+  output.announce('ready', ready);
+  output.say(describeReady(ready));
+}
+
+async function chooseApiPort({ options, state }: RunContext): Promise<number> {
+  if (options.port === 0) return await state.port('api-1');
+  if (await isPortFree(options.port)) return options.port;
+  throw new Error(
+    `Port ${options.port} is taken: end the program that listens on it, or set PORT to another port (0 picks a free one).`,
+  );
+}
+
+interface StartedDatabase extends DevelopmentDatabase {
+  seeded: Seed;
+}
+
+async function startDatabase(context: RunContext): Promise<StartedDatabase> {
+  const { options, output, state, supervisor, signal, env } = context;
+  const database = await openDevelopmentDatabase(state, options.databaseUrl, env);
+  await state.save(); // the server has its passwords from now on
+  if (database.server) supervisor.keep(database.server);
+  await database.waitUntilReady(signal);
+  await migrate({
+    databaseUrl: database.databaseUrl,
+    onApplied: ({ name }) => output.say(`Applied the migration ${name}.`),
+  });
+  return { ...database, seeded: await seed(state, database.databaseUrl) };
+}
+
+async function startIssuer({ state, cleanup }: RunContext): Promise<DevelopmentIssuer> {
+  const issuer = await startDevelopmentIssuer(state, ORGANIZATION);
+  cleanup.push(() => issuer.close());
+  return issuer;
+}
+
+interface StartedCluster extends DevelopmentCluster {
+  kubeconfig: string;
+}
+
+async function startCluster(context: RunContext): Promise<StartedCluster | undefined> {
+  const { options, output, state, supervisor, signal, env, cleanup } = context;
+  if (!options.cluster) return undefined;
+  const plane = await openControlPlane(state, env, output.say);
+  if (plane === undefined) return undefined;
+  for (const server of plane.servers) supervisor.keep(server);
+  await plane.waitUntilReady(signal);
+  const { kubeconfig } = plane;
+  const { minimumIntervalSeconds } = options;
+  const settings = { kubeconfig, minimumIntervalSeconds, organization: ORGANIZATION };
+  const cluster = await openDevelopmentCluster(state, settings, output.say);
+  cleanup.push(() => cluster.close());
+  return { ...cluster, kubeconfig };
+}
+
+interface Started {
+  apiPort: number;
+  database: StartedDatabase;
+  issuer: DevelopmentIssuer;
+  cluster: StartedCluster | undefined;
+}
+
+async function startRoles(context: RunContext, started: Started): Promise<RoleProcess[]> {
+  const { options, output, state, supervisor, env } = context;
+  const { apiPort, database, issuer, cluster } = started;
+  const roles: RoleProcess[] = [];
+  for (const role of ['api', 'sweeper', ...(cluster ? (['operator'] as const) : [])] as const) {
+    for (let number = 1; number <= options.replicas; number += 1) {
+      const isFirstApi = role === 'api' && number === 1;
+      roles.push({ role, number, port: isFirstApi ? apiPort : await state.port(`${role}-${number}`) });
+    }
+  }
+  await state.save();
+  const settings = {
+    databaseUrl: database.databaseUrl,
+    encryptionKeys: state.values.encryptionKeys,
+    organization: ORGANIZATION,
+    issuers: [issuer.settings, ...(cluster ? [cluster.issuer] : [])],
+    minimumIntervalSeconds: options.minimumIntervalSeconds,
+    logLevel: options.logLevel,
+    publicUrl: addressOf(apiPort),
+  };
+  const operator = cluster && {
+    kubeconfig: cluster.kubeconfig,
+    tokenFile: cluster.tokenFile,
+    namespace: SYSTEM_NAMESPACE,
+  };
+  for (const role of roles) {
+    const spec = roleSpec(role, env, settings, operator);
+    supervisor.keep({ ...spec, onLine: (line) => output.say(describeLogLine(spec.name, line)) });
+  }
+  return roles;
+}
+
+function addressOf(port: number): string {
+  return `http://127.0.0.1:${port}`;
+}
+
+async function applyExamples({ output }: RunContext, cluster: StartedCluster): Promise<void> {
+  try {
+    const objects = await cluster.applyExamples();
+    output.say(`Applied ${objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`).join(', ')}.`);
+  } catch (error) {
+    // A user may have changed them in a way that this build refuses: the product works all the same.
+    output.say(`The examples could not be applied: ${(error as Error).message}`);
+  }
+}
+
+async function describeRun({
+  roles,
+  database,
+  issuer,
+  cluster,
+}: Omit<Started, 'apiPort'> & { roles: RoleProcess[] }): Promise<Ready> {
+  const apis = roles.filter(({ role }) => role === 'api').map(({ port }) => addressOf(port));
+  const token = (role: 'owner' | 'member' | 'viewer', organization: string, lifeSeconds?: number) =>
+    issuer.sign({ subject: `dev-${role}`, role, organization, lifeSeconds });
+  return {
+    api: apis[0] ?? '',
+    apis,
+    ...database.seeded,
+    ownerToken: await token('owner', ORGANIZATION),
+    tokens: {
+      member: await token('member', ORGANIZATION),
+      viewer: await token('viewer', ORGANIZATION),
+      expired: await token('owner', ORGANIZATION, -3_600),
+      otherOwner: await token('owner', OTHER_ORGANIZATION),
+    },
+    databaseUrl: database.adminUrl,
+    ...(cluster ? { kubeconfig: cluster.kubeconfig } : {}),
+  };
+}

@@ -1,0 +1,30 @@
+// Takes our finalizer off every object of ours, so that nothing hangs after the operator is uninstalled.
+// A pre-delete hook of the chart runs it. Monitors and endpoints themselves stay as they are.
+import { removeFinalizer } from '../kube/finalizers.ts';
+import { isNotFound } from '../kube/kube-error.ts';
+import type { KubeResource } from '../kube/kube-object.ts';
+import type { Cluster } from './apply-manifests.ts';
+
+const FINALIZER = 'beatkeeper.dev/sync';
+const API_VERSION = 'beatkeeper.dev/v1alpha1';
+const RESOURCES: readonly KubeResource[] = [
+  { apiVersion: API_VERSION, kind: 'Monitor', plural: 'monitors', namespaced: true },
+  { apiVersion: API_VERSION, kind: 'Callback', plural: 'callbacks', namespaced: true },
+];
+
+/** Returns from how many objects it was taken. A kind that the cluster does not have is none. Throws KubeError. */
+export async function removeFinalizers({ client }: Cluster): Promise<number> {
+  let count = 0;
+  for (const resource of RESOURCES) {
+    try {
+      for await (const object of client.listAll(resource)) {
+        if (!object.metadata.finalizers?.includes(FINALIZER)) continue;
+        await removeFinalizer(client, resource, object, FINALIZER);
+        count += 1;
+      }
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+  return count;
+}

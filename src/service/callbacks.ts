@@ -14,7 +14,7 @@ import {
   lockEndpoint,
   removeEndpoint,
 } from '../store/callback-endpoints.ts';
-import type { KeysetPage } from '../store/keyset.ts';
+import type { KeysetPage, Positioned } from '../store/keyset.ts';
 import { changeEndpointCount, setDefaultEndpoint } from '../store/organization-endpoints.ts';
 import type { Queryable } from '../store/pool.ts';
 import type { SecretBox } from '../store/secret-box.ts';
@@ -77,9 +77,14 @@ export function toCallbackRecord(secrets: SecretBox, row: EndpointRow): Callback
   };
 }
 
-/** Newest first. Answers rows, whose position makes the cursor. */
-export function listCallbacks(db: Queryable, projectId: string, page: KeysetPage): Promise<EndpointRow[]> {
-  return listEndpoints(db, projectId, page);
+/** Newest first, without the endpoints of inline bindings. */
+export async function listCallbacks(
+  { pool, secrets }: Pick<ServiceContext, 'pool' | 'secrets'>,
+  projectId: string,
+  page: KeysetPage,
+): Promise<Positioned<CallbackRecord>[]> {
+  const rows = await listEndpoints(pool, projectId, page);
+  return rows.map(({ item, position }) => ({ item: toCallbackRecord(secrets, item), position }));
 }
 
 /** An endpoint that people manage, or `not_found`: an inline binding's is its monitor's affair. */

@@ -1,6 +1,6 @@
 // Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
-import { fromMicros, type KeysetPage, micros } from './keyset.ts';
+import { fromMicros, type KeysetPage, micros, type Positioned } from './keyset.ts';
 import type { Queryable } from './pool.ts';
 
 export interface EndpointRef {
@@ -45,8 +45,6 @@ export interface EndpointRow extends EndpointRef {
   isOrganizationDefault: boolean;
   secret?: SecretMetadata;
   lastDelivery?: LastDelivery;
-  /** For the cursor of a list. */
-  createdMicros: number;
 }
 
 interface EndpointColumns {
@@ -111,7 +109,6 @@ function toEndpointRow(row: EndpointColumns): EndpointRow {
     isOrganizationDefault: row.is_default,
     secret: toSecret(row),
     lastDelivery: row.last_delivery ?? undefined,
-    createdMicros: row.created_us,
   };
 }
 
@@ -139,14 +136,17 @@ export async function listEndpoints(
   db: Queryable,
   projectId: string,
   { limit, after }: KeysetPage,
-): Promise<EndpointRow[]> {
+): Promise<Positioned<EndpointRow>[]> {
   const before = after ? `and (e.created_at, e.endpoint_id) < (${fromMicros('$3')}, $4)` : '';
   const { rows } = await db.query<EndpointColumns>(
     `${SELECT} where e.project_id = $1 and e.removed_at is null and e.monitor_key is null ${before}
      order by e.created_at desc, e.endpoint_id desc limit $2`,
     after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
   );
-  return rows.map(toEndpointRow);
+  return rows.map((row) => ({
+    item: toEndpointRow(row),
+    position: { micros: row.created_us, id: row.endpoint_id },
+  }));
 }
 
 /** Finds an endpoint and locks its row until the transaction ends. */

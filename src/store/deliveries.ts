@@ -1,7 +1,7 @@
 // Deliveries as people see them, and their cancellation. Claiming and sending them is the dispatcher's; new ones for
 // incidents are written by outbox.ts. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
 import type { EndpointRef } from './callback-endpoints.ts';
-import { fromMicros, type KeysetPage, micros } from './keyset.ts';
+import { fromMicros, type KeysetPage, micros, type Positioned } from './keyset.ts';
 import type { MonitorRef } from './live.ts';
 import type { Queryable } from './pool.ts';
 
@@ -24,8 +24,6 @@ export interface DeliveryRow {
   nextAttemptMs?: number;
   deliveredMs?: number;
   redeliveryOf?: string;
-  /** For the cursor of a list: exact, also where a row's time is finer than a millisecond. */
-  createdMicros: number;
 }
 
 interface DeliveryColumns {
@@ -69,7 +67,6 @@ function toDeliveryRow(row: DeliveryColumns): DeliveryRow {
     nextAttemptMs: row.next_attempt_ms ?? undefined,
     deliveredMs: row.delivered_ms ?? undefined,
     redeliveryOf: row.redelivery_of ?? undefined,
-    createdMicros: row.created_us,
   };
 }
 
@@ -85,7 +82,7 @@ export async function listDeliveries(
   projectId: string,
   filter: DeliveryFilter,
   page: KeysetPage,
-): Promise<DeliveryRow[]> {
+): Promise<Positioned<DeliveryRow>[]> {
   const values: unknown[] = [projectId];
   const bind = (value: unknown) => `$${values.push(value)}`;
   const where = ['d.project_id = $1'];
@@ -102,7 +99,10 @@ export async function listDeliveries(
      order by d.created_at desc, d.delivery_id desc limit ${bind(page.limit)}`,
     values,
   );
-  return rows.map(toDeliveryRow);
+  return rows.map((row) => ({
+    item: toDeliveryRow(row),
+    position: { micros: row.created_us, id: row.delivery_id },
+  }));
 }
 
 export async function findDelivery(

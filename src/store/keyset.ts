@@ -14,6 +14,12 @@ export interface KeysetPage {
   after?: KeysetPosition;
 }
 
+/** An item of a list with its place in it. */
+export interface Positioned<Item> {
+  item: Item;
+  position: KeysetPosition;
+}
+
 /** SQL: a timestamptz as microseconds since 1970. */
 export function micros(column: string): string {
   return `(extract(epoch from ${column}) * 1000000)::bigint`;

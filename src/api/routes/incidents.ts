@@ -1,0 +1,88 @@
+// Routes of incidents, of one monitor and of all: reads and the three actions. Their deliveries are in deliveries.ts.
+import { findMonitorRef } from '../../service/find-monitor.ts';
+import {
+  acknowledgeIncident,
+  getIncident,
+  type IncidentRecord,
+  listIncidents,
+  listTimeline,
+  noteIncident,
+  resolveIncident,
+} from '../../service/incidents.ts';
+import type { Answer } from '../../service/write.ts';
+import { presentPage, readPage } from '../keyset-list.ts';
+import type { Handlers } from '../operation.ts';
+
+const LIST = 'incidents';
+const TIMELINE = 'timeline';
+
+type IncidentOperation =
+  | 'listIncidents'
+  | 'listMonitorIncidents'
+  | 'getIncident'
+  | 'getIncidentTimeline'
+  | 'acknowledgeIncident'
+  | 'resolveIncident'
+  | 'noteIncident';
+
+export const incidentHandlers: Handlers<IncidentOperation> = {
+  listIncidents: async ({ input: { query }, caller, context }) => {
+    const { state, monitorId, severity, jurisdiction } = query;
+    const filter = {
+      projectId: caller.projectId,
+      state,
+      monitorId,
+      severity,
+      jurisdiction,
+      sinceMs: toMs(query.since),
+      untilMs: toMs(query.until),
+    };
+    const rows = await listIncidents(context.pool, filter, readPage(LIST, query));
+    return presentPage(LIST, query, rows);
+  },
+
+  listMonitorIncidents: async ({ input: { params, query }, caller, context }) => {
+    const { projectId } = caller;
+    const page = readPage(LIST, query);
+    const { monitorId } = params;
+    const { monitorKey } = await findMonitorRef(context.pool, {
+      projectId,
+      monitorId,
+      jurisdiction: query.jurisdiction,
+    });
+    const rows = await listIncidents(context.pool, { projectId, monitorKey, state: query.state }, page);
+    return presentPage(LIST, query, rows);
+  },
+
+  getIncident: async ({ input, caller, context }) =>
+    presentIncident(await getIncident(context.pool, caller.projectId, input.params.incidentId)),
+
+  getIncidentTimeline: async ({ input: { params, query }, caller, context }) => {
+    const of = { projectId: caller.projectId, incidentId: params.incidentId };
+    const rows = await listTimeline(context.pool, of, readPage(TIMELINE, query, 'uuid'));
+    return presentPage(TIMELINE, query, rows);
+  },
+
+  acknowledgeIncident: ({ input, caller, context, write }) => {
+    const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
+    return write((tx, nowMs) => acknowledgeIncident(tx, context, action, nowMs), presentIncident);
+  },
+
+  resolveIncident: ({ input, caller, context, write }) => {
+    const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
+    return write((tx, nowMs) => resolveIncident(tx, context, action, nowMs), presentIncident);
+  },
+
+  noteIncident: ({ input, caller, write }) => {
+    const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
+    return write((tx, nowMs) => noteIncident(tx, action, nowMs), presentIncident);
+  },
+};
+
+function presentIncident(incident: IncidentRecord): Answer {
+  return { status: 200, body: incident };
+}
+
+function toMs(time: string | undefined): number | undefined {
+  return time === undefined ? undefined : Date.parse(time);
+}

@@ -1,0 +1,75 @@
+// Backoff, token bucket and the heap of delays.
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { backoffMs } from '../../../src/kube/backoff.ts';
+import { DelayHeap } from '../../../src/kube/delay-heap.ts';
+import { TokenBucket } from '../../../src/kube/token-bucket.ts';
+
+describe('backoff', () => {
+  it('doubles up to its limit and stays within a fifth of that', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 10_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (failures, r) => {
+          const delayMs = backoffMs(failures, { baseMs: 1000, maxMs: 30_000, random: () => r });
+          const middleMs = Math.min(1000 * 2 ** (failures - 1), 30_000);
+          expect(delayMs).toBeGreaterThanOrEqual(middleMs * 0.799);
+          expect(delayMs).toBeLessThanOrEqual(middleMs * 1.201);
+        },
+      ),
+    );
+  });
+});
+
+describe('a token bucket', () => {
+  it('never gives more than its burst and its rate, whatever the times', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 500 }), { maxLength: 200 }), (gaps) => {
+        const bucket = new TokenBucket(5, 10);
+        let nowMs = 0;
+        let given = 0;
+        for (const gapMs of gaps) {
+          nowMs += gapMs;
+          if (bucket.tryTake(nowMs)) given += 1;
+        }
+        expect(given).toBeLessThanOrEqual(10 + (nowMs / 1000) * 5 + 1e-6);
+      }),
+    );
+  });
+
+  it('gives on credit with the time until it is paid', () => {
+    const bucket = new TokenBucket(10, 2);
+    expect([1, 2, 3, 4].map(() => bucket.reserve(0))).toEqual([0, 0, 100, 200]);
+    expect(bucket.reserve(1000)).toBe(0);
+  });
+});
+
+describe('a heap of delays', () => {
+  it('gives the keys in the order of their times, each with its last time', () => {
+    const step = fc.record({
+      key: fc.integer({ min: 0, max: 20 }),
+      dueMs: fc.nat(1000),
+      remove: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 100 }), (list) => {
+        const heap = new DelayHeap();
+        const model = new Map<string, number>();
+        for (const { key, dueMs, remove } of list) {
+          const name = String(key);
+          if (remove) expect(heap.remove(name)).toBe(model.delete(name));
+          else heap.set(name, dueMs);
+          if (!remove) model.set(name, dueMs);
+        }
+        expect(heap.size).toBe(model.size);
+        const taken: number[] = [];
+        for (let key = heap.takeDue(2000); key !== undefined; key = heap.takeDue(2000)) {
+          taken.push(model.get(key) ?? -1);
+        }
+        expect(taken).toEqual([...model.values()].sort((a, b) => a - b));
+      }),
+    );
+  });
+});

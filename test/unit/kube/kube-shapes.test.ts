@@ -1,0 +1,132 @@
+// Paths, keys, errors, conditions, status comparison, times and lines: the pure parts.
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isSameStatus } from '../../../src/kube/apply-status.ts';
+import { findCondition, type KubeCondition, setCondition } from '../../../src/kube/conditions.ts';
+import { isConflict, isPassing, kubeErrorFromAnswer } from '../../../src/kube/kube-error.ts';
+import { objectKey, parseKey, resourcePath, withoutManagedFields } from '../../../src/kube/kube-object.ts';
+import { formatMicroTime } from '../../../src/kube/micro-time.ts';
+import { splitLines } from '../../../src/kube/split-lines.ts';
+
+const jobs = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', namespaced: true };
+const nodes = { apiVersion: 'v1', kind: 'Node', plural: 'nodes', namespaced: false };
+
+describe('paths and keys', () => {
+  it('are those of the API', () => {
+    const path = '/apis/batch/v1/namespaces/shop/jobs/one/status';
+    expect(resourcePath(jobs, { namespace: 'shop', name: 'one' }, 'status')).toBe(path);
+    expect(resourcePath(jobs)).toBe('/apis/batch/v1/jobs');
+    expect(resourcePath(nodes, { name: 'n/1' })).toBe('/api/v1/nodes/n%2F1');
+    expect(() => resourcePath(jobs, { name: 'one' })).toThrow('needs a namespace');
+  });
+
+  it('come back as they went', () => {
+    for (const metadata of [{ name: 'a' }, { namespace: 'n', name: 'a.b' }]) {
+      expect(parseKey(objectKey({ metadata }))).toEqual(metadata);
+    }
+  });
+
+  it('leave the object that is stripped as it was', () => {
+    const object = { metadata: { name: 'a', managedFields: [{}] }, spec: 1 };
+    expect(withoutManagedFields(object)).toEqual({ metadata: { name: 'a' }, spec: 1 });
+    expect(object.metadata.managedFields).toHaveLength(1);
+  });
+});
+
+describe('an error', () => {
+  it('has what the Status says', () => {
+    const body = { kind: 'Status', code: 409, reason: 'Conflict', message: 'moved', details: { name: 'a' } };
+    const error = kubeErrorFromAnswer(409, JSON.stringify(body));
+    expect(error).toMatchObject({
+      status: 409,
+      reason: 'Conflict',
+      message: 'moved',
+      details: { name: 'a' },
+    });
+    expect(isConflict(error)).toBe(true);
+    expect(isPassing(error)).toBe(false);
+  });
+
+  it('is made of any answer, of a proxy too', () => {
+    expect(kubeErrorFromAnswer(502, '<html>', '3')).toMatchObject({ status: 502, retryAfterMs: 3000 });
+    fc.assert(
+      fc.property(fc.integer({ min: 300, max: 599 }), fc.string(), fc.string(), (code, body, retryAfter) => {
+        const error = kubeErrorFromAnswer(code, body, retryAfter);
+        expect(error.message).not.toBe('');
+        expect(error.retryAfterMs ?? 0).toBeGreaterThanOrEqual(0);
+      }),
+    );
+  });
+});
+
+describe('conditions', () => {
+  const facts = fc.record({
+    type: fc.constantFrom('Ready', 'Synced', 'Healthy'),
+    status: fc.constantFrom('True', 'False', 'Unknown'),
+    reason: fc.constantFrom('A', 'B'),
+    message: fc.string(),
+  });
+
+  it('move their time only when their status moves, and always say the generation', () => {
+    fc.assert(
+      fc.property(fc.array(facts, { maxLength: 30 }), (list) => {
+        let conditions: KubeCondition[] = [];
+        const changedAt = new Map<string, { status: string; atMs: number }>();
+        list.forEach((fact, i) => {
+          const nowMs = i * 1000;
+          if (changedAt.get(fact.type)?.status !== fact.status) {
+            changedAt.set(fact.type, { status: fact.status, atMs: nowMs });
+          }
+          const before = structuredClone(conditions);
+          const next = setCondition(conditions, fact, { generation: i, nowMs });
+          expect(conditions).toEqual(before);
+          conditions = next;
+          const lastTransitionTime = formatSeconds(changedAt.get(fact.type)?.atMs ?? 0);
+          expect(findCondition(conditions, fact.type)).toEqual({
+            ...fact,
+            observedGeneration: i,
+            lastTransitionTime,
+          });
+        });
+        expect(conditions.map(({ type }) => type).sort()).toEqual([...changedAt.keys()].sort());
+      }),
+    );
+  });
+});
+
+describe('two statuses', () => {
+  it('are the same whatever the order of keys and conditions, and what is undefined', () => {
+    const a = { x: 1, y: undefined, conditions: [{ type: 'A' }, { type: 'B', z: 1 }] };
+    const b = { conditions: [{ z: 1, type: 'B' }, { type: 'A' }], x: 1 };
+    expect(isSameStatus(a, b)).toBe(true);
+    expect(isSameStatus(undefined, {})).toBe(true);
+    expect(isSameStatus(a, { ...b, x: 2 })).toBe(false);
+    expect(isSameStatus({ list: [1, 2] }, { list: [2, 1] })).toBe(false);
+  });
+});
+
+describe('times and lines', () => {
+  it('have six digits where a MicroTime is asked for', () => {
+    expect(formatMicroTime(Date.parse('2026-01-02T03:04:05.006Z'))).toBe('2026-01-02T03:04:05.006000Z');
+  });
+
+  it('come out whole, wherever the stream is cut', async () => {
+    const line = fc.string({ unit: 'grapheme' }).filter((text) => text.trim() !== '' && !text.includes('\n'));
+    await fc.assert(
+      fc.asyncProperty(fc.array(line), fc.integer({ min: 1, max: 7 }), async (lines, size) => {
+        const bytes = new TextEncoder().encode(lines.map((text) => `${text}\n`).join(''));
+        async function* pieces(): AsyncGenerator<Uint8Array> {
+          for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
+        }
+        const got: string[] = [];
+        for await (const text of splitLines(pieces())) got.push(text);
+        expect(got).toEqual(lines);
+      }),
+    );
+  });
+});
+
+function formatSeconds(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
+}

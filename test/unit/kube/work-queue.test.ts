@@ -1,0 +1,214 @@
+// The queue with a clock of its own: what its keys may rely on, for any sequence of calls.
+
+import fc from 'fast-check';
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createKubeMetrics } from '../../../src/kube/kube-metrics.ts';
+import { TokenBucket } from '../../../src/kube/token-bucket.ts';
+import { WorkQueue } from '../../../src/kube/work-queue.ts';
+
+const exact = { baseMs: 1000, maxMs: 60_000, random: () => 0.5 };
+const newQueue = () => new WorkQueue({ name: 'test', backoff: exact });
+
+beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
+afterEach(() => vi.useRealTimers());
+
+/** Keys that are ready now, in order, each taken and done. */
+async function drain(queue: WorkQueue): Promise<string[]> {
+  const keys: string[] = [];
+  while (queue.depth > 0) {
+    const key = (await queue.take()) ?? '';
+    keys.push(key);
+    queue.done(key);
+  }
+  return keys;
+}
+
+describe('a work queue', () => {
+  it('gives each key once, in the order in which they came', async () => {
+    const queue = newQueue();
+    for (const key of ['a', 'b', 'a', 'c', 'b']) queue.add(key);
+    expect(await drain(queue)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('gives a key again that was added while in work, and only after it is done', async () => {
+    const queue = newQueue();
+    queue.add('a');
+    await queue.take();
+    queue.add('a');
+    queue.add('a');
+    expect(queue.depth).toBe(0);
+    queue.done('a');
+    expect(await drain(queue)).toEqual(['a']);
+  });
+
+  it('gives low priority only when nothing else is ready; the higher of two counts', async () => {
+    const queue = newQueue();
+    queue.add('low', 'low');
+    queue.add('raised', 'low');
+    queue.add('normal');
+    queue.add('raised');
+    queue.add('normal', 'low');
+    expect(await drain(queue)).toEqual(['normal', 'raised', 'low']);
+  });
+
+  it('gives a delayed key when its time has come; the shorter of two delays counts', async () => {
+    const queue = newQueue();
+    queue.addAfter('a', 5000);
+    queue.addAfter('b', 3000);
+    queue.addAfter('a', 1000);
+    queue.addAfter('b', 9000);
+    vi.advanceTimersByTime(999);
+    expect(queue.depth).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(await drain(queue)).toEqual(['a']);
+    vi.advanceTimersByTime(2000);
+    expect(await drain(queue)).toEqual(['b']);
+    vi.advanceTimersByTime(100_000);
+    expect(queue.depth).toBe(0);
+    expect(queue.waiting).toBe(0);
+  });
+
+  it('gives a waiting key at once when it is added', async () => {
+    const queue = newQueue();
+    queue.addAfter('a', 60_000);
+    queue.add('a');
+    expect(await drain(queue)).toEqual(['a']);
+    vi.advanceTimersByTime(60_000);
+    expect(queue.depth).toBe(0);
+  });
+
+  it('doubles the delay of a key that fails on, up to a minute, and forgets', () => {
+    const queue = newQueue();
+    const delays = Array.from({ length: 8 }, () => queue.addRateLimited('a'));
+    expect(delays).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+    expect(queue.addRateLimited('b')).toBe(1000);
+    expect(queue.addRateLimited('c', 30_000)).toBe(30_000);
+    queue.forget('a');
+    expect(queue.addRateLimited('a')).toBe(1000);
+  });
+
+  it('bounds the retries of all keys together', () => {
+    const queue = new WorkQueue({ name: 'test', backoff: exact, retryBucket: new TokenBucket(10, 5) });
+    const delays = Array.from({ length: 105 }, (_, i) => queue.addRateLimited(`key ${i}`));
+    expect(delays.slice(0, 15)).toEqual(Array(15).fill(1000));
+    expect(delays.at(-1)).toBe(10_000);
+  });
+
+  it('wakes who waits, and ends them when it shuts down', async () => {
+    const queue = newQueue();
+    const first = queue.take();
+    const second = queue.take();
+    queue.add('a');
+    expect(await first).toBe('a');
+    queue.shutDown();
+    expect(await second).toBeUndefined();
+    queue.add('b');
+    expect(await queue.take()).toBeUndefined();
+  });
+
+  it('reports itself under the names that dashboards know', async () => {
+    const registry = new Registry();
+    const queue = new WorkQueue({ name: 'test', metrics: createKubeMetrics(registry) });
+    queue.add('a');
+    queue.add('b');
+    await queue.take();
+    vi.advanceTimersByTime(2000);
+    const text = await registry.metrics();
+    expect(text).toContain('workqueue_depth{name="test",controller="test"} 1');
+    expect(text).toContain('workqueue_adds_total{name="test",controller="test"} 2');
+    expect(text).toContain('workqueue_retries_total{name="test",controller="test"} 0');
+    expect(text).toContain('workqueue_longest_running_processor_seconds{name="test",controller="test"} 2');
+  });
+});
+
+type Call =
+  | { type: 'add'; key: string; low: boolean }
+  | { type: 'after'; key: string; delayMs: number }
+  | { type: 'fail'; key: string }
+  | { type: 'take' }
+  | { type: 'done' }
+  | { type: 'wait'; ms: number };
+
+const keys = fc.constantFrom('a', 'b', 'c', 'd');
+const calls: fc.Arbitrary<Call> = fc.oneof(
+  fc.record({ type: fc.constant('add' as const), key: keys, low: fc.boolean() }),
+  fc.record({ type: fc.constant('after' as const), key: keys, delayMs: fc.integer({ min: 0, max: 5000 }) }),
+  fc.record({ type: fc.constant('fail' as const), key: keys }),
+  fc.record({ type: fc.constant('take' as const) }),
+  fc.record({ type: fc.constant('done' as const) }),
+  fc.record({ type: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 4000 }) }),
+);
+
+/** The simplest queue with the same promises: per key, when it is due. */
+class Model {
+  readonly due = new Map<string, number>();
+  readonly working: string[] = [];
+  nowMs = 0;
+
+  add(key: string, dueMs: number): void {
+    this.due.set(key, Math.min(dueMs, this.due.get(key) ?? dueMs));
+  }
+
+  ready(): string[] {
+    return [...this.due]
+      .filter(([key, at]) => at <= this.nowMs && !this.working.includes(key))
+      .map(([key]) => key);
+  }
+}
+
+describe('for any sequence of calls, a work queue', () => {
+  const play = async (queue: WorkQueue, model: Model, call: Call): Promise<void> => {
+    switch (call.type) {
+      case 'add':
+        queue.add(call.key, call.low ? 'low' : 'normal');
+        model.add(call.key, model.nowMs);
+        break;
+      case 'after':
+        queue.addAfter(call.key, call.delayMs);
+        model.add(call.key, model.nowMs + call.delayMs);
+        break;
+      case 'fail':
+        model.add(call.key, model.nowMs + queue.addRateLimited(call.key));
+        break;
+      case 'take': {
+        if (queue.depth === 0) return;
+        const key = (await queue.take()) ?? '';
+        // Never a key that is not due, never one that is in work.
+        expect(model.ready()).toContain(key);
+        model.due.delete(key);
+        model.working.push(key);
+        break;
+      }
+      case 'done': {
+        const key = model.working.shift();
+        if (key !== undefined) queue.done(key);
+        break;
+      }
+      case 'wait':
+        vi.advanceTimersByTime(call.ms);
+        model.nowMs += call.ms;
+        break;
+    }
+    expect(queue.depth).toBe(model.ready().length);
+  };
+
+  it('has ready just the keys that are due and not in work, and loses none', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(calls, { maxLength: 60 }), async (sequence) => {
+        const queue = new WorkQueue({
+          name: 'test',
+          backoff: exact,
+          retryBucket: new TokenBucket(1000, 1000),
+        });
+        const model = new Model();
+        for (const call of sequence) await play(queue, model, call);
+        for (const key of model.working.splice(0)) queue.done(key);
+        await play(queue, model, { type: 'wait', ms: 120_000 });
+        expect((await drain(queue)).sort()).toEqual([...model.due.keys()].sort());
+        queue.shutDown();
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

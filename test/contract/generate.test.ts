@@ -1,0 +1,30 @@
+// The committed CRDs and the chart's copies are those that the contract makes.
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { crdManifests } from '../../src/contract/crd.ts';
+import { generatedFiles } from '../../src/contract/generate.ts';
+import { toStructural } from '../../src/contract/structural.ts';
+
+const root = new URL('../../', import.meta.url);
+
+describe('generated files', () => {
+  it.each([...generatedFiles()])('%s is up to date', (path, content) => {
+    expect(readFileSync(new URL(path, root), 'utf8'), 'Run "npm run generate".').toBe(content);
+  });
+
+  it('show a floor of 60 seconds; a development run lowers it', () => {
+    const floors = (limit: number) => {
+      const manifest = JSON.stringify(crdManifests({ minimumIntervalSeconds: limit })['monitors.yaml']);
+      const minimum = (field: string) =>
+        new RegExp(`"${field}":\\{[^}]*?"minimum":(\\d+)`).exec(manifest)?.[1];
+      return [minimum('intervalSeconds'), minimum('graceSeconds')];
+    };
+    expect(floors(60)).toEqual(['60', '60']);
+    expect(floors(2)).toEqual(['2', '2']);
+    expect(generatedFiles().get('crds/monitors.yaml')).toContain('minimum: 60\n');
+  });
+
+  it('are never made from a schema that would lose a check', () => {
+    expect(() => toStructural({ type: 'object', properties: { a: { oneOf: [] } } })).toThrow('no oneOf');
+  });
+});

@@ -1,0 +1,35 @@
+// ETags: what is formatted parses back, and nothing else is taken for it.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { formatEtag, ifMatch, parseEtag } from '../../src/contract/headers.ts';
+
+const kinds = fc.constantFrom('configuration', 'callback-endpoint', 'project', 'credential');
+
+describe('ETags', () => {
+  it('have the form of the contract', () => {
+    expect(formatEtag('configuration', 7)).toBe('"configuration-7"');
+    expect(formatEtag('callback-endpoint', 1)).toBe('"callback-endpoint-1"');
+  });
+
+  it('survive the way to a client and back', () => {
+    fc.assert(
+      fc.property(kinds, fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), (kind, version) => {
+        const etag = formatEtag(kind, version);
+        expect(ifMatch.safeParse(etag).success).toBe(true);
+        expect(parseEtag(kind, etag)).toBe(version);
+      }),
+    );
+  });
+
+  it.each([
+    '"project-1"',
+    '"configuration-0"',
+    '"configuration-01"',
+    '"configuration-1.0"',
+    '"configuration--1"',
+    '"configuration-99999999999999999"',
+    'configuration-1',
+  ])('of a configuration is not %s', (value) => {
+    expect(parseEtag('configuration', value)).toBeUndefined();
+  });
+});

@@ -1,0 +1,108 @@
+// The table of operations against completion.md 2: methods, paths, K and E, and who may call.
+import { describe, expect, it } from 'vitest';
+import {
+  errorStatuses,
+  type OperationSpec,
+  operationUrl,
+  PRESET_ROLES,
+} from '../../src/contract/operation.ts';
+import { contractOperations } from '../../src/contract/operations.ts';
+
+const operations: Record<string, OperationSpec> = contractOperations();
+
+// K: Idempotency-Key, E: If-Match; then the success status and the preset.
+const EXPECTED = `
+GET    /v1/monitors                                       - - 200 read
+POST   /v1/monitors                                       K - 201 manage
+GET    /v1/monitors/{monitorId}                           - - 200 read
+PATCH  /v1/monitors/{monitorId}                           - E 200 manage
+DELETE /v1/monitors/{monitorId}                           - E 204 manage
+POST   /v1/monitors/{monitorId}/lifecycle                 K E 200 manage
+GET    /v1/monitors/{monitorId}/first-beat                - - 200 read
+POST   /v1/monitors/{monitorId}/publish-url/rotate        K E 200 manage
+GET    /v1/monitors/{monitorId}/observations              - - 200 read
+GET    /v1/monitors/{monitorId}/incidents                 - - 200 read
+GET    /v1/monitors/{monitorId}/changes                   - - 200 read
+GET    /v1/monitors/{monitorId}/callback                  - - 200 read
+PUT    /v1/monitors/{monitorId}/callback                  K E 200 manage
+GET    /v1/incidents                                      - - 200 read
+GET    /v1/incidents/{incidentId}                         - - 200 read
+GET    /v1/incidents/{incidentId}/timeline                - - 200 read
+GET    /v1/incidents/{incidentId}/deliveries              - - 200 read
+POST   /v1/incidents/{incidentId}/acknowledge             K - 200 manage
+POST   /v1/incidents/{incidentId}/resolve                 K - 200 manage
+POST   /v1/incidents/{incidentId}/note                    K - 200 manage
+GET    /v1/deliveries                                     - - 200 read
+GET    /v1/deliveries/{deliveryId}                        - - 200 read
+POST   /v1/deliveries/{deliveryId}/redeliver              K - 202 manage
+GET    /v1/callbacks                                      - - 200 read
+GET    /v1/callbacks/{endpointId}                         - - 200 read
+POST   /v1/callbacks                                      K - 201 manage
+PATCH  /v1/callbacks/{endpointId}                         K E 200 manage
+POST   /v1/callbacks/{endpointId}/rotate                  K E 200 manage
+POST   /v1/callbacks/{endpointId}/test                    K - 200 manage
+DELETE /v1/callbacks/{endpointId}                         - E 204 manage
+PUT    /v1/callbacks/default                              K - 200 manage
+GET    /v1/projects                                       - - 200 read
+POST   /v1/projects                                       K - 201 owner_or_operator
+GET    /v1/projects/{projectId}                           - - 200 read
+PATCH  /v1/projects/{projectId}                           - E 200 owner
+GET    /v1/credentials                                    - - 200 owner
+POST   /v1/credentials                                    K - 201 owner
+GET    /v1/credentials/{credentialId}                     - - 200 owner
+DELETE /v1/credentials/{credentialId}                     - E 204 owner
+POST   /v1/credentials/{credentialId}/rotate              K E 200 owner
+GET    /v1/status-feed                                    - - 200 read
+GET    /v1/openapi.json                                   - - 200 read
+`;
+
+function line(spec: OperationSpec): string {
+  const flags = [spec.idempotent ? 'K' : '-', spec.ifMatch ? 'E' : '-'];
+  return [spec.method, spec.path, ...flags, spec.success, spec.preset].join(' ');
+}
+
+describe('the operations', () => {
+  it('are those of the contract, with its headers, statuses and presets', () => {
+    const expected = EXPECTED.trim()
+      .split('\n')
+      .map((row) => row.replaceAll(/\s+/g, ' '));
+    expect(Object.values(operations).map(line).sort()).toEqual(expected.sort());
+  });
+
+  it.each(Object.entries(operations))('%s is complete and agrees with itself', (id, spec) => {
+    expect(spec.operationId).toBe(id);
+    const named = [...spec.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+    expect(Object.keys(spec.params?.shape ?? {})).toEqual(named);
+    expect(spec.summary).toMatch(/^[A-Z].*[^.]$/);
+    expect(spec.response === undefined).toBe(spec.success === 204);
+    if (spec.method === 'GET') expect(spec.body).toBeUndefined();
+    // A read of what If-Match takes shows the ETag.
+    if (spec.ifMatch && spec.success !== 204) expect(spec.etag).toBe(spec.ifMatch);
+  });
+
+  it('answer the error statuses that the contract lists', () => {
+    const statuses = (id: string) => errorStatuses(operations[id] as OperationSpec);
+    expect(statuses('createCallback')).toEqual([400, 401, 403, 404, 406, 409, 413, 415, 429, 500, 503]);
+    expect(statuses('rotateSigningSecret')).toEqual([
+      400, 401, 403, 404, 406, 409, 412, 413, 415, 428, 429, 500, 503,
+    ]);
+    expect(statuses('listMonitorChanges')).toEqual([400, 401, 403, 404, 406, 409, 429, 500, 503]);
+  });
+
+  it('let nobody below a preset in', () => {
+    expect(PRESET_ROLES.manage).not.toContain('viewer');
+    expect(PRESET_ROLES.owner).toEqual(['owner']);
+    expect(PRESET_ROLES.owner_or_operator).not.toContain('member');
+  });
+});
+
+describe('operationUrl', () => {
+  it('encodes what goes into a path and a query, and leaves out what is not stated', () => {
+    const list = operations.listMonitors as OperationSpec;
+    expect(operationUrl(list, { query: { label: ['a=b', 'c=d'], cursor: undefined, limit: 10 } })).toBe(
+      '/v1/monitors?label=a%3Db&label=c%3Dd&limit=10',
+    );
+    const get = operations.getMonitor as OperationSpec;
+    expect(operationUrl(get, { params: { monitorId: 'a/../b' } })).toBe('/v1/monitors/a%2F..%2Fb');
+  });
+});

@@ -1,0 +1,204 @@
+// What a caller gets for good and for bad requests: parsed input, or every fault with its path.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { OperationId, OperationInput } from '../../src/contract/operations.ts';
+import { contractOperations } from '../../src/contract/operations.ts';
+import { fieldError } from '../../src/contract/problem.ts';
+import { parseRequest, type RawRequest } from '../../src/contract/request.ts';
+import { ProblemError } from '../../src/domain/problem.ts';
+
+const operations = contractOperations();
+const headers = { 'idempotency-key': 'a-key', 'if-match': '"configuration-1"' };
+const raw: RawRequest = { params: {}, query: {}, body: undefined, headers };
+
+function parse<Id extends OperationId>(id: Id, request: Partial<RawRequest>): OperationInput<Id> {
+  return parseRequest(operations[id], { ...raw, ...request }) as OperationInput<Id>;
+}
+
+function refusal(id: OperationId, request: Partial<RawRequest>): ProblemError {
+  try {
+    parse(id, request);
+  } catch (error) {
+    if (error instanceof ProblemError) return error;
+    throw error;
+  }
+  throw new Error('It was accepted.');
+}
+
+function faults(id: OperationId, request: Partial<RawRequest>): string[] {
+  return (refusal(id, request).options.fieldErrors ?? []).map(({ path, code }) => `${path}: ${code}`);
+}
+
+const params = { monitorId: 'mon_1' };
+
+describe('a good request', () => {
+  it('arrives trimmed and with its defaults', () => {
+    const { body, idempotencyKey } = parse('createMonitor', { body: { name: '  Nightly\t' } });
+    expect(idempotencyKey).toBe('a-key');
+    expect(body).toEqual({
+      name: 'Nightly',
+      labels: {},
+      graceSeconds: 300,
+      jurisdiction: 'unrestricted',
+      callback: { kind: 'organization_default' },
+      awaitFirstBeat: true,
+      recoveryBeats: 1,
+      missedBeatsToOpen: 1,
+    });
+  });
+
+  it('has a query with types', () => {
+    expect(parse('listMonitors', { query: { limit: '7', label: 'a=b' } }).query).toEqual({
+      limit: 7,
+      label: ['a=b'],
+    });
+    expect(parse('listMonitors', { query: {} }).query).toEqual({ limit: 50 });
+    expect(parse('getFirstBeat', { params, query: { waitSeconds: '30' } }).query).toEqual({
+      waitSeconds: 30,
+    });
+  });
+
+  it('may leave out an optional body', () => {
+    expect(parse('acknowledgeIncident', { params: { incidentId: 'inc_1' } }).body).toEqual({});
+    expect(parse('rotatePublishUrl', { params }).body).toEqual({ overlapSeconds: 0 });
+  });
+
+  it('has a grace of at least the floor', () => {
+    expect(parse('createMonitor', { body: { name: 'a', graceSeconds: 0 } }).body.graceSeconds).toBe(60);
+    const patch = parse('updateMonitor', { params, body: { patch: { graceSeconds: 59 } } }).body.patch;
+    expect(patch.graceSeconds).toBe(60);
+  });
+
+  it('may have shorter intervals where a development run lowers the floor', () => {
+    const lowered = contractOperations({ minimumIntervalSeconds: 2 });
+    const body = { name: 'a', intervalSeconds: 2, graceSeconds: 1 };
+    expect(parseRequest(lowered.createMonitor, { ...raw, body }).body).toMatchObject({
+      intervalSeconds: 2,
+      graceSeconds: 2,
+    });
+  });
+});
+
+describe('a bad request', () => {
+  it('names every fault with its path', () => {
+    const body = {
+      name: ' ',
+      intervalSeconds: 59,
+      schedule: { cron: '61 * * * *', timeZone: 'Mars/Base' },
+      labels: { 'not ok': 'x', ok: 'not ok' },
+      callback: { kind: 'named' },
+      colour: 'red',
+    };
+    expect(faults('createMonitor', { body, headers: {} })).toEqual([
+      'Idempotency-Key: required',
+      'name: too_short',
+      'labels.not ok: invalid_key',
+      'labels.ok: invalid_format',
+      'intervalSeconds: too_small',
+      'schedule.cron: invalid_cron',
+      'schedule.timeZone: invalid_time_zone',
+      'callback.alias: required',
+      'colour: unknown_field',
+    ]);
+  });
+
+  it('has paths from the root of the body', () => {
+    const body = { patch: { measurements: { rows: { minimum: 2, maximum: 1 } } } };
+    expect(faults('updateMonitor', { params, body })).toEqual([
+      'patch.measurements.rows.minimum: minimum_above_maximum',
+    ]);
+    expect(faults('setMonitorBinding', { params, body: { binding: { kind: 'inline' } } })).toEqual([
+      'binding.url: required',
+    ]);
+  });
+
+  it('without If-Match is 428, with a bad one 400', () => {
+    expect(refusal('deleteMonitor', { params, headers: {} }).code).toBe('precondition_required');
+    for (const value of [
+      '*',
+      'configuration-1',
+      'W/"configuration-1"',
+      '"a", "b"',
+      '""',
+      `"${'a'.repeat(129)}"`,
+    ]) {
+      expect(faults('deleteMonitor', { params, headers: { 'if-match': value } })[0]).toMatch(/^If-Match: /);
+    }
+  });
+
+  it('is one with an unknown or a repeated query parameter', () => {
+    expect(faults('listMonitors', { query: { limit: ['1', '2'], stat: 'up' } })).toEqual([
+      'limit: invalid_type',
+      'stat: unknown_field',
+    ]);
+    expect(faults('listProjects', { query: { limit: '201' } })).toEqual(['limit: too_big']);
+    expect(faults('listProjects', { query: { limit: '1e2' } })).toEqual(['limit: invalid_type']);
+    expect(faults('getIncident', { params: { incidentId: 'inc_1' }, query: { a: 'b' } })).toEqual([
+      'a: unknown_field',
+    ]);
+  });
+
+  it.each([undefined, null, 'text', 7, [], true])('is one whose body is %j', (body) => {
+    expect(faults('createMonitor', { body })).toHaveLength(1);
+  });
+
+  it('is one with a path that is no identifier', () => {
+    expect(faults('getMonitor', { params: { monitorId: '../x' } })).toEqual(['monitorId: invalid_format']);
+  });
+
+  it('gets at most 32 faults', () => {
+    const body = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`field${index}`, index]));
+    expect(faults('createMonitor', { body })).toHaveLength(32);
+  });
+
+  it('never has more than a problem body may hold, whatever it was', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), fc.string(), (value, key) => {
+        for (const body of [
+          value,
+          { [key]: value },
+          { patch: value },
+          { patch: { measurements: { [key]: value } } },
+        ]) {
+          for (const id of [
+            'createMonitor',
+            'updateMonitor',
+            'createCallback',
+            'changeMonitorLifecycle',
+          ] as const) {
+            let problem: ProblemError | undefined;
+            try {
+              parse(id, { params, body });
+            } catch (error) {
+              problem = error as ProblemError;
+            }
+            for (const fault of problem?.options.fieldErrors ?? []) {
+              expect(fieldError.safeParse(fault).error).toBeUndefined();
+            }
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('is read in time that grows with its length', () => {
+    const long = 'a'.repeat(8_000);
+    const hostile = [
+      `${long}!`,
+      'a.'.repeat(4_000),
+      `${'a-'.repeat(4_000)}/`,
+      `${'1,'.repeat(4_000)}* * * *`,
+    ];
+    const startedAt = performance.now();
+    for (const text of hostile) {
+      const url = `https://${text}`;
+      const schedule = { cron: text, timeZone: text };
+      faults('createMonitor', {
+        body: { name: text, labels: { [text]: text }, schedule, callback: { kind: 'inline', url } },
+      });
+      faults('listMonitors', { query: { label: [text, `a=${text}`], cursor: text } });
+    }
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+});

@@ -9,8 +9,9 @@ import type { Caller } from '../service/context.ts';
 import type { Organization } from '../store/organizations.ts';
 import type { Project } from '../store/projects.ts';
 import type { Authenticate, Authenticated } from './plugins/authentication.ts';
+import { requireValidCorrelationId } from './plugins/correlation.ts';
 import { actorOf, mayCall, type Principal } from './principal.ts';
-import { decodeHeader } from './request-headers.ts';
+import { accepts, decodeHeader } from './request-headers.ts';
 
 export interface Admission {
   principal: Principal;
@@ -36,8 +37,10 @@ export function createAdmit(deps: AdmissionDeps): Admit {
   return async (spec, request) => {
     const authenticated = await deps.authenticate(request.headers.authorization);
     const { principal, organization } = authenticated;
+    requireValidCorrelationId(request);
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
     if (!mayCall(principal, spec.preset)) throw permissionDenied(principal, spec);
+    if (!accepts(request.headers.accept, 'application/json')) throw notAcceptable();
     const scopeId = projectId ?? organization.organizationId;
     deps.spend(scopeId, organization);
     if (spec.preset !== 'read') requireActiveService(organization.serviceState);
@@ -78,6 +81,12 @@ async function resolveProject(
 
 function projectMissing(): ProblemError {
   return invalidField(HEADER.project, 'Name one project of the organization, by its id or name.', 'required');
+}
+
+function notAcceptable(): ProblemError {
+  return new ProblemError('not_acceptable', {
+    detail: 'The answer is application/json: admit it in Accept.',
+  });
 }
 
 const ADVICE = {

@@ -1,6 +1,7 @@
 // credentials and their address table: an API credential is found by its id alone, wherever its project is kept.
 // The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
 import type { ServiceState } from '../domain/problem.ts';
+import { fromMicros, micros } from './keyset.ts';
 import type { Queryable } from './pool.ts';
 
 export type CredentialPreset = 'read' | 'manage';
@@ -23,7 +24,7 @@ export interface Credential {
 const COLUMNS = `c.project_id as "projectId", c.credential_id as "credentialId", c.name, c.preset, c.scopes,
   c.created_at as "createdAt", c.last_used_at as "lastUsedAt", c.expires_at as "expiresAt",
   c.revoked_at as "revokedAt", c.version,
-  (extract(epoch from c.created_at) * 1000000)::bigint as "createdUs"`;
+  ${micros('c.created_at')} as "createdUs"`;
 
 /** A revoked credential can be read for 30 days (completion.md 2.2). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
@@ -94,7 +95,7 @@ export async function listCredentials(
     `select ${COLUMNS} from credentials c
      where c.project_id = $1 and ${READABLE}
        and ($2::bigint is null
-         or (c.created_at, c.credential_id) < (timestamptz 'epoch' + $2 * interval '1 microsecond', $3))
+         or (c.created_at, c.credential_id) < (${fromMicros('$2')}, $3))
      order by c.created_at desc, c.credential_id desc limit $4`,
     [projectId, page.before?.createdUs, page.before?.credentialId, page.limit],
   );

@@ -1,0 +1,144 @@
+// Builds the HTTP application of the role `api` from what it is given. It never listens: start-api.ts does.
+import cors from '@fastify/cors';
+import underPressure from '@fastify/under-pressure';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import { contractOperations } from '../contract/operations.ts';
+import { newId } from '../domain/id.ts';
+import { ProblemError } from '../domain/problem.ts';
+import type { ServiceContext } from '../service/context.ts';
+import { RunningKeys } from '../service/idempotency.ts';
+import { findProject } from '../store/projects.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import { createAdmit } from './admission.ts';
+import { watchPaths } from './known-paths.ts';
+import { OpenCalls } from './open-calls.ts';
+import { type OperationDeps, registerOperations } from './operation.ts';
+import { CredentialAuthenticator } from './plugins/api-credential.ts';
+import { createAuthenticate } from './plugins/authentication.ts';
+import { MAX_BODY_BYTES, registerBody } from './plugins/body.ts';
+import { registerCorrelation } from './plugins/correlation.ts';
+import { registerMetrics } from './plugins/metrics.ts';
+import { answerClientError, registerProblems, sendProblem } from './plugins/problem.ts';
+import { RateLimiter } from './plugins/rate-limit.ts';
+import { SessionAuthenticator, type TrustedIssuer } from './plugins/session-token.ts';
+import { credentialHandlers } from './routes/credentials.ts';
+import { findDatabaseFault, registerHealth } from './routes/health.ts';
+import { projectHandlers } from './routes/projects.ts';
+
+const MAX_EVENT_LOOP_DELAY_MS = 1_500;
+
+export interface AppDeps {
+  context: ServiceContext;
+  telemetry: Telemetry;
+  issuers: readonly TrustedIssuer[];
+  /** The one origin whose pages may call the API from a browser. */
+  dashboardOrigin?: string;
+  /** Registers what is outside of /v1, such as the addresses of beats. */
+  mount?: (app: FastifyInstance) => void;
+}
+
+/** The application, ready to listen. Closing it ends what is held open, finishes calls and settles counters. */
+export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
+  const app = newApp(deps);
+  const { pool } = deps.context;
+  const openCalls = new OpenCalls();
+  const credentials = new CredentialAuthenticator(pool, deps.telemetry.log);
+  const sessions = new SessionAuthenticator(pool, deps.issuers);
+  const rates = new RateLimiter({ pool, log: deps.telemetry.log });
+  const operationDeps: OperationDeps = {
+    context: deps.context,
+    operations: contractOperations({ minimumIntervalSeconds: deps.context.minimumIntervalSeconds }),
+    admit: createAdmit({
+      authenticate: createAuthenticate({
+        credential: (token) => credentials.authenticate(token),
+        session: (token) => sessions.authenticate(token),
+      }),
+      findProject: (organizationId, idOrName) => findProject(pool, organizationId, idOrName),
+      spend: (scopeId, organization) => rates.spend(scopeId, organization),
+    }),
+    runningKeys: new RunningKeys(),
+    openCalls,
+  };
+
+  registerProblems(app, watchPaths(app));
+  registerCorrelation(app);
+  deps.telemetry.readiness.addCheck('database', () => findDatabaseFault(pool));
+  registerHealth(app, deps.telemetry);
+  deps.mount?.(app);
+  await app.register(async (v1) => {
+    await protect(v1, deps);
+    registerMetrics(v1, deps.telemetry.registry, openCalls);
+    registerBody(v1);
+    v1.decorateRequest('admission', undefined);
+    registerOperations(v1, operationDeps, projectHandlers);
+    registerOperations(
+      v1,
+      operationDeps,
+      credentialHandlers((id) => credentials.forget(id)),
+    );
+  });
+
+  app.addHook('onReady', async () => {
+    credentials.start();
+    rates.start();
+  });
+  app.addHook('preClose', async () => openCalls.drain());
+  app.addHook('onClose', async () => {
+    await Promise.all([credentials.stop(), sessions.stop(), rates.stop()]);
+  });
+  return app;
+}
+
+function newApp({ telemetry }: AppDeps): FastifyInstance {
+  const log: FastifyBaseLogger = telemetry.log;
+  const app: FastifyInstance = Fastify({
+    loggerInstance: log,
+    disableRequestLogging: true,
+    genReqId: () => newId('req'),
+    bodyLimit: MAX_BODY_BYTES,
+    routerOptions: { maxParamLength: 512 },
+    // completion.md 3.3: headers 10 s, body 30 s, idle 65 s.
+    requestTimeout: 30_000,
+    keepAliveTimeout: 65_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
+    // While closing, calls on open connections are still served; the connections are told to close.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    frameworkErrors: (error, request, reply) => {
+      sendProblem(request, reply, error);
+    },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket),
+  });
+  // A client that has sent its request and closed its half waits for the answer.
+  Object.assign(app.server, { httpAllowHalfOpen: true });
+  app.addHook('onRequest', (_request, reply, done) => {
+    if (telemetry.readiness.isEnding) reply.header('connection', 'close');
+    done();
+  });
+  return app;
+}
+
+/** Load, foreign browsers, caches: what every answer of /v1 is kept from. */
+async function protect(v1: FastifyInstance, { dashboardOrigin }: AppDeps): Promise<void> {
+  await v1.register(underPressure, {
+    maxEventLoopDelay: MAX_EVENT_LOOP_DELAY_MS,
+    pressureHandler: () => {
+      const detail = 'The service has too much to do at this moment: try again.';
+      throw new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1 });
+    },
+  });
+  if (dashboardOrigin) {
+    await v1.register(cors, {
+      origin: [dashboardOrigin],
+      credentials: true,
+      strictPreflight: false,
+      methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      exposedHeaders: ['ETag', 'X-Request-ID', 'X-Correlation-ID', 'Retry-After'],
+      maxAge: 600,
+    });
+  }
+  v1.addHook('onRequest', (_request, reply, done) => {
+    reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
+    done();
+  });
+}

@@ -1,0 +1,31 @@
+// A bounded map whose entries end: the oldest goes when it is full. Time is the process's monotonic clock.
+
+export class ExpiringMap<Value> {
+  readonly #entries = new Map<string, { value: Value; endsAtMs: number }>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: string): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (!entry) return undefined;
+    if (entry.endsAtMs > performance.now()) return entry.value;
+    this.#entries.delete(key);
+    return undefined;
+  }
+
+  set(key: string, value: Value, forMs: number): void {
+    this.#entries.delete(key);
+    if (this.#entries.size >= this.#most) {
+      const [oldest] = this.#entries.keys();
+      if (oldest !== undefined) this.#entries.delete(oldest);
+    }
+    this.#entries.set(key, { value, endsAtMs: performance.now() + forMs });
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+}

@@ -1,0 +1,23 @@
+// Waiting for the first beat of a monitor.
+import { type FirstBeatWatch, waitForFirstBeat } from '../../service/first-beat.ts';
+import type { Handlers } from '../operation.ts';
+import { optionalTime } from '../present-monitor.ts';
+import { monitorNameOf } from './monitors.ts';
+
+export function firstBeatHandlers(watch: FirstBeatWatch): Handlers<'getFirstBeat'> {
+  return {
+    getFirstBeat: async (call) => {
+      const hold = { waitSeconds: call.input.query.waitSeconds, signal: call.signal };
+      const found = await waitForFirstBeat(call.context, watch, monitorNameOf(call), hold);
+      if (found.firstBeatMs === undefined) return { status: 200, body: { state: 'waiting' } };
+      return {
+        status: 200,
+        body: {
+          state: 'accepted',
+          firstBeatAt: optionalTime(found.firstBeatMs),
+          nextDeadlineAt: optionalTime(found.nextDeadlineMs),
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,27 @@
+// /livez, /readyz, /metrics. Live: the process answers. Ready: the database is there with our schema, and the
+// process is not about to end.
+import type { FastifyInstance } from 'fastify';
+import { listMigrations, readSchemaVersion } from '../../store/migrate.ts';
+import type { Pool } from '../../store/pool.ts';
+import type { Telemetry } from '../../telemetry/telemetry.ts';
+
+export function registerHealth(app: FastifyInstance, { readiness, registry }: Telemetry): void {
+  app.get('/livez', async (_request, reply) => reply.type('text/plain; charset=utf-8').send('ok\n'));
+  app.get('/readyz', async (_request, reply) => {
+    const faults = Object.entries(await readiness.findFaults());
+    const words = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
+    reply.code(faults.length === 0 ? 200 : 503).type('text/plain; charset=utf-8');
+    return reply.send(words || 'ok\n');
+  });
+  app.get('/metrics', async (_request, reply) =>
+    reply.type(registry.contentType).send(await registry.metrics()),
+  );
+}
+
+/** Whether the database is reachable and migrated at least to this build: a sentence when not. */
+export async function findDatabaseFault(pool: Pool): Promise<string | undefined> {
+  const needed = (await listMigrations()).length;
+  const found = await readSchemaVersion(pool);
+  if (found >= needed) return undefined;
+  return `The schema has version ${found}, this build needs ${needed}: run migrate.`;
+}

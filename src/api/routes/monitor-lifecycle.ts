@@ -1,0 +1,42 @@
+// Lifecycle actions of a monitor, and the rotation of its publish address.
+import type { OperationInput } from '../../contract/operations.ts';
+import { changeLifecycle } from '../../service/monitor-lifecycle.ts';
+import { publishUrlOf, rotatePublishAddress } from '../../service/publish-address.ts';
+import type { Handlers } from '../operation.ts';
+import { monitorEtag, optionalTime, presentMonitor } from '../present-monitor.ts';
+import { versionedNameOf } from './monitors.ts';
+
+export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rotatePublishUrl'> = {
+  changeMonitorLifecycle: async (call) => {
+    const { action, maintenance } = call.input.body;
+    const change = { name: versionedNameOf(call), action, maintenance: windowOf(maintenance) };
+    return await call.write(
+      async (tx) => await changeLifecycle(tx, call.context, call.caller, change),
+      (monitor) => ({ status: 200, headers: monitorEtag(monitor), body: presentMonitor(monitor, call) }),
+    );
+  },
+
+  rotatePublishUrl: async (call) => {
+    const { overlapSeconds } = call.input.body;
+    const rotation = { name: versionedNameOf(call), overlapSeconds };
+    return await call.write(
+      async (tx) => await rotatePublishAddress(tx, call.context, call.caller, rotation),
+      ({ monitor, previousEndsMs }) => {
+        const previousUrlEndsAt = optionalTime(previousEndsMs);
+        const publishUrl = publishUrlOf(call.context, monitor.publishAddress);
+        return {
+          status: 200,
+          headers: monitorEtag(monitor),
+          body: { publishUrl, replayed: false, previousUrlEndsAt },
+          replayBody: { replayed: true, previousUrlEndsAt },
+        };
+      },
+    );
+  },
+};
+
+function windowOf(maintenance: OperationInput<'changeMonitorLifecycle'>['body']['maintenance']) {
+  if (!maintenance) return undefined;
+  const { startsAt, endsAt, reason } = maintenance;
+  return { startsMs: Date.parse(startsAt), endsMs: Date.parse(endsAt), reason };
+}

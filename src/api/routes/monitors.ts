@@ -1,0 +1,167 @@
+// Monitors: list, create, get, update, delete.
+import { z } from 'zod';
+import { jurisdiction } from '../../contract/field.ts';
+import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/monitor-patch.ts';
+import type { OperationInput } from '../../contract/operations.ts';
+import { invalidField, ProblemError } from '../../domain/problem.ts';
+import { changeConfiguration, type Merge } from '../../service/monitor-configuration.ts';
+import {
+  checkBinding,
+  createMonitor,
+  deleteMonitor,
+  type MonitorInput,
+  readMonitor,
+  readMonitors,
+} from '../../service/monitors.ts';
+import type { MonitorFilter, MonitorPosition } from '../../store/monitor-list.ts';
+import type { MonitorRecord } from '../../store/monitor-record.ts';
+import { nameKeyOf } from '../../store/monitors.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
+import type { Call, Handlers } from '../operation.ts';
+import { monitorEtag, presentMonitor, presentObservation } from '../present-monitor.ts';
+
+type MonitorOperation = 'listMonitors' | 'createMonitor' | 'getMonitor' | 'updateMonitor' | 'deleteMonitor';
+
+/** Path and query of a route below a monitor. */
+interface NamedCall {
+  input: { params: { monitorId: string }; query: { jurisdiction?: MonitorRecord['jurisdiction'] } };
+  caller: { projectId: string };
+  ifMatch?: number;
+}
+
+/** How the call names its monitor. */
+export function monitorNameOf({ input, caller }: NamedCall) {
+  return {
+    projectId: caller.projectId,
+    monitorId: input.params.monitorId,
+    jurisdiction: input.query.jurisdiction,
+  };
+}
+
+/** The same with the version of `If-Match`. */
+export function versionedNameOf(call: NamedCall) {
+  return { ...monitorNameOf(call), expectedVersion: call.ifMatch };
+}
+
+export const monitorHandlers: Handlers<MonitorOperation> = {
+  listMonitors: async (call) => {
+    const { query } = call.input;
+    const { caller, context } = call;
+    const after = positionOf(query.cursor);
+    const found = await readMonitors(context, caller.projectId, filterOf(query), {
+      limit: query.limit + 1,
+      after,
+    });
+    if (!found) throw goneCursor();
+    const { rows, nextCursor } = cutPage(found, query.limit, cursorOf);
+    return { status: 200, body: { items: rows.map((row) => presentMonitor(row, call)), nextCursor } };
+  },
+
+  createMonitor: async (call) => {
+    const { context, caller } = call;
+    const input = inputOf(call.input.body);
+    await checkBinding(context, input.binding, 'callback.url');
+    return await call.write(
+      async (tx, nowMs) => await createMonitor(tx, context, caller, { input, nowMs }),
+      ({ monitor, signingSecret }) => {
+        const record = presentMonitor(monitor, call);
+        return {
+          status: 201,
+          headers: monitorEtag(monitor),
+          body: { ...record, replayed: false, signingSecret },
+          replayBody: { ...record, replayed: true },
+        };
+      },
+    );
+  },
+
+  getMonitor: async (call) => {
+    const { monitor, latestObservation } = await readMonitor(call.context, monitorNameOf(call));
+    return {
+      status: 200,
+      headers: monitorEtag(monitor),
+      body: {
+        ...presentMonitor(monitor, call),
+        latestObservation: latestObservation && presentObservation(latestObservation),
+      },
+    };
+  },
+
+  updateMonitor: async (call) => {
+    const change = { name: versionedNameOf(call), merge: mergeOf(call) };
+    return await call.write(
+      async (tx) => await changeConfiguration(tx, call.context, call.caller, change),
+      (monitor) => ({ status: 200, headers: monitorEtag(monitor), body: presentMonitor(monitor, call) }),
+    );
+  },
+
+  deleteMonitor: async (call) =>
+    await call.write(
+      async (tx) => await deleteMonitor(tx, call.context, call.caller, versionedNameOf(call)),
+      () => ({ status: 204 }),
+    ),
+};
+
+function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
+  const { monitorId, jurisdiction: where, callback, ...configuration } = body;
+  return {
+    monitorId,
+    jurisdiction: where,
+    binding: callback,
+    configuration: { ...configuration, measurements: {} },
+  };
+}
+
+function mergeOf({ input, context }: Call<'updateMonitor'>): Merge {
+  return (current) => {
+    // What is stored was merged by the contract.
+    const stored = current as MonitorConfiguration;
+    const result = applyMonitorPatch(stored, input.body.patch, context);
+    if ('configuration' in result) return result.configuration;
+    throw new ProblemError('validation_failed', {
+      detail: `The patch is not valid. ${result.fieldErrors[0]?.message ?? ''}`.slice(0, 1024),
+      fieldErrors: result.fieldErrors.slice(0, 32),
+    });
+  };
+}
+
+function filterOf(query: OperationInput<'listMonitors'>['query']): MonitorFilter {
+  const { lifecycle, health, name, jurisdiction: where } = query;
+  return { lifecycle, health, namePrefix: name, jurisdiction: where, labels: labelsOf(query.label) };
+}
+
+function labelsOf(stated: readonly string[] | undefined): { key: string; value: string }[] | undefined {
+  return stated?.map((text) => {
+    const at = text.indexOf('=');
+    return { key: text.slice(0, at), value: text.slice(at + 1) };
+  });
+}
+
+const LIST = 'monitors';
+/** Characters of base64url that a cursor may have (rest-api.md 4.1). */
+const MAX_CURSOR = 512;
+const placeSchema = z.tuple([z.string().max(640), z.string().max(128), jurisdiction]);
+const keySchema = z.tuple([z.uuid()]);
+
+function cursorOf(last: MonitorRecord): string {
+  const cursor = encodeCursor(LIST, [nameKeyOf(last.configuration.name), last.monitorId, last.jurisdiction]);
+  // A name of many characters outside of ASCII: the place of the monitor is looked up by its key.
+  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(`${LIST}-key`, [last.monitorKey]);
+}
+
+function positionOf(cursor: string | undefined): MonitorPosition | undefined {
+  if (cursor === undefined) return undefined;
+  if (cursor.startsWith(KEY_CURSOR)) {
+    const key = decodeCursor(`${LIST}-key`, keySchema, cursor);
+    return key && { monitorKey: key[0] };
+  }
+  const place = decodeCursor(LIST, placeSchema, cursor);
+  return place && { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
+}
+
+/** How a cursor of the second form begins: the whole base64 groups of its opening. */
+const KEY_CURSOR = encodeCursor(`${LIST}-key`, ['']).slice(0, 16);
+
+function goneCursor() {
+  return invalidField('cursor', 'The monitor that it stands at is gone: start again without it.', 'gone');
+}

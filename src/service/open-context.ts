@@ -1,0 +1,40 @@
+// Opens what use cases work with: the database, the keys, the way to callbacks. Each process has one.
+import { parseAllowedDestinations } from '../delivery/allowed-destinations.ts';
+import { createNameResolver } from '../delivery/name-resolver.ts';
+import { openPool } from '../store/pool.ts';
+import { type EncryptionKey, SecretBox } from '../store/secret-box.ts';
+import type { ServiceContext } from './context.ts';
+
+export interface ContextSettings {
+  databaseUrl: string;
+  /** Connections to Postgres at most. */
+  databasePool: number;
+  encryptionKeys: readonly EncryptionKey[];
+  /** CIDRs and host suffixes, with commas. */
+  allowedPrivateDestinations: string;
+  publicUrl: string;
+  minimumIntervalSeconds: number;
+}
+
+/** Connects to nothing yet. Close it by ending its pool. Throws for keys or destinations that are not valid. */
+export function openContext(
+  settings: ContextSettings,
+  applicationName: string,
+  onError?: (error: Error) => void,
+): ServiceContext {
+  return {
+    pool: openPool({
+      databaseUrl: settings.databaseUrl,
+      size: settings.databasePool,
+      applicationName,
+      onError,
+    }),
+    secrets: new SecretBox(settings.encryptionKeys),
+    destinations: {
+      allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),
+      resolver: createNameResolver(),
+    },
+    publicUrl: settings.publicUrl.replace(/\/+$/, ''),
+    minimumIntervalSeconds: settings.minimumIntervalSeconds,
+  };
+}

@@ -1,0 +1,78 @@
+// The service's own life: the last moment at which some api could accept beats, and the spans in which none could
+// (completion.md 3.2). Every api moves the clock each second; who finds a gap writes the outage. The sweeper reads both.
+// Lock order: the clock's row, then rows that are only inserted.
+import type { Outage } from '../domain/monitor.ts';
+import type { Pool, Queryable } from './pool.ts';
+import { inTransaction } from './transaction.ts';
+
+/** A longer time without a fresh heartbeat of any api is an outage. */
+export const OUTAGE_MS = 3_000;
+
+const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
+
+/**
+ * Says that this api can accept beats now. Returns the outage that ended with this beat, if there was one: then it is
+ * written, with an entry in the timeline of each incident that has not ended.
+ */
+export async function advanceServiceClock(pool: Pool): Promise<Outage | undefined> {
+  const moved = await pool.query({
+    name: 'advance-service-clock',
+    text: `update service_clock set last_ms = greatest(last_ms, c.now_ms)
+      from (select ${NOW_MS} as now_ms) c where c.now_ms - last_ms <= ${OUTAGE_MS}`,
+  });
+  if (moved.rowCount !== 0) return undefined;
+  return await inTransaction(pool, endOutage);
+}
+
+async function endOutage(tx: Queryable): Promise<Outage | undefined> {
+  await tx.query(`insert into service_clock (last_ms) values (${NOW_MS}) on conflict do nothing`);
+  // The clock is read after the lock was had: an api that waited here finds the row that the other one moved.
+  const { rows } = await tx.query<{ last_ms: number; now_ms: number }>(
+    `with locked as materialized (select last_ms from service_clock for update)
+     select last_ms, ${NOW_MS} as now_ms from locked`,
+  );
+  const [clock] = rows;
+  if (!clock) throw new Error('The service clock has no row.');
+  const gap = { fromMs: clock.last_ms, toMs: clock.now_ms };
+  const isOutage = gap.toMs - gap.fromMs > OUTAGE_MS;
+  if (isOutage) await insertOutage(tx, gap);
+  await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
+  return isOutage ? gap : undefined;
+}
+
+async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {
+  await tx.query('insert into service_outages (from_ms, to_ms) values ($1, $2) on conflict do nothing', [
+    fromMs,
+    toMs,
+  ]);
+  // Entries are read in the order of their ids: this makes UUIDv7s of the outage's end, one for each incident.
+  await tx.query(
+    `insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
+     select i.project_id, i.incident_id,
+       (lpad(to_hex($1::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
+       timestamptz 'epoch' + $1::bigint * interval '1 millisecond', 'service_outage', $2
+     from incidents i, md5(i.incident_id || $1::text) as h (hash)
+     where i.state in ('open', 'recovering')`,
+    [toMs, JSON.stringify({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() })],
+  );
+}
+
+/** The last moment up to which beats could be accepted; undefined before the first api ran. ms. */
+export async function readHorizon(db: Queryable): Promise<number | undefined> {
+  const { rows } = await db.query<{ last_ms: number }>('select last_ms from service_clock');
+  return rows[0]?.last_ms;
+}
+
+/** Outages that ended after `sinceMs`, oldest first. */
+export async function readOutages(db: Queryable, sinceMs: number): Promise<Outage[]> {
+  const { rows } = await db.query<{ from_ms: number; to_ms: number }>(
+    'select from_ms, to_ms from service_outages where to_ms > $1 order by to_ms',
+    [sinceMs],
+  );
+  return rows.map((row) => ({ fromMs: row.from_ms, toMs: row.to_ms }));
+}
+
+/** Outages that no deadline can meet any more. */
+export async function deleteOutages(db: Queryable, beforeMs: number): Promise<void> {
+  await db.query('delete from service_outages where to_ms < $1', [beforeMs]);
+}

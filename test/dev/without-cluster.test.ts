@@ -1,0 +1,240 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { signalProcess } from '../../src/dev/run-processes.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { DevelopmentRun, makeStateFolder, type ReadyFields } from './development-run.ts';
+
+async function status(url: string, token: string): Promise<number> {
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+  await answer.text();
+  return answer.status;
+}
+
+async function createMonitor(ready: ReadyFields, monitorId: string) {
+  const answer = await fetch(`${ready.api}/v1/monitors`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${ready.credential}`,
+      'content-type': 'application/json',
+      'idempotency-key': `create-${monitorId}`,
+    },
+    body: JSON.stringify({ monitorId, name: monitorId, intervalSeconds: 60, graceSeconds: 60 }),
+  });
+  expect(answer.status).toBe(201);
+  return (await answer.json()) as { publishUrl: string };
+}
+
+const works = (ready: ReadyFields) =>
+  waitFor(async () => (await status(`${ready.api}/v1/monitors`, ready.credential)) === 200, {
+    what: 'the API answers',
+    timeoutMs: 30_000,
+  });
+
+describe('npm run dev without a cluster', () => {
+  let state: Awaited<ReturnType<typeof makeStateFolder>>;
+  let run: DevelopmentRun;
+  let ready: ReadyFields;
+
+  beforeAll(async () => {
+    state = await makeStateFolder();
+    run = new DevelopmentRun(state.folder, { args: ['--no-cluster', '--replicas', '2'] });
+    ready = await run.ready();
+  });
+  afterAll(async () => {
+    await run.stop();
+    await state.remove();
+  });
+
+  test('says on standard output what was started and that it is ready, and nothing else', () => {
+    expect(run.lines.filter((line) => !/^(started|ready) \{.*\}$/.test(line))).toEqual([]);
+    expect(run.lines.filter((line) => line.startsWith('ready '))).toHaveLength(1);
+    expect(run.pids('postgres')).toHaveLength(1);
+    expect(run.pids('api')).toHaveLength(2);
+    expect(run.pids('sweeper')).toHaveLength(2);
+    expect(run.pids('operator')).toHaveLength(0);
+    expect(ready.kubeconfig).toBeUndefined();
+  });
+
+  test('tells people the address and a credential on standard error', () => {
+    expect(run.stderr).toContain(ready.api);
+    expect(run.stderr).toContain(ready.credential);
+  });
+
+  test('every api answers, each principal in its own rights', async () => {
+    expect(ready.apis).toHaveLength(2);
+    expect(ready.apis[0]).toBe(ready.api);
+    for (const api of ready.apis) {
+      expect(await status(`${api}/v1/monitors`, ready.credential)).toBe(200);
+      expect(await status(`${api}/v1/monitors`, ready.readCredential)).toBe(200);
+      expect(await status(`${api}/v1/credentials`, ready.credential)).toBe(403);
+      expect(await status(`${api}/v1/projects`, ready.ownerToken)).toBe(200);
+      expect(await status(`${api}/v1/projects`, ready.tokens.member)).toBe(200);
+      expect(await status(`${api}/v1/projects`, ready.tokens.viewer)).toBe(200);
+      expect(await status(`${api}/v1/projects`, ready.tokens.expired)).toBe(401);
+      expect(await status(`${api}/v1/projects/${ready.projectId}`, ready.ownerToken)).toBe(200);
+      expect(await status(`${api}/v1/projects/${ready.projectId}`, ready.tokens.otherOwner)).toBe(404);
+    }
+  });
+
+  test('databaseUrl may inspect everything and create databases; the database is durable', async () => {
+    const client = new pg.Client({ connectionString: ready.databaseUrl });
+    await client.connect();
+    try {
+      const { rows } = await client.query('select name, setting from pg_settings where name = any($1)', [
+        ['fsync', 'synchronous_commit', 'full_page_writes'],
+      ]);
+      expect(rows.map(({ setting }) => setting)).toEqual(['on', 'on', 'on']);
+      await client.query('create database scratch');
+      await client.query('drop database scratch');
+      const found = await client.query('select project_id from projects where project_id = $1', [
+        ready.projectId,
+      ]);
+      expect(found.rowCount).toBe(1);
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('a second run on the same state is refused in one sentence', async () => {
+    const second = new DevelopmentRun(state.folder, { args: ['--no-cluster'] });
+    expect((await second.exit()).code).toBe(1);
+    expect(second.lines).toEqual([]);
+    expect(second.stderr).toContain('Another run');
+    await works(ready);
+  });
+
+  test.each(['api', 'sweeper', 'postgres'])(
+    'a killed %s is started again and all of it works',
+    async (role) => {
+      const others = ['api', 'sweeper', 'postgres'].filter((other) => other !== role);
+      const before = others.map((other) => run.pids(other).length);
+      const { publishUrl } = await createMonitor(ready, `before-${role}`);
+      await run.killAndAwaitNext(role);
+      await works(ready);
+      await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is taken', timeoutMs: 30_000 });
+      expect(await status(`${ready.api}/v1/monitors/before-${role}`, ready.credential)).toBe(200);
+      // No role dies because another one did.
+      expect(others.map((other) => run.pids(other).length)).toEqual(before);
+    },
+  );
+});
+
+describe('the life of npm run dev', () => {
+  let state: Awaited<ReturnType<typeof makeStateFolder>>;
+  let runs: DevelopmentRun[] = [];
+  const start = (options: ConstructorParameters<typeof DevelopmentRun>[1] = {}) => {
+    const run = new DevelopmentRun(state.folder, { args: ['--no-cluster'], ...options });
+    runs.push(run);
+    return run;
+  };
+
+  beforeAll(async () => {
+    state = await makeStateFolder();
+  });
+  afterEach(async () => {
+    for (const run of runs) await run.stop();
+    runs = [];
+  });
+  afterAll(() => state.remove());
+
+  test.each([
+    ['SIGINT', 'npm'],
+    ['SIGTERM', 'npm'],
+    ['SIGINT', 'the group'],
+    ['SIGTERM', 'the process'],
+  ] as const)('%s to %s ends all of it with 0', async (signal, target) => {
+    const run = start();
+    await run.ready();
+    const pid = { npm: run.npmPid, 'the group': -run.npmPid, 'the process': await run.supervisorPid() }[
+      target
+    ];
+    signalProcess(pid, signal);
+    const { code, tookMs } = await run.exit();
+    expect(code).toBe(0);
+    expect(tookMs).toBeLessThan(10_000);
+    expect(await run.leftovers()).toEqual([]);
+  });
+
+  test('a signal during the start ends it too', async () => {
+    const run = start();
+    await waitFor(() => run.pids('postgres').length > 0, { what: 'Postgres is started', timeoutMs: 30_000 });
+    signalProcess(run.npmPid, 'SIGTERM');
+    expect((await run.exit()).code).toBe(0);
+    expect(await run.leftovers()).toEqual([]);
+  });
+
+  test('a second start has the same ids, credentials and data', async () => {
+    const first = start();
+    const one = await first.ready();
+    await createMonitor(one, 'kept');
+    await first.stop();
+    const two = await start().ready();
+    for (const field of ['organizationId', 'projectId', 'credential', 'readCredential'] as const) {
+      expect(two[field]).toBe(one[field]);
+    }
+    expect(await status(`${two.api}/v1/monitors/kept`, one.credential)).toBe(200);
+    expect(await status(`${two.api}/v1/projects`, one.ownerToken)).toBe(200);
+  });
+
+  test('after a SIGKILL of everything the next start goes on', async () => {
+    const first = start();
+    const one = await first.ready();
+    await createMonitor(one, 'survivor');
+    signalProcess(-first.npmPid, 'SIGKILL');
+    for (const pid of await first.leftovers()) signalProcess(pid, 'SIGKILL');
+    const two = await start().ready();
+    expect(two.credential).toBe(one.credential);
+    expect(await status(`${two.api}/v1/monitors/survivor`, two.credential)).toBe(200);
+  });
+
+  test('after a SIGKILL of the supervisor alone its children end by themselves', async () => {
+    const run = start();
+    await run.ready();
+    signalProcess(-run.npmPid, 'SIGKILL');
+    await waitFor(async () => (await run.leftovers()).length === 0, {
+      what: 'no process is left',
+      timeoutMs: 15_000,
+    });
+  });
+
+  test('a start right after a SIGKILL of the supervisor clears what is left', async () => {
+    const first = start();
+    await first.ready();
+    signalProcess(-first.npmPid, 'SIGKILL');
+    await start().ready();
+  });
+
+  test('a port that is taken is refused in one sentence', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await waitFor(() => server.listening, { what: 'the port is taken' });
+    const { port } = server.address() as AddressInfo;
+    const run = start({ env: { PORT: String(port) } });
+    expect((await run.exit()).code).toBe(1);
+    server.close();
+    expect(run.stderr).toContain(`Port ${port} is taken`);
+    expect(run.lines).toEqual([]);
+    expect(await run.leftovers()).toEqual([]);
+  });
+
+  test('a database that is newer is refused in one sentence', async () => {
+    const first = start();
+    const { databaseUrl } = await first.ready();
+    const client = new pg.Client({ connectionString: databaseUrl });
+    await client.connect();
+    await client.query("insert into schema_migrations (version, name) values (9999, '9999-future.sql')");
+    await client.end();
+    await first.stop();
+    const second = start();
+    expect((await second.exit(60_000)).code).toBe(1);
+    expect(second.stderr).toContain('schema version 9999');
+    expect(await second.leftovers()).toEqual([]);
+  });
+
+  test('an argument that is not known is refused', async () => {
+    const run = start({ args: ['--clutser'] });
+    expect((await run.exit()).code).toBe(1);
+    expect(run.stderr).toContain('--no-cluster');
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest';
+import { lowerFloors } from '../../../src/dev/development-cluster.ts';
+import { readDevelopmentOptions } from '../../../src/dev/development-options.ts';
+import { pauseMs } from '../../../src/dev/supervisor.ts';
+
+describe('the pause before a start', () => {
+  test('is none after the first death, then grows to 5 s', () => {
+    expect([1, 2, 3, 4, 5, 6, 7, 50].map(pauseMs)).toEqual([0, 250, 500, 1000, 2000, 4000, 5000, 5000]);
+  });
+});
+
+describe('lowerFloors', () => {
+  const crd = (minimum: number) => ({
+    metadata: { name: 'monitors.beatkeeper.dev' },
+    spec: {
+      versions: [
+        {
+          properties: {
+            intervalSeconds: { type: 'integer', minimum },
+            graceSeconds: { type: 'integer', minimum },
+            recoveryBeats: { minimum: 60 },
+          },
+        },
+      ],
+    },
+  });
+
+  test('lowers the floors of interval and grace and nothing else', () => {
+    const lowered = lowerFloors(crd(60), 2) as ReturnType<typeof crd>;
+    expect(lowered.spec.versions[0]?.properties).toEqual({
+      intervalSeconds: { type: 'integer', minimum: 2 },
+      graceSeconds: { type: 'integer', minimum: 2 },
+      recoveryBeats: { minimum: 60 },
+    });
+  });
+
+  test('leaves the definition as it is without a lower floor', () => {
+    expect(lowerFloors(crd(60), 60)).toEqual(crd(60));
+  });
+});
+
+describe('readDevelopmentOptions', () => {
+  test('has the defaults of the fixed interface', () => {
+    expect(readDevelopmentOptions([], {})).toMatchObject({
+      port: 8080,
+      cluster: true,
+      examples: true,
+      replicas: 1,
+      minimumIntervalSeconds: 60,
+    });
+  });
+
+  test('reads arguments and environment', () => {
+    const env = { PORT: '0', BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '1', BEATKEEPER_STATE_DIR: '/tmp/x' };
+    expect(readDevelopmentOptions(['--no-cluster', '--no-examples', '--replicas', '3'], env)).toMatchObject({
+      port: 0,
+      stateFolder: '/tmp/x',
+      cluster: false,
+      examples: false,
+      replicas: 3,
+      minimumIntervalSeconds: 1,
+    });
+  });
+
+  test.each([
+    [['--replicas', '0'], {}],
+    [['--replicas', 'two'], {}],
+    [['--nope'], {}],
+    [['extra'], {}],
+    [[], { PORT: '65536' }],
+    [[], { PORT: 'http' }],
+    [[], { BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '0' }],
+  ])('refuses %j %j', (args, env) => {
+    expect(() => readDevelopmentOptions(args, env)).toThrow();
+  });
+});

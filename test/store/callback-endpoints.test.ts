@@ -1,0 +1,111 @@
+// Rows of callback endpoints on a real Postgres: what is unique, what is locked, how pages go on.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  findEndpoint,
+  insertEndpoint,
+  listEndpoints,
+  lockEndpoint,
+  removeEndpoint,
+  updateEndpoint,
+  updateLastDelivery,
+} from '../../src/store/callback-endpoints.ts';
+import { seedProject } from '../support/seed.ts';
+import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
+
+let room: CallbackRoom;
+
+beforeAll(async () => {
+  room = await openCallbackRoom();
+});
+afterAll(async () => {
+  await room?.close();
+});
+
+const webhook = (projectId: string, endpointId: string, alias: string) => ({
+  projectId,
+  endpointId,
+  alias,
+  kind: 'webhook' as const,
+  urlBox: Buffer.from('box'),
+  createdMs: NOW_MS,
+});
+
+describe('what is unique in a project', () => {
+  it('says whether the id or the alias is taken', async () => {
+    const { pool, project } = room;
+    const { projectId } = project;
+    expect(await insertEndpoint(pool, webhook(projectId, 'unique-1', 'pager'))).toBe('inserted');
+    expect(await insertEndpoint(pool, webhook(projectId, 'unique-1', 'other'))).toBe('id_taken');
+    expect(await insertEndpoint(pool, webhook(projectId, 'unique-2', 'pager'))).toBe('alias_taken');
+  });
+
+  it('frees the alias of a removed endpoint, and never its id', async () => {
+    const { pool, project } = room;
+    const ref = { projectId: project.projectId, endpointId: 'gone-1' };
+    await insertEndpoint(pool, webhook(ref.projectId, 'gone-1', 'gone'));
+    await removeEndpoint(pool, ref, NOW_MS);
+    expect(await findEndpoint(pool, ref)).toBeUndefined();
+    expect(await insertEndpoint(pool, webhook(ref.projectId, 'gone-1', 'new-name'))).toBe('id_taken');
+    expect(await insertEndpoint(pool, webhook(ref.projectId, 'gone-2', 'gone'))).toBe('inserted');
+  });
+
+  it('keeps projects apart', async () => {
+    const { pool, project } = room;
+    const other = await seedProject(pool);
+    await insertEndpoint(pool, webhook(project.projectId, 'apart', 'apart'));
+    expect(await insertEndpoint(pool, webhook(other.projectId, 'apart', 'apart'))).toBe('inserted');
+    expect(await findEndpoint(pool, { projectId: other.projectId, endpointId: 'unique-1' })).toBeUndefined();
+  });
+
+  it('refuses an alias of another endpoint in an update, also when two ask for it at once', async () => {
+    const { pool, project, inTx } = room;
+    for (const id of ['race-1', 'race-2']) await insertEndpoint(pool, webhook(project.projectId, id, id));
+    const rename = (endpointId: string) =>
+      inTx(async (tx) => {
+        const endpoint = await lockEndpoint(tx, { projectId: project.projectId, endpointId });
+        if (!endpoint) throw new Error('no endpoint');
+        const result = await updateEndpoint(tx, endpoint, { ...endpoint, alias: 'the-one' });
+        if (result === 'alias_taken') throw new Error(result);
+        return result;
+      });
+    const results = await Promise.allSettled([rename('race-1'), rename('race-2')]);
+    expect(results.map((result) => result.status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    const failed = results.find((result) => result.status === 'rejected');
+    expect(failed?.reason).toEqual(new Error('alias_taken'));
+  });
+});
+
+describe('pages', () => {
+  it('go through endpoints of one moment without a gap or a repeat', async () => {
+    const { pool } = room;
+    const { projectId } = await seedProject(pool);
+    for (let n = 0; n < 7; n += 1) await insertEndpoint(pool, webhook(projectId, `page-${n}`, `page-${n}`));
+    // Finer than a millisecond, as the column's default writes it.
+    await pool.query(
+      "update callback_endpoints set created_at = created_at + interval '7 microseconds' where endpoint_id = 'page-3'",
+    );
+    const seen: string[] = [];
+    let after: { micros: number; id: string } | undefined;
+    do {
+      const rows = await listEndpoints(pool, projectId, { limit: 2, after });
+      seen.push(...rows.map(({ item }) => item.endpointId));
+      after = rows.at(-1)?.position;
+    } while (after);
+    expect(seen).toEqual(['page-3', 'page-6', 'page-5', 'page-4', 'page-2', 'page-1', 'page-0']);
+  });
+});
+
+describe('the last delivery', () => {
+  it('is never replaced by an older one', async () => {
+    const { pool, project, makeEndpoint } = room;
+    const ref = { projectId: project.projectId, endpointId: await makeEndpoint('last') };
+    const at = (second: number) => new Date(NOW_MS + second * 1000).toISOString();
+    await updateLastDelivery(pool, ref, { state: 'failing', at: at(2), statusCode: 500 });
+    await updateLastDelivery(pool, ref, { state: 'delivered', at: at(1), statusCode: 200 });
+    expect((await findEndpoint(pool, ref))?.lastDelivery).toEqual({
+      state: 'failing',
+      at: at(2),
+      statusCode: 500,
+    });
+  });
+});

@@ -1,0 +1,58 @@
+// What the tests of callback endpoints start from: a database, a project, a key, endpoints made by the use cases.
+import { randomBytes } from 'node:crypto';
+import { createCallback } from '../../src/service/callbacks.ts';
+import type { Caller } from '../../src/service/context.ts';
+import { type Connection, openPool, type Pool } from '../../src/store/pool.ts';
+import { SecretBox } from '../../src/store/secret-box.ts';
+import { inTransaction } from '../../src/store/transaction.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { type SeedProject, seedProject } from '../support/seed.ts';
+
+export interface CallbackRoom {
+  pool: Pool;
+  secrets: SecretBox;
+  project: SeedProject;
+  caller: Caller;
+  inTx<T>(work: (tx: Connection) => Promise<T>): Promise<T>;
+  /** Makes a webhook endpoint and answers its id. */
+  makeEndpoint(alias: string, of?: Caller): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Milliseconds; later than anything that a test makes by the clock. */
+export const NOW_MS = Date.now();
+
+export function callerOf(project: SeedProject): Caller {
+  return {
+    actor: { kind: 'session', id: 'ada', display: 'Ada' },
+    organizationId: project.organizationId,
+    projectId: project.projectId,
+    mayManage: true,
+    requestId: 'request',
+  };
+}
+
+export async function openCallbackRoom(): Promise<CallbackRoom> {
+  const database = await createTestDatabase();
+  const pool = openPool({ databaseUrl: database.url, size: 4, applicationName: 'test' });
+  const secrets = new SecretBox([{ id: 'k1', key: randomBytes(32) }]);
+  const project = await seedProject(pool);
+  const caller = callerOf(project);
+  const inTx: CallbackRoom['inTx'] = (work) => inTransaction(pool, work);
+  return {
+    pool,
+    secrets,
+    project,
+    caller,
+    inTx,
+    makeEndpoint: async (alias, of = caller) => {
+      const input = { alias, kind: 'webhook' as const, url: `https://receiver.example/${alias}` };
+      const { endpoint } = await inTx((tx) => createCallback(tx, { secrets }, { caller: of, input }, NOW_MS));
+      return endpoint.id;
+    },
+    close: async () => {
+      await pool.end();
+      await database.drop();
+    },
+  };
+}

@@ -1,0 +1,176 @@
+// Where bindings lead: every reason, the default of another project, thousands of monitors in one query.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { disableEndpoint } from '../../src/service/callback-changes.ts';
+import { describeTarget, resolveTargets } from '../../src/service/callback-targets.ts';
+import { removeCallback, setDefaultCallback } from '../../src/service/callbacks.ts';
+import { openValidSecrets } from '../../src/service/endpoint-seal.ts';
+import {
+  createInlineEndpoint,
+  findInlineUrls,
+  removeInlineEndpoint,
+  rotateInlineSecret,
+  updateInlineUrl,
+} from '../../src/service/inline-endpoints.ts';
+import type { StoredBinding } from '../../src/store/monitor-timing.ts';
+import { seedProject } from '../support/seed.ts';
+import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
+
+let room: CallbackRoom;
+
+beforeAll(async () => {
+  room = await openCallbackRoom();
+});
+afterAll(async () => {
+  await room?.close();
+});
+beforeEach(async () => {
+  await room.inTx((tx) => setDefaultCallback(tx, room.caller, null));
+});
+
+async function resolveOne(binding: StoredBinding, projectId = room.project.projectId) {
+  const monitorKey = randomUUID();
+  return (await resolveTargets(room.pool, [{ projectId, monitorKey, binding }])).get(monitorKey);
+}
+
+const remove = (endpointId: string) =>
+  room.inTx((tx) => removeCallback(tx, { caller: room.caller, endpointId, generation: 1 }, NOW_MS));
+const disable = (endpointId: string, projectId = room.project.projectId) =>
+  room.inTx((tx) => disableEndpoint(tx, { projectId, endpointId }, 'gone', NOW_MS));
+
+describe('a named binding', () => {
+  it('leads to the endpoint that has the alias now', async () => {
+    const endpointId = await room.makeEndpoint('named');
+    const result = await resolveOne({ kind: 'named', alias: 'named' });
+    expect(result).toMatchObject({
+      target: { endpointId, projectId: room.project.projectId, alias: 'named', kind: 'webhook' },
+    });
+    if (!result || !('target' in result)) throw new Error('no target');
+    expect(describeTarget(room.secrets, result.target)).toEqual({
+      endpointId,
+      alias: 'named',
+      kind: 'webhook',
+      url: 'https://receiver.example/named',
+    });
+  });
+
+  it('says why there is none', async () => {
+    expect(await resolveOne({ kind: 'named', alias: 'never' })).toEqual({
+      unavailableReason: 'alias_not_found',
+    });
+    await disable(await room.makeEndpoint('off'));
+    expect(await resolveOne({ kind: 'named', alias: 'off' })).toEqual({
+      unavailableReason: 'endpoint_disabled',
+    });
+    await remove(await room.makeEndpoint('left'));
+    expect(await resolveOne({ kind: 'named', alias: 'left' })).toEqual({
+      unavailableReason: 'endpoint_removed',
+    });
+    const again = await room.makeEndpoint('left');
+    expect(await resolveOne({ kind: 'named', alias: 'left' })).toMatchObject({
+      target: { endpointId: again },
+    });
+  });
+
+  it('does not see the aliases of other projects', async () => {
+    await room.makeEndpoint('private');
+    const other = await seedProject(room.pool);
+    expect(await resolveOne({ kind: 'named', alias: 'private' }, other.projectId)).toEqual({
+      unavailableReason: 'alias_not_found',
+    });
+  });
+});
+
+describe("the organization's default", () => {
+  it('serves monitors of every project, and no other organization', async () => {
+    const { pool, project, caller } = room;
+    const sibling = randomUUID();
+    await pool.query(
+      "insert into projects (project_id, organization_id, name, name_key) values ($1, $2, 'sibling', 'sibling')",
+      [sibling, project.organizationId],
+    );
+    expect(await resolveOne({ kind: 'organization_default' }, sibling)).toEqual({
+      unavailableReason: 'no_organization_default',
+    });
+    const endpointId = await room.makeEndpoint('default');
+    await room.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+    expect(await resolveOne({ kind: 'organization_default' }, sibling)).toMatchObject({
+      target: { endpointId, projectId: project.projectId },
+    });
+    const stranger = await seedProject(pool);
+    expect(await resolveOne({ kind: 'organization_default' }, stranger.projectId)).toEqual({
+      unavailableReason: 'no_organization_default',
+    });
+    await remove(endpointId);
+    expect(await resolveOne({ kind: 'organization_default' }, sibling)).toEqual({
+      unavailableReason: 'endpoint_removed',
+    });
+  });
+});
+
+describe('an inline endpoint', () => {
+  it('serves its monitor, keeps its secret over a changed URL, and goes without a trace of its address', async () => {
+    const { pool, secrets, project, inTx } = room;
+    const monitor = { projectId: project.projectId, monitorKey: randomUUID() };
+    const { endpointId, signingSecret } = await inTx((tx) =>
+      createInlineEndpoint(tx, { secrets }, { ...monitor, url: 'https://one.example/' }, NOW_MS),
+    );
+    const ref = { projectId: project.projectId, endpointId };
+    const binding: StoredBinding = { kind: 'inline', inlineEndpointId: endpointId };
+    expect(await resolveOne(binding)).toMatchObject({ target: { endpointId, kind: 'webhook' } });
+    expect(signingSecret).toMatchObject({ version: 1, onlyShownOnce: true });
+
+    const move = (url: string) => inTx((tx) => updateInlineUrl(tx, { secrets }, { ...ref, url }, NOW_MS));
+    expect(await move('https://one.example/')).toBe(false);
+    expect(await move('https://two.example/')).toBe(true);
+    expect(await openValidSecrets(pool, secrets, ref)).toEqual([signingSecret.secret]);
+    expect(await findInlineUrls(pool, secrets, [ref])).toEqual(
+      new Map([[endpointId, 'https://two.example/']]),
+    );
+
+    const rotated = await inTx((tx) => rotateInlineSecret(tx, { secrets }, ref, Date.now()));
+    expect(rotated).toMatchObject({ version: 2, previousVersion: 1 });
+    expect(await openValidSecrets(pool, secrets, ref)).toEqual([rotated.secret, signingSecret.secret]);
+
+    await disable(endpointId);
+    expect(await resolveOne(binding)).toEqual({ unavailableReason: 'endpoint_disabled' });
+    expect(await move('https://two.example/')).toBe(true);
+    expect(await resolveOne(binding)).toMatchObject({ target: { endpointId, lifecycle: 'active' } });
+
+    await inTx((tx) => removeInlineEndpoint(tx, ref, NOW_MS));
+    await inTx((tx) => removeInlineEndpoint(tx, ref, NOW_MS));
+    expect(await resolveOne(binding)).toEqual({ unavailableReason: 'endpoint_removed' });
+    expect(await findInlineUrls(pool, secrets, [ref])).toEqual(new Map());
+    expect(await openValidSecrets(pool, secrets, ref)).toEqual([]);
+  });
+});
+
+it('resolves thousands of monitors in one query, and leaves disabled bindings out', async () => {
+  const { pool, project, caller } = room;
+  const endpointId = await room.makeEndpoint('many');
+  await room.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+  const kinds: StoredBinding[] = [
+    { kind: 'organization_default' },
+    { kind: 'named', alias: 'many' },
+    { kind: 'named', alias: 'none' },
+    { kind: 'disabled' },
+    { kind: 'inline', inlineEndpointId: 'unknown' },
+  ];
+  const items = Array.from({ length: 5_000 }, (_, index) => ({
+    projectId: project.projectId,
+    monitorKey: randomUUID(),
+    binding: kinds[index % kinds.length] ?? { kind: 'disabled' },
+  }));
+  const query = vi.spyOn(pool, 'query');
+  const results = await resolveTargets(pool, items);
+  expect(query).toHaveBeenCalledTimes(1);
+  query.mockRestore();
+  expect(results.size).toBe(4_000);
+  for (const { monitorKey, binding } of items) {
+    const result = results.get(monitorKey);
+    if (binding.kind === 'disabled') expect(result).toBeUndefined();
+    else if (binding.kind === 'inline') expect(result).toEqual({ unavailableReason: 'endpoint_removed' });
+    else if (binding.alias === 'none') expect(result).toEqual({ unavailableReason: 'alias_not_found' });
+    else expect(result).toMatchObject({ target: { endpointId } });
+  }
+});

@@ -1,0 +1,92 @@
+// Signing secrets at rest and in rotation: sealed, bound to their endpoint, at most two at a time.
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { issueSecret, openValidSecrets, reissueSecret, sealUrl } from '../../src/service/endpoint-seal.ts';
+import type { EndpointRef } from '../../src/store/callback-endpoints.ts';
+import { SecretBox } from '../../src/store/secret-box.ts';
+import { deleteSigningSecrets } from '../../src/store/signing-secrets.ts';
+import { type CallbackRoom, openCallbackRoom } from './callback-room.ts';
+
+let room: CallbackRoom;
+
+beforeAll(async () => {
+  room = await openCallbackRoom();
+});
+afterAll(async () => {
+  await room?.close();
+});
+
+const refOf = (endpointId: string): EndpointRef => ({ projectId: room.project.projectId, endpointId });
+
+it('keeps nothing of a secret in the clear', async () => {
+  const { pool, secrets } = room;
+  const { secret } = await issueSecret(pool, secrets, refOf('sealed'), Date.now());
+  const { rows } = await pool.query<{ box: string }>(
+    "select encode(secret_box, 'escape') as box from signing_secrets where endpoint_id = 'sealed'",
+  );
+  expect(rows).toHaveLength(1);
+  expect(rows[0]?.box).not.toContain(secret.slice(9));
+  expect(await openValidSecrets(pool, secrets, refOf('sealed'))).toEqual([secret]);
+});
+
+it('does not open a box that was copied from another endpoint', async () => {
+  const { pool, secrets } = room;
+  await issueSecret(pool, secrets, refOf('mine'), Date.now());
+  await issueSecret(pool, secrets, refOf('theirs'), Date.now());
+  await pool.query(
+    `update signing_secrets set secret_box =
+       (select secret_box from signing_secrets where endpoint_id = 'mine') where endpoint_id = 'theirs'`,
+  );
+  await expect(openValidSecrets(pool, secrets, refOf('theirs'))).rejects.toThrow();
+});
+
+it('lets two sign in an overlap, newest first, and one after it', async () => {
+  const { pool, secrets } = room;
+  const ref = refOf('overlap');
+  const nowMs = Date.now();
+  const first = await issueSecret(pool, secrets, ref, nowMs);
+  const second = await reissueSecret(pool, secrets, { ...ref, version: 1, overlapSeconds: 900 }, nowMs);
+  expect(second).toMatchObject({
+    version: 2,
+    previousVersion: 1,
+    overlapEndsAt: new Date(nowMs + 900_000).toISOString(),
+  });
+  expect(await openValidSecrets(pool, secrets, ref)).toEqual([second.secret, first.secret]);
+  const third = await reissueSecret(pool, secrets, { ...ref, version: 2, overlapSeconds: 900 }, nowMs);
+  expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret, second.secret]);
+  // The same rotation an hour ago.
+  await pool.query(
+    "update signing_secrets set ends_at = ends_at - interval '1 hour' where endpoint_id = 'overlap'",
+  );
+  expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret]);
+});
+
+it('ends the old one at once without an overlap', async () => {
+  const { pool, secrets } = room;
+  const ref = refOf('abrupt');
+  await issueSecret(pool, secrets, ref, Date.now() - 1000);
+  const { rows } = await pool.query<{ now: number }>(
+    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as now',
+  );
+  const nowMs = rows[0]?.now ?? 0;
+  const next = await reissueSecret(pool, secrets, { ...ref, version: 1, overlapSeconds: 0 }, nowMs);
+  expect(next).not.toHaveProperty('previousVersion');
+  expect(await openValidSecrets(pool, secrets, ref)).toEqual([next.secret]);
+});
+
+it('reads what an older key has sealed, while it is there', async () => {
+  const { pool } = room;
+  const older = { id: 'old', key: randomBytes(32) };
+  const newer = { id: 'new', key: randomBytes(32) };
+  const { secret } = await issueSecret(pool, new SecretBox([older]), refOf('keys'), Date.now());
+  expect(await openValidSecrets(pool, new SecretBox([newer, older]), refOf('keys'))).toEqual([secret]);
+  await expect(openValidSecrets(pool, new SecretBox([newer]), refOf('keys'))).rejects.toThrow(/key old/);
+  expect(SecretBox.keyIdOf(sealUrl(new SecretBox([newer, older]), 'keys', 'https://a.example'))).toBe('new');
+});
+
+it('is gone when it is erased', async () => {
+  const { pool, secrets } = room;
+  await issueSecret(pool, secrets, refOf('erased'), Date.now());
+  await deleteSigningSecrets(pool, refOf('erased'));
+  expect(await openValidSecrets(pool, secrets, refOf('erased'))).toEqual([]);
+});

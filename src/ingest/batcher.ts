@@ -2,12 +2,15 @@
 // while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
 import { ProblemError } from '../domain/problem.ts';
 import type { BeatItem, Outcome } from './apply-items.ts';
-import { CommitUnknownError } from './beat-transaction.ts';
+import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';
+import type { MonitorDirectory } from './monitor-directory.ts';
+import { isPlain, runPlainBeats } from './plain-beats.ts';
 
 export interface BatcherOptions {
   /** At least one; further ones are used while commits are slow. */
   lanes: readonly Lane[];
+  directory: MonitorDirectory;
   /** Beats in one transaction at most. */
   maxBatch?: number;
   /** Beats that wait at most. */
@@ -95,7 +98,7 @@ export class Batcher {
       if (!waiting.settled) batch.push(waiting);
     }
     const startedAt = performance.now();
-    if (batch.length > 0) await this.#writeUntilSettled(lane, batch);
+    await this.#writeBatch(lane, batch);
     const durationMs = performance.now() - startedAt;
     this.#usualMs += (durationMs - this.#usualMs) / 8;
     if (batch.length > 0) this.#options.onBatch?.({ size: batch.length, durationMs });
@@ -104,19 +107,58 @@ export class Batcher {
     this.#pump();
   }
 
-  /** Writes the batch, again and again while somebody waits for it; alone one by one when one of it is the fault. */
+  async #writeBatch(lane: Lane, batch: Waiting[]): Promise<void> {
+    const plain = batch.filter((waiting) => isPlain(waiting.item));
+    const others = batch.filter((waiting) => !isPlain(waiting.item));
+    const ineligible = await this.#writePlain(lane, plain);
+    await this.#writeUntilSettled(lane, [...ineligible, ...others]);
+  }
+
+  /** Writes plain beats while somebody waits for them; returns those that must take the other way. */
+  async #writePlain(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
+    for (let attempt = 0; ; attempt += 1) {
+      const pending = batch.filter((waiting) => !waiting.settled);
+      if (pending.length === 0) return [];
+      const items = pending.map((waiting) => waiting.item);
+      try {
+        const results = await lane.write((connection, of) => runPlainBeats(connection, items, of));
+        return this.#answer(pending, results);
+      } catch (error) {
+        this.#options.onError?.(error);
+        if (isFaultOfData(error)) return pending;
+        const committed = await this.#findOut(lane, pending);
+        // The answer with the sequences is lost: the sender is told to send again (completion.md 3.3).
+        if (committed !== false) {
+          for (const waiting of pending) settle(waiting, { problem: unavailable(error) });
+          return [];
+        }
+      }
+      await pauseBefore(attempt);
+    }
+  }
+
+  /** Writes the batch, again and again while somebody waits for it; one by one when one of it is the fault. */
   async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<void> {
+    const { directory } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
       const pending = batch.filter((waiting) => !waiting.settled);
       if (pending.length === 0) return;
+      const items = pending.map((waiting) => waiting.item);
       try {
-        return this.#answer(pending, await lane.write(pending.map((waiting) => waiting.item)));
+        const results = await lane.write((connection, of) =>
+          runBeatTransaction(connection, items, { ...of, directory }),
+        );
+        this.#queue.unshift(...this.#answer(pending, results));
+        return;
       } catch (error) {
         this.#options.onError?.(error);
         if (error instanceof CommitUnknownError) {
           const committed = await this.#findOut(lane, pending);
           if (committed === undefined) return;
-          if (committed) return this.#answer(pending, error.results);
+          if (committed) {
+            this.#queue.unshift(...this.#answer(pending, error.results));
+            return;
+          }
         }
         if (isFaultOfData(error instanceof CommitUnknownError ? error.cause : error)) {
           if (pending.length === 1) return fail(pending);
@@ -124,7 +166,7 @@ export class Batcher {
           return;
         }
       }
-      await pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100);
+      await pauseBefore(attempt);
     }
   }
 
@@ -135,20 +177,21 @@ export class Batcher {
         return await lane.wasCommitted();
       } catch (error) {
         this.#options.onError?.(error);
-        await pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100);
+        await pauseBefore(attempt);
       }
     }
     return undefined;
   }
 
-  #answer(pending: Waiting[], results: (Outcome | 'deferred')[]): void {
-    const deferred: Waiting[] = [];
+  /** Answers those that have an outcome; returns the others. */
+  #answer(pending: Waiting[], results: (Outcome | string)[]): Waiting[] {
+    const left: Waiting[] = [];
     for (const [index, waiting] of pending.entries()) {
       const result = results[index];
-      if (result === undefined || result === 'deferred') deferred.push(waiting);
-      else settle(waiting, result);
+      if (typeof result === 'object') settle(waiting, result);
+      else left.push(waiting);
     }
-    this.#queue.unshift(...deferred);
+    return left;
   }
 
   #expire(): void {
@@ -189,6 +232,7 @@ export function unavailable(cause?: unknown): ProblemError {
   });
 }
 
-function pause(ms: number): Promise<void> {
+function pauseBefore(attempt: number): Promise<void> {
+  const ms = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100;
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

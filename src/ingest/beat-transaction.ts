@@ -7,6 +7,7 @@ import { findOpenIncidents } from '../store/incidents.ts';
 import { type LiveRow, lockLive, type MonitorRef } from '../store/live.ts';
 import type { Queryable } from '../store/pool.ts';
 import { applyItem, type BeatAnswer, type BeatItem, type Outcome, type Working } from './apply-items.ts';
+import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
 /** In the order of the items; `deferred` ones belong into the next batch. */
@@ -19,7 +20,7 @@ export type BatchResult = (Outcome | 'deferred')[];
 export async function runBeatTransaction(
   client: Queryable,
   items: readonly BeatItem[],
-  lane: { laneId: string; batch: number; directory: MonitorDirectory },
+  lane: LaneBatch & { directory: MonitorDirectory },
 ): Promise<BatchResult> {
   const refs = distinctRefs(items);
   const [, locked] = await Promise.all([client.query('begin'), lockLive(client, refs)]);
@@ -49,7 +50,7 @@ export async function runBeatTransaction(
 async function writeAndCommit(
   client: Queryable,
   work: Working,
-  lane: { laneId: string; batch: number; results: BatchResult },
+  lane: LaneBatch & { results: BatchResult },
 ): Promise<void> {
   const written = writeBeatBatch(client, {
     nowMs: work.nowMs,

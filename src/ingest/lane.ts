@@ -1,40 +1,38 @@
 // One lane: a connection of its own that writes one batch at a time, and knows after any failure whether the batch is
 // there. A batch is written again only when its lane's row says that it is not.
 import { newUuid } from '../domain/id.ts';
-import { insertLane, readLane } from '../store/beats.ts';
+import { insertLane, LANE_SETTINGS, readLane } from '../store/beats.ts';
 import { openPipeline, type Pipeline } from '../store/pipeline.ts';
-import type { BeatItem } from './apply-items.ts';
-import { type BatchResult, runBeatTransaction } from './beat-transaction.ts';
-import type { MonitorDirectory } from './monitor-directory.ts';
+import type { Queryable } from '../store/pool.ts';
 
-export interface LaneOptions {
-  databaseUrl: string;
-  directory: MonitorDirectory;
+/** What a batch is written under. The batch's statements set `ingest_lanes.last_batch` to its number. */
+export interface LaneBatch {
+  laneId: string;
+  batch: number;
 }
 
 /** Shorter than a beat's patience, so that a hung connection is found while its beats can still be saved. */
 const STATEMENT_TIMEOUT_MS = 2_500;
 
 export class Lane {
-  readonly #options: LaneOptions;
+  readonly #databaseUrl: string;
   readonly #laneId = newUuid();
   #batch = 0;
   #connection: Pipeline | undefined;
 
-  constructor(options: LaneOptions) {
-    this.#options = options;
+  constructor(databaseUrl: string) {
+    this.#databaseUrl = databaseUrl;
   }
 
   /**
-   * Writes the batch and returns when it is durable. Throws when it is not there; then it may be given again.
-   * Throws `CommitUnknownError` when COMMIT was sent: `wasCommitted` tells, before anything else is written.
+   * Runs one batch. When it throws, the connection is gone; whether the batch is there, `wasCommitted` tells, before
+   * anything else is written.
    */
-  async write(items: readonly BeatItem[]): Promise<BatchResult> {
+  async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
     const connection = await this.#connect();
     this.#batch += 1;
-    const lane = { laneId: this.#laneId, batch: this.#batch, directory: this.#options.directory };
     try {
-      return await runBeatTransaction(connection, items, lane);
+      return await work(connection, { laneId: this.#laneId, batch: this.#batch });
     } catch (error) {
       // Whatever state the connection is in, a new one has none.
       this.#drop();
@@ -61,9 +59,13 @@ export class Lane {
 
   async #connect(): Promise<Pipeline> {
     if (this.#connection) return this.#connection;
-    const { databaseUrl } = this.#options;
     const connection = await openPipeline(
-      { databaseUrl, applicationName: 'beatkeeper-ingest', statementTimeoutMs: STATEMENT_TIMEOUT_MS },
+      {
+        databaseUrl: this.#databaseUrl,
+        applicationName: 'beatkeeper-ingest',
+        statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+        settings: LANE_SETTINGS,
+      },
       () => {
         if (this.#connection === connection) this.#connection = undefined;
       },

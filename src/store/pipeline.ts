@@ -10,12 +10,16 @@ export interface Pipeline extends Queryable {
   destroy(): void;
 }
 
-/** Connects; `onLost` is called when the connection breaks while nobody uses it. */
+/** Connects, with `settings` as in `postgres -c`; `onLost` is called when the connection breaks while nobody uses it. */
 export async function openPipeline(
-  options: Omit<PoolOptions, 'size' | 'onError'>,
+  options: Omit<PoolOptions, 'size' | 'onError'> & { settings?: string },
   onLost: (error: Error) => void,
 ): Promise<Pipeline> {
-  const client = new pg.Client({ ...connectionConfig(options), pipeline: true });
+  const client = new pg.Client({
+    ...connectionConfig(options),
+    options: options.settings,
+    pipeline: true,
+  });
   client.on('error', onLost);
   try {
     await client.connect();

@@ -18,7 +18,8 @@ export async function startPingServer(databaseUrl: string, lanes = 1): Promise<P
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
   const batcher = new Batcher({
-    lanes: Array.from({ length: lanes }, () => new Lane({ databaseUrl, directory })),
+    directory,
+    lanes: Array.from({ length: lanes }, () => new Lane(databaseUrl)),
   });
   const app = Fastify({ forceCloseConnections: true });
   registerPing(app, { directory, batcher });

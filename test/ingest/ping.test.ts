@@ -208,7 +208,7 @@ describe('bodies', () => {
     expect(messages).toEqual(['zipped', 'zipped text', 'x'.repeat(1024)]);
   });
 
-  it.each<[string, number, BodyInit, Record<string, string>]>([
+  it.each<[string, number, string | Uint8Array<ArrayBuffer>, Record<string, string>]>([
     ['malformed JSON', 400, '{"measurements":', {}],
     ['an array', 400, '[]', {}],
     ['an unknown field', 400, '{"mesurements":{}}', {}],
@@ -260,7 +260,7 @@ describe('idempotency keys', () => {
     const monitor = await makeMonitor();
     const headers = { ...json, 'idempotency-key': 'run-77' };
     const twins = await Promise.all(Array.from({ length: 20 }, () => send(monitor.address, { headers })));
-    const answers = await Promise.all(twins.map((twin) => twin.json()));
+    const answers = (await Promise.all(twins.map((twin) => twin.json()))) as { sequence: number }[];
     expect(new Set(answers.map((answer) => answer.sequence))).toEqual(new Set([1]));
     expect(await (await send(monitor.address, { headers })).json()).toEqual(answers[0]);
     expect(await observationsOf(monitor)).toHaveLength(1);

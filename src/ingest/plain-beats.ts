@@ -1,0 +1,79 @@
+// The short way of plain beats: successes without any detail, to monitors with a fixed interval and nothing open. What
+// the database finds to be in another state comes back `ineligible` and takes the way of beat-transaction.ts.
+import { findPlan, serviceProblem } from '../domain/plan.ts';
+import { ProblemError } from '../domain/problem.ts';
+import { type PlainBeats, writePlainBeats } from '../store/beats.ts';
+import type { Queryable } from '../store/pool.ts';
+import type { BeatItem, Outcome } from './apply-items.ts';
+import type { LaneBatch } from './lane.ts';
+
+/** Whether an item may take the short way, as far as the cached configuration tells. */
+export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
+  if (beat instanceof ProblemError || idempotencyKey !== undefined) return false;
+  if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
+  const { kind: _, ...details } = beat;
+  for (const detail of Object.values(details)) if (detail !== undefined) return false;
+  const { timing, serviceState } = entry.monitor;
+  return (
+    timing.lifecycle === 'active' &&
+    timing.intervalMs !== undefined &&
+    timing.schedule === undefined &&
+    timing.maintenance === undefined &&
+    serviceProblem(serviceState) === undefined
+  );
+}
+
+/** Writes plain items in one statement, durable when it returns. Outcomes in the order of the items. */
+export async function runPlainBeats(
+  connection: Queryable,
+  items: readonly BeatItem[],
+  lane: LaneBatch,
+): Promise<(Outcome | 'ineligible')[]> {
+  const beats = new Map<string, PlainBeats>();
+  for (const { entry } of items) {
+    const { monitor } = entry;
+    const beat = beats.get(monitor.monitorKey);
+    if (beat) beat.count += 1;
+    else beats.set(monitor.monitorKey, toPlainBeats(entry.monitor));
+  }
+  const inKeyOrder = [...beats.values()].sort(byKey);
+  const results = await writePlainBeats(connection, inKeyOrder, lane);
+  const written = new Map(results.map((result) => [result.monitorKey, { ...result, left: 0 }]));
+  for (const [key, { count }] of beats) {
+    const result = written.get(key);
+    if (result) result.left = count;
+  }
+  return items.map(({ entry: { monitor } }) => {
+    const result = written.get(monitor.monitorKey);
+    const beat = beats.get(monitor.monitorKey);
+    if (!result || !beat) return 'ineligible';
+    result.left -= 1;
+    return {
+      answer: {
+        monitorId: monitor.monitorId,
+        sequence: result.lastSequence - result.left,
+        receivedAt: new Date(result.nowMs).toISOString(),
+        nextDeadlineAt: new Date(result.nowMs + beat.intervalMs + beat.graceMs).toISOString(),
+      },
+    };
+  });
+}
+
+function toPlainBeats(monitor: BeatItem['entry']['monitor']): PlainBeats {
+  const { projectId, monitorKey, configurationVersion, timing, planId } = monitor;
+  return {
+    projectId,
+    monitorKey,
+    configurationVersion,
+    count: 1,
+    intervalMs: timing.intervalMs ?? 0,
+    graceMs: timing.graceMs,
+    perMinute: findPlan(planId).beatsPerMinute,
+  };
+}
+
+/** The order in which lockLive locks: by project, then by monitor. */
+function byKey(a: PlainBeats, b: PlainBeats): number {
+  if (a.projectId !== b.projectId) return a.projectId < b.projectId ? -1 : 1;
+  return a.monitorKey < b.monitorKey ? -1 : 1;
+}

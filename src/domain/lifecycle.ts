@@ -1,5 +1,5 @@
 // Lifecycle actions (completion.md 3.5): which are allowed from where, and what they do to the clock. Pure.
-import { nextWake, outOfWindow, startClock, stopClock } from './deadline.ts';
+import { nextWake, outOfWindow, refitClock, startClock, stopClock } from './deadline.ts';
 import type { Lifecycle, LiveState, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 
@@ -74,6 +74,10 @@ function apply(
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
+      // A window that replaces another one must not keep the deadline that the other one has moved.
+      if (timing.maintenance && timing.maintenance.endsMs > nowMs) {
+        return { timing: within, live: refitClock(within, live, nowMs) };
+      }
       const { deadlineMs } = live;
       const moved = deadlineMs === undefined ? undefined : outOfWindow(deadlineMs, moment.window);
       return { timing: within, live: { ...live, deadlineMs: moved } };

@@ -16,7 +16,7 @@ export interface MonitorFilter {
   lifecycle?: Lifecycle;
   health?: Health;
   /** Every one must hold. */
-  labels?: Record<string, string>;
+  labels?: readonly { key: string; value: string }[];
   /** Ignoring case. */
   namePrefix?: string;
   jurisdiction?: Jurisdiction;
@@ -82,7 +82,9 @@ function filterConditions(filter: MonitorFilter, add: (value: unknown) => string
   const conditions: string[] = [];
   if (lifecycle) conditions.push(`m.lifecycle = ${add(lifecycle)}`);
   if (jurisdiction) conditions.push(`m.jurisdiction = ${add(jurisdiction)}`);
-  if (labels) conditions.push(`m.labels @> ${add(JSON.stringify(labels))}::jsonb`);
+  for (const { key, value } of labels ?? []) {
+    conditions.push(`m.labels @> ${add(JSON.stringify({ [key]: value }))}::jsonb`);
+  }
   if (namePrefix) conditions.push(`m.name_key like ${add(`${escapeLike(nameKeyOf(namePrefix))}%`)}`);
   if (health) conditions.push(`${HEALTH} = ${add(health)}`);
   if (health && HAS_INCIDENT.includes(health)) {

@@ -61,25 +61,34 @@ export function nameKeyOf(name: string): string {
   return name.toLowerCase();
 }
 
-export type NewMonitor = Omit<
+/** The part of a record that is the monitor's own row. `createdMs` of a new one is its `updatedMs`. */
+export type MonitorRow = Omit<
   MonitorRecord,
-  'live' | 'openIncidents' | 'organizationId' | 'projectName' | 'planId' | 'serviceState' | 'nowMs'
+  | 'live'
+  | 'openIncidents'
+  | 'inlineUrlBox'
+  | 'organizationId'
+  | 'projectName'
+  | 'planId'
+  | 'serviceState'
+  | 'createdMs'
+  | 'nowMs'
 >;
 
 /** Inserts the configuration; false when the id is taken in its jurisdiction. The live row is the caller's part. */
-export async function insertMonitor(tx: Queryable, monitor: NewMonitor): Promise<boolean> {
+export async function insertMonitor(tx: Queryable, monitor: MonitorRow): Promise<boolean> {
   const { rowCount } = await tx.query({
     name: 'insert-monitor',
     text: `insert into monitors (project_id, monitor_key, ${WRITTEN}, monitor_id, jurisdiction, created_at)
-      values ($1, $2, ${WRITTEN_VALUES}, $26, $27, to_timestamp($28 / 1000.0))
+      values ($1, $2, ${WRITTEN_VALUES}, $27, $28, ${time(26)})
       on conflict (project_id, monitor_id, jurisdiction) do nothing`,
-    values: [...writtenValues(monitor), monitor.monitorId, monitor.jurisdiction, monitor.createdMs],
+    values: [...writtenValues(monitor), monitor.monitorId, monitor.jurisdiction],
   });
   return rowCount === 1;
 }
 
 /** Writes all that may change. The live row is locked by the caller. */
-export async function updateMonitor(tx: Queryable, monitor: NewMonitor): Promise<void> {
+export async function updateMonitor(tx: Queryable, monitor: MonitorRow): Promise<void> {
   await tx.query({
     name: 'update-monitor',
     text: `update monitors set (${WRITTEN}) = row (${WRITTEN_VALUES}) where project_id = $1 and monitor_key = $2`,
@@ -90,13 +99,13 @@ export async function updateMonitor(tx: Queryable, monitor: NewMonitor): Promise
 const WRITTEN = `configuration_version, name, name_key, description, labels, interval_seconds, schedule_cron,
   schedule_time_zone, grace_seconds, await_first_beat, max_runtime_seconds, recovery_beats, missed_beats_to_open,
   measurements, binding_kind, binding_alias, inline_endpoint_id, lifecycle, restorable_until, maintenance_starts_at,
-  maintenance_ends_at, maintenance_reason, publish_address`;
+  maintenance_ends_at, maintenance_reason, publish_address, updated_at`;
 
 const time = (parameter: number) => `to_timestamp($${parameter}::bigint / 1000.0)`;
 const WRITTEN_VALUES = `$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  ${time(21)}, ${time(22)}, ${time(23)}, $24, $25`;
+  ${time(21)}, ${time(22)}, ${time(23)}, $24, $25, ${time(26)}`;
 
-function writtenValues(monitor: NewMonitor): unknown[] {
+function writtenValues(monitor: MonitorRow): unknown[] {
   const { configuration, binding, maintenance } = monitor;
   return [
     monitor.projectId,
@@ -124,6 +133,7 @@ function writtenValues(monitor: NewMonitor): unknown[] {
     maintenance?.endsMs,
     maintenance?.reason,
     monitor.publishAddress,
+    monitor.updatedMs,
   ];
 }
 
@@ -201,4 +211,16 @@ export async function countActiveMonitors(db: Queryable, organizationId: string)
     [organizationId],
   );
   return rows[0]?.active_monitors ?? 0;
+}
+
+/** The keys of those monitors that have had their first beat, or are gone. */
+export async function findBegunMonitors(db: Queryable, refs: readonly MonitorRef[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ monitor_key: string }>({
+    name: 'find-begun-monitors',
+    text: `select k.monitor_key from unnest($1::uuid[], $2::uuid[]) as k (project_id, monitor_key)
+      left join monitor_live l on l.project_id = k.project_id and l.monitor_key = k.monitor_key
+      where l.monitor_key is null or l.first_beat_ms is not null`,
+    values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey)],
+  });
+  return new Set(rows.map((row) => row.monitor_key));
 }

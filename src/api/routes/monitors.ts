@@ -140,27 +140,23 @@ function labelsOf(stated: readonly string[] | undefined): { key: string; value: 
 const LIST = 'monitors';
 /** Characters of base64url that a cursor may have (rest-api.md 4.1). */
 const MAX_CURSOR = 512;
-const placeSchema = z.tuple([z.string().max(640), z.string().max(128), jurisdiction]);
-const keySchema = z.tuple([z.uuid()]);
+const placeSchema = z.union([
+  z.tuple([z.string().max(640), z.string().max(128), jurisdiction]),
+  z.tuple([z.uuid()]),
+]);
 
 function cursorOf(last: MonitorRecord): string {
   const cursor = encodeCursor(LIST, [nameKeyOf(last.configuration.name), last.monitorId, last.jurisdiction]);
   // A name of many characters outside of ASCII: the place of the monitor is looked up by its key.
-  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(`${LIST}-key`, [last.monitorKey]);
+  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(LIST, [last.monitorKey]);
 }
 
 function positionOf(cursor: string | undefined): MonitorPosition | undefined {
-  if (cursor === undefined) return undefined;
-  if (cursor.startsWith(KEY_CURSOR)) {
-    const key = decodeCursor(`${LIST}-key`, keySchema, cursor);
-    return key && { monitorKey: key[0] };
-  }
   const place = decodeCursor(LIST, placeSchema, cursor);
-  return place && { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
+  if (!place) return undefined;
+  if (place.length === 1) return { monitorKey: place[0] };
+  return { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
 }
-
-/** How a cursor of the second form begins: the whole base64 groups of its opening. */
-const KEY_CURSOR = encodeCursor(`${LIST}-key`, ['']).slice(0, 16);
 
 function goneCursor() {
   return invalidField('cursor', 'The monitor that it stands at is gone: start again without it.', 'gone');

@@ -21,8 +21,11 @@ import { registerMetrics } from './plugins/metrics.ts';
 import { answerClientError, registerProblems, sendProblem } from './plugins/problem.ts';
 import { RateLimiter } from './plugins/rate-limit.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './plugins/session-token.ts';
+import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
+import { deliveryHandlers } from './routes/deliveries.ts';
 import { findDatabaseFault, registerHealth } from './routes/health.ts';
+import { incidentHandlers } from './routes/incidents.ts';
 import { projectHandlers } from './routes/projects.ts';
 
 const MAX_EVENT_LOOP_DELAY_MS = 1_500;
@@ -71,6 +74,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     registerBody(v1);
     v1.decorateRequest('admission', undefined);
     registerOperations(v1, operationDeps, projectHandlers);
+    registerOperations(v1, operationDeps, callbackHandlers);
+    registerOperations(v1, operationDeps, incidentHandlers);
+    registerOperations(v1, operationDeps, deliveryHandlers);
     registerOperations(
       v1,
       operationDeps,

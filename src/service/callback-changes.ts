@@ -18,12 +18,12 @@ import {
   type IssuedCallback,
   lockCallback,
   requireCallback,
-  requireGeneration,
   toCallbackRecord,
 } from './callbacks.ts';
 import type { Caller, ServiceContext } from './context.ts';
 import { cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
+import { requireVersion } from './resource-version.ts';
 
 /** rest-api.md 2.3. */
 const MAX_SECRET_VERSION = 65_535;
@@ -62,7 +62,7 @@ export async function checkCallbackPatch(
   patch: CallbackPatch,
 ): Promise<void> {
   const endpoint = await requireCallback(context.pool, refOf(change));
-  requireGeneration(endpoint, change.generation);
+  requireVersion({ version: endpoint.generation }, change.generation);
   for (const field of ['relay', 'relayGroup'] as const) {
     if (patch[field] === undefined) continue;
     throw invalidField(
@@ -82,7 +82,7 @@ export async function updateCallback(
   nowMs: number,
 ): Promise<CallbackRecord> {
   const endpoint = await lockCallback(tx, refOf(change));
-  requireGeneration(endpoint, change.generation);
+  requireVersion({ version: endpoint.generation }, change.generation);
   const { lifecycle = endpoint.lifecycle, alias = endpoint.alias, url } = change.patch;
   const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
   const movesUrl = url !== undefined && url !== oldUrl;
@@ -143,7 +143,7 @@ export async function rotateCallbackSecret(
 ): Promise<IssuedCallback> {
   const ref = refOf(change);
   const endpoint = await lockCallback(tx, ref);
-  requireGeneration(endpoint, change.generation);
+  requireVersion({ version: endpoint.generation }, change.generation);
   if (!endpoint.secret) {
     throw new ProblemError('conflict', {
       detail: `An endpoint of kind ${endpoint.kind} has no signing secret.`,

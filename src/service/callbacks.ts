@@ -22,6 +22,7 @@ import { deleteSigningSecrets } from '../store/signing-secrets.ts';
 import type { Caller, ServiceContext } from './context.ts';
 import { cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { issueSecret, openUrl, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
+import { requireVersion } from './resource-version.ts';
 import { optionalTime, toTime } from './time.ts';
 
 /** The record of rest-api.md 2.3. */
@@ -102,14 +103,6 @@ function managed(endpoint: EndpointRow | undefined): EndpointRow {
   return endpoint;
 }
 
-/** Throws `precondition_failed` when the caller's ETag is not of the endpoint as it is now. */
-export function requireGeneration(endpoint: EndpointRow, generation: number): void {
-  if (endpoint.generation === generation) return;
-  throw new ProblemError('precondition_failed', {
-    detail: 'The callback endpoint has changed since it was read: read it again, and send its new ETag.',
-  });
-}
-
 export interface CallbackInput {
   endpointId?: string;
   alias: string;
@@ -187,7 +180,8 @@ export async function removeCallback(
   nowMs: number,
 ): Promise<void> {
   const ref: EndpointRef = { projectId: caller.projectId, endpointId };
-  requireGeneration(await lockCallback(tx, ref), generation);
+  const endpoint = await lockCallback(tx, ref);
+  requireVersion({ version: endpoint.generation }, generation);
   await removeEndpoint(tx, ref, nowMs);
   await deleteSigningSecrets(tx, ref);
   await cancelPendingDeliveries(

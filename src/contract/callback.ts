@@ -59,7 +59,7 @@ export const callbackEndpoint = z.object({
   disabledReason: z
     .string()
     .optional()
-    .describe('Why the service disabled it, such as `receiver_gone` after a 410 of the receiver.'),
+    .describe('Why the service disabled it, such as `gone` after a 410 of the receiver.'),
   secret: z
     .object({
       version: secretVersion,

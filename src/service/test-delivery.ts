@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { type AttemptResult, AttemptSender } from '../delivery/attempt.ts';
 import { buildTestEvent } from '../delivery/event.ts';
+import type { DisabledReason } from '../delivery/retry-schedule.ts';
 import { newId } from '../domain/id.ts';
 import { ProblemError } from '../domain/problem.ts';
 import { type EndpointRef, type EndpointRow, updateLastDelivery } from '../store/callback-endpoints.ts';
@@ -20,8 +21,7 @@ import { toTime } from './time.ts';
 
 const TAKEOVER_MS = 60_000;
 const DAY_MS = 86_400_000;
-/** `disabledReason` after a 410, the same as the dispatcher's (retry-schedule.ts). */
-const GONE = 'gone';
+const GONE: DisabledReason = 'gone';
 
 /** The record of completion.md 2.1. */
 export interface TestDeliveryRecord {

@@ -1,0 +1,38 @@
+// The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2).
+
+import type { Pool } from '../store/pool.ts';
+import { advanceServiceClock } from '../store/service-clock.ts';
+import type { Log } from '../telemetry/log.ts';
+
+const BEAT_MS = 1_000;
+
+export interface ServiceClock {
+  /** Ends it; a beat that is on its way is waited for. */
+  stop(): Promise<void>;
+}
+
+/** Start it once beats are accepted. A beat that fails is tried again a second later: then it was an outage. */
+export function startServiceClock(pool: Pool, log: Log): ServiceClock {
+  let beating: Promise<void> | undefined;
+  const beat = async () => {
+    try {
+      const outage = await advanceServiceClock(pool);
+      if (outage) log.warn(outage, 'No api could accept beats in this span: deadlines inside of it move.');
+    } catch (err) {
+      log.warn({ err }, 'The service clock could not be moved.');
+    } finally {
+      beating = undefined;
+    }
+  };
+  const tick = () => {
+    beating ??= beat();
+  };
+  tick();
+  const timer = setInterval(tick, BEAT_MS);
+  return {
+    async stop() {
+      clearInterval(timer);
+      await beating;
+    },
+  };
+}

@@ -1,0 +1,95 @@
+// The role `api`: builds the application, listens, keeps the service clock, and ends in order.
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { type ContextSettings, openContext } from '../service/open-context.ts';
+import { openPool, type Pool } from '../store/pool.ts';
+import type { Running } from '../telemetry/run-until-signal.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import { buildApp } from './app.ts';
+import { startIngest } from './ingest.ts';
+import type { TrustedIssuer } from './plugins/session-token.ts';
+import { startServiceClock } from './service-clock.ts';
+
+/** Longest wait for calls that run when the end begins; what is left then is cut. */
+const CLOSE_LIMIT_MS = 20_000;
+
+export interface ApiConfig extends ContextSettings {
+  host: string;
+  /** 0 picks a free one. */
+  port: number;
+  issuers: readonly TrustedIssuer[];
+  dashboardOrigin?: string;
+  /** Open connections at most; below the descriptor limit. */
+  maxConnections: number;
+}
+
+export interface RunningApi extends Running {
+  port: number;
+}
+
+/** Listens and returns. Rejects when the port is taken, or the database would lose acknowledged beats in a crash. */
+export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise<RunningApi> {
+  const { log } = telemetry;
+  const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
+  const context = openContext(config, 'beatkeeper-api', warn);
+  // A connection of its own: a busy pool must not look like an outage.
+  const clockPool = openPool({
+    databaseUrl: config.databaseUrl,
+    size: 1,
+    applicationName: 'beatkeeper-clock',
+    onError: warn,
+  });
+  const ingest = startIngest(config, context, telemetry);
+  const endPools = async () => {
+    await ingest.close();
+    await Promise.all([context.pool.end(), clockPool.end()]);
+  };
+  try {
+    await requireDurableCommits(context.pool, log);
+    const { issuers, dashboardOrigin } = config;
+    const app = await buildApp({ context, telemetry, issuers, dashboardOrigin, mount: ingest.mount });
+    app.server.maxConnections = config.maxConnections;
+    await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
+    const { port } = app.server.address() as AddressInfo;
+    const clock = startServiceClock(clockPool, log);
+    log.info({ port }, 'Listening.');
+    return {
+      port,
+      async close() {
+        await clock.stop();
+        await closeApp(app);
+        await endPools();
+      },
+    };
+  } catch (error) {
+    await endPools();
+    throw error;
+  }
+}
+
+/** Stops accepting, lets calls finish, and cuts what does not. */
+async function closeApp(app: FastifyInstance): Promise<void> {
+  const limit = setTimeout(() => app.server.closeAllConnections(), CLOSE_LIMIT_MS);
+  try {
+    await app.close();
+  } finally {
+    clearTimeout(limit);
+  }
+}
+
+/**
+ * An answer means that the beat is durable. With `synchronous_commit = off` it would not be (design: reliability).
+ * A database that is away now is asked again by readiness; the start does not wait for it.
+ */
+async function requireDurableCommits(pool: Pool, log: Telemetry['log']): Promise<void> {
+  const answer = await pool
+    .query<{ setting: string }>("select current_setting('synchronous_commit') as setting")
+    .catch((err: unknown) => {
+      log.warn({ err }, 'The database does not answer yet.');
+      return undefined;
+    });
+  if (answer?.rows[0]?.setting !== 'off') return;
+  throw new Error(
+    'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database or the user of DATABASE_URL.',
+  );
+}

@@ -26,6 +26,7 @@ import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
 import { findDatabaseFault, registerHealth } from './routes/health.ts';
 import { incidentHandlers } from './routes/incidents.ts';
+import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
 
 const MAX_EVENT_LOOP_DELAY_MS = 1_500;
@@ -74,6 +75,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     registerBody(v1);
     v1.decorateRequest('admission', undefined);
     registerOperations(v1, operationDeps, projectHandlers);
+    registerOperations(v1, operationDeps, allMonitorHandlers(deps.context));
     registerOperations(v1, operationDeps, callbackHandlers);
     registerOperations(v1, operationDeps, incidentHandlers);
     registerOperations(v1, operationDeps, deliveryHandlers);

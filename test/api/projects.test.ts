@@ -1,0 +1,105 @@
+// Projects: names, ETags, who sees and does what.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+
+let api: ApiFixture;
+beforeAll(async () => {
+  api = await startApiFixture();
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+describe('projects', () => {
+  it('are made by owners and by the operator, and read back with an ETag', async () => {
+    for (const client of [api.owner, api.operator]) {
+      const name = `made-${crypto.randomUUID()}`;
+      const made = await client.expectSuccess('createProject', { body: { name } });
+      expect(made.status).toBe(201);
+      expect(made.body).toMatchObject({ name, version: 1 });
+      expect(made.etag).toBe('"project-1"');
+      const { projectId } = made.body;
+      const read = await client.expectSuccess('getProject', { params: { projectId } });
+      expect(read.body).toEqual(made.body);
+      expect(read.etag).toBe(made.etag);
+    }
+  });
+
+  it('have names that are unique in the organization, ignoring case and extra spaces', async () => {
+    await api.owner.expectSuccess('createProject', { body: { name: 'Night  Jobs' } });
+    for (const name of ['night jobs', '  NIGHT JOBS ', 'Night\u00a0Jobs']) {
+      const twin = await api.owner.call('createProject', { body: { name } });
+      expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: false });
+    }
+    const elsewhere = await api.other.owner.call('createProject', { body: { name: 'night jobs' } });
+    expect(elsewhere.status).toBe(201);
+  });
+
+  it('keep their names trimmed, 1 to 64 characters, without control characters', async () => {
+    const made = await api.owner.expectSuccess('createProject', { body: { name: `  ${'ü'.repeat(64)} ` } });
+    expect(made.body.name).toBe('ü'.repeat(64));
+    for (const name of ['', '   ', 'x'.repeat(65), 'a\u0007b', 7, null, undefined]) {
+      const refused = await api.owner.call('createProject', { body: { name } });
+      expect(refused.problem).toMatchObject({ code: 'service.validation_failed' });
+      expect(refused.problem?.fieldErrors?.[0]?.path).toBe('name');
+    }
+  });
+
+  it('are renamed by owners under their ETag, and answer to the new name at once', async () => {
+    const made = await api.owner.expectSuccess('createProject', { body: { name: 'before' } });
+    const params = { projectId: made.body.projectId };
+    const call = { params, body: { name: 'after' } };
+    expect((await api.owner.call('updateProject', call)).status).toBe(428);
+    expect((await api.owner.call('updateProject', { ...call, ifMatch: '"project-2"' })).status).toBe(412);
+    expect((await api.owner.call('updateProject', { ...call, ifMatch: '"credential-1"' })).status).toBe(412);
+    expect((await api.owner.call('updateProject', { ...call, ifMatch: '*' })).status).toBe(400);
+    const renamed = await api.owner.expectSuccess('updateProject', { ...call, ifMatch: made.etag });
+    expect(renamed.body).toMatchObject({ name: 'after', version: 2 });
+    expect(renamed.etag).toBe('"project-2"');
+    const byNewName = api.owner.as(api.tokens.owner, 'AFTER');
+    expect((await byNewName.call('listCredentials')).status).toBe(200);
+    const byOldName = api.owner.as(api.tokens.owner, 'before');
+    expect((await byOldName.call('listCredentials')).status).toBe(404);
+    const taken = { params, body: { name: api.projectName }, ifMatch: renamed.etag };
+    expect((await api.owner.call('updateProject', taken)).problem?.code).toBe('service.conflict');
+  });
+
+  it('are seen by a credential as its own alone, by a session as those of its organization', async () => {
+    const own = await api.read.expectSuccess('listProjects');
+    expect(own.body.items.map(({ projectId }) => projectId)).toEqual([api.projectId]);
+    const made = await api.owner.expectSuccess('createProject', { body: { name: 'not of the credential' } });
+    const { projectId } = made.body;
+    expect((await api.read.call('getProject', { params: { projectId } })).status).toBe(404);
+    expect((await api.viewer.call('getProject', { params: { projectId } })).status).toBe(200);
+    for (const client of [api.other.owner, api.other.manage]) {
+      const foreign = await client.call('getProject', { params: { projectId } });
+      expect(foreign.problem).toMatchObject({ status: 404, code: 'service.not_found' });
+      const rename = { params: { projectId }, body: { name: 'mine' }, ifMatch: '"project-1"' };
+      expect([403, 404]).toContain((await client.call('updateProject', rename)).status);
+    }
+  });
+
+  it('are made and renamed by nobody else', async () => {
+    const rename = { params: { projectId: api.projectId }, body: { name: 'x' }, ifMatch: '"project-1"' };
+    for (const client of [api.manage, api.read, api.member, api.viewer]) {
+      expect((await client.call('createProject', { body: { name: 'x' } })).status).toBe(403);
+      expect((await client.call('updateProject', rename)).status).toBe(403);
+    }
+    expect((await api.operator.call('updateProject', rename)).status).toBe(403);
+  });
+
+  it('are listed newest first, page by page, without a gap or a repeat', async () => {
+    for (let index = 0; index < 5; index += 1) {
+      await api.other.owner.expectSuccess('createProject', { body: { name: `page-${index}` } });
+    }
+    const names: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await api.other.owner.expectSuccess('listProjects', { query: { limit: 2, cursor } });
+      names.push(...page.body.items.map(({ name }) => name));
+      cursor = page.body.nextCursor;
+    } while (cursor !== undefined);
+    expect(names.slice(0, 5)).toEqual(['page-4', 'page-3', 'page-2', 'page-1', 'page-0']);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});

@@ -1,0 +1,189 @@
+// A client of /v1 for tests. It checks every answer against the OpenAPI document: status, headers, body. So each API
+// test is also a test of the contract.
+import { randomUUID } from 'node:crypto';
+import type { AnySchemaObject, ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { openApiDocument } from '../../src/contract/openapi.ts';
+import { type OperationSpec, operationUrl } from '../../src/contract/operation.ts';
+import {
+  contractOperations,
+  type OperationId,
+  type OperationOutput,
+  type Operations,
+} from '../../src/contract/operations.ts';
+import type { Problem } from '../../src/contract/problem.ts';
+
+export interface ApiRequest {
+  params?: Record<string, string>;
+  query?: Record<string, unknown>;
+  /** Sent as JSON. `rawBody` is sent as it is. */
+  body?: unknown;
+  rawBody?: string | Buffer;
+  /** Default for operations with K: a new key. Null: none is sent. */
+  idempotencyKey?: string | null;
+  /** With its quotes. */
+  ifMatch?: string;
+  /** Over those of the client; undefined takes one away. */
+  headers?: Record<string, string | undefined>;
+  signal?: AbortSignal;
+}
+
+export interface ApiAnswer<Body> {
+  status: number;
+  headers: Headers;
+  /** Of a success. Undefined for a 204. */
+  body: Body;
+  /** Of a refusal; else undefined. */
+  problem: Problem | undefined;
+  etag: string;
+}
+
+export interface ApiClient {
+  readonly url: string;
+  /** Calls an operation. Throws when the answer is not as the contract says; a refusal is an answer. */
+  call<Id extends OperationId>(id: Id, request?: ApiRequest): Promise<ApiAnswer<OperationOutput<Id>>>;
+  /** As `call`, and throws unless it succeeds. */
+  expectSuccess<Id extends OperationId>(
+    id: Id,
+    request?: ApiRequest,
+  ): Promise<ApiAnswer<OperationOutput<Id>>>;
+  /** The same with another token, or with `Service-Project`. */
+  as(token: string | undefined, project?: string): ApiClient;
+}
+
+export interface ClientOptions {
+  /** Origin of the API. */
+  url: string;
+  token?: string;
+  /** `Service-Project`. */
+  project?: string;
+}
+
+const operations: Operations = contractOperations();
+const document = openApiDocument();
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+formats.default(ajv);
+ajv.addSchema(document, 'openapi');
+const validators = new Map<string, ValidateFunction>();
+
+export function createApiClient({ url, token, project }: ClientOptions): ApiClient {
+  const client: ApiClient = {
+    url,
+    async call<Id extends OperationId>(id: Id, request: ApiRequest = {}) {
+      const spec: OperationSpec = operations[id];
+      const response = await fetch(`${url}${operationUrl(spec, request)}`, {
+        method: spec.method,
+        headers: headersOf(spec, request, { token, project }),
+        body: request.rawBody ?? (request.body === undefined ? undefined : JSON.stringify(request.body)),
+        signal: request.signal,
+      });
+      const answer = await readAnswer(response);
+      checkAnswer(spec, response.status, response.headers, answer);
+      return {
+        status: response.status,
+        headers: response.headers,
+        // Checked above against the schema that the type comes from.
+        body: answer as OperationOutput<Id>,
+        problem: response.ok ? undefined : (answer as Problem),
+        etag: response.headers.get('etag') ?? '',
+      };
+    },
+    async expectSuccess(id, request) {
+      const answer = await client.call(id, request);
+      if (answer.problem) throw new Error(`${id} was refused: ${JSON.stringify(answer.problem)}`);
+      return answer;
+    },
+    as: (other, otherProject = project) => createApiClient({ url, token: other, project: otherProject }),
+  };
+  return client;
+}
+
+function headersOf(
+  spec: OperationSpec,
+  request: ApiRequest,
+  { token, project }: Pick<ClientOptions, 'token' | 'project'>,
+): Record<string, string> {
+  const key = request.idempotencyKey === undefined && spec.idempotent ? randomUUID() : request.idempotencyKey;
+  const all: Record<string, string | undefined> = {
+    authorization: token && `Bearer ${token}`,
+    'service-project': project,
+    'content-type':
+      request.body === undefined && request.rawBody === undefined ? undefined : 'application/json',
+    'idempotency-key': key ?? undefined,
+    'if-match': request.ifMatch,
+    ...request.headers,
+  };
+  return Object.fromEntries(
+    Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}
+
+async function readAnswer(response: Response): Promise<unknown> {
+  const text = await response.text();
+  return text === '' ? undefined : JSON.parse(text);
+}
+
+/** Throws unless the contract describes this answer of the operation. */
+export function checkAnswer(spec: OperationSpec, status: number, headers: Headers, body: unknown): void {
+  const where = `${spec.operationId} ${status}`;
+  for (const name of ['x-request-id', 'x-correlation-id']) {
+    if (!headers.get(name)) throw new Error(`${where}: the header ${name} is missing.`);
+  }
+  const response = responseOf(spec, status);
+  if (!response) throw new Error(`${where} is not in the contract: ${JSON.stringify(body)}`);
+  for (const name of Object.keys(response.headers ?? {})) {
+    if (name !== 'ETag' && !headers.has(name)) throw new Error(`${where}: the header ${name} is missing.`);
+  }
+  if (status < 300 && spec.etag && !headers.get('etag')?.startsWith(`"${spec.etag}-`)) {
+    throw new Error(`${where}: the ETag is ${headers.get('etag')}.`);
+  }
+  if (status === 429 || status === 503) requireRetryAfter(where, headers);
+  const [type] = Object.keys(response.content ?? {});
+  const sent = headers.get('content-type')?.split(';')[0];
+  if (type === undefined) {
+    if (body !== undefined) throw new Error(`${where}: there is a body.`);
+    return;
+  }
+  if (sent !== type) throw new Error(`${where}: the media type is ${sent}, not ${type}.`);
+  checkBody(where, `${spec.operationId}/${status}`, response.content?.[type]?.schema, body);
+}
+
+interface ResponseObject {
+  headers?: Record<string, unknown>;
+  content?: Record<string, { schema: AnySchemaObject }>;
+}
+
+function responseOf(spec: OperationSpec, status: number): ResponseObject | undefined {
+  const paths = document.paths as Record<string, Record<string, { responses: Record<string, unknown> }>>;
+  const found = paths[spec.path]?.[spec.method.toLowerCase()]?.responses[status];
+  return found === undefined ? undefined : dereference(found);
+}
+
+function dereference(value: unknown): ResponseObject {
+  const { $ref } = value as { $ref?: string };
+  if ($ref === undefined) return value as ResponseObject;
+  const parts = $ref.replace('#/', '').split('/');
+  return parts.reduce<unknown>(
+    (at, part) => (at as Record<string, unknown>)[part],
+    document,
+  ) as ResponseObject;
+}
+
+function requireRetryAfter(where: string, headers: Headers): void {
+  if (!/^[1-9]\d*$/.test(headers.get('retry-after') ?? '')) throw new Error(`${where}: no Retry-After.`);
+}
+
+function checkBody(where: string, name: string, schema: AnySchemaObject | undefined, body: unknown): void {
+  if (!schema) return;
+  const validate = validators.get(name) ?? ajv.compile(absolute(schema));
+  validators.set(name, validate);
+  if (validate(body)) return;
+  throw new Error(`${where}: the body is not as the contract says: ${ajv.errorsText(validate.errors)}
+${JSON.stringify(body)}`);
+}
+
+/** `#/components/…` -> `openapi#/components/…`, where ajv has the document. */
+function absolute(schema: AnySchemaObject): AnySchemaObject {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"openapi#/components'));
+}

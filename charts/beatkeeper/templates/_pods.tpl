@@ -131,6 +131,7 @@ limits: {memory: 512Mi}
 {{- define "beatkeeper.jobSpec" -}}
 backoffLimit: 3
 activeDeadlineSeconds: 300
+ttlSecondsAfterFinished: 3600
 template:
   metadata:
     labels: {{- include "beatkeeper.selectorLabels" . | nindent 6 }}

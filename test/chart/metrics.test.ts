@@ -1,0 +1,79 @@
+// Alerts and dashboard: they ask for metrics that the service has.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { describe, expect, it } from 'vitest';
+import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
+import { CHART, type Manifest, pick, render, requireHelm } from './helm.ts';
+
+const found = await requireHelm();
+const everything = join(CHART, 'ci', 'everything-values.yaml');
+const FULLNAME = 'beatkeeper-beats';
+
+describe.skipIf(found === undefined)('the optional parts', () => {
+  it('are not there unless asked for', async () => {
+    const kinds = (await render(found ?? '')).map(({ kind }) => kind);
+    expect(kinds).not.toContain('ServiceMonitor');
+    expect(kinds).not.toContain('PrometheusRule');
+  });
+
+  it('read the metrics of every role', async () => {
+    const manifests = await render(found ?? '', {}, everything);
+    const { spec } = pick(manifests, 'ServiceMonitor', FULLNAME) as Manifest & {
+      spec: { selector: { matchLabels: Record<string, string> }; endpoints: { port: string }[] };
+    };
+    const wanted = Object.entries(spec.selector.matchLabels);
+    const services = manifests.filter(
+      ({ kind, metadata }) =>
+        kind === 'Service' && wanted.every(([name, value]) => metadata.labels?.[name] === value),
+    );
+    const roles = services.map(({ metadata }) => metadata.labels?.['app.kubernetes.io/component']);
+    expect(new Set(roles)).toEqual(new Set(['api', 'sweeper', 'operator']));
+    for (const { spec: service } of services) {
+      expect(service).toMatchObject({ ports: [{ name: spec.endpoints[0]?.port }] });
+    }
+  });
+
+  it('alert on metrics that are there', async () => {
+    const manifests = await render(found ?? '', {}, everything);
+    const { spec } = pick(manifests, 'PrometheusRule', FULLNAME) as Manifest & {
+      spec: { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] };
+    };
+    const rules = spec.groups.flatMap((group) => group.rules);
+    expect(rules.length).toBeGreaterThan(4);
+    expect(await unknownMetrics(rules.map(({ expr }) => expr))).toEqual([]);
+  });
+
+  it('show metrics that are there', async () => {
+    const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
+    const dashboard = JSON.parse((data as Record<string, string>)['beatkeeper.json'] ?? '') as {
+      panels: { targets: { expr: string }[] }[];
+    };
+    const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+    expect(expressions.length).toBeGreaterThan(5);
+    expect(await unknownMetrics(expressions)).toEqual([]);
+  });
+});
+
+// The names before a brace that no part of the service registers.
+async function unknownMetrics(expressions: string[]): Promise<string[]> {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  createKubeMetrics(registry);
+  const known = new Set(['up', ...registry.getMetricsAsArray().map(({ name }) => name), ...ownNames()]);
+  const asked = expressions.flatMap((expression) =>
+    [...expression.matchAll(/([a-z_0-9]+)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, '')),
+  );
+  return asked.filter((name) => !known.has(name));
+}
+
+function ownNames(): string[] {
+  const folder = join(CHART, '..', '..', 'src');
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  );
+  return files.flatMap((name) => {
+    const text = readFileSync(join(folder, name), 'utf8');
+    return [...text.matchAll(/'(beatkeeper_[a-z_]+)'/g)].map(([, metric = '']) => metric);
+  });
+}

@@ -29,8 +29,9 @@ export class Lane {
    * anything else is written.
    */
   async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
-    const connection = await this.#connect();
+    // Before anything can fail: `wasCommitted` must ask for this batch, not for the one before.
     this.#batch += 1;
+    const connection = await this.#connect();
     try {
       return await work(connection, { laneId: this.#laneId, batch: this.#batch });
     } catch (error) {
@@ -70,7 +71,7 @@ export class Lane {
         if (this.#connection === connection) this.#connection = undefined;
       },
     );
-    if (this.#batch === 0) await insertLane(connection, this.#laneId);
+    await insertLane(connection, this.#laneId);
     this.#connection = connection;
     return connection;
   }

@@ -61,15 +61,20 @@ export interface BeatBatch {
   lane: { laneId: string; batch: number };
 }
 
-const UPDATE_LANE =
-  'update ingest_lanes set last_batch = $21, updated_at = to_timestamp($22 / 1000.0) where lane_id = $20';
+/** An upsert: a lane that was idle for long may have been swept. */
+const writeLane = (
+  laneId: string,
+  batch: string,
+) => `insert into ingest_lanes (lane_id, last_batch, updated_at)
+    values (${laneId}, ${batch}, clock_timestamp())
+    on conflict (lane_id) do update set last_batch = excluded.last_batch, updated_at = excluded.updated_at`;
 
-const PLAIN = `with live as (${UPDATE_LIVE}), lane as (${UPDATE_LANE})
+const PLAIN = `with live as (${UPDATE_LIVE}), lane as (${writeLane('$20', '$21')})
   insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
   select v.*, to_timestamp($22 / 1000.0)
   from unnest($23::uuid[], $24::uuid[], $25::bigint[], $26::text[], $27::boolean[]) as v`;
 
-const FULL = `with live as (${UPDATE_LIVE}), lane as (${UPDATE_LANE})
+const FULL = `with live as (${UPDATE_LIVE}), lane as (${writeLane('$20', '$21')})
   insert into observations (project_id, monitor_key, sequence, kind, late, observed_at, duration_seconds, exit_status,
     run_id, message, measurements, received_at)
   select v.*, to_timestamp($22 / 1000.0)
@@ -141,7 +146,7 @@ export interface PlainResult {
  * (see `LANE_SETTINGS`), so that two processes lock rows in one order.
  */
 const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms),
-  lane as (update ingest_lanes set last_batch = $9, updated_at = clock_timestamp() where lane_id = $8),
+  lane as (${writeLane('$8', '$9')}),
   live as (
     update monitor_live l set
       last_sequence = l.last_sequence + v.count, first_beat_ms = coalesce(l.first_beat_ms, n.ms), last_beat_ms = n.ms,
@@ -196,7 +201,7 @@ export async function writePlainBeats(
   }));
 }
 
-/** Makes the lane's row. A lane belongs to one connection of one process. */
+/** Makes the lane's row, so that `readLane` has a lock to wait for from the first batch on. */
 export async function insertLane(db: Queryable, laneId: string): Promise<void> {
   await db.query(
     `insert into ingest_lanes (lane_id, last_batch, updated_at) values ($1, 0, clock_timestamp())

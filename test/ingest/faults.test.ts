@@ -1,0 +1,147 @@
+// The beat path while the network and the database fail: what was acknowledged is stored, nothing is stored twice by
+// the service, everybody is answered in time.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type PingServer, startPingServer } from './ping-server.ts';
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let server: PingServer;
+let direct: PingServer;
+let monitors: SeedMonitor[];
+
+beforeEach(async () => {
+  database = await createTestDatabase();
+  const url = new URL(database.url);
+  proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
+  url.port = String(proxy.port);
+  server = await startPingServer(url.href, 2);
+  direct = await startPingServer(database.url);
+  monitors = await seedMonitors(direct.pool, await seedProject(direct.pool), 8);
+});
+afterEach(async () => {
+  await server?.close();
+  await direct?.close();
+  await proxy?.close();
+  await database?.drop();
+});
+
+/** Beats round-robin until told to stop; counts what was acknowledged, and how. */
+function startLoad(clients: number, path: (beat: number) => string) {
+  const statuses = new Map<number, number>();
+  const acknowledged = new Map<string, number>();
+  let slowestMs = 0;
+  let isOver = false;
+  let beat = 0;
+  const client = async (): Promise<void> => {
+    while (!isOver) {
+      const suffix = path(beat);
+      const monitor = monitors[beat % monitors.length];
+      beat += 1;
+      if (!monitor) return;
+      const startedAt = performance.now();
+      const response = await fetch(`${server.url}/ping/${monitor.address}${suffix}`);
+      await response.text();
+      slowestMs = Math.max(slowestMs, performance.now() - startedAt);
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+      if (response.ok) acknowledged.set(monitor.monitorKey, (acknowledged.get(monitor.monitorKey) ?? 0) + 1);
+    }
+  };
+  const clientsDone = Promise.all(Array.from({ length: clients }, client));
+  return {
+    statuses,
+    acknowledged,
+    slowestMs: () => slowestMs,
+    stop: async () => {
+      isOver = true;
+      await clientsDone;
+    },
+  };
+}
+
+async function expectBooksToBalance(acknowledged: Map<string, number>): Promise<void> {
+  const { rows } = await direct.pool.query(
+    `select l.monitor_key, l.last_sequence, count(o.sequence)::int as stored, max(o.sequence) as highest
+     from monitor_live l left join observations o using (project_id, monitor_key)
+     group by l.monitor_key, l.last_sequence`,
+  );
+  expect(rows).toHaveLength(monitors.length);
+  for (const row of rows) {
+    expect(row.stored, 'without gaps').toBe(row.last_sequence);
+    expect(row.highest ?? 0).toBe(row.last_sequence);
+    expect(row.stored, 'nothing acknowledged is missing').toBeGreaterThanOrEqual(
+      acknowledged.get(row.monitor_key) ?? 0,
+    );
+  }
+}
+
+const mixed = (beat: number) => ['', '/log', '', '/start', '', '/0'][beat % 6] ?? '';
+
+it('keeps its books through resets at any byte of an answer', async () => {
+  const load = startLoad(16, mixed);
+  for (let fault = 0; fault < 60; fault += 1) {
+    const passed = proxy.bytesToClient;
+    // Somewhere in the answers of the next transactions: also between COMMIT and its answer.
+    proxy.resetAfter(1 + ((fault * 37) % 900));
+    await waitFor(() => proxy.bytesToClient > passed + 2000, { what: 'answers', timeoutMs: 10_000 });
+  }
+  await load.stop();
+  expect(load.statuses.get(200) ?? 0).toBeGreaterThan(100);
+  expect([...load.statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  await expectBooksToBalance(load.acknowledged);
+});
+
+it('keeps its books while connections are ended by the server', async () => {
+  const load = startLoad(16, mixed);
+  for (let kill = 0; kill < 25; kill += 1) {
+    const before = load.statuses.get(200) ?? 0;
+    await direct.pool.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
+    );
+    await waitFor(() => (load.statuses.get(200) ?? 0) > before + 20, {
+      what: 'acknowledged beats',
+      timeoutMs: 10_000,
+    });
+  }
+  await load.stop();
+  await expectBooksToBalance(load.acknowledged);
+});
+
+it('answers 503 with Retry-After in time while the database hangs, and goes on by itself', async () => {
+  const [monitor] = monitors;
+  expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
+  proxy.blackHole();
+  const startedAt = performance.now();
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, () => fetch(`${server.url}/ping/${monitor?.address}`)),
+  );
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
+  for (const answer of answers) {
+    expect(answer.status).toBe(503);
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+  }
+  proxy.forward();
+  await waitFor(async () => (await fetch(`${server.url}/ping/${monitor?.address}`)).status === 200, {
+    what: 'the first acknowledgement',
+    timeoutMs: 10_000,
+  });
+});
+
+it('saves the beats that arrive while the database is away for a moment', async () => {
+  const [monitor] = monitors;
+  expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
+  await proxy.refuse();
+  const waiting = Promise.all(
+    Array.from({ length: 20 }, () => fetch(`${server.url}/ping/${monitor?.address}`)),
+  );
+  await waitFor(() => server.batcher.queued > 0, { what: 'waiting beats', timeoutMs: 5_000 });
+  await proxy.accept();
+  expect((await waiting).map((answer) => answer.status)).toEqual(Array.from({ length: 20 }, () => 200));
+  const { rows } = await direct.pool.query('select last_sequence from monitor_live where monitor_key = $1', [
+    monitor?.monitorKey,
+  ]);
+  expect(rows[0].last_sequence).toBe(21);
+});

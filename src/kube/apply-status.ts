@@ -2,7 +2,6 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeClient } from './kube-client.ts';
-import { isConflict } from './kube-error.ts';
 import type { KubeObject, KubeResource } from './kube-object.ts';
 
 export interface StatusApply<T extends KubeObject> {
@@ -14,34 +13,24 @@ export interface StatusApply<T extends KubeObject> {
   signal?: AbortSignal;
 }
 
-const maxTries = 5;
-
 /**
  * Undefined if nothing differs (nothing is sent); else the object as stored.
- * Throws KubeError: 409 if an object of the same name was made since, 404 if it is gone.
+ * Throws KubeError: 409 if the object has changed since it was read or was made again (a controller then comes back
+ * as soon as its cache has the change), 404 if it is gone.
  *
- * The status subresource ignores a uid in the body, so the resourceVersion is the guard: what was found for one
- * object is never written on the next of its name. A copy that is merely old is read again.
+ * The resourceVersion is the guard, because the status subresource ignores a uid in the body. Without it a stale
+ * cache would move the time of a condition, or write what was found for one object on the next of its name.
  */
 export async function applyStatus<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
   apply: StatusApply<T>,
 ): Promise<T | undefined> {
-  const { status, fieldManager, signal } = apply;
-  const { name, namespace, uid } = apply.object.metadata;
-  let latest = apply.object;
-  for (let tries = 1; ; tries += 1) {
-    if (isSameStatus(latest.status, status)) return undefined;
-    const body = { metadata: { name, namespace, resourceVersion: latest.metadata.resourceVersion }, status };
-    try {
-      return await client.apply(resource, body, { subresource: 'status', fieldManager, signal });
-    } catch (error) {
-      if (!isConflict(error) || tries >= maxTries) throw error;
-      latest = await client.get(resource, { name, namespace }, { signal });
-      if (latest.metadata.uid !== uid) throw error;
-    }
-  }
+  const { object, status, fieldManager, signal } = apply;
+  if (isSameStatus(object.status, status)) return undefined;
+  const { name, namespace, resourceVersion } = object.metadata;
+  const body = { metadata: { name, namespace, resourceVersion }, status };
+  return client.apply(resource, body, { subresource: 'status', fieldManager, signal });
 }
 
 /** True if both are the same JSON; the order of `conditions` does not count. */

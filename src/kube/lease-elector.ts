@@ -74,6 +74,7 @@ export class LeaseElector {
   #seen: { lease: Lease; atMs: number } | undefined;
   /** Start of the last renewal that succeeded; undefined: not the leader. */
   #renewedAtMs: number | undefined;
+  #failures = 0;
 
   constructor(options: LeaseElectorOptions) {
     this.#options = options;
@@ -127,7 +128,8 @@ export class LeaseElector {
     while (!signal.aborted && !(await this.#attempt(signal))) {
       await pause(this.#nextLookMs(), signal);
     }
-    if (this.#renewedAtMs === undefined) return;
+    // Won in the moment of `stop`: it releases the lease.
+    if (this.#renewedAtMs === undefined || signal.aborted) return;
     this.#setGauge(1);
     this.#log.info({ identity: this.#options.identity }, 'Became the leader.');
     this.#call(this.#options.onElected);
@@ -144,6 +146,7 @@ export class LeaseElector {
     try {
       const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
       const found = await this.#options.client.find(leases, this.#options.lease, call);
+      this.#failures = 0;
       if (found !== undefined) this.#see(found);
       if (found !== undefined && this.#freeInMs(found) > 0) return false;
       const startedAtMs = performance.now();
@@ -151,11 +154,17 @@ export class LeaseElector {
       this.#renewedAtMs = startedAtMs;
       return true;
     } catch (error) {
-      // A conflict: another was faster. Anything else passes, or shows again at the next look.
-      const level = isConflict(error) || isAlreadyExists(error) ? 'debug' : 'warn';
-      if (!signal.aborted) this.#log[level]({ err: error }, 'Could not take the lease.');
+      if (!signal.aborted) this.#logFailure(error);
       return false;
     }
+  }
+
+  /** A conflict: another was faster. Anything else is said once, and again each half minute or so. */
+  #logFailure(error: unknown): void {
+    const isLost = isConflict(error) || isAlreadyExists(error);
+    const isLoud = !isLost && this.#failures % 30 === 0;
+    if (!isLost) this.#failures += 1;
+    this.#log[isLoud ? 'warn' : 'debug']({ err: error }, 'Could not look at or take the lease.');
   }
 
   /** Renews until the signal, or until it is lost. */

@@ -79,15 +79,15 @@ export async function createNamespace(client: KubeClient): Promise<string> {
   return name;
 }
 
-/** The value of one series of a counter or gauge. */
+/** The sum of all series of a counter or gauge that have these labels. */
 export async function metricValue(
   registry: Registry,
   name: string,
   labels: Record<string, string>,
 ): Promise<number> {
   const metric = await registry.getSingleMetric(name)?.get();
-  const found = metric?.values.find((value) =>
+  const found = (metric?.values ?? []).filter((value) =>
     Object.entries(labels).every(([label, wanted]) => value.labels[label] === wanted),
   );
-  return found?.value ?? 0;
+  return found.reduce((sum, { value }) => sum + value, 0);
 }

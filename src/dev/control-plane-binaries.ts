@@ -112,7 +112,7 @@ async function build(target: string, by: Means): Promise<boolean> {
   return await intoPlace(target, async (folder) => {
     await run(
       go,
-      ['build', '-v', '-trimpath', '-ldflags', flags, '-o', join(folder, 'kube'), '.'],
+      ['build', '-v', '-trimpath', '-buildvcs=false', '-ldflags', flags, '-o', join(folder, 'kube'), '.'],
       source,
       by,
     );

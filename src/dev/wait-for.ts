@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 export interface WaitOptions {
   /** What is awaited, for the error: "the server is ready". */
-  what: string;
+  what?: string;
   timeoutMs?: number;
   intervalMs?: number;
   signal?: AbortSignal | undefined;
@@ -15,7 +15,7 @@ export interface WaitOptions {
  */
 export async function waitFor<T>(
   probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
-  { what, timeoutMs = 15_000, intervalMs = 50, signal }: WaitOptions,
+  { what = 'the awaited state', timeoutMs = 15_000, intervalMs = 50, signal }: WaitOptions = {},
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;

@@ -1,0 +1,354 @@
+// Callback endpoints: create, read, list, remove, the organization's default; who sees and does what.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ApiFixture, seedCredential, startApiFixture } from '../support/api-fixture.ts';
+
+const URL_OF_RECEIVER = 'http://127.0.0.1:9/hook';
+let api: ApiFixture;
+beforeAll(async () => {
+  api = await startApiFixture();
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+const newAlias = () => `a-${randomUUID()}`;
+const create = (body: Record<string, unknown> = {}) =>
+  api.manage.call('createCallback', { body: { alias: newAlias(), url: URL_OF_RECEIVER, ...body } });
+
+describe('a new endpoint', () => {
+  it('is answered with its record and its secret, and read back without the secret', async () => {
+    const alias = newAlias();
+    const made = await create({ alias });
+    expect(made.status).toBe(201);
+    expect(made.etag).toBe('"callback-endpoint-1"');
+    const { endpoint, replayed, signingSecret } = made.body;
+    expect(replayed).toBe(false);
+    expect(endpoint).toEqual({
+      id: expect.stringMatching(/^cb_[0-9a-f]{32}$/),
+      projectId: api.projectId,
+      alias,
+      kind: 'webhook',
+      url: URL_OF_RECEIVER,
+      lifecycle: 'active',
+      isOrganizationDefault: false,
+      generation: 1,
+      createdAt: endpoint.updatedAt,
+      updatedAt: expect.any(String),
+      secret: { version: 1, issuedAt: endpoint.createdAt },
+    });
+    expect(signingSecret).toEqual({
+      secret: expect.stringMatching(/^sigcb_v1_[A-Za-z0-9_-]{43}$/),
+      version: 1,
+      revealedAt: endpoint.createdAt,
+      onlyShownOnce: true,
+    });
+    const read = await api.read.expectSuccess('getCallback', { params: { endpointId: endpoint.id } });
+    expect(read.body).toEqual(endpoint);
+    expect(read.etag).toBe(made.etag);
+  });
+
+  it('is made once under one key, and its secret is shown once', async () => {
+    const body = { alias: newAlias(), url: URL_OF_RECEIVER };
+    const idempotencyKey = randomUUID();
+    const first = await api.manage.call('createCallback', { body, idempotencyKey });
+    const again = await api.manage.call('createCallback', { body, idempotencyKey });
+    expect(again.status).toBe(200);
+    expect(again.etag).toBe(first.etag);
+    expect(again.body).toEqual({ endpoint: first.body.endpoint, replayed: true });
+    const other = await api.manage.call('createCallback', {
+      body: { ...body, alias: newAlias() },
+      idempotencyKey,
+    });
+    expect(other.problem).toMatchObject({ status: 409, code: 'service.idempotency_conflict' });
+  });
+
+  it('may have an id of its maker, which is taken for ever', async () => {
+    const endpointId = `mine-${randomUUID()}`;
+    const made = await create({ endpointId });
+    expect(made.body.endpoint.id).toBe(endpointId);
+    expect((await create({ endpointId })).problem).toMatchObject({ status: 409, code: 'service.conflict' });
+    await api.manage.expectSuccess('deleteCallback', { params: { endpointId }, ifMatch: made.etag });
+    expect((await create({ endpointId })).problem).toMatchObject({ status: 409, code: 'service.conflict' });
+  });
+
+  it('has an alias that is unique in the project and free again after removal', async () => {
+    const alias = newAlias();
+    const made = await create({ alias });
+    expect((await create({ alias })).problem).toMatchObject({ status: 409, code: 'service.conflict' });
+    const elsewhere = await api.other.manage.call('createCallback', {
+      body: { alias, url: URL_OF_RECEIVER },
+    });
+    expect(elsewhere.status).toBe(201);
+    const params = { endpointId: made.body.endpoint.id };
+    await api.manage.expectSuccess('deleteCallback', { params, ifMatch: made.etag });
+    expect((await create({ alias })).status).toBe(201);
+  });
+
+  it('is one when many ask for the same alias at once', async () => {
+    const alias = newAlias();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => create({ alias })));
+    expect(answers.map((answer) => answer.status).toSorted()).toEqual([
+      201, 409, 409, 409, 409, 409, 409, 409,
+    ]);
+    const { rows } = await api.pool.query('select from callback_endpoints where alias = $1', [alias]);
+    expect(rows).toHaveLength(1);
+  });
+
+  it.each([
+    ['no destination', { url: undefined }, 'url'],
+    ['an ftp URL', { url: 'ftp://receiver.example/' }, 'url'],
+    ['a user in the URL', { url: 'https://user:word@receiver.example/' }, 'url'],
+    ['a fragment', { url: 'https://receiver.example/#part' }, 'url'],
+    ['a URL of 513 characters', { url: `https://receiver.example/${'a'.repeat(488)}` }, 'url'],
+    ['plain http to the public', { url: 'http://192.0.2.1/' }, 'url'],
+    ['an alias with a blank', { alias: 'two words' }, 'alias'],
+    ['a destination of another kind', { relayGroup: { notifierId: 'n' } }, 'relayGroup'],
+    ['an unknown field', { colour: 'red' }, 'colour'],
+  ])('is refused with %s', async (_what, body, path) => {
+    const { problem } = await create(body);
+    expect(problem).toMatchObject({ status: 400, code: 'service.validation_failed' });
+    expect(problem?.fieldErrors?.map((error) => error.path)).toContain(path);
+  });
+
+  it.each([
+    'https://10.0.0.1/',
+    'https://169.254.169.254/latest/',
+    'https://[fd00::1]/',
+    'https://0x7f.1.invalid/',
+  ])('is refused where %s leads', async (url) => {
+    const { problem } = await create({ url });
+    expect(problem).toMatchObject({ status: 400, code: 'service.callback_destination_rejected' });
+    expect(problem?.fieldErrors?.[0]?.path).toBe('url');
+  });
+
+  it('is refused for the relay kinds while no relay is configured', async () => {
+    const group = { kind: 'relay_group', url: undefined, relayGroup: { notifierId: 'n' } };
+    const person = { kind: 'relay_subscriber', url: undefined, relay: { actorId: 'a', notifierId: 'n' } };
+    for (const body of [group, person]) {
+      expect((await create(body)).problem).toMatchObject({
+        status: 409,
+        code: 'service.relay_not_configured',
+      });
+    }
+  });
+
+  it('leaves nothing in the clear in the database', async () => {
+    const url = `https://127.0.0.1:9/${randomUUID()}`;
+    const made = await create({ url });
+    const { rows } = await api.pool.query<{ row: string }>(
+      `select e::text || encode(e.url_box, 'escape') || s::text || encode(s.secret_box, 'escape') as row
+       from callback_endpoints e join signing_secrets s using (project_id, endpoint_id) where endpoint_id = $1`,
+      [made.body.endpoint.id],
+    );
+    expect(rows).toHaveLength(1);
+    expect(rows[0]?.row).not.toContain(url.slice(-36));
+    expect(rows[0]?.row).not.toContain(made.body.signingSecret?.secret.slice(9));
+    const records = await api.pool.query<{ body: string }>('select body::text from idempotency_records');
+    expect(records.rows.some(({ body }) => body?.includes('sigcb_v1_'))).toBe(false);
+  });
+});
+
+describe('the list', () => {
+  it('is newest first, in pages, without removed and inline endpoints', async () => {
+    const { organizationId, pool } = api;
+    const { body: project } = await api.owner.expectSuccess('createProject', {
+      body: { name: randomUUID() },
+    });
+    const { projectId } = project;
+    const client = api.manage.as(await seedCredential(pool, { projectId, preset: 'manage' }));
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n += 1) {
+      const body = { alias: `page-${n}`, url: URL_OF_RECEIVER };
+      ids.unshift((await client.expectSuccess('createCallback', { body })).body.endpoint.id);
+    }
+    const inline = { name: 'inline', callback: { kind: 'inline', url: URL_OF_RECEIVER } };
+    await client.expectSuccess('createMonitor', { body: inline });
+    const [newest = ''] = ids.splice(0, 1);
+    await client.expectSuccess('deleteCallback', {
+      params: { endpointId: newest },
+      ifMatch: '"callback-endpoint-1"',
+    });
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await client.expectSuccess('listCallbacks', { query: { limit: 3, cursor } });
+      seen.push(...page.body.items.map((item) => item.id));
+      cursor = page.body.nextCursor;
+    } while (cursor);
+    expect(seen).toEqual(ids);
+    const counted = await pool.query<{ count: number }>(
+      'select callback_endpoints as count from organizations where organization_id = $1',
+      [organizationId],
+    );
+    const there = await pool.query(
+      `select from callback_endpoints join projects using (project_id)
+       where organization_id = $1 and removed_at is null and monitor_key is null`,
+      [organizationId],
+    );
+    expect(counted.rows[0]?.count).toBe(there.rowCount);
+  });
+
+  it('refuses a cursor that it did not make', async () => {
+    for (const cursor of ['zzz', Buffer.from('["callbacks",1e99,"x"]').toString('base64url')]) {
+      const { problem } = await api.read.call('listCallbacks', { query: { cursor } });
+      expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'cursor' }] });
+    }
+  });
+});
+
+describe('removal', () => {
+  it('is permanent: secrets erased, deliveries canceled, bindings told', async () => {
+    const alias = newAlias();
+    const made = await create({ alias });
+    const endpointId = made.body.endpoint.id;
+    const monitor = await api.manage.expectSuccess('createMonitor', {
+      body: { name: 'bound', callback: { kind: 'named', alias } },
+    });
+    const { monitorId } = monitor.body;
+    expect((await fetch(`${api.url}${new URL(monitor.body.publishUrl ?? '').pathname}/fail`)).status).toBe(
+      200,
+    );
+    const pending = await api.read.expectSuccess('listDeliveries', { query: { endpointId } });
+    expect(pending.body.items).toMatchObject([{ event: 'incident.opened', state: 'pending' }]);
+    const stale = await api.manage.call('deleteCallback', {
+      params: { endpointId },
+      ifMatch: '"callback-endpoint-2"',
+    });
+    expect(stale.problem).toMatchObject({ status: 412 });
+
+    const removed = await api.manage.call('deleteCallback', { params: { endpointId }, ifMatch: made.etag });
+    expect(removed.status).toBe(204);
+    for (const id of ['getCallback', 'testCallback'] as const) {
+      expect((await api.manage.call(id, { params: { endpointId } })).problem?.status).toBe(404);
+    }
+    const again = await api.manage.call('deleteCallback', { params: { endpointId }, ifMatch: made.etag });
+    expect(again.problem?.status).toBe(404);
+    const binding = await api.read.expectSuccess('getMonitorBinding', { params: { monitorId } });
+    expect(binding.body).toEqual({
+      binding: { kind: 'named', alias },
+      unavailableReason: 'endpoint_removed',
+    });
+    const canceled = await api.read.expectSuccess('listDeliveries', { query: { endpointId } });
+    expect(canceled.body.items).toMatchObject([{ state: 'canceled' }]);
+    const incidentId = canceled.body.items[0]?.incidentId ?? '';
+    const timeline = await api.read.expectSuccess('getIncidentTimeline', { params: { incidentId } });
+    expect(timeline.body.items.at(-1)).toMatchObject({
+      type: 'delivery',
+      actor: { kind: 'api_credential' },
+      delivery: { endpointId, state: 'canceled' },
+      detail: { reason: 'endpoint_removed' },
+    });
+    const { rows } = await api.pool.query(
+      `select from signing_secrets where endpoint_id = $1
+       union all select from callback_endpoints where endpoint_id = $1 and url_box is not null`,
+      [endpointId],
+    );
+    expect(rows).toHaveLength(0);
+  });
+});
+
+describe("the organization's default", () => {
+  it('is one, of any of its projects, and shown on the endpoint', async () => {
+    const made = [await create(), await create()].map((answer) => answer.body.endpoint.id);
+    const [first = '', second = ''] = made;
+    const read = async () => {
+      const records = made.map((endpointId) =>
+        api.read.expectSuccess('getCallback', { params: { endpointId } }),
+      );
+      return (await Promise.all(records)).map((record) => record.body.isOrganizationDefault);
+    };
+    const set = (endpointId: string | null) =>
+      api.manage.expectSuccess('setDefaultCallback', { body: { endpointId } });
+    expect((await set(first)).body).toEqual({ endpointId: first });
+    expect(await read()).toEqual([true, false]);
+    await set(second);
+    expect(await read()).toEqual([false, true]);
+
+    const { body: project } = await api.owner.expectSuccess('createProject', {
+      body: { name: randomUUID() },
+    });
+    const sibling = api.owner.as(api.tokens.owner, project.projectId);
+    const monitor = await sibling.expectSuccess('createMonitor', { body: { name: 'of the sibling' } });
+    const params = { monitorId: monitor.body.monitorId };
+    const bound = await sibling.expectSuccess('getMonitorBinding', { params });
+    expect(bound.body.target).toMatchObject({ endpointId: second, kind: 'webhook', url: URL_OF_RECEIVER });
+    // An endpoint is named in its own project.
+    const notHere = await sibling.call('setDefaultCallback', { body: { endpointId: second } });
+    expect(notHere.problem?.status).toBe(404);
+    expect((await set(null)).body).toEqual({ endpointId: null });
+    const cleared = await sibling.expectSuccess('getMonitorBinding', { params });
+    expect(cleared.body.unavailableReason).toBe('no_organization_default');
+
+    await set(first);
+    const endpointId = first;
+    await api.manage.expectSuccess('deleteCallback', {
+      params: { endpointId },
+      ifMatch: '"callback-endpoint-1"',
+    });
+    const removed = await sibling.expectSuccess('getMonitorBinding', { params });
+    expect(removed.body.unavailableReason).toBe('endpoint_removed');
+    await set(null);
+  });
+
+  it('answers a twin from the record', async () => {
+    const { body } = await create();
+    const idempotencyKey = randomUUID();
+    const request = { body: { endpointId: body.endpoint.id }, idempotencyKey };
+    const first = await api.manage.expectSuccess('setDefaultCallback', request);
+    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
+    const again = await api.manage.expectSuccess('setDefaultCallback', request);
+    expect(again.body).toEqual(first.body);
+    const params = { endpointId: body.endpoint.id };
+    const record = await api.read.expectSuccess('getCallback', { params });
+    expect(record.body.isOrganizationDefault).toBe(false);
+  });
+});
+
+describe('rights', () => {
+  it('lets a reader read and change nothing', async () => {
+    const { body, etag } = await create();
+    const params = { endpointId: body.endpoint.id };
+    for (const client of [api.read, api.viewer]) {
+      expect((await client.call('getCallback', { params })).status).toBe(200);
+      expect((await client.call('listCallbacks')).status).toBe(200);
+      const refused = [
+        await client.call('createCallback', { body: { alias: newAlias(), url: URL_OF_RECEIVER } }),
+        await client.call('updateCallback', { params, body: { lifecycle: 'disabled' }, ifMatch: etag }),
+        await client.call('rotateSigningSecret', { params, body: {}, ifMatch: etag }),
+        await client.call('testCallback', { params }),
+        await client.call('deleteCallback', { params, ifMatch: etag }),
+        await client.call('setDefaultCallback', { body: { endpointId: null } }),
+      ];
+      expect(refused.map((answer) => answer.problem?.status)).toEqual([403, 403, 403, 403, 403, 403]);
+    }
+  });
+
+  it('shows other organizations nothing', async () => {
+    const { body, etag } = await create();
+    const params = { endpointId: body.endpoint.id };
+    const client = api.other.manage;
+    const refused = [
+      await client.call('getCallback', { params }),
+      await client.call('updateCallback', { params, body: { lifecycle: 'disabled' }, ifMatch: etag }),
+      await client.call('rotateSigningSecret', { params, body: {}, ifMatch: etag }),
+      await client.call('testCallback', { params }),
+      await client.call('deleteCallback', { params, ifMatch: etag }),
+      await client.call('setDefaultCallback', { body: params }),
+    ];
+    expect(refused.map((answer) => answer.problem?.code)).toEqual(Array(6).fill('service.not_found'));
+    expect((await api.read.expectSuccess('getCallback', { params })).body).toEqual(body.endpoint);
+  });
+
+  it('keeps an inline endpoint its monitor\u2019s affair', async () => {
+    const monitor = await api.manage.expectSuccess('createMonitor', {
+      body: { name: 'inline', callback: { kind: 'inline', url: URL_OF_RECEIVER } },
+    });
+    const bound = await api.read.expectSuccess('getMonitorBinding', {
+      params: { monitorId: monitor.body.monitorId },
+    });
+    const params = { endpointId: bound.body.target?.endpointId ?? '' };
+    expect((await api.manage.call('getCallback', { params })).problem?.status).toBe(404);
+    expect((await api.manage.call('setDefaultCallback', { body: params })).problem?.status).toBe(404);
+  });
+});

@@ -1,7 +1,7 @@
 // Builds the HTTP application of the role `api` from what it is given. It never listens: start-api.ts does.
 import cors from '@fastify/cors';
 import underPressure from '@fastify/under-pressure';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { contractOperations } from '../contract/operations.ts';
 import { newId } from '../domain/id.ts';
 import { ProblemError } from '../domain/problem.ts';
@@ -24,6 +24,7 @@ import { SessionAuthenticator, type TrustedIssuer } from './plugins/session-toke
 import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
+import { registerDocs } from './routes/docs.ts';
 import { findDatabaseFault, registerHealth } from './routes/health.ts';
 import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
@@ -68,6 +69,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   registerCorrelation(app);
   deps.telemetry.readiness.addCheck('database', () => findDatabaseFault(pool));
   registerHealth(app, deps.telemetry);
+  await registerDocs(app, deps.context.publicUrl);
   deps.mount?.(app);
   await app.register(async (v1) => {
     await protect(v1, deps);
@@ -101,7 +103,7 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
   const log: FastifyBaseLogger = telemetry.log;
   const app: FastifyInstance = Fastify({
     loggerInstance: log,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => newId('req'),
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: 512 },

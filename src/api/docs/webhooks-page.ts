@@ -1,0 +1,36 @@
+// /docs/webhooks: what an alert looks like and how a receiver checks it, in four languages.
+import { readFile } from 'node:fs/promises';
+import { html } from './html.ts';
+import { page } from './page.ts';
+
+/** Language to file. The files are run by the tests as they are shown. */
+export const WEBHOOK_SAMPLES = {
+  TypeScript: 'verify.ts',
+  Python: 'verify.py',
+  Go: 'verify.go',
+  'Shell, with OpenSSL': 'verify.sh',
+} as const;
+
+export const SAMPLES_FOLDER = new URL('./webhook-samples/', import.meta.url);
+
+export async function webhooksPage(): Promise<string> {
+  const samples = await Promise.all(
+    Object.entries(WEBHOOK_SAMPLES).map(async ([language, file]) => {
+      const code = await readFile(new URL(file, SAMPLES_FOLDER), 'utf8');
+      return html`<h3>${language}</h3><pre><code>${code.trimEnd()}</code></pre>`;
+    }),
+  );
+  return page(
+    'Webhooks',
+    html`<h1>Webhooks</h1>
+<p>An alert is a signed POST, as <a href="https://www.standardwebhooks.com">Standard Webhooks</a> 1.0 describes it. Answer with any 2xx within 10 seconds. Anything else is tried again after 5 s, 30 s, 2 min, 10 min, 1 h, 4 h and 12 h; redirects are not followed; a 410 disables the endpoint.</p>
+<table><tr><th>Header</th><th></th></tr>
+<tr><td><code>webhook-id</code></td><td>Names the message. The same on every attempt and every redelivery: what you have seen, you can skip.</td></tr>
+<tr><td><code>webhook-timestamp</code></td><td>When this attempt was signed, in seconds since 1970. Refuse what is older than five minutes.</td></tr>
+<tr><td><code>webhook-signature</code></td><td><code>v1,</code> and the base64 HMAC-SHA256 of <code>{webhook-id}.{webhook-timestamp}.{body}</code>. While a secret is rotated there are two, with a space between, newest first.</td></tr></table>
+<p>The key is the 32 bytes that the 43 characters after <code>sigcb_v1_</code> encode in base64url. Libraries for Standard Webhooks take it as base64. Check the bytes of the body as they came, before any parser.</p>
+<p>Events of one incident come in the order of <code>data.sequence</code>: <code>incident.opened</code>, <code>incident.escalated</code>, <code>incident.reopened</code>, <code>incident.acknowledged</code>, <code>incident.recovered</code>, <code>incident.resolved</code>. <code>callback.test</code> is sent on demand. The body is the schema <a href="/docs#schema-AlertEvent">AlertEvent</a>.</p>
+<h2>Check a signature</h2>
+${samples}`,
+  );
+}

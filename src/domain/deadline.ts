@@ -37,7 +37,12 @@ export function stopClock(live: LiveState): LiveState {
  * grace from now: a shorter interval must not open an incident about the past.
  */
 export function refitClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  const openRuns = live.openRuns.map((run) => ({ ...run, dueMs: runDue(timing, run.startedMs) }));
+  // Counted from the start of the run again: the outages since then move it again.
+  const openRuns = live.openRuns.map((run) => ({
+    ...run,
+    dueMs: runDue(timing, run.startedMs),
+    outageMs: undefined,
+  }));
   return refitDeadline(timing, { ...live, openRuns }, nowMs);
 }
 

@@ -5,7 +5,7 @@ import { intervalOf, nextWake, outOfWindow, shiftByOutages, stopClock } from './
 import { newId } from './id.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
-import type { LiveState, Outage, Timing } from './monitor.ts';
+import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 
 export interface Moment {
@@ -32,16 +32,18 @@ export function wakeMonitor(
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const shifted = shiftDeadline(timing, live, moment);
-  const missed = missDeadlines(timing, shifted, moment);
+  const missed = missDeadlines(timing, live, moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
   if (missed.opens !== undefined) {
-    const transition = cause(incidents, missedDeadline(timing, missed.opens), moment);
-    transitions.push({ ...transition, entries: [...transition.entries, ...outageEntries(shifted, moment)] });
+    const { deadlineMs, anchorMs, outageMs } = missed.opens;
+    const transition = cause(incidents, missedDeadline(timing, deadlineMs), moment);
+    transitions.push(withOutages(transition, { sinceMs: anchorMs, outageMs }, moment));
   }
-  if (overdue.startedMs !== undefined) {
-    transitions.push(cause(incidents, overdueRun(timing, overdue.startedMs), moment));
+  if (overdue.run !== undefined) {
+    const { startedMs, outageMs } = overdue.run;
+    const transition = cause(incidents, overdueRun(timing, startedMs), moment);
+    transitions.push(withOutages(transition, { sinceMs: startedMs, outageMs }, moment));
   }
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
@@ -54,29 +56,47 @@ function shiftDeadline(timing: Timing, live: LiveState, moment: Moment): LiveSta
   return appliedMs === live.outageMs ? live : { ...live, deadlineMs: dueMs, outageMs: appliedMs };
 }
 
-/** The spans that moved this deadline stand in the timeline of what it opens (completion.md 3.2). */
-function outageEntries(live: LiveState, moment: Moment): TimelineEntry[] {
-  return moment.outages
-    .filter(({ toMs }) => toMs <= live.outageMs && toMs > (live.anchorMs ?? 0))
-    .map(({ fromMs, toMs }) => ({
-      type: 'service_outage' as const,
-      atMs: moment.nowMs,
-      detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() },
-    }));
+/** The spans that moved a deadline or a run stand in the timeline of what it opens (completion.md 3.2). */
+function withOutages(
+  transition: Transition,
+  { sinceMs = 0, outageMs = 0 }: { sinceMs?: number; outageMs?: number },
+  moment: Moment,
+): Transition {
+  const entries = moment.outages
+    .filter(({ toMs }) => toMs <= outageMs && toMs > sinceMs)
+    .map(
+      ({ fromMs, toMs }): TimelineEntry => ({
+        type: 'service_outage',
+        atMs: moment.nowMs,
+        detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() },
+      }),
+    );
+  return { ...transition, entries: [...transition.entries, ...entries] };
 }
 
-/** Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the one that was too many. */
-function missDeadlines(timing: Timing, live: LiveState, moment: Moment): { live: LiveState; opens?: number } {
-  let { deadlineMs, missedCount } = live;
-  while (deadlineMs !== undefined && deadlineMs <= moment.horizonMs) {
+/**
+ * Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the one that was too many. Own outages move each of
+ * them, also those that only a later look at the monitor meets.
+ */
+function missDeadlines(
+  timing: Timing,
+  live: LiveState,
+  moment: Moment,
+): { live: LiveState; opens?: LiveState & { deadlineMs: number } } {
+  let current = shiftDeadline(timing, live, moment);
+  for (;;) {
+    const { deadlineMs } = current;
+    if (deadlineMs === undefined || deadlineMs > moment.horizonMs) return { live: current };
     if (inWindow(timing.maintenance, moment.nowMs)) {
-      return { live: { ...live, deadlineMs: outOfWindow(moment.nowMs, timing.maintenance), missedCount } };
+      return { live: { ...current, deadlineMs: outOfWindow(moment.nowMs, timing.maintenance) } };
     }
-    missedCount += 1;
-    if (missedCount >= timing.missedBeatsToOpen) return { live: stopClock(live), opens: deadlineMs };
-    deadlineMs = followingDeadline(timing, live, deadlineMs);
+    const missedCount = current.missedCount + 1;
+    if (missedCount >= timing.missedBeatsToOpen) {
+      return { live: stopClock(current), opens: { ...current, deadlineMs } };
+    }
+    const followingMs = followingDeadline(timing, current, deadlineMs);
+    current = shiftDeadline(timing, { ...current, deadlineMs: followingMs, missedCount }, moment);
   }
-  return { live: { ...live, deadlineMs, missedCount } };
 }
 
 /** Each further interval without a beat counts as one more miss. */
@@ -92,19 +112,20 @@ function findOverdueRuns(
   timing: Timing,
   live: LiveState,
   moment: Moment,
-): { live: LiveState; startedMs?: number } {
+): { live: LiveState; run?: OpenRun } {
   if (timing.maxRuntimeMs === undefined || live.openRuns.length === 0) return { live };
   if (inWindow(timing.maintenance, moment.nowMs)) return { live };
-  let startedMs: number | undefined;
+  let first: OpenRun | undefined;
   const openRuns = live.openRuns.map((run) => {
     if (run.overdue || run.dueMs === undefined) return run;
     const due = { dueMs: run.dueMs, appliedMs: run.outageMs ?? 0 };
     const { dueMs, appliedMs } = shiftByOutages(timing, due, moment.outages);
-    if (dueMs > moment.horizonMs) return { ...run, dueMs, outageMs: appliedMs };
-    startedMs ??= run.startedMs;
-    return { ...run, overdue: true };
+    const moved: OpenRun = { ...run, dueMs, outageMs: appliedMs };
+    if (dueMs > moment.horizonMs) return moved;
+    first ??= moved;
+    return { ...moved, overdue: true };
   });
-  return { live: { ...live, openRuns }, startedMs };
+  return { live: { ...live, openRuns }, run: first };
 }
 
 /** Opens an incident of the opening's kind, or counts the cause on the one that is open already. */

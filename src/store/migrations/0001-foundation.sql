@@ -43,6 +43,7 @@ create table publish_addresses (
   ends_at timestamptz
 );
 create index publish_addresses_monitor on publish_addresses (project_id, monitor_key);
+create index publish_addresses_ended on publish_addresses (ends_at) where ends_at is not null;
 
 create table credentials (
   project_id uuid not null,
@@ -322,14 +323,14 @@ create table deliveries (
   ended_at timestamptz,
   primary key (project_id, delivery_id)
 );
-create index deliveries_due on deliveries (next_attempt_at) where state in ('pending', 'failing');
 create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
 create index deliveries_endpoint on deliveries (project_id, endpoint_id, created_at desc, delivery_id desc);
 -- For the rare states; nearly all rows are delivered, and those are found through deliveries_list.
 create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
   where state <> 'delivered';
-create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id)
+-- Also the dispatcher's: endpoints that wait for something, and what is due first at each of them.
+create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, next_attempt_at)
   where state in ('pending', 'failing');
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
 

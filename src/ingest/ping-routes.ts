@@ -18,7 +18,7 @@ import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
 
 export interface PingDeps {
   directory: MonitorDirectory;
-  batcher: Batcher;
+  batcher: Pick<Batcher, 'submit'>;
   /** Counts answers by outcome: `accepted`, or the code of the problem. */
   onOutcome?: (outcome: string) => void;
 }

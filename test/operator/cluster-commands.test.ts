@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import type { Cluster } from '../../src/hooks/apply-manifests.ts';
+import { connectCluster } from '../../src/hooks/connect-cluster.ts';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { runRole } from '../support/run-role.ts';
+
+const MONITORS: KubeResource<KubeObject & { spec?: object }> = {
+  apiVersion: 'beatkeeper.dev/v1alpha1',
+  kind: 'Monitor',
+  plural: 'monitors',
+  namespaced: true,
+};
+const FINALIZER = 'beatkeeper.dev/sync';
+
+describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => {
+  let cluster: Cluster;
+  const env = { KUBECONFIG: inject('kubeconfig') };
+
+  beforeAll(() => {
+    cluster = connectCluster(env.KUBECONFIG);
+  });
+  afterAll(() => cluster.transport.close());
+
+  test('crds applies the definitions, as often as it is run', async () => {
+    for (let run = 1; run <= 2; run += 1) {
+      const { code, stdout, stderr } = await runRole(['crds'], env);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toContain('monitors.beatkeeper.dev');
+    }
+  });
+
+  test('finalizers lets every object of ours go, and leaves the finalizers of others', async () => {
+    const name = 'held';
+    const finalizers = [FINALIZER, 'example.org/other'];
+    const metadata = { name, namespace: 'default', finalizers };
+    await cluster.client.create(MONITORS, { metadata, spec: { intervalSeconds: 60 } });
+    const { code, stderr } = await runRole(['finalizers'], env);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { metadata: after } = await cluster.client.get(MONITORS, { namespace: 'default', name });
+    expect(after.finalizers).toEqual(['example.org/other']);
+    await cluster.client.mergePatch(
+      MONITORS,
+      { namespace: 'default', name },
+      { metadata: { finalizers: null } },
+    );
+    await cluster.client.delete(MONITORS, { namespace: 'default', name });
+  });
+
+  test('a cluster that is not there is named in one sentence', async () => {
+    const { code, stderr } = await runRole(['crds'], { KUBECONFIG: '/nowhere/kubeconfig' });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^beatkeeper crds: .*\n$/);
+  });
+});

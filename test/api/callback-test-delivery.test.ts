@@ -1,0 +1,239 @@
+// Test deliveries: one signed POST to a real receiver, its answer, and what stays of it.
+import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { signingKey } from '../../src/delivery/signature.ts';
+import { type Receiver, startReceiver } from '../delivery/receiver.ts';
+import { createApiClient } from '../support/api-client.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let api: ApiFixture;
+let receiver: Receiver;
+let answer: (response: ServerResponse) => void;
+beforeAll(async () => {
+  api = await startApiFixture();
+  receiver = await startReceiver((_request, _message, response) => answer(response));
+});
+afterAll(async () => {
+  await receiver?.close();
+  await api?.close();
+});
+beforeEach(() => {
+  answer = (response) => response.end('thank you');
+  receiver.requests.length = 0;
+});
+
+async function make(url = `http://127.0.0.1:${receiver.port}/hook?a=b`) {
+  const body = { alias: `a-${randomUUID()}`, url };
+  const made = await api.manage.expectSuccess('createCallback', { body });
+  const params = { endpointId: made.body.endpoint.id };
+  return {
+    params,
+    etag: made.etag,
+    secret: made.body.signingSecret?.secret ?? '',
+    test: (idempotencyKey = randomUUID()) => api.manage.call('testCallback', { params, idempotencyKey }),
+    read: async () => (await api.read.expectSuccess('getCallback', { params })).body,
+  };
+}
+
+/** What a receiver does: it throws when the signature is not of this secret. */
+function verify(secret: string): unknown {
+  const [request] = receiver.requests;
+  const key = signingKey(secret).toString('base64');
+  return new Webhook(key).verify(request?.body ?? '', request?.headers as Record<string, string>);
+}
+
+describe('a test delivery', () => {
+  it('is one signed POST, answered with what the receiver said, and recorded', async () => {
+    const endpoint = await make();
+    const { status, body } = await endpoint.test();
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      delivered: true,
+      statusCode: 200,
+      latencyMs: expect.any(Number),
+      body: 'thank you',
+      deliveryId: expect.stringMatching(/^dlv_[0-9a-f]{32}$/),
+    });
+    expect(receiver.requests).toHaveLength(1);
+    expect(receiver.requests[0]).toMatchObject({ method: 'POST', path: '/hook?a=b' });
+    expect(verify(endpoint.secret)).toEqual({
+      type: 'callback.test',
+      timestamp: expect.any(String),
+      data: { organizationId: api.organizationId, projectId: api.projectId, ...endpoint.params },
+    });
+    const { deliveryId } = body;
+    const read = await api.read.expectSuccess('getDelivery', { params: { deliveryId } });
+    expect(read.body).toEqual({
+      deliveryId,
+      ...endpoint.params,
+      event: 'callback.test',
+      state: 'delivered',
+      attemptCount: 1,
+      createdAt: expect.any(String),
+      deliveredAt: expect.any(String),
+      attempts: [{ at: expect.any(String), statusCode: 200, latencyMs: body.latencyMs }],
+    });
+    expect((await endpoint.read()).lastDelivery).toEqual({
+      state: 'delivered',
+      at: read.body.deliveredAt,
+      statusCode: 200,
+    });
+  });
+
+  it('is signed with both secrets in an overlap', async () => {
+    const endpoint = await make();
+    const request = { params: endpoint.params, body: {}, ifMatch: endpoint.etag };
+    const rotated = await api.manage.expectSuccess('rotateSigningSecret', request);
+    await endpoint.test();
+    for (const secret of [rotated.body.signingSecret?.secret ?? '', endpoint.secret]) {
+      expect(verify(secret)).toMatchObject({ type: 'callback.test' });
+    }
+    expect(String(receiver.requests[0]?.headers['webhook-signature']).split(' ')).toHaveLength(2);
+  });
+
+  it('that fails says how, and is not tried again', async () => {
+    answer = (response) => {
+      response.statusCode = 503;
+      response.end('x'.repeat(2_000));
+    };
+    const endpoint = await make();
+    const { status, body } = await endpoint.test();
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ delivered: false, statusCode: 503, body: 'x'.repeat(1_024) });
+    const { deliveryId } = body;
+    const read = await api.read.expectSuccess('getDelivery', { params: { deliveryId } });
+    expect(read.body).toMatchObject({ state: 'exhausted', attemptCount: 1 });
+    expect(read.body).not.toHaveProperty('nextAttemptAt');
+    expect((await endpoint.read()).lastDelivery).toMatchObject({ state: 'exhausted', statusCode: 503 });
+  });
+
+  it('to nobody names the class of the fault', async () => {
+    const { body } = await (await make('http://127.0.0.1:9/')).test();
+    expect(body).toMatchObject({ delivered: false, error: 'connection_refused' });
+    expect(body).not.toHaveProperty('statusCode');
+    const { deliveryId } = body;
+    const read = await api.read.expectSuccess('getDelivery', { params: { deliveryId } });
+    expect(read.body.attempts).toMatchObject([{ error: 'connection_refused' }]);
+  });
+
+  it('does not follow a redirect', async () => {
+    answer = (response) => {
+      response.writeHead(302, { location: `http://127.0.0.1:${receiver.port}/elsewhere` });
+      response.end();
+    };
+    const { body } = await (await make()).test();
+    expect(body).toMatchObject({ delivered: false, statusCode: 302, error: 'redirect' });
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('that is answered with 410 disables the endpoint', async () => {
+    answer = (response) => {
+      response.statusCode = 410;
+      response.end();
+    };
+    const endpoint = await make();
+    const { body } = await endpoint.test();
+    expect(body).toMatchObject({ delivered: false, statusCode: 410 });
+    expect(await endpoint.read()).toMatchObject({
+      lifecycle: 'disabled',
+      disabledReason: 'gone',
+      disabledAt: expect.any(String),
+      generation: 2,
+    });
+    const { deliveryId } = body;
+    const read = await api.read.expectSuccess('getDelivery', { params: { deliveryId } });
+    expect(read.body.state).toBe('exhausted');
+    expect((await endpoint.test()).problem).toMatchObject({ status: 409, code: 'service.conflict' });
+    const active = {
+      params: endpoint.params,
+      body: { lifecycle: 'active' },
+      ifMatch: '"callback-endpoint-2"',
+    };
+    const again = await api.manage.expectSuccess('updateCallback', active);
+    expect(again.body).not.toHaveProperty('disabledReason');
+  });
+});
+
+describe('one Idempotency-Key', () => {
+  it('sends one message, and answers it again', async () => {
+    const endpoint = await make();
+    const key = randomUUID();
+    const first = await endpoint.test(key);
+    expect((await endpoint.test(key)).body).toEqual(first.body);
+    expect(receiver.requests).toHaveLength(1);
+    expect((await endpoint.test()).body.deliveryId).not.toBe(first.body.deliveryId);
+    expect(receiver.requests).toHaveLength(2);
+  });
+
+  it('sends one message when twins reach two replicas at once', async () => {
+    const endpoint = await make();
+    const replica = await api.startReplica();
+    const second = createApiClient({ url: replica.url, token: api.tokens.manage });
+    const held: ServerResponse[] = [];
+    answer = (response) => held.push(response);
+    const idempotencyKey = randomUUID();
+    const first = endpoint.test(idempotencyKey);
+    await waitFor(() => held.length === 1, { what: 'the first request is at the receiver' });
+    const twin = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
+    expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
+    held[0]?.end('once');
+    const { body } = await first;
+    const later = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
+    expect(later.body).toEqual(body);
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('after a crash between request and record neither sends again nor loses the delivery', async () => {
+    const endpoint = await make();
+    const key = randomUUID();
+    const { body } = await endpoint.test(key);
+    // As the api leaves it when it dies while it sends: the row is there, the outcome and the answer are not.
+    await api.pool.query('delete from idempotency_records where key = $1', [key]);
+    await api.pool.query('delete from delivery_attempts where delivery_id = $1', [body.deliveryId]);
+    await api.pool.query(
+      `update deliveries set state = 'pending', attempt_count = 0, ended_at = null, delivered_at = null,
+         next_attempt_at = created_at + interval '60 seconds' where delivery_id = $1`,
+      [body.deliveryId],
+    );
+    const waiting = await endpoint.test(key);
+    expect(waiting.problem).toMatchObject({ status: 409, retryable: true });
+    expect(waiting.headers.get('retry-after')).toBe('1');
+    // What a dispatcher writes when it has taken over.
+    await api.pool.query(
+      `insert into delivery_attempts (project_id, delivery_id, attempt, at, status_code, latency_ms)
+       values ($1, $2, 1, clock_timestamp(), 204, 5)`,
+      [api.projectId, body.deliveryId],
+    );
+    await api.pool.query("update deliveries set state = 'delivered' where delivery_id = $1", [
+      body.deliveryId,
+    ]);
+    const found = await endpoint.test(key);
+    expect(found.body).toEqual({
+      delivered: true,
+      statusCode: 204,
+      latencyMs: 5,
+      deliveryId: body.deliveryId,
+    });
+    expect(receiver.requests).toHaveLength(1);
+  });
+});
+
+it('holds no transaction while the receiver thinks', async () => {
+  const endpoint = await make();
+  const held: ServerResponse[] = [];
+  answer = (response) => held.push(response);
+  const testing = endpoint.test();
+  await waitFor(() => held.length === 1, { what: 'the request is at the receiver' });
+  const { rows } = await api.pool.query<{ count: string }>(
+    `select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`,
+  );
+  expect(rows).toHaveLength(0);
+  const params = { ...endpoint.params };
+  const changed = { params, body: { alias: `b-${randomUUID()}` }, ifMatch: endpoint.etag };
+  expect((await api.manage.call('updateCallback', changed)).status).toBe(200);
+  held[0]?.end();
+  expect((await testing).body.delivered).toBe(true);
+});

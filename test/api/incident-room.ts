@@ -1,0 +1,44 @@
+// What the tests of incidents and deliveries start from: monitors that are beaten through their real addresses.
+import { randomUUID } from 'node:crypto';
+import type { ApiFixture } from '../support/api-fixture.ts';
+
+export interface BeatenMonitor {
+  monitorId: string;
+  /** Beats it: '' for a success, '/fail', '/start', … */
+  beat(suffix?: string): Promise<void>;
+  /** Opens a `reported_failure` and answers the incident's id. */
+  fail(): Promise<string>;
+}
+
+/** A monitor whose alerts go to an endpoint of its own on a closed port: nothing is sent in these tests. */
+export async function makeMonitor(api: ApiFixture, body: object = {}): Promise<BeatenMonitor> {
+  const made = await api.manage.expectSuccess('createMonitor', {
+    body: {
+      name: `m-${randomUUID()}`,
+      intervalSeconds: 3600,
+      callback: { kind: 'inline', url: 'http://127.0.0.1:9/' },
+      ...body,
+    },
+  });
+  const { monitorId, publishUrl = '' } = made.body;
+  const address = `${api.url}${new URL(publishUrl).pathname}`;
+  const beat = async (suffix = '') => {
+    const answer = await fetch(`${address}${suffix}`, { method: 'POST' });
+    if (!answer.ok) throw new Error(`The beat was refused: ${answer.status} ${await answer.text()}`);
+  };
+  return {
+    monitorId,
+    beat,
+    fail: async () => {
+      await beat('/fail');
+      const query = { state: 'open' };
+      const { body: page } = await api.read.expectSuccess('listMonitorIncidents', {
+        params: { monitorId },
+        query,
+      });
+      const found = page.items.find((incident) => incident.kind === 'reported_failure');
+      if (!found) throw new Error('No incident opened.');
+      return found.incidentId;
+    },
+  };
+}

@@ -1,0 +1,72 @@
+// Everything of ours is away for longer than interval and grace, then back: no false incident, the true ones are found,
+// and the span is in the timeline.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { Ledger } from './ledger.ts';
+import { ProductClient } from './product-client.ts';
+
+const OPTIONS = {
+  args: ['--no-cluster', '--no-examples'],
+  env: { BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '1' },
+};
+const INTERVAL_SECONDS = 3;
+const AWAY_MS = 12_000;
+
+let state: Awaited<ReturnType<typeof makeStateFolder>>;
+let run: DevelopmentRun;
+
+beforeAll(async () => {
+  state = await makeStateFolder();
+});
+afterAll(async () => {
+  await run?.stop();
+  await state?.remove();
+});
+
+it('reports what died in the outage, once, and nothing that lives', async () => {
+  run = new DevelopmentRun(state.folder, OPTIONS);
+  const before = new ProductClient(await run.ready());
+  const timing = { intervalSeconds: INTERVAL_SECONDS, graceSeconds: INTERVAL_SECONDS };
+  const alive = await before.makeMonitors(30, { name: 'alive', ...timing });
+  const dead = await before.makeMonitors(5, { name: 'dead', ...timing });
+  for (const monitor of [...alive, ...dead]) await before.beatSurely(monitor);
+  await run.stop();
+  // The time away is what is tested.
+  await new Promise((resolve) => setTimeout(resolve, AWAY_MS));
+
+  run = new DevelopmentRun(state.folder, OPTIONS);
+  const after = new ProductClient(await run.ready());
+  const ledger = new Ledger(after, alive);
+  ledger.start(500);
+  const incidents = () =>
+    after.query<{ incident_id: string; monitor_id: string; deadline_at: Date }>('select * from incidents');
+  await waitFor(async () => (await incidents()).length >= dead.length, {
+    what: 'an incident for each dead monitor',
+    timeoutMs: 60_000,
+  });
+  const beatsBefore = ledger.count;
+  await waitFor(() => ledger.count > beatsBefore + alive.length * 10, {
+    what: 'more beats',
+    timeoutMs: 60_000,
+  });
+  await ledger.stop();
+
+  const found = await incidents();
+  expect(found.map(({ monitor_id }) => monitor_id).sort()).toEqual(
+    dead.map(({ monitorId }) => monitorId).sort(),
+  );
+  const spans = await after.query<{ from_ms: string; to_ms: string }>('select * from service_outages');
+  expect(spans).toHaveLength(1);
+  const spanMs = Number(spans[0]?.to_ms) - Number(spans[0]?.from_ms);
+  expect(spanMs).toBeGreaterThan(AWAY_MS);
+  for (const { incident_id, monitor_id } of found) {
+    const timeline = await after.call<{ items: { type: string; detail?: { from: string; to: string } }[] }>(
+      'GET',
+      `/v1/incidents/${incident_id}/timeline`,
+    );
+    const entry = timeline.items.find(({ type }) => type === 'service_outage');
+    expect(entry?.detail, monitor_id).toBeDefined();
+    expect(Date.parse(entry?.detail?.to ?? '') - Date.parse(entry?.detail?.from ?? '')).toBe(spanMs);
+  }
+});

@@ -1,0 +1,211 @@
+// What a monitor has been through, over HTTP: observations, change records, its first beat, its addresses.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let api: ApiFixture;
+
+beforeAll(async () => {
+  api = await startApiFixture();
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+const make = async () =>
+  (await api.manage.expectSuccess('createMonitor', { body: { name: 'Job', intervalSeconds: 300 } })).body;
+const beat = async (publishUrl: string | undefined, body?: object) =>
+  await fetch(`${api.url}${new URL(publishUrl ?? '').pathname}`, {
+    method: 'POST',
+    headers: body ? { 'content-type': 'application/json' } : {},
+    body: body && JSON.stringify(body),
+  });
+
+describe('observations', () => {
+  it('lists them newest first, page by page, with what the beat carried', async () => {
+    const { monitorId, publishUrl } = await make();
+    await beat(publishUrl, {
+      measurements: { rows: 12.5 },
+      message: 'done',
+      observedAt: '2026-01-02T03:04:05.678+01:00',
+      exitStatus: 0,
+      runId: 'run-1',
+    });
+    for (let index = 0; index < 4; index += 1) await beat(publishUrl);
+    const params = { monitorId };
+    const sequences: number[] = [];
+    let cursor: string | undefined;
+    do {
+      const { body } = await api.read.expectSuccess('listObservations', {
+        params,
+        query: { limit: 2, cursor },
+      });
+      sequences.push(...body.items.map((item) => item.sequence));
+      cursor = body.nextCursor;
+    } while (cursor);
+    expect(sequences).toEqual([5, 4, 3, 2, 1]);
+    const { body } = await api.read.expectSuccess('listObservations', { params });
+    expect(body.items.at(-1)).toMatchObject({
+      sequence: 1,
+      kind: 'success',
+      measurements: { rows: 12.5 },
+      message: 'done',
+      observedAt: '2026-01-02T02:04:05.678Z',
+      exitStatus: 0,
+      runId: 'run-1',
+      late: false,
+      violations: [],
+    });
+    expect(body.items[0]).toMatchObject({ measurements: {} });
+  });
+
+  it('bounds them by since, included, and until, excluded', async () => {
+    const { monitorId, publishUrl } = await make();
+    for (let index = 0; index < 3; index += 1) await beat(publishUrl);
+    // Days apart, so that they lie in different partitions.
+    await api.pool.query(
+      `update observations set received_at = timestamptz '2026-03-10 12:00:00.500+00' + sequence * interval '1 day'
+       where project_id = $1 and monitor_key = (select monitor_key from monitors where monitor_id = $2)`,
+      [api.projectId, monitorId],
+    );
+    const found = async (query: Record<string, unknown>) => {
+      const { body } = await api.read.expectSuccess('listObservations', { params: { monitorId }, query });
+      return body.items.map((item) => item.sequence);
+    };
+    expect(await found({ since: '2026-03-12T12:00:00.500Z' })).toEqual([3, 2]);
+    expect(await found({ until: '2026-03-12T12:00:00.500Z' })).toEqual([1]);
+    expect(await found({ since: '2026-03-11T00:00:00Z', until: '2026-03-13T00:00:00Z' })).toEqual([2, 1]);
+    const query = { since: '2026-03-11T00:00:00Z', until: '2026-03-01T00:00:00Z' };
+    const { problem } = await api.read.call('listObservations', { params: { monitorId }, query });
+    expect(problem?.fieldErrors?.[0]?.path).toBe('until');
+  });
+});
+
+describe('change records', () => {
+  it('lists them newest first with actor, request and window', async () => {
+    const { monitorId } = await make();
+    const params = { monitorId };
+    await api.member.expectSuccess('updateMonitor', {
+      params,
+      ifMatch: '"configuration-1"',
+      body: { patch: { name: 'Renamed' } },
+    });
+    const maintenance = { startsAt: new Date().toISOString(), endsAt: '2099-01-01T00:00:00.000Z' };
+    const short = { ...maintenance, endsAt: new Date(Date.now() + 60_000).toISOString(), reason: 'Move' };
+    const entered = await api.manage.expectSuccess('changeMonitorLifecycle', {
+      params,
+      ifMatch: '"configuration-2"',
+      body: { action: 'enter_maintenance', maintenance: short },
+    });
+    const { body } = await api.read.expectSuccess('listMonitorChanges', { params });
+    expect(body.items).toMatchObject([
+      {
+        kind: 'lifecycle',
+        configurationVersion: 3,
+        action: 'enter_maintenance',
+        lifecycleFrom: 'active',
+        lifecycleTo: 'active',
+        maintenance: short,
+        actor: { kind: 'api_credential' },
+        sourceRequestId: entered.headers.get('x-request-id'),
+      },
+      { kind: 'configuration', configurationVersion: 2, actor: { kind: 'session', id: 'member@acme' } },
+      { kind: 'configuration', configurationVersion: 1 },
+    ]);
+    const first = await api.read.expectSuccess('listMonitorChanges', { params, query: { limit: 2 } });
+    const query = { limit: 2, cursor: first.body.nextCursor };
+    const second = await api.read.expectSuccess('listMonitorChanges', { params, query });
+    expect(second.body.items.map((item) => item.configurationVersion)).toEqual([1]);
+    expect(second.body.nextCursor).toBeUndefined();
+    expect((await api.other.manage.call('listMonitorChanges', { params })).status).toBe(404);
+  });
+});
+
+describe('the first beat', () => {
+  it('is waited for, and known afterwards', async () => {
+    const { monitorId, publishUrl } = await make();
+    const params = { monitorId };
+    const now = await api.read.expectSuccess('getFirstBeat', { params });
+    expect(now.body).toEqual({ state: 'waiting' });
+    const waiting = api.read.expectSuccess('getFirstBeat', { params, query: { waitSeconds: 20 } });
+    const begun = performance.now();
+    await beat(publishUrl);
+    const { body } = await waiting;
+    expect(performance.now() - begun).toBeLessThan(1_500);
+    expect(body.state).toBe('accepted');
+    expect(Date.parse(body.nextDeadlineAt ?? '') - Date.parse(body.firstBeatAt ?? '')).toBe(600_000);
+    await beat(publishUrl);
+    const later = await api.read.expectSuccess('getFirstBeat', { params, query: { waitSeconds: 30 } });
+    expect(later.body.firstBeatAt).toBe(body.firstBeatAt);
+  });
+
+  it('ends without one when the time is over, and at once when the caller leaves', async () => {
+    const { monitorId } = await make();
+    const params = { monitorId };
+    const { body } = await api.read.expectSuccess('getFirstBeat', { params, query: { waitSeconds: 1 } });
+    expect(body).toEqual({ state: 'waiting' });
+    const caller = new AbortController();
+    const query = { waitSeconds: 30 };
+    const left = api.read.call('getFirstBeat', { params, query, signal: caller.signal });
+    caller.abort();
+    await expect(left).rejects.toThrow();
+    const { problem } = await api.read.call('getFirstBeat', { params, query: { waitSeconds: 31 } });
+    expect(problem?.fieldErrors?.[0]?.path).toBe('waitSeconds');
+  });
+
+  it('says that the monitor is gone when it is deleted meanwhile', async () => {
+    const { monitorId } = await make();
+    const params = { monitorId };
+    const waiting = api.read.call('getFirstBeat', { params, query: { waitSeconds: 20 } });
+    await api.manage.expectSuccess('deleteMonitor', { params, ifMatch: '"configuration-1"' });
+    expect((await waiting).status).toBe(404);
+  });
+});
+
+describe('the publish address', () => {
+  const rotate = async (
+    monitorId: string,
+    ifMatch: string,
+    overlapSeconds: number,
+    idempotencyKey?: string,
+  ) =>
+    await api.manage.expectSuccess('rotatePublishUrl', {
+      params: { monitorId },
+      ifMatch,
+      body: { overlapSeconds },
+      idempotencyKey,
+    });
+
+  it('stops at once without an overlap, also where it was used before', async () => {
+    const { monitorId, publishUrl } = await make();
+    expect((await beat(publishUrl)).status).toBe(200);
+    const { body } = await rotate(monitorId, '"configuration-1"', 0);
+    expect(body.previousUrlEndsAt).toBeUndefined();
+    expect((await beat(body.publishUrl)).status).toBe(200);
+    await waitFor(async () => (await beat(publishUrl)).status === 404, {
+      what: 'the end of the old address',
+    });
+    const { body: now } = await api.manage.expectSuccess('getMonitor', { params: { monitorId } });
+    expect(now).toMatchObject({ publishUrl: body.publishUrl, configurationVersion: 2 });
+  });
+
+  it('works on for the overlap, and a later rotation does not make it longer', async () => {
+    const { monitorId, publishUrl } = await make();
+    const key = randomUUID();
+    const first = await rotate(monitorId, '"configuration-1"', 3600, key);
+    expect(first.body.previousUrlEndsAt).toBeDefined();
+    expect((await beat(publishUrl)).status).toBe(200);
+    expect((await beat(first.body.publishUrl)).status).toBe(200);
+    const replay = await rotate(monitorId, '"configuration-1"', 3600, key);
+    expect(replay.body).toEqual({ replayed: true, previousUrlEndsAt: first.body.previousUrlEndsAt });
+    await rotate(monitorId, '"configuration-2"', 86_400);
+    const { rows } = await api.pool.query<{ ends_at: Date }>(
+      'select ends_at from publish_addresses where address = $1',
+      [publishUrl?.split('/').at(-1)],
+    );
+    expect(rows[0]?.ends_at.toISOString()).toBe(first.body.previousUrlEndsAt);
+    await rotate(monitorId, '"configuration-3"', 0);
+    await waitFor(async () => (await beat(publishUrl)).status === 404, { what: 'the end of the oldest' });
+  });
+});

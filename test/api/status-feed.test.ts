@@ -1,0 +1,294 @@
+// The status feed over HTTP: everything first, then each change once, never one too few.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { seedMonitors } from '../support/seed.ts';
+
+let api: ApiFixture;
+/** A project of its own for each test. */
+let client: ApiClient;
+let project: { projectId: string; organizationId: string };
+/** The operator, in no project: it sees all of them. */
+let operator: ApiClient;
+let count = 0;
+
+beforeAll(async () => {
+  api = await startApiFixture();
+  operator = createApiClient({ url: api.url, token: api.tokens.operator });
+});
+afterAll(async () => {
+  await api?.close();
+});
+beforeEach(async () => {
+  count += 1;
+  const name = `feed ${count}`;
+  const { body } = await api.owner.expectSuccess('createProject', { body: { name } });
+  project = { projectId: body.projectId, organizationId: api.organizationId };
+  client = createApiClient({ url: api.url, token: api.tokens.member, project: name });
+});
+
+const make = async (monitorId: string) =>
+  (
+    await client.expectSuccess('createMonitor', {
+      body: { monitorId, name: monitorId, intervalSeconds: 300 },
+    })
+  ).body;
+
+async function read(cursor?: string, query: Record<string, unknown> = {}, from: ApiClient = client) {
+  const { body } = await from.expectSuccess('getStatusFeed', { query: { limit: 200, ...query, cursor } });
+  return { ids: body.items.map((item) => item.monitorId), items: body.items, next: body.nextCursor };
+}
+
+/** Reads until nothing is left. */
+async function drain(cursor?: string, query: Record<string, unknown> = {}, from: ApiClient = client) {
+  const ids: string[] = [];
+  const keys = new Set<string>();
+  let next = cursor;
+  for (;;) {
+    const page = await read(next, query, from);
+    ids.push(...page.ids);
+    for (const item of page.items) keys.add(`${item.projectId}/${item.monitorId}`);
+    next = page.next;
+    if (page.ids.length === 0) return { ids, keys, next };
+  }
+}
+
+const beat = async (publishUrl: string | undefined) =>
+  await fetch(`${api.url}${new URL(publishUrl ?? '').pathname}`, { method: 'POST' });
+
+/** A transaction that has changed monitors and has not committed yet. */
+async function openChange(monitorIds: string[]) {
+  const tx = await api.pool.connect();
+  await tx.query('begin');
+  await tx.query(
+    `update monitor_live l set changed_xid = pg_current_xact_id() from monitors m
+     where m.project_id = $1 and m.monitor_id = any($2) and l.project_id = m.project_id
+       and l.monitor_key = m.monitor_key`,
+    [project.projectId, monitorIds],
+  );
+  return {
+    async commit() {
+      await tx.query('commit');
+      tx.release();
+    },
+  };
+}
+
+describe('from nothing', () => {
+  it('shows every monitor with its state, and a cursor also when there is none', async () => {
+    const empty = await read();
+    expect(empty.ids).toEqual([]);
+    const made = await make('one');
+    await beat(made.publishUrl);
+    const { items } = await read();
+    expect(items).toMatchObject([
+      {
+        monitorId: 'one',
+        projectId: project.projectId,
+        projectName: `feed ${count}`,
+        lifecycle: 'active',
+        configurationVersion: 1,
+        status: { health: 'up', lastSequence: 1 },
+      },
+    ]);
+    expect((await read(empty.next)).ids).toEqual(['one']);
+  });
+
+  it('pages through many monitors and misses no change of meanwhile', async () => {
+    const seeded = await seedMonitors(api.pool, project, 25);
+    const first = await read(undefined, { limit: 10 });
+    expect(first.ids).toHaveLength(10);
+    // One that was shown already changes, one comes into the part that was read, one is deleted in the part to come.
+    const seen = first.ids[3] ?? '';
+    await (await openChange([seen])).commit();
+    await make('newcomer');
+    const unseen = seeded.find((monitor) => !first.ids.includes(monitor.monitorId))?.monitorId ?? '';
+    await client.expectSuccess('deleteMonitor', {
+      params: { monitorId: unseen },
+      ifMatch: '"configuration-1"',
+    });
+    const rest = await drain(first.next, { limit: 10 });
+    const all = new Set([...first.ids, ...rest.ids]);
+    expect(all.size).toBe(25);
+    expect(all.has('newcomer')).toBe(true);
+    expect(rest.ids).toContain(seen);
+    expect((await read(rest.next)).ids).toEqual([]);
+  });
+});
+
+describe('changes', () => {
+  it('shows each once, with a growing changeSequence', async () => {
+    const [a] = [await make('a'), await make('b')];
+    const start = await drain();
+    await beat(a?.publishUrl);
+    const first = await read(start.next);
+    expect(first.ids).toEqual(['a']);
+    expect((await read(first.next)).ids).toEqual([]);
+    await client.expectSuccess('changeMonitorLifecycle', {
+      params: { monitorId: 'a' },
+      ifMatch: '"configuration-1"',
+      body: { action: 'pause' },
+    });
+    const second = await read(first.next);
+    expect(second.items).toMatchObject([{ monitorId: 'a', lifecycle: 'paused', configurationVersion: 2 }]);
+    expect(second.items[0]?.changeSequence).toBeGreaterThan(first.items[0]?.changeSequence ?? 0);
+  });
+
+  it('pages through many changes', async () => {
+    const seeded = await seedMonitors(api.pool, project, 30);
+    const start = await drain();
+    await (await openChange(seeded.map((monitor) => monitor.monitorId))).commit();
+    const { ids } = await drain(start.next, { limit: 7 });
+    expect(ids.sort()).toEqual(seeded.map((monitor) => monitor.monitorId).sort());
+  });
+
+  it('does not skip a transaction that commits late, and does not wait for it', async () => {
+    const [, b] = [await make('late'), await make('soon')];
+    const start = await drain();
+    const late = await openChange(['late']);
+    await beat(b.publishUrl);
+    const first = await read(start.next);
+    expect(first.ids).toEqual(['soon']);
+    await beat(b.publishUrl);
+    const second = await read(first.next);
+    expect(second.ids).toEqual(['soon']);
+    expect((await read(second.next)).ids).toEqual([]);
+    await late.commit();
+    const third = await read(second.next);
+    expect(third.ids).toEqual(['late']);
+    expect((await read(third.next)).ids).toEqual([]);
+  });
+
+  it('does not skip one that commits late while a first listing goes on', async () => {
+    await seedMonitors(api.pool, project, 6);
+    await make('late');
+    const late = await openChange(['late']);
+    const first = await read(undefined, { limit: 4 });
+    const listed = await read(first.next, { limit: 4 });
+    await late.commit();
+    expect((await read(listed.next)).ids).toEqual(['late']);
+  });
+
+  it('misses nothing of many writers at once', async () => {
+    const seeded = await seedMonitors(api.pool, project, 12);
+    let cursor = (await drain()).next;
+    const newest = new Map<string, number>();
+    let isDone = false;
+    const writers = seeded.map(async ({ address }) => {
+      for (let round = 0; round < 5; round += 1) {
+        await fetch(`${api.url}/ping/${address}`, { method: 'POST' });
+      }
+    });
+    const reader = async () => {
+      for (;;) {
+        const wasDone = isDone;
+        const page = await read(cursor);
+        for (const item of page.items) newest.set(item.monitorId, item.status.lastSequence ?? 0);
+        cursor = page.next;
+        if (wasDone && page.ids.length === 0) return;
+      }
+    };
+    const reading = reader();
+    await Promise.all(writers);
+    isDone = true;
+    await reading;
+    expect([...newest.values()]).toEqual(Array(12).fill(5));
+  });
+});
+
+describe('held open', () => {
+  it('answers within a second of a change, and with nothing when the time is over', async () => {
+    const made = await make('held');
+    const start = await drain();
+    const waiting = read(start.next, { waitSeconds: 20 });
+    const begun = performance.now();
+    await beat(made.publishUrl);
+    const page = await waiting;
+    expect(page.ids).toEqual(['held']);
+    expect(performance.now() - begun).toBeLessThan(1_500);
+    const silent = await read(page.next, { waitSeconds: 1 });
+    expect(silent.ids).toEqual([]);
+    expect((await read(silent.next)).ids).toEqual([]);
+  });
+
+  it('is not woken by other projects, and wakes all that wait for one', async () => {
+    const made = await make('shared');
+    const start = await drain();
+    const all = await drain(undefined, {}, operator);
+    const foreign = await api.manage.expectSuccess('createMonitor', { body: { name: 'elsewhere' } });
+    const [own, everything] = [
+      read(start.next, { waitSeconds: 20 }),
+      read(all.next, { waitSeconds: 20 }, operator),
+    ];
+    expect((await everything).ids).toEqual([foreign.body.monitorId]);
+    await beat(made.publishUrl);
+    expect((await own).ids).toEqual(['shared']);
+  });
+
+  it('does not hold the answer to a first call or in the middle of a listing', async () => {
+    await seedMonitors(api.pool, project, 3);
+    const begun = performance.now();
+    const first = await read(undefined, { limit: 2, waitSeconds: 20 });
+    const second = await read(first.next, { limit: 2, waitSeconds: 20 });
+    expect([...first.ids, ...second.ids]).toHaveLength(3);
+    expect(performance.now() - begun).toBeLessThan(5_000);
+  });
+});
+
+describe('who sees what', () => {
+  it('a credential and a session their project, the operator all of its organization', async () => {
+    await make('mine');
+    const elsewhere = await api.manage.expectSuccess('createMonitor', { body: { name: 'elsewhere' } });
+    expect((await drain()).ids).toEqual(['mine']);
+    expect((await drain(undefined, {}, api.read)).ids).toContain(elsewhere.body.monitorId);
+    const all = await drain(undefined, { limit: 5 }, operator);
+    expect(all.ids).toEqual(expect.arrayContaining(['mine', elsewhere.body.monitorId]));
+    expect(all.keys.size).toBe(all.ids.length);
+    expect((await drain(undefined, {}, api.other.manage)).ids).toEqual([]);
+  });
+
+  it('asks a session for its project', async () => {
+    const nowhere = createApiClient({ url: api.url, token: api.tokens.owner });
+    const { problem } = await nowhere.call('getStatusFeed');
+    expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'Service-Project' }] });
+  });
+
+  it('shows the owner of a foreign cursor its own rows alone', async () => {
+    await make('mine');
+    const { next } = await drain();
+    await (await openChange(['mine'])).commit();
+    expect((await read(next, {}, api.other.manage)).ids).toEqual([]);
+  });
+});
+
+describe('a database that was put back', () => {
+  it('begins again with everything when the history is another one', async () => {
+    await make('kept');
+    const { next } = await drain();
+    const [form, history = '', snapshot] = next.split('.');
+    const other = history.replaceAll(/./g, (digit) => (digit === '0' ? '1' : '0'));
+    expect((await read([form, other, snapshot].join('.'))).ids).toEqual(['kept']);
+    const future = 'zzzzzzz~0';
+    expect((await read([form, history, future].join('.'))).ids).toEqual(['kept']);
+  });
+
+  it('does not repeat rows whose ids are of another cluster, and shows their next change', async () => {
+    const made = await make('restored');
+    await api.pool.query("update monitor_live set changed_xid = '9000000000000' where project_id = $1", [
+      project.projectId,
+    ]);
+    const start = await read();
+    expect(start.ids).toEqual(['restored']);
+    expect((await read(start.next)).ids).toEqual([]);
+    await beat(made.publishUrl);
+    expect((await read(start.next)).ids).toEqual(['restored']);
+  });
+
+  it.each(['x', 'f1', 'f1.0123456789abcdef.a~b~c', 'f1.0123456789abcdef.1z141z4~0'])(
+    'refuses the cursor %s',
+    async (cursor) => {
+      const { problem } = await client.call('getStatusFeed', { query: { cursor } });
+      expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'cursor' }] });
+    },
+  );
+});

@@ -1,0 +1,105 @@
+// The health filter in SQL says what domain/health.ts says, for every state that a monitor can be in.
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { healthOf } from '../../src/domain/health.ts';
+import type { Health } from '../../src/domain/monitor.ts';
+import { listMonitors } from '../../src/store/monitor-list.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { seedMonitors, seedProject } from '../support/seed.ts';
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  pool = openPool({ databaseUrl: database.url, size: 2, applicationName: 'test' });
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.drop();
+});
+
+const HEALTHS: Health[] = [
+  'waiting',
+  'up',
+  'late',
+  'down',
+  'recovering',
+  'maintenance',
+  'paused',
+  'archived',
+];
+
+// Offsets from now in seconds, far enough from zero that the clock does not decide.
+const offset = fc.constantFrom(-7_200, -3_600, -1_000, 1_000, 3_600, 7_200);
+const incident = fc.record({
+  kind: fc.constantFrom('missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation'),
+  state: fc.constantFrom('open', 'recovering', 'recovered', 'resolved'),
+  severity: fc.constantFrom('info', 'warning', 'critical'),
+});
+const monitor = fc.record({
+  lifecycle: fc.constantFrom('active', 'active', 'active', 'paused', 'archived'),
+  maintenance: fc.option(fc.tuple(offset, offset), { nil: undefined, freq: 3 }),
+  graceSeconds: fc.constantFrom(60, 2_000),
+  deadline: fc.option(offset, { nil: undefined }),
+  hasBeaten: fc.boolean(),
+  missedCount: fc.constantFrom(0, 0, 0, 1),
+  incidents: fc.uniqueArray(incident, { maxLength: 3, selector: (it) => it.kind }),
+});
+type Drawn = typeof monitor extends fc.Arbitrary<infer Value> ? Value : never;
+
+async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProject>>) {
+  const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
+  const [seeded] = await seedMonitors(pool, project, 1, {
+    configuration: {
+      lifecycle: drawn.lifecycle,
+      grace_seconds: drawn.graceSeconds,
+      maintenance_starts_at: drawn.maintenance && at(drawn.maintenance[0]),
+      maintenance_ends_at: drawn.maintenance && at(drawn.maintenance[1]),
+    },
+    live: {
+      deadline_ms: drawn.deadline === undefined ? undefined : Date.now() + drawn.deadline * 1000,
+      first_beat_ms: drawn.hasBeaten ? 1 : undefined,
+      missed_count: drawn.missedCount,
+    },
+  });
+  for (const [index, { kind, state, severity }] of drawn.incidents.entries()) {
+    await pool.query(
+      `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
+         opened_at, summary)
+       values ($1, $2, $3, $4, 'unrestricted', $5, $6, $7, now(), 'x')`,
+      [
+        project.projectId,
+        `${seeded?.monitorId}_${index}`,
+        seeded?.monitorKey,
+        seeded?.monitorId,
+        kind,
+        state,
+        severity,
+      ],
+    );
+  }
+}
+
+describe('the health filter', () => {
+  it('finds exactly the monitors whose health is asked for', async () => {
+    const project = await seedProject(pool);
+    const drawn = fc.sample(monitor, 250);
+    for (const one of drawn) await insert(one, project);
+    const all = (await listMonitors(pool, project.projectId, {}, { limit: 1_000 })) ?? [];
+    expect(all).toHaveLength(250);
+    const expected = new Map<string, Health>();
+    for (const record of all) {
+      const { lifecycle, maintenance, live, openIncidents, nowMs, configuration } = record;
+      const timing = { lifecycle, maintenance, graceMs: configuration.graceSeconds * 1000 };
+      expected.set(record.monitorId, healthOf(timing, live, openIncidents, nowMs));
+    }
+    for (const health of HEALTHS) {
+      const found = (await listMonitors(pool, project.projectId, { health }, { limit: 1_000 })) ?? [];
+      const wanted = all.filter((record) => expected.get(record.monitorId) === health);
+      expect(found.map((record) => record.monitorId)).toEqual(wanted.map((record) => record.monitorId));
+      expect(wanted.length, `no monitor was drawn that is ${health}`).toBeGreaterThan(0);
+    }
+  });
+});

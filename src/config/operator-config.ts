@@ -1,4 +1,4 @@
-// Configuration of the role `operator`, and of the chart's hooks, which need the cluster alone.
+// Configuration of the role `operator`, and of the commands of the chart's hooks, which need the cluster alone.
 import { z } from 'zod';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, list, optional, text, variable } from './variable.ts';
@@ -6,6 +6,22 @@ import { baseUrl, integer, list, optional, text, variable } from './variable.ts'
 const kubeconfig = () =>
   optional(
     { name: 'KUBECONFIG', description: "Kubeconfig file. Default: the pod's own service account." },
+    text,
+  );
+
+const watchNamespaces = () =>
+  variable(
+    {
+      name: 'BEATKEEPER_WATCH_NAMESPACES',
+      description: 'Namespaces to watch, with commas; all by default.',
+      fallback: '',
+    },
+    list,
+  );
+
+const namespace = () =>
+  variable(
+    { name: 'POD_NAMESPACE', description: "The operator's own namespace.", fallback: 'default' },
     text,
   );
 
@@ -20,14 +36,7 @@ export const operatorSchema = z.object({
     text,
   ),
   kubeconfig: kubeconfig(),
-  watchNamespaces: variable(
-    {
-      name: 'BEATKEEPER_WATCH_NAMESPACES',
-      description: 'Namespaces to watch, with commas; all by default.',
-      fallback: '',
-    },
-    list,
-  ),
+  watchNamespaces: watchNamespaces(),
   defaultCallbackNamespaces: variable(
     {
       name: 'BEATKEEPER_DEFAULT_CALLBACK_NAMESPACES',
@@ -37,10 +46,7 @@ export const operatorSchema = z.object({
     },
     list,
   ),
-  namespace: variable(
-    { name: 'POD_NAMESPACE', description: "The operator's own namespace.", fallback: 'default' },
-    text,
-  ),
+  namespace: namespace(),
   leaseName: variable(
     {
       name: 'BEATKEEPER_LEASE_NAME',
@@ -64,4 +70,28 @@ export const operatorSchema = z.object({
 
 export type OperatorConfig = Readonly<z.infer<typeof operatorSchema>>;
 
-export const clusterSchema = z.object({ kubeconfig: kubeconfig(), logLevel: shared.logLevel() });
+/** Of the command `crds`. */
+export const crdsSchema = z.object({ kubeconfig: kubeconfig(), logLevel: shared.logLevel() });
+
+/** Of the command `finalizers`. */
+export const finalizersSchema = z.object({
+  kubeconfig: kubeconfig(),
+  watchNamespaces: watchNamespaces(),
+  namespace: namespace(),
+  operatorDeployment: optional(
+    {
+      name: 'BEATKEEPER_OPERATOR_DEPLOYMENT',
+      description:
+        'Deployment that is scaled to nothing first: a running operator would put its finalizers back.',
+    },
+    text,
+  ),
+  operatorSelector: optional(
+    {
+      name: 'BEATKEEPER_OPERATOR_SELECTOR',
+      description: "Labels of that Deployment's pods, whose end is awaited.",
+    },
+    text,
+  ),
+  logLevel: shared.logLevel(),
+});

@@ -12,19 +12,28 @@ const RESOURCES: readonly KubeResource[] = [
   { apiVersion: API_VERSION, kind: 'Callback', plural: 'callbacks', namespaced: true },
 ];
 
-/** Returns from how many objects it was taken. A kind that the cluster does not have is none. Throws KubeError. */
-export async function removeFinalizers({ client }: Cluster): Promise<number> {
+/**
+ * Looks in `namespaces`, or in all of them when the list is empty. Returns from how many objects it was taken;
+ * a kind that the cluster does not have is none. Throws KubeError.
+ */
+export async function removeFinalizers(cluster: Cluster, namespaces: readonly string[]): Promise<number> {
   let count = 0;
-  for (const resource of RESOURCES) {
-    try {
-      for await (const object of client.listAll(resource)) {
-        if (!object.metadata.finalizers?.includes(FINALIZER)) continue;
-        await removeFinalizer(client, resource, object, FINALIZER);
-        count += 1;
-      }
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+  for (const namespace of namespaces.length > 0 ? namespaces : [undefined]) {
+    for (const resource of RESOURCES) count += await removeFrom(cluster, resource, namespace);
+  }
+  return count;
+}
+
+async function removeFrom({ client }: Cluster, resource: KubeResource, namespace?: string): Promise<number> {
+  let count = 0;
+  try {
+    for await (const object of client.listAll(resource, { namespace })) {
+      if (!object.metadata.finalizers?.includes(FINALIZER)) continue;
+      await removeFinalizer(client, resource, object, FINALIZER);
+      count += 1;
     }
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
   }
   return count;
 }

@@ -10,6 +10,12 @@ const MONITORS: KubeResource<KubeObject & { spec?: object }> = {
   plural: 'monitors',
   namespaced: true,
 };
+const DEPLOYMENTS: KubeResource<KubeObject & { spec?: { replicas: number; [field: string]: unknown } }> = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  plural: 'deployments',
+  namespaced: true,
+};
 const FINALIZER = 'beatkeeper.dev/sync';
 
 describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => {
@@ -44,6 +50,25 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
       { metadata: { finalizers: null } },
     );
     await cluster.client.delete(MONITORS, { namespace: 'default', name });
+  });
+
+  test('finalizers ends the operator first, which would put them back', async () => {
+    const labels = { app: 'operator-of-a-release' };
+    const ref = { namespace: 'default', name: 'release-operator' };
+    const template = { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } };
+    await cluster.client.create(DEPLOYMENTS, {
+      metadata: ref,
+      spec: { replicas: 2, selector: { matchLabels: labels }, template },
+    });
+    const { code, stderr } = await runRole(['finalizers'], {
+      ...env,
+      POD_NAMESPACE: ref.namespace,
+      BEATKEEPER_OPERATOR_DEPLOYMENT: ref.name,
+      BEATKEEPER_OPERATOR_SELECTOR: 'app=operator-of-a-release',
+    });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect((await cluster.client.get(DEPLOYMENTS, ref)).spec?.replicas).toBe(0);
+    await cluster.client.delete(DEPLOYMENTS, ref);
   });
 
   test('a cluster that is not there is named in one sentence', async () => {

@@ -44,15 +44,19 @@ export interface TestAttempt {
   error?: string;
 }
 
-/** Records the one attempt of a test delivery and its end: it is never tried again. */
+/**
+ * Records the one attempt of a test delivery and its end: it is never tried again. One that was canceled meanwhile
+ * stays so and has its attempt on record; one that a dispatcher has taken over is the dispatcher's.
+ */
 export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): Promise<void> {
   const state: DeliveryState = attempt.delivered ? 'delivered' : 'exhausted';
   await tx.query(
     `with finished as (
-       update deliveries set state = $3, attempt_count = attempt_count + 1, next_attempt_at = null,
-         ended_at = to_timestamp($4 / 1000.0),
-         delivered_at = case when $3 = 'delivered' then to_timestamp($4 / 1000.0) end
-       where project_id = $1 and delivery_id = $2 and state in ('pending', 'failing')
+       update deliveries set attempt_count = 1, next_attempt_at = null,
+         state = case when state = 'canceled' then state else $3 end,
+         ended_at = coalesce(ended_at, to_timestamp($4 / 1000.0)),
+         delivered_at = case when $3 = 'delivered' and state <> 'canceled' then to_timestamp($4 / 1000.0) end
+       where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null
        returning attempt_count)
      insert into delivery_attempts (project_id, delivery_id, attempt, at, status_code, latency_ms, error)
      select $1, $2, attempt_count, to_timestamp($5 / 1000.0), $6, $7, $8 from finished`,

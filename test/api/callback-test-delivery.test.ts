@@ -221,6 +221,22 @@ describe('one Idempotency-Key', () => {
   });
 });
 
+it('keeps the attempt of a test that was canceled while it was on its way', async () => {
+  const endpoint = await make();
+  const held: ServerResponse[] = [];
+  answer = (response) => held.push(response);
+  const testing = endpoint.test();
+  await waitFor(() => held.length === 1, { what: 'the request is at the receiver' });
+  const disable = { params: endpoint.params, body: { lifecycle: 'disabled' }, ifMatch: endpoint.etag };
+  await api.manage.expectSuccess('updateCallback', disable);
+  held[0]?.end();
+  const { body } = await testing;
+  expect(body).toMatchObject({ delivered: true, statusCode: 200 });
+  const { deliveryId } = body;
+  const read = await api.read.expectSuccess('getDelivery', { params: { deliveryId } });
+  expect(read.body).toMatchObject({ state: 'canceled', attemptCount: 1, attempts: [{ statusCode: 200 }] });
+});
+
 it('holds no transaction while the receiver thinks', async () => {
   const endpoint = await make();
   const held: ServerResponse[] = [];

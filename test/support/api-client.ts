@@ -48,8 +48,8 @@ export interface ApiClient {
     id: Id,
     request?: ApiRequest,
   ): Promise<ApiAnswer<OperationOutput<Id>>>;
-  /** The same with another token, or with `Service-Project`. */
-  as(token: string | undefined, project?: string): ApiClient;
+  /** The same with another token, or another `Service-Project`; null: with none. */
+  as(token: string | undefined, project?: string | null): ApiClient;
 }
 
 export interface ClientOptions {
@@ -94,7 +94,8 @@ export function createApiClient({ url, token, project }: ClientOptions): ApiClie
       if (answer.problem) throw new Error(`${id} was refused: ${JSON.stringify(answer.problem)}`);
       return answer;
     },
-    as: (other, otherProject = project) => createApiClient({ url, token: other, project: otherProject }),
+    as: (other, otherProject = project) =>
+      createApiClient({ url, token: other, project: otherProject ?? undefined }),
   };
   return client;
 }

@@ -1,0 +1,234 @@
+// The contract and the pages over it: public, complete, without foreign assets; and samples that work as shown.
+import { execFile } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
+import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-page.ts';
+import { contractOperations } from '../../src/contract/operations.ts';
+import { PROBLEMS } from '../../src/domain/problem.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+
+let api: ApiFixture;
+beforeAll(async () => {
+  api = await startApiFixture();
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+const read = async (path: string) => {
+  const response = await fetch(`${api.url}${path}`);
+  return { status: response.status, headers: response.headers, text: await response.text() };
+};
+
+describe('the contract', () => {
+  it('is a valid OpenAPI 3.1 document, public at two addresses', async () => {
+    const [own, docs] = await Promise.all([read('/v1/openapi.json'), read('/docs/openapi.json')]);
+    expect(own.status).toBe(200);
+    expect(own.headers.get('x-request-id')).toBeTruthy();
+    expect(docs.text).toBe(own.text);
+    const document = JSON.parse(own.text);
+    expect(document.openapi).toMatch(/^3\.1/);
+    expect(await new Validator().validate(document)).toMatchObject({ valid: true });
+  });
+
+  it('has a route for each of its operations', async () => {
+    for (const { method, path } of Object.values(contractOperations())) {
+      const response = await fetch(`${api.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method });
+      // Without a credential: the route is there and asks for one.
+      expect([method, path, response.status]).toEqual([method, path, path.endsWith('.json') ? 200 : 401]);
+    }
+  });
+});
+
+describe('the pages', () => {
+  it('show every operation, and load nothing from elsewhere', async () => {
+    const { status, text, headers } = await read('/docs');
+    expect(status).toBe(200);
+    for (const { operationId, path } of Object.values(contractOperations())) {
+      expect(text).toContain(`id="${operationId}"`);
+      expect(text).toContain(path);
+    }
+    expect(text).not.toContain('<script');
+    expect(text).not.toMatch(/(src|href)="(https?:)?\/\//);
+    expect(text).not.toContain('[object Object]');
+    expect(text).not.toContain('undefined');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect((await read('/docs/style.css')).headers.get('content-type')).toContain('text/css');
+  });
+
+  it('have links within that lead somewhere', async () => {
+    const { text } = await read('/docs');
+    const targets = [...text.matchAll(/href="#([^"]+)"/g)].map(([, target]) => target);
+    for (const target of new Set(targets)) expect(text).toContain(`id="${target}"`);
+  });
+
+  it('explain every problem, and nothing else', async () => {
+    const list = await read('/docs/problems');
+    for (const code of Object.keys(PROBLEMS)) {
+      expect(list.text).toContain(`/docs/problems/${code}`);
+      const one = await read(`/docs/problems/${code}`);
+      expect(one.status).toBe(200);
+      expect(one.text).toContain(`service.${code}`);
+    }
+    for (const name of ['nothing', 'constructor', '__proto__', '%3Cscript%3E']) {
+      expect((await read(`/docs/problems/${name}`)).status).toBe(404);
+    }
+  });
+});
+
+describe('the samples for checking a signature', () => {
+  const secretKey = randomBytes(32);
+  const secret = `sigcb_v1_${secretKey.toString('base64url')}`;
+  const body = JSON.stringify({ type: 'incident.opened', data: { note: 'Grüße & "quotes"' } });
+  const signed = (key: Buffer, at = new Date()) => {
+    const id = `msg_${randomUUID()}`;
+    return {
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
+      'webhook-signature': new Webhook(key.toString('base64')).sign(id, at, body),
+    };
+  };
+  const good = signed(secretKey);
+  const overlap = {
+    ...good,
+    'webhook-signature': `v1,${randomBytes(32).toString('base64')} ${good['webhook-signature']}`,
+  };
+  const old = signed(secretKey, new Date(Date.now() - 3_600_000));
+  const foreign = signed(randomBytes(32));
+  const file = (language: keyof typeof WEBHOOK_SAMPLES) =>
+    fileURLToPath(new URL(WEBHOOK_SAMPLES[language], SAMPLES_FOLDER));
+
+  async function expectVerdicts(accepts: (headers: Record<string, string>) => Promise<boolean>) {
+    expect(await accepts(good)).toBe(true);
+    expect(await accepts(overlap)).toBe(true);
+    expect(await accepts(old)).toBe(false);
+    expect(await accepts(foreign)).toBe(false);
+  }
+
+  it('are shown as they are', async () => {
+    const { text } = await read('/docs/webhooks');
+    for (const name of Object.values(WEBHOOK_SAMPLES)) {
+      const lines = (await readFile(new URL(name, SAMPLES_FOLDER), 'utf8')).split('\n');
+      const plain = lines.filter((line) => line !== '' && !/[&<>"']/.test(line));
+      for (const line of plain) expect(text).toContain(line);
+    }
+  });
+
+  it('work in TypeScript', async () => {
+    await expectVerdicts(async (headers) => {
+      try {
+        verifyAlert(secret, headers, body);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+  });
+
+  it('work in a shell', async (context) => {
+    if (!(await has('openssl'))) context.skip('There is no openssl on this machine.');
+    await expectVerdicts(async (headers) => {
+      const { 'webhook-id': id = '', 'webhook-timestamp': at = '', 'webhook-signature': by = '' } = headers;
+      return await succeeds('sh', [file('Shell, with OpenSSL'), id, at, by], { SECRET: secret }, body);
+    });
+  });
+
+  it('work in Python', async (context) => {
+    if (!(await has('python3'))) context.skip('There is no python3 on this machine.');
+    const caller = `import json,os,runpy,sys
+verify = runpy.run_path(os.environ["SAMPLE"])["verify_alert"]
+verify(os.environ["SECRET"], json.loads(os.environ["HEADERS"]), sys.stdin.buffer.read())`;
+    await expectVerdicts((headers) => {
+      const env = { SAMPLE: file('Python'), SECRET: secret, HEADERS: JSON.stringify(headers) };
+      return succeeds('python3', ['-c', caller], env, body);
+    });
+  });
+
+  it('work in Go', async (context) => {
+    if (!(await has('go', 'version'))) context.skip('There is no go on this machine.');
+    const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-go-'));
+    try {
+      const program = await buildGo(folder, await readFile(file('Go'), 'utf8'));
+      await expectVerdicts((headers) => {
+        return succeeds(program, [], { SECRET: secret, ...upperCase(headers) }, body);
+      });
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+    // Its first run on a machine compiles the standard library.
+  }, 240_000);
+});
+
+function upperCase(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toUpperCase().replaceAll('-', '_'), value]),
+  );
+}
+
+async function buildGo(folder: string, sample: string): Promise<string> {
+  await writeFile(join(folder, 'go.mod'), 'module alerts\n\ngo 1.21\n');
+  await writeFile(join(folder, 'verify.go'), sample.replace('package alerts', 'package main'));
+  await writeFile(
+    join(folder, 'main.go'),
+    `package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	header := http.Header{}
+	header.Set("webhook-id", os.Getenv("WEBHOOK_ID"))
+	header.Set("webhook-timestamp", os.Getenv("WEBHOOK_TIMESTAMP"))
+	header.Set("webhook-signature", os.Getenv("WEBHOOK_SIGNATURE"))
+	body, _ := io.ReadAll(os.Stdin)
+	if VerifyAlert(os.Getenv("SECRET"), header, body) != nil {
+		os.Exit(1)
+	}
+}
+`,
+  );
+  const program = join(folder, 'verify');
+  await run('go', ['build', '-o', program, '.'], { cwd: folder });
+  return program;
+}
+
+async function has(command: string, argument = '--version'): Promise<boolean> {
+  return await run(command, [argument]).then(
+    () => true,
+    (error: { code?: unknown }) => error.code !== 'ENOENT',
+  );
+}
+
+async function succeeds(
+  command: string,
+  args: string[],
+  env: Record<string, string>,
+  input: string,
+): Promise<boolean> {
+  return await run(command, args, { env: { ...process.env, ...env } }, input).then(
+    () => true,
+    (error: { code?: unknown }) => {
+      // A refusal is an exit code; everything else is a broken test.
+      if (typeof error.code !== 'number') throw error;
+      return false;
+    },
+  );
+}
+
+function run(command: string, args: string[], options: object = {}, input = ''): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = execFile(command, args, options, (error) => (error ? reject(error) : resolve()));
+    child.stdin?.on('error', () => undefined); // it may end before it reads
+    child.stdin?.end(input);
+  });
+}

@@ -1,0 +1,36 @@
+// HTTP as bytes on a socket, for what a client library would not send.
+import { connect, type Socket } from 'node:net';
+
+export interface RawOptions {
+  /** Closes our half after the last byte, as `nc -N` does. */
+  halfClose?: boolean;
+  /** Ends the wait before the server closes: when the text has what is asked for. */
+  until?: (text: string) => boolean;
+}
+
+/** Sends the text and resolves with everything that came until the server closed, or `until` holds. */
+export async function sendRaw(url: string, text: string | Buffer, options: RawOptions = {}): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const answer = readAll(socket, options.until);
+  if (options.halfClose) socket.end(text);
+  else socket.write(text);
+  return await answer;
+}
+
+function readAll(socket: Socket, until: RawOptions['until']): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let received = '';
+    const finish = () => {
+      socket.destroy();
+      resolve(received);
+    };
+    socket.setTimeout(20_000, () => reject(new Error(`No answer within 20 s; so far: ${received}`)));
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      if (until?.(received)) finish();
+    });
+    socket.on('end', finish);
+    socket.on('error', (error) => (received === '' ? reject(error) : finish()));
+  });
+}

@@ -7,11 +7,14 @@ import {
   HOW_TO_GET_A_CONTROL_PLANE,
   type Progress,
 } from './control-plane-binaries.ts';
+import { findOnPath } from './executable.ts';
 import type { State } from './state.ts';
 import type { ProcessSpec } from './supervisor.ts';
 
 export interface DevelopmentControlPlane {
   kubeconfig: string;
+  /** Where kubectl is when it is not on PATH. */
+  toolsFolder?: string;
   /** What the supervisor keeps alive, in this order; none where the cluster is somebody else's. */
   servers: readonly ProcessSpec[];
   waitUntilReady(signal: AbortSignal): Promise<void>;
@@ -43,6 +46,7 @@ export async function openControlPlane(
   const common = { env, endSignal: 'SIGTERM' as const };
   return {
     kubeconfig: plane.kubeconfig,
+    toolsFolder: (await findOnPath('kubectl')) === undefined ? binaries : undefined,
     servers: [
       { ...common, ...plane.etcd, name: 'etcd', role: 'etcd', endMs: 1_500 },
       { ...common, ...plane.apiserver, name: 'kube-apiserver', role: 'kube-apiserver', endMs: 1_500 },

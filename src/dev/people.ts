@@ -26,8 +26,8 @@ export function describeLogLine(name: string, line: string): string {
   }
 }
 
-/** The address, a credential, the kubeconfig, and three commands to try. */
-export function describeReady(ready: Ready): string {
+/** The address, a credential, the kubeconfig, and three commands to try. `toolsFolder`: kubectl, if not on PATH. */
+export function describeReady(ready: Ready, toolsFolder?: string): string {
   const { api, credential, kubeconfig } = ready;
   const lines = [
     '',
@@ -36,14 +36,15 @@ export function describeReady(ready: Ready): string {
     ...(kubeconfig ? [`  kubeconfig  ${kubeconfig}`] : []),
     '',
     'Try:',
-    ...(kubeconfig ? clusterCommands(kubeconfig) : apiCommands(ready)),
+    ...(kubeconfig ? clusterCommands(kubeconfig, toolsFolder) : apiCommands(ready)),
     '',
   ];
   return lines.join('\n');
 }
 
-function clusterCommands(kubeconfig: string): string[] {
+function clusterCommands(kubeconfig: string, toolsFolder?: string): string[] {
   return [
+    ...(toolsFolder ? [`  export PATH=$PATH:${toolsFolder}`] : []),
     `  export KUBECONFIG=${kubeconfig}`,
     '  kubectl apply -f examples/',
     `  curl "$(kubectl get secret queue-worker-beat -o jsonpath='{.data.url}' | base64 -d)"`,

@@ -49,7 +49,7 @@ export function roleSpec(
     options: {},
     env: { ...base, ...roleEnvironment(role, port, settings, operator) },
     endSignal: 'SIGTERM',
-    endMs: 5_000,
+    endMs: 4_500,
   };
 }
 
@@ -97,7 +97,7 @@ export async function waitForRole({ role, number, port }: RoleProcess, signal: A
     if (!answer.ok) throw new Error(words.trim());
     return true;
   };
-  await waitFor(probe, { what: `${role} ${number} is ready`, timeoutMs: 90_000, intervalMs: 50, signal });
+  await waitFor(probe, { what: `${role} ${number} is ready`, timeoutMs: 120_000, intervalMs: 50, signal });
 }
 
 // Settings that a user may pass through to the roles; all others are the run's own.

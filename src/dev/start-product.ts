@@ -23,11 +23,12 @@ export async function startProduct(context: RunContext): Promise<void> {
   if (cluster && options.examples) await applyExamples(context, cluster);
   const ready = await describeRun({ roles, database, issuer, cluster });
   output.announce('ready', ready);
-  output.say(describeReady(ready));
+  output.say(describeReady(ready, cluster?.toolsFolder));
 }
 
 async function chooseApiPort({ options, state }: RunContext): Promise<number> {
   if (options.port === 0) return await state.port('api-1');
+  state.reservePort(options.port);
   if (await isPortFree(options.port)) return options.port;
   throw new Error(
     `Port ${options.port} is taken: end the program that listens on it, or set PORT to another port (0 picks a free one).`,
@@ -59,6 +60,7 @@ async function startIssuer({ state, cleanup }: RunContext): Promise<DevelopmentI
 
 interface StartedCluster extends DevelopmentCluster {
   kubeconfig: string;
+  toolsFolder: string | undefined;
 }
 
 async function startCluster(context: RunContext): Promise<StartedCluster | undefined> {
@@ -68,12 +70,12 @@ async function startCluster(context: RunContext): Promise<StartedCluster | undef
   if (plane === undefined) return undefined;
   for (const server of plane.servers) supervisor.keep(server);
   await plane.waitUntilReady(signal);
-  const { kubeconfig } = plane;
+  const { kubeconfig, toolsFolder } = plane;
   const { minimumIntervalSeconds } = options;
   const settings = { kubeconfig, minimumIntervalSeconds, organization: ORGANIZATION };
   const cluster = await openDevelopmentCluster(state, settings, output.say);
   cleanup.push(() => cluster.close());
-  return { ...cluster, kubeconfig };
+  return { ...cluster, kubeconfig, toolsFolder };
 }
 
 interface Started {

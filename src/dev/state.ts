@@ -61,6 +61,11 @@ export class State {
     return port;
   }
 
+  /** Keeps a port that somebody else chose from being given to another part of the run. */
+  reservePort(port: number): void {
+    this.#taken.add(port);
+  }
+
   /** Writes the file, whole or not at all: a run may be killed at any moment. */
   async save(): Promise<void> {
     const file = this.path('state.json');

@@ -1,7 +1,6 @@
 // Changes of one callback endpoint: update, lifecycle, rotation of its secret (rest-api.md 3.4, 4.6).
 // Each raises the generation, in the caller's transaction, under the endpoint's lock.
 import { checkDestination } from '../delivery/destination.ts';
-import type { DisabledReason } from '../delivery/retry-schedule.ts';
 import type { Actor } from '../domain/incident.ts';
 import { invalidField, ProblemError } from '../domain/problem.ts';
 import {
@@ -107,7 +106,7 @@ const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: und
 export async function disableEndpoint(
   tx: Queryable,
   ref: EndpointRef,
-  reason: DisabledReason,
+  reason: string,
   nowMs: number,
 ): Promise<void> {
   const endpoint = await lockEndpoint(tx, ref);

@@ -74,6 +74,8 @@ function registerOperation<Id extends OperationId>(
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     // Before the body is read: a stranger's bytes are not worth a buffer.
     onRequest: async (request) => {
+      // `/v1/projects/` is no project without an id.
+      if (Object.values(request.params ?? {}).includes('')) throw notFound();
       request.admission = await deps.admit(spec, request);
     },
     handler: async (request, reply) => {

@@ -1,0 +1,170 @@
+// Partitions of history by time: made ahead, dropped when they are over. The default one catches what has none; what
+// is in it moves to its place when the partition is made. Bounds are UTC.
+import type { ClientBase } from 'pg';
+import type { Queryable } from './pool.ts';
+
+export interface PartitionedTable {
+  table: 'observations' | 'observation_buckets';
+  column: 'received_at' | 'bucket_start';
+  unit: 'day' | 'month';
+  /** Partitions after the current one. */
+  ahead: number;
+  /** What is older goes, in days. */
+  keepDays: number;
+}
+
+/** One connection (a pool has no `escapeIdentifier`), outside of a transaction: each partition is one of its own. */
+export type PartitionConnection = Pick<ClientBase, 'query' | 'escapeIdentifier'>;
+
+/** completion.md 3.4. */
+export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
+  { table: 'observations', column: 'received_at', unit: 'day', ahead: 7, keepDays: 30 },
+  { table: 'observation_buckets', column: 'bucket_start', unit: 'month', ahead: 2, keepDays: 400 },
+];
+
+interface Partition {
+  name: string;
+  /** Inclusive and exclusive. */
+  from: Date;
+  to: Date;
+}
+
+/** The partition that holds `at`, or the `offset`th after it. */
+export function partitionAt({ table, unit }: PartitionedTable, at: Date, offset = 0): Partition {
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  const start = (index: number) =>
+    new Date(unit === 'day' ? Date.UTC(year, month, day + index) : Date.UTC(year, month + index, 1));
+  const from = start(offset);
+  const digits = unit === 'day' ? 10 : 7;
+  const suffix = from.toISOString().slice(0, digits).replaceAll('-', '');
+  return { name: `${table}_${suffix}`, from, to: start(offset + 1) };
+}
+
+/** Makes the current partition and those ahead where they are not there; returns the names of the new ones. */
+export async function createPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
+  const { rows } = await db.query<{ now_at: Date }>('select clock_timestamp() as now_at');
+  const nowAt = rows[0]?.now_at ?? new Date();
+  const created: string[] = [];
+  const present = new Set((await listTables(db, of)).map(({ name }) => name));
+  for (let offset = 0; offset <= of.ahead; offset += 1) {
+    const partition = partitionAt(of, nowAt, offset);
+    if (!present.has(partition.name) && (await createPartition(db, of, partition)))
+      created.push(partition.name);
+  }
+  return created;
+}
+
+const DUPLICATE_TABLE = '42P07';
+
+/**
+ * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
+ * alone, to see that no row of it belongs here. False when somebody else made it at this moment.
+ */
+async function createPartition(
+  db: PartitionConnection,
+  of: PartitionedTable,
+  partition: Partition,
+): Promise<boolean> {
+  const { table } = of;
+  const { name } = partition;
+  const bounds = `from ('${partition.from.toISOString()}') to ('${partition.to.toISOString()}')`;
+  await db.query('begin');
+  try {
+    await db.query(`create table ${name} (like ${table} including all)`);
+    await moveFromDefault(db, of, partition);
+    await db.query(`set local lock_timeout = '2s'`);
+    await db.query(`lock table ${table}_default in access exclusive mode`);
+    // What came between the first move and the lock.
+    await moveFromDefault(db, of, partition);
+    await db.query(`alter table ${table} attach partition ${name} for values ${bounds}`);
+    await db.query('commit');
+    return true;
+  } catch (error) {
+    await db.query('rollback');
+    if ((error as { code?: string }).code === DUPLICATE_TABLE) return false;
+    throw error;
+  }
+}
+
+async function moveFromDefault(
+  db: Pick<ClientBase, 'query'>,
+  { table, column }: PartitionedTable,
+  { name, from, to }: Partition,
+): Promise<void> {
+  await db.query(
+    `with moved as (delete from ${table}_default where ${column} >= $1 and ${column} < $2 returning *)
+     insert into ${name} select * from moved`,
+    [from, to],
+  );
+}
+
+/** Drops what is over; returns the names. A beat waits for a moment at most: detaching is a change of the catalogue. */
+export async function dropPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
+  const { table, keepDays } = of;
+  const { rows } = await db.query<{ cutoff_at: Date }>(
+    `select clock_timestamp() - $1 * interval '1 day' as cutoff_at`,
+    [keepDays],
+  );
+  const first = partitionAt(of, rows[0]?.cutoff_at ?? new Date(0));
+  const dropped: string[] = [];
+  for (const { name, isAttached } of await listTables(db, of)) {
+    // Names of one table sort by time.
+    if (name >= first.name) continue;
+    if (isAttached) await detach(db, table, name);
+    await db.query(`drop table ${name}`);
+    dropped.push(name);
+  }
+  return dropped;
+}
+
+async function detach(db: PartitionConnection, table: string, name: string): Promise<void> {
+  await db.query('begin');
+  try {
+    await db.query(`set local lock_timeout = '1s'`);
+    await db.query(`alter table ${table} detach partition ${name}`);
+    await db.query('commit');
+  } catch (error) {
+    await db.query('rollback');
+    throw error;
+  }
+}
+
+/** Partitions and what a crash left detached, oldest first; never the default one. */
+async function listTables(
+  db: Pick<ClientBase, 'query'>,
+  { table, unit }: PartitionedTable,
+): Promise<{ name: string; isAttached: boolean }[]> {
+  const { rows } = await db.query<{ name: string; is_attached: boolean }>(
+    `select c.relname as name, c.relispartition as is_attached from pg_class c
+     join pg_class parent on parent.oid = $1::regclass and parent.relnamespace = c.relnamespace
+     where c.relkind = 'r'`,
+    [table],
+  );
+  const pattern = new RegExp(`^${table}_\\d{${unit === 'day' ? 8 : 6}}$`);
+  return rows
+    .filter(({ name }) => pattern.test(name))
+    .map((row) => ({ name: row.name, isAttached: row.is_attached }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Rows that have no partition of their own, counted to 100,000. More than none is a fault: see operations. */
+export async function countDefaultRows(db: Queryable, { table }: PartitionedTable): Promise<number> {
+  const { rows } = await db.query<{ count: number }>(
+    `select count(*)::integer as count from (select from ${table}_default limit 100000) as r`,
+  );
+  return rows[0]?.count ?? 0;
+}
+
+/** Deletes from the default partition what a partition would have been dropped with; returns how many of `limit`. */
+export async function deleteOldDefaultRows(
+  db: Queryable,
+  { table, column, keepDays }: PartitionedTable,
+  limit: number,
+): Promise<number> {
+  const { rowCount } = await db.query(
+    `delete from ${table}_default where ctid = any (array(
+       select ctid from ${table}_default where ${column} < clock_timestamp() - $1 * interval '1 day' limit $2))`,
+    [keepDays, limit],
+  );
+  return rowCount ?? 0;
+}

@@ -1,0 +1,201 @@
+// Sends what is in the outbox: claims due deliveries under a lease, as many as each receiver takes, and hands what
+// became of them to the outcome writer. Any number of dispatchers share the rows.
+import { randomUUID } from 'node:crypto';
+import { AttemptSender } from '../delivery/attempt.ts';
+import type { DestinationDeps } from '../delivery/destination.ts';
+import { EndpointGate } from '../delivery/endpoint-gate.ts';
+import type { EndpointRef } from '../store/callback-endpoints.ts';
+import {
+  type ClaimedDelivery,
+  claimDeliveries,
+  findDueEndpoints,
+  releaseLeases,
+} from '../store/delivery-queue.ts';
+import type { Pool } from '../store/pool.ts';
+import type { SecretBox } from '../store/secret-box.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Outcome } from './delivery-outcome.ts';
+import type { Loop, Round } from './loop.ts';
+import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
+import { startSweepLoop } from './sweep-loop.ts';
+import type { SweeperMetrics } from './sweeper-metrics.ts';
+
+export interface DispatcherOptions {
+  pool: Pool;
+  secrets: SecretBox;
+  destinations: DestinationDeps;
+  metrics: SweeperMetrics;
+  log: Log;
+  pollMs?: number;
+  /** For one attempt with everything; default 10 s. */
+  attemptTimeoutMs?: number;
+}
+
+const POLL_MS = 150;
+/** Endpoints looked at in one round. */
+const MAX_ENDPOINTS = 1_000;
+/** Outcomes that wait for the database; more is not begun meanwhile. */
+const MAX_WAITING = 1_000;
+/** An endpoint whose deliveries all wait for others is asked less often. */
+const HUSH_MS = { first: 250, most: 2_000 };
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #owner = randomUUID();
+  readonly #gate = new EndpointGate();
+  readonly #sender: AttemptSender;
+  readonly #writer: OutcomeWriter;
+  readonly #loop: Loop;
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Endpoints at which a claim found nothing. */
+  #hushed = new Map<string, { untilAt: number; pauseMs: number }>();
+  /** Where the next round begins, when one could not look at all endpoints. */
+  #after: EndpointRef | undefined;
+
+  /** Begins at once. */
+  constructor(options: DispatcherOptions) {
+    const { pool, log, metrics } = options;
+    this.#options = options;
+    this.#sender = new AttemptSender({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
+    this.#writer = new OutcomeWriter({
+      pool,
+      owner: this.#owner,
+      log,
+      onWritten: (written) => this.#afterWrite(written),
+    });
+    this.#loop = startSweepLoop({
+      name: 'deliveries',
+      intervalMs: options.pollMs ?? POLL_MS,
+      run: () => this.#round(),
+      metrics,
+      log,
+    });
+  }
+
+  /** Something was put into the outbox. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  /** Claims no more, lets attempts end (they have their 10 s), writes what came of them, gives leases back. */
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+    await Promise.all(this.#inFlight);
+    const left = await this.#writer.stop();
+    await releaseLeases(this.#options.pool, this.#owner, left).catch((err: unknown) =>
+      this.#options.log.warn({ err }, 'Leases could not be given back: they end by themselves.'),
+    );
+    await this.#sender.close();
+  }
+
+  async #round(): Promise<Round> {
+    const { pool } = this.#options;
+    if (this.#gate.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
+    const due = await findDueEndpoints(pool, { after: this.#after, limit: MAX_ENDPOINTS });
+    const { wanted, after } = this.#choose(due);
+    this.#after = after ?? (due.length === MAX_ENDPOINTS ? due.at(-1) : undefined);
+    const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
+    this.#hush(wanted, claims);
+    const refused = claims.filter((claim) => !this.#begin(claim));
+    await releaseLeases(pool, this.#owner, refused);
+    return claims.length > refused.length || this.#after ? 'more' : 'idle';
+  }
+
+  /** As many as each receiver takes now; `after` is set when there was no room for the endpoints behind it. */
+  #choose(due: readonly EndpointRef[]): {
+    wanted: (EndpointRef & { places: number })[];
+    after?: EndpointRef;
+  } {
+    const now = performance.now();
+    const wanted: (EndpointRef & { places: number })[] = [];
+    let free = this.#gate.free;
+    for (const ref of due) {
+      if ((this.#hushed.get(keyOf(ref))?.untilAt ?? 0) > now) continue;
+      const places = Math.min(this.#gate.placesFor(keyOf(ref), now), free);
+      if (places === 0) continue;
+      wanted.push({ ...ref, places });
+      free -= places;
+      if (free === 0) return { wanted, after: ref };
+    }
+    return { wanted };
+  }
+
+  #hush(wanted: readonly EndpointRef[], claims: readonly ClaimedDelivery[]): void {
+    const now = performance.now();
+    if (this.#hushed.size > MAX_ENDPOINTS) this.#hushed = new Map();
+    for (const { endpoint } of claims) this.#hushed.delete(keyOf(endpoint));
+    const fruitful = new Set(claims.map(({ endpoint }) => keyOf(endpoint)));
+    for (const ref of wanted) {
+      const key = keyOf(ref);
+      if (fruitful.has(key)) continue;
+      const before = this.#hushed.get(key)?.pauseMs ?? 0;
+      const pauseMs = Math.min(Math.max(before * 2, HUSH_MS.first), HUSH_MS.most);
+      this.#hushed.set(key, { untilAt: now + pauseMs, pauseMs });
+    }
+  }
+
+  /** False when there is no place for it after all. */
+  #begin(claim: ClaimedDelivery): boolean {
+    const reason = claim.isRemoved
+      ? 'endpoint_removed'
+      : claim.lifecycle === 'active'
+        ? undefined
+        : 'endpoint_disabled';
+    if (reason) {
+      this.#writer.add({ claim, kind: 'canceled', reason });
+      return true;
+    }
+    const passage = this.#gate.enter(keyOf(claim.endpoint), performance.now());
+    if (passage.state !== 'entered') return false;
+    const attempt = this.#send(claim).then((outcome) => {
+      const failed = outcome.kind === 'sent' && !outcome.result.delivered;
+      if (outcome.kind === 'sent') passage.leave({ failed }, performance.now());
+      else passage.cancel();
+      this.#writer.add(outcome);
+      this.#inFlight.delete(attempt);
+      this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
+    });
+    this.#inFlight.add(attempt);
+    this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
+    return true;
+  }
+
+  /** Never rejects: what is not the receiver's fault is postponed. */
+  async #send(claim: ClaimedDelivery): Promise<Outcome> {
+    const { secrets, log, metrics } = this.#options;
+    const { endpointId } = claim.endpoint;
+    const startedAt = performance.now();
+    try {
+      if (!claim.urlBox) throw new Error('The endpoint has no address.');
+      const result = await this.#sender.send({
+        url: secrets.open(claim.urlBox, endpointId),
+        webhookId: claim.webhookId,
+        body: claim.body,
+        secrets: claim.secretBoxes.map((box) => secrets.open(box, endpointId)),
+      });
+      metrics.attemptDuration.observe(result.latencyMs / 1000);
+      return { claim, kind: 'sent', result, startedAt, finishedAt: performance.now() };
+    } catch (err) {
+      log.error({ err, deliveryId: claim.deliveryId, endpointId }, 'A delivery could not be attempted.');
+      return { claim, kind: 'postponed' };
+    }
+  }
+
+  #afterWrite(written: WrittenOutcome[]): void {
+    const { metrics } = this.#options;
+    for (const { outcome, state, endedMs } of written) {
+      const { attemptCount, createdMs } = outcome.claim;
+      metrics.deliveries.inc({ outcome: outcome.kind === 'postponed' ? 'postponed' : state });
+      if (state === 'delivered' && attemptCount === 0 && endedMs !== undefined) {
+        metrics.deliveryLatency.observe(Math.max(0, endedMs - createdMs) / 1000);
+      }
+      // What comes after it in its incident may go now.
+      this.#hushed.delete(keyOf(outcome.claim.endpoint));
+    }
+    this.#loop.wake();
+  }
+}
+
+function keyOf({ projectId, endpointId }: EndpointRef): string {
+  return `${projectId} ${endpointId}`;
+}

@@ -1,0 +1,125 @@
+// The sweep of deadlines: wakes due monitors in batches, beginning where the last round ended. Any number of replicas
+// do this at once and share the rows.
+import type { Transition } from '../domain/incident.ts';
+import { type DueClaim, postponeWake } from '../store/due-monitors.ts';
+import { SWEEP_BUCKETS } from '../store/live.ts';
+import type { Pool } from '../store/pool.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Round } from './loop.ts';
+import type { SweeperMetrics } from './sweeper-metrics.ts';
+import { BatchFaultError, FAULT_DELAY_MS, type WokenBatch, wakeDueMonitors } from './wake-due-monitors.ts';
+
+export interface DeadlineSweepOptions {
+  pool: Pool;
+  /** Floor of a learned cadence. */
+  minimumIntervalMs: number;
+  metrics: SweeperMetrics;
+  log: Log;
+  /** Called after a commit that may have put something into the outbox. */
+  onTransitions?: () => void;
+  /** Monitors in one transaction. */
+  batchSize?: number;
+}
+
+const BATCH_SIZE = 2_000;
+/** Longer than any transaction holds a row that we skipped, or commits a moment that is past already. */
+const SLACK_MS = 30_000;
+/** What was left behind all the same is found by a scan from the beginning. */
+const FULL_SCAN_MS = 60_000;
+
+export class DeadlineSweep {
+  readonly #options: DeadlineSweepOptions;
+  readonly #batchSize: number;
+  /** Halved while a fault in some row is being cornered. */
+  #limit: number;
+  #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
+  /** Everything up to here was looked at. */
+  #watermarkMs: number | undefined;
+  #lastFullScanAt = Number.NEGATIVE_INFINITY;
+  #lastRoundAt: number | undefined;
+
+  constructor(options: DeadlineSweepOptions) {
+    this.#options = options;
+    this.#batchSize = options.batchSize ?? BATCH_SIZE;
+    this.#limit = this.#batchSize;
+  }
+
+  /** When the last round ended well, on the clock of `performance.now()`. */
+  get lastRoundAt(): number | undefined {
+    return this.#lastRoundAt;
+  }
+
+  /** One batch. */
+  async run(): Promise<Round> {
+    const startedAt = performance.now();
+    const isFullScan = this.#watermarkMs === undefined || startedAt - this.#lastFullScanAt >= FULL_SCAN_MS;
+    const { limit, batch } = await this.#wake(isFullScan ? undefined : this.#watermarkMs);
+    this.#lastRoundAt = performance.now();
+    if (!batch) return 'more';
+    this.#show(batch, this.#lastRoundAt - startedAt);
+    if (batch.claimed >= limit) return 'more';
+    this.#limit = this.#batchSize;
+    if (batch.horizonMs === undefined) return 'idle';
+    this.#watermarkMs = batch.uptoMs;
+    if (isFullScan) this.#lastFullScanAt = startedAt;
+    return 'idle';
+  }
+
+  /** Without a batch: its rows are at fault, and the next one is smaller or leaves them out. */
+  async #wake(watermarkMs: number | undefined): Promise<{ limit: number; batch?: WokenBatch }> {
+    const { pool, minimumIntervalMs } = this.#options;
+    const limit = this.#limit;
+    // While a fault is cornered the claims begin at one bucket, so that they come to it.
+    if (limit === this.#batchSize) this.#firstBucket = (this.#firstBucket + 1) % SWEEP_BUCKETS;
+    const claim: DueClaim = {
+      limit,
+      firstBucket: this.#firstBucket,
+      sinceMs: watermarkMs === undefined ? undefined : watermarkMs - SLACK_MS,
+    };
+    try {
+      return { limit, batch: await wakeDueMonitors(pool, minimumIntervalMs, claim) };
+    } catch (error) {
+      if (!(error instanceof BatchFaultError)) throw error;
+      await this.#corner(error);
+      return { limit };
+    }
+  }
+
+  async #corner(error: BatchFaultError): Promise<void> {
+    const { pool, log } = this.#options;
+    const [row, ...others] = error.rows;
+    if (!row || others.length > 0) {
+      this.#limit = Math.max(1, Math.floor(error.rows.length / 2));
+      return;
+    }
+    const { projectId, monitorKey } = row;
+    log.error({ err: error.cause, projectId, monitorKey }, 'A due monitor could not be written.');
+    await postponeWake(pool, row, FAULT_DELAY_MS);
+    this.#limit = this.#batchSize;
+  }
+
+  #show(batch: WokenBatch, durationMs: number): void {
+    const { metrics, log, onTransitions } = this.#options;
+    metrics.monitorsWoken.inc(batch.claimed);
+    metrics.dueLag.set(
+      batch.earliestMs === undefined ? 0 : Math.max(0, batch.nowMs - batch.earliestMs) / 1000,
+    );
+    if (batch.horizonMs !== undefined) {
+      metrics.clockLag.set(Math.max(0, batch.nowMs - batch.horizonMs) / 1000);
+    }
+    for (const { monitorKey, error } of batch.faults) {
+      log.error({ err: error, monitorKey }, 'A due monitor could not be looked at.');
+    }
+    // The clock was read when the batch began.
+    const committedMs = batch.nowMs + durationMs;
+    for (const transition of batch.transitions) showOpening(metrics, transition, committedMs);
+    if (batch.transitions.length > 0) onTransitions?.();
+  }
+}
+
+function showOpening(metrics: SweeperMetrics, { isNew, incident }: Transition, committedMs: number): void {
+  if (!isNew) return;
+  metrics.incidentsOpened.inc({ kind: incident.kind });
+  if (incident.kind !== 'missed_deadline' || incident.deadlineMs === undefined) return;
+  metrics.detectionLateness.observe(Math.max(0, committedMs - incident.deadlineMs) / 1000);
+}

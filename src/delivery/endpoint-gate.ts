@@ -76,16 +76,16 @@ export class EndpointGate {
   }
 
   /**
-   * Endpoints that would be refused now. A claim that leaves them out does not fill up with deliveries to one
-   * receiver that hangs. At most as many as there are endpoints in flight or open.
+   * How many attempts to the endpoint may begin now. A claim that takes no more does not fill up with deliveries to
+   * one receiver that hangs.
    */
-  blockedEndpoints(nowMs: number): string[] {
-    const blocked: string[] = [];
-    for (const [endpointId, entry] of this.#entries) {
-      const isBusy = entry.inFlight >= entry.limit;
-      if (isBusy || admit(entry.breaker, nowMs).kind === 'refused') blocked.push(endpointId);
-    }
-    return blocked;
+  placesFor(endpointId: string, nowMs: number): number {
+    const entry = this.#entries.get(endpointId);
+    if (!entry) return Math.min(1, this.free);
+    const admission = admit(entry.breaker, nowMs);
+    if (admission.kind === 'refused') return 0;
+    const places = Math.max(0, Math.min(entry.limit - entry.inFlight, this.free));
+    return admission.kind === 'probe' ? Math.min(1, places) : places;
   }
 
   #passage(entry: EndpointEntry, admittedAs: 'attempt' | 'probe', before: BreakerState): Passage {

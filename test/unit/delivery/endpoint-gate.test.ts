@@ -39,7 +39,8 @@ describe('the gate of endpoints', () => {
   it('keeps a receiver that hangs from holding up the others', () => {
     const gate = new EndpointGate({ maxTotal: 10 });
     expect(fill(gate, 'cb_hangs')).toHaveLength(1);
-    expect(gate.blockedEndpoints(0)).toEqual(['cb_hangs']);
+    expect(gate.placesFor('cb_hangs', 0)).toBe(0);
+    expect(gate.placesFor('cb_works', 0)).toBe(1);
     expect(gate.enter('cb_hangs', 0)).toEqual({ state: 'busy' });
     enter(gate, 'cb_works');
   });
@@ -58,8 +59,8 @@ describe('the gate of endpoints', () => {
     const gate = new EndpointGate();
     for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: true }, 1_000);
     expect(gate.enter('cb_1', 2_000)).toEqual({ state: 'open', retryAtMs: 31_000 });
-    expect(gate.blockedEndpoints(2_000)).toEqual(['cb_1']);
-    expect(gate.blockedEndpoints(31_000)).toEqual([]);
+    expect(gate.placesFor('cb_1', 2_000)).toBe(0);
+    expect(gate.placesFor('cb_1', 31_000)).toBe(1);
     enter(gate, 'cb_1', 31_000).leave({ failed: false }, 31_500);
     expect(gate.enter('cb_1', 31_600).state).toBe('entered');
   });

@@ -110,17 +110,19 @@ function registerOperation<Id extends OperationId>(
   });
 }
 
-/** A replay answers before the handler runs, so that nothing that the handler looks at can refuse it. */
+/**
+ * A replay answers before the handler runs, so that nothing that the handler looks at can refuse it. Many replays
+ * may run at once; the first call with a key runs alone. What commits between the two is found by runWrite.
+ */
 async function guarded(
-  deps: OperationDeps,
+  { runningKeys, context }: OperationDeps,
   guard: IdempotencyGuard | undefined,
   call: () => Promise<Answer>,
 ): Promise<Answer> {
   if (!guard) return await call();
-  return await deps.runningKeys.only(guard, async () => {
-    const stored = await findAnswer(deps.context.pool, guard);
-    return stored ? replayOf(stored, guard) : await call();
-  });
+  runningKeys.refuseTwin(guard);
+  const stored = await findAnswer(context.pool, guard);
+  return stored ? replayOf(stored, guard) : await runningKeys.only(guard, call);
 }
 
 function guardOf(

@@ -51,18 +51,26 @@ export function replayOf(stored: StoredAnswer, guard: IdempotencyGuard): Answer 
 export class RunningKeys {
   readonly #running = new Map<string, Buffer>();
 
-  /** Runs `call` as the only one under its key here. Throws `conflict` (retryable) or `idempotency_conflict`. */
-  async only<T>(guard: IdempotencyGuard, call: () => Promise<T>): Promise<T> {
-    const name = `${guard.scopeId} ${guard.key}`;
-    const running = this.#running.get(name);
+  /** Throws `conflict` (retryable) or `idempotency_conflict` while a call with this key runs here. */
+  refuseTwin(guard: IdempotencyGuard): void {
+    const running = this.#running.get(nameOf(guard));
     if (running) throw running.equals(guard.fingerprint) ? twinIsRunning() : keyOfAnotherRequest();
-    this.#running.set(name, guard.fingerprint);
+  }
+
+  /** Runs `call` as the only one with its key here. Throws as `refuseTwin` does. */
+  async only<T>(guard: IdempotencyGuard, call: () => Promise<T>): Promise<T> {
+    this.refuseTwin(guard);
+    this.#running.set(nameOf(guard), guard.fingerprint);
     try {
       return await call();
     } finally {
-      this.#running.delete(name);
+      this.#running.delete(nameOf(guard));
     }
   }
+}
+
+function nameOf({ scopeId, key }: IdempotencyGuard): string {
+  return `${scopeId} ${key}`;
 }
 
 function keyOfAnotherRequest(): ProblemError {

@@ -72,15 +72,17 @@ function isNew(since: string): string {
 export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<FeedPage> {
   const { scope, since, after, limit } = query;
   const values = [scope.organizationId, scope.projectId, after?.projectId, after?.monitorKey, limit];
-  const { rows } = await db.query<Columns>(
-    `${WITH_CLOCK}, head as materialized (${HISTORY}), page as materialized (${since ? CHANGES : LISTING})
+  const text = `${WITH_CLOCK}, head as materialized (${HISTORY}), page as materialized (${since ? CHANGES : LISTING})
      select head.history, head.snapshot::text, r.*
      from head left join (
        select ${RECORD_COLUMNS}, page.change_sequence
        ${RECORD_FROM} join page on page.project_id = m.project_id and page.monitor_key = m.monitor_key) r on true
-     order by r.project_id, r.monitor_key`,
-    since ? [...values, snapshotText(since)] : values,
-  );
+     order by r.project_id, r.monitor_key`;
+  const { rows } = await db.query<Columns>({
+    name: since ? 'feed-changes' : 'feed-listing',
+    text,
+    values: since ? [...values, snapshotText(since)] : values,
+  });
   const [first] = rows;
   if (!first) throw new Error('The database answered without a snapshot.');
   const items = rows
@@ -98,7 +100,8 @@ const LISTING = `select l.project_id, l.monitor_key, l.change_sequence
   cross join lateral (
     select l.project_id, l.monitor_key, l.changed_xid::text::bigint as change_sequence
     from monitor_live l
-    where l.project_id = p.project_id and ($3::uuid is null or p.project_id > $3 or l.monitor_key > $4::uuid)
+    where l.project_id = p.project_id
+      and l.monitor_key > case when p.project_id = $3 then $4::uuid else '00000000-0000-0000-0000-000000000000' end
     order by l.monitor_key limit $5) l
   order by l.project_id, l.monitor_key limit $5`;
 

@@ -65,7 +65,7 @@ describe('order and pages', () => {
       'x',
       made(['changes', 3]),
       made(['monitors', 1, 2, 3]),
-      made(['monitors', 'no-uuid']),
+      made(['monitors', 'a', 'no-jurisdiction']),
     ]) {
       const { problem } = await client.call('listMonitors', { query: { cursor } });
       expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'cursor' }] });

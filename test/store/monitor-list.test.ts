@@ -87,7 +87,7 @@ describe('the health filter', () => {
     const project = await seedProject(pool);
     const drawn = fc.sample(monitor, 250);
     for (const one of drawn) await insert(one, project);
-    const all = (await listMonitors(pool, project.projectId, {}, { limit: 1_000 })) ?? [];
+    const { monitors: all } = await listMonitors(pool, project.projectId, {}, { limit: 1_000 });
     expect(all).toHaveLength(250);
     const expected = new Map<string, Health>();
     for (const record of all) {
@@ -96,7 +96,7 @@ describe('the health filter', () => {
       expected.set(record.monitorId, healthOf(timing, live, openIncidents, nowMs));
     }
     for (const health of HEALTHS) {
-      const found = (await listMonitors(pool, project.projectId, { health }, { limit: 1_000 })) ?? [];
+      const { monitors: found } = await listMonitors(pool, project.projectId, { health }, { limit: 1_000 });
       const wanted = all.filter((record) => expected.get(record.monitorId) === health);
       expect(found.map((record) => record.monitorId)).toEqual(wanted.map((record) => record.monitorId));
       expect(wanted.length, `no monitor was drawn that is ${health}`).toBeGreaterThan(0);

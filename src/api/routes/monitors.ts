@@ -3,20 +3,20 @@ import { z } from 'zod';
 import { jurisdiction } from '../../contract/field.ts';
 import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/monitor-patch.ts';
 import type { OperationInput } from '../../contract/operations.ts';
-import { invalidField, ProblemError } from '../../domain/problem.ts';
+import { ProblemError } from '../../domain/problem.ts';
 import { changeConfiguration, type Merge } from '../../service/monitor-configuration.ts';
 import {
   checkBinding,
   createMonitor,
   deleteMonitor,
   type MonitorInput,
+  type MonitorPageStart,
   readMonitor,
   readMonitors,
 } from '../../service/monitors.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitor-record.ts';
-import { nameKeyOf } from '../../store/monitors.ts';
-import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Call, Handlers } from '../operation.ts';
 import { monitorEtag, presentMonitor, presentObservation } from '../present-monitor.ts';
 
@@ -46,15 +46,10 @@ export function versionedNameOf(call: NamedCall) {
 export const monitorHandlers: Handlers<MonitorOperation> = {
   listMonitors: async (call) => {
     const { query } = call.input;
-    const { caller, context } = call;
-    const after = positionOf(query.cursor);
-    const found = await readMonitors(context, caller.projectId, filterOf(query), {
-      limit: query.limit + 1,
-      after,
-    });
-    if (!found) throw goneCursor();
-    const { rows, nextCursor } = cutPage(found, query.limit, cursorOf);
-    return { status: 200, body: { items: rows.map((row) => presentMonitor(row, call)), nextCursor } };
+    const page = { limit: query.limit, after: startOf(query.cursor) };
+    const { monitors, next } = await readMonitors(call.context, call.caller.projectId, filterOf(query), page);
+    const items = monitors.map((monitor) => presentMonitor(monitor, call));
+    return { status: 200, body: { items, nextCursor: next && cursorOf(next) } };
   },
 
   createMonitor: async (call) => {
@@ -142,22 +137,18 @@ const LIST = 'monitors';
 const MAX_CURSOR = 512;
 const placeSchema = z.union([
   z.tuple([z.string().max(640), z.string().max(128), jurisdiction]),
-  z.tuple([z.uuid()]),
+  z.tuple([z.string().max(128), jurisdiction]),
 ]);
 
-function cursorOf(last: MonitorRecord): string {
-  const cursor = encodeCursor(LIST, [nameKeyOf(last.configuration.name), last.monitorId, last.jurisdiction]);
-  // A name of many characters outside of ASCII: the place of the monitor is looked up by its key.
-  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(LIST, [last.monitorKey]);
+function cursorOf({ nameKey, monitorId, jurisdiction: where }: MonitorPosition): string {
+  const cursor = encodeCursor(LIST, [nameKey, monitorId, where]);
+  // A name of many characters outside of ASCII: the place of the monitor is looked up by its id.
+  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(LIST, [monitorId, where]);
 }
 
-function positionOf(cursor: string | undefined): MonitorPosition | undefined {
+function startOf(cursor: string | undefined): MonitorPageStart | undefined {
   const place = decodeCursor(LIST, placeSchema, cursor);
   if (!place) return undefined;
-  if (place.length === 1) return { monitorKey: place[0] };
+  if (place.length === 2) return { monitorId: place[0], jurisdiction: place[1] };
   return { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
-}
-
-function goneCursor() {
-  return invalidField('cursor', 'The monitor that it stands at is gone: start again without it.', 'gone');
 }

@@ -100,6 +100,11 @@ create table monitors (
   unique (project_id, monitor_id, jurisdiction)
 );
 create index monitors_list on monitors (project_id, name_key, monitor_id, jurisdiction);
+-- The few that are not active, and the few that have or had a maintenance window.
+create index monitors_inactive on monitors (project_id, lifecycle, name_key, monitor_id, jurisdiction)
+  where lifecycle <> 'active';
+create index monitors_maintenance on monitors (project_id, name_key, monitor_id, jurisdiction)
+  where maintenance_ends_at is not null;
 create index monitors_labels on monitors using gin (labels jsonb_path_ops);
 create index monitors_restorable on monitors (restorable_until) where restorable_until is not null;
 

@@ -82,11 +82,13 @@ readinessProbe:
   valueFrom:
     secretKeyRef: {name: {{ .Values.database.existingSecret }}, key: {{ .Values.database.existingSecretKey }}}
 {{- end }}
-- name: BEATKEEPER_DATABASE_POOL
-  value: {{ .Values.database.poolSize | quote }}
 {{- end -}}
 
-{{- define "beatkeeper.encryptionEnv" -}}
+{{/* What api and sweeper need of the database. */}}
+{{- define "beatkeeper.storeEnv" -}}
+{{ include "beatkeeper.databaseEnv" . }}
+- name: BEATKEEPER_DATABASE_POOL
+  value: {{ .Values.database.poolSize | quote }}
 - name: BEATKEEPER_ENCRYPTION_KEYS
   valueFrom:
     secretKeyRef: {name: {{ include "beatkeeper.encryptionSecret" . }}, key: keys}

@@ -1,0 +1,44 @@
+// The chart and the image speak of the same commands and the same settings.
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { listValuesFiles, pick, render, requireHelm, run } from './helm.ts';
+import { listPods } from './pods.ts';
+
+const found = await requireHelm();
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+describe.skipIf(found === undefined)('what the chart asks of the image', () => {
+  it.each(listValuesFiles())('is what the image has: %s', async (file) => {
+    const manifests = await render(found ?? '', {}, file);
+    for (const { owner, containers } of listPods(manifests)) {
+      for (const { args, env = [], image } of containers.filter(({ args }) => args?.[0] !== 'postgres')) {
+        if (args === undefined) continue; // the test brings its own command
+        expect(image).toContain('beatkeeper');
+        const { code, stdout } = await help(args);
+        expect(code, `${owner}: ${args.join(' ')}`).toBe(0);
+        const names = env
+          .map(({ name }) => name)
+          .filter((name) => name !== 'POSTGRES_PASSWORD' && name !== 'HTTPS_PROXY');
+        for (const name of names) expect(stdout, `${owner}: ${name}`).toContain(name);
+      }
+    }
+  });
+
+  it('has no setting in its ConfigMap that no role reads', async () => {
+    const { data } = pick(await render(found ?? ''), 'ConfigMap', 'beatkeeper-config');
+    const names = Object.keys(data as Record<string, string>);
+    const texts = await Promise.all(['api', 'sweeper', 'migrate'].map((role) => help([role])));
+    const known = texts.map(({ stdout }) => stdout).join('');
+    expect(names.length).toBeGreaterThan(5);
+    for (const name of names) expect(known).toContain(name);
+  });
+});
+
+const answers = new Map<string, ReturnType<typeof run>>();
+
+function help(args: string[]): ReturnType<typeof run> {
+  const key = args.join(' ');
+  const answer = answers.get(key) ?? run(process.execPath, [main, ...args, '--help']);
+  answers.set(key, answer);
+  return answer;
+}

@@ -38,9 +38,9 @@ export interface MonitorPage {
 }
 
 /** Monitors that one statement of a filter without an index looks at. */
-const STRETCH = 10_000;
+const STRETCH = 5_000;
 /** Stretches in one call: then the page ends, full or not. */
-const MAX_STRETCHES = 12;
+const MAX_STRETCHES = 8;
 
 /** Reads a page of at most `limit` monitors. It may be shorter and still have a `next`. */
 export async function listMonitors(

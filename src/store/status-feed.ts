@@ -114,20 +114,30 @@ const CHANGES = `select * from (
     offset 0) as changed
   order by project_id, monitor_key limit $5`;
 
-/** For each subject whether anything has changed in its scope since its snapshot: one query for all who wait. */
+/**
+ * For each subject whether anything has changed in its scope since its snapshot: one query for all who wait. The
+ * order and the limit inside make each look one probe of the index, however many look and however rarely one finds.
+ */
+const HAVE_CHANGED = `select w.n
+  from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality as w (organization_id, project_id, since, n)
+  cross join lateral (
+    select from (
+      select project_id from projects p
+      where p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)
+      offset 0) p
+    cross join lateral (
+      select from monitor_live l
+      where l.project_id = p.project_id and ${isNew('w.since')}
+      order by l.changed_xid limit 1) l
+    limit 1) found`;
+
 export async function haveChanged(
   db: Queryable,
   subjects: readonly { scope: FeedScope; since: Snapshot }[],
 ): Promise<boolean[]> {
   const { rows } = await db.query<{ n: number }>({
     name: 'have-changed',
-    text: `select w.n
-      from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality
-        as w (organization_id, project_id, since, n)
-      where exists (
-        select from projects p join monitor_live l on l.project_id = p.project_id
-        where p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)
-          and ${isNew('w.since')})`,
+    text: HAVE_CHANGED,
     values: [
       subjects.map(({ scope }) => scope.organizationId),
       subjects.map(({ scope }) => scope.projectId),

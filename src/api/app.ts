@@ -65,6 +65,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     openCalls,
   };
 
+  // Also what was held open since before: its caller must not come back on this connection.
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (openCalls.isDraining || deps.telemetry.readiness.isEnding) reply.header('connection', 'close');
+    done();
+  });
   registerProblems(app, watchPaths(app));
   registerCorrelation(app);
   deps.telemetry.readiness.addCheck('database', () => findDatabaseFault(pool));
@@ -121,10 +126,6 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
   });
   // A client that has sent its request and closed its half waits for the answer.
   Object.assign(app.server, { httpAllowHalfOpen: true });
-  app.addHook('onRequest', (_request, reply, done) => {
-    if (telemetry.readiness.isEnding) reply.header('connection', 'close');
-    done();
-  });
   return app;
 }
 

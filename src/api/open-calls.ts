@@ -25,6 +25,10 @@ export class OpenCalls {
     return this.#working.size + this.#held.size;
   }
 
+  get isDraining(): boolean {
+    return this.#draining;
+  }
+
   /** Counts a call in. Throws `temporarily_unavailable` when too many run. */
   begin(spec: OperationSpec): AbortController {
     const holds = spec.query !== undefined && 'waitSeconds' in spec.query.shape;

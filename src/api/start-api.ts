@@ -12,6 +12,7 @@ import { startServiceClock } from './service-clock.ts';
 
 /** Longest wait for calls that run when the end begins; what is left then is cut. */
 const CLOSE_LIMIT_MS = 20_000;
+const IDLE_CHECK_MS = 100;
 
 export interface ApiConfig extends ContextSettings {
   host: string;
@@ -53,12 +54,17 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const { port } = app.server.address() as AddressInfo;
     const clock = startServiceClock(clockPool, log);
     log.info({ port }, 'Listening.');
+    const end = async () => {
+      await clock.stop();
+      await closeApp(app);
+      await endPools();
+    };
+    let ended: Promise<void> | undefined;
     return {
       port,
-      async close() {
-        await clock.stop();
-        await closeApp(app);
-        await endPools();
+      close() {
+        ended ??= end();
+        return ended;
       },
     };
   } catch (error) {
@@ -70,10 +76,13 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
 /** Stops accepting, lets calls finish, and cuts what does not. */
 async function closeApp(app: FastifyInstance): Promise<void> {
   const limit = setTimeout(() => app.server.closeAllConnections(), CLOSE_LIMIT_MS);
+  // A connection that falls idle after the end has begun would be kept for its next call.
+  const idle = setInterval(() => app.server.closeIdleConnections(), IDLE_CHECK_MS);
   try {
     await app.close();
   } finally {
     clearTimeout(limit);
+    clearInterval(idle);
   }
 }
 

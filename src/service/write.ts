@@ -1,5 +1,6 @@
 // One write of the API as one transaction: idempotency record and effect commit together (completion.md 2).
 // What this does not do: parse requests, make bodies. The api hands in both.
+import { readNow } from '../store/clock.ts';
 import { claimIdempotencyKey, type IdempotencyGuard, storeAnswer } from '../store/idempotency.ts';
 import type { Connection, Pool } from '../store/pool.ts';
 import { inTransaction } from '../store/transaction.ts';
@@ -42,13 +43,6 @@ export function runWrite(pool: Pool, guard: IdempotencyGuard | undefined): Write
       });
       return answer;
     });
-}
-
-async function readNow(tx: Connection): Promise<number> {
-  const { rows } = await tx.query<{ now_ms: number }>(
-    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms',
-  );
-  return rows[0]?.now_ms ?? Date.now();
 }
 
 function successOnly(answer: Answer): Answer {

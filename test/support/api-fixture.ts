@@ -26,7 +26,7 @@ export interface ApiFixtureOptions {
   /** Default 60. */
   minimumIntervalSeconds?: number;
   /** Address of the database that the api is given, such as a proxy's. */
-  databaseUrl?: (url: string) => string;
+  databaseUrl?: (url: string) => Promise<string>;
   dashboardOrigin?: string;
   maxConnections?: number;
 }
@@ -84,10 +84,11 @@ export async function startApiFixture(options: ApiFixtureOptions = {}): Promise<
   });
   const encryptionKey = { id: 'test', key: randomBytes(32) };
   const telemetry = createTelemetry({ role: 'api', logLevel: process.env.TEST_LOG_LEVEL ?? 'silent' });
+  const apiDatabaseUrl = (await options.databaseUrl?.(database.url)) ?? database.url;
   const start = (given: Telemetry) =>
     startApi(
       {
-        databaseUrl: options.databaseUrl?.(database.url) ?? database.url,
+        databaseUrl: apiDatabaseUrl,
         databasePool: 6,
         encryptionKeys: [encryptionKey],
         allowedPrivateDestinations: options.allowedPrivateDestinations ?? '127.0.0.0/8,::1/128,localhost',

@@ -1,0 +1,129 @@
+// Requests a minute of a project: over all replicas, without the database, and as callers see it.
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { RateLimiter } from '../../src/api/plugins/rate-limit.ts';
+import { newUuid } from '../../src/domain/id.ts';
+import { ProblemError } from '../../src/domain/problem.ts';
+import type { Organization } from '../../src/store/organizations.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const log = createLog({ role: 'test', level: 'silent' });
+const organization = (plan: string): Organization => ({
+  organizationId: newUuid(),
+  name: 'x',
+  plan,
+  serviceState: 'active',
+});
+
+function isAllowed(limiter: RateLimiter, scopeId: string, plan: string): boolean {
+  try {
+    limiter.spend(scopeId, organization(plan));
+    return true;
+  } catch (error) {
+    if (error instanceof ProblemError && error.code === 'rate_limited') return false;
+    throw error;
+  }
+}
+
+describe('the limit over replicas', () => {
+  let database: TestDatabase;
+  let pool: Pool;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    pool = openPool({ databaseUrl: database.url, size: 4, applicationName: 'test' });
+  });
+  afterAll(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  it.each(['free', 'builder', 'scale'])('is kept within a tenth by four of them, plan %s', async (plan) => {
+    const limit = { free: 60, builder: 300, scale: 12_000 }[plan] ?? 0;
+    const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool, log }));
+    const scopeId = newUuid();
+    // Not across the end of a minute, where two limits would count.
+    if (new Date().getSeconds() > 50) await untilNextMinute();
+    // What one replica serves between two settlements: each begins one at 2 % of the limit by itself.
+    const burst = Math.max(1, Math.floor(limit * 0.02));
+    let allowed = 0;
+    for (let spent = 0; spent < limit; spent += burst) {
+      for (const replica of replicas) {
+        for (let call = 0; call < burst; call += 1) if (isAllowed(replica, scopeId, plan)) allowed += 1;
+      }
+      await Promise.all(replicas.map((replica) => replica.settle()));
+    }
+    expect(allowed).toBeGreaterThanOrEqual(limit);
+    expect(allowed).toBeLessThanOrEqual(limit * 1.1);
+  });
+
+  it('begins anew each minute, with the clock of the database', async () => {
+    let nowMs = 1_700_000_040_000; // ours is years behind
+    const limiter = new RateLimiter({ pool, log, now: () => nowMs });
+    const scopeId = newUuid();
+    for (let call = 0; call < 60; call += 1) expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
+    expect(isAllowed(limiter, scopeId, 'free')).toBe(false);
+    nowMs += 60_000;
+    expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
+  });
+
+  it('goes on locally while the database is away', async () => {
+    const away = openPool({ databaseUrl: 'postgres://x@127.0.0.1:1/x', size: 1, applicationName: 'test' });
+    const limiter = new RateLimiter({ pool: away, log, now: () => 1_700_000_040_000 });
+    const scopeId = newUuid();
+    let allowed = 0;
+    for (let call = 0; call < 100; call += 1) {
+      if (isAllowed(limiter, scopeId, 'free')) allowed += 1;
+      if (call % 10 === 0) await limiter.settle();
+    }
+    expect(allowed).toBe(60);
+    await away.end();
+  });
+});
+
+async function untilNextMinute(): Promise<void> {
+  const minute = new Date().getMinutes();
+  while (new Date().getMinutes() === minute) await turn();
+}
+
+describe('the limit as callers see it', () => {
+  let api: ApiFixture;
+  beforeAll(async () => {
+    api = await startApiFixture({ plan: 'free' });
+  });
+  afterAll(async () => {
+    await api?.close();
+  });
+
+  it('is a 429 that says which limit, and when to come back; other projects go on', async () => {
+    if (new Date().getSeconds() > 50) await untilNextMinute();
+    const answers = await Promise.all(Array.from({ length: 70 }, () => api.read.call('listProjects')));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(10);
+    for (const { problem, headers } of refused) {
+      expect(problem).toMatchObject({
+        code: 'service.rate_limited',
+        retryable: true,
+        limit: {
+          dimension: 'api_requests_per_minute',
+          limit: 60,
+          current: 60,
+          attempted: 61,
+          plan: { id: 'free' },
+          remediation: 'reduce_usage',
+        },
+      });
+      expect(problem?.retryAfterSeconds).toBeLessThanOrEqual(60);
+      expect(headers.get('retry-after')).toBe(String(problem?.retryAfterSeconds));
+    }
+    expect((await api.manage.call('listProjects')).status).toBe(429);
+    expect((await api.other.manage.call('listProjects')).status).toBe(200);
+    // Nobody is limited by those who have no credential.
+    expect((await api.anonymous.call('listProjects')).status).toBe(401);
+    for (const path of ['/livez', '/docs', '/v1/openapi.json']) {
+      expect((await fetch(`${api.url}${path}`)).status).toBe(200);
+    }
+  });
+});

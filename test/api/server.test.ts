@@ -1,0 +1,250 @@
+// The HTTP server: connections of all sorts, its end, and a database that goes away and comes back.
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { startApi } from '../../src/api/start-api.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { createApiClient } from '../support/api-client.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const get = (path: string, token: string, more = '') =>
+  `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n${more}\r\n`;
+const countAnswers = (text: string) => text.split('HTTP/1.1 200').length - 1;
+
+describe('connections', () => {
+  let api: ApiFixture;
+  beforeAll(async () => {
+    api = await startApiFixture({ maxConnections: 20, dashboardOrigin: 'https://dashboard.example' });
+  });
+  afterAll(async () => {
+    await api?.close();
+  });
+
+  it('that were half closed by the caller get their answer', async () => {
+    const answer = await sendRaw(api.url, get('/v1/projects', api.tokens.read), { halfClose: true });
+    expect(countAnswers(answer)).toBe(1);
+    expect(answer).toContain('"items"');
+  });
+
+  it('with pipelined calls get every answer, in order', async () => {
+    const calls = Array.from({ length: 5 }, (_, index) =>
+      get('/v1/projects', api.tokens.read, `x-correlation-id: call-${index}\r\n`),
+    );
+    const answer = await sendRaw(api.url, calls.join(''), { halfClose: true });
+    expect(countAnswers(answer)).toBe(5);
+    expect([...answer.matchAll(/x-correlation-id: (\S+)/g)].map(([, id]) => id)).toEqual([
+      'call-0',
+      'call-1',
+      'call-2',
+      'call-3',
+      'call-4',
+    ]);
+  });
+
+  it('whose headers do not come within ten seconds are ended', async () => {
+    const startedAt = performance.now();
+    const answer = await sendRaw(api.url, 'GET /v1/projects HTTP/1.1\r\nhost: x\r\n');
+    expect(answer).toContain('HTTP/1.1 400');
+    expect(answer).toContain('application/problem+json');
+    expect(performance.now() - startedAt).toBeGreaterThan(9_000);
+    expect(performance.now() - startedAt).toBeLessThan(14_000);
+  });
+
+  it('are bounded: one too many is dropped, and there is room again when others end', async () => {
+    const { port } = new URL(api.url);
+    const sockets = Array.from({ length: 40 }, () => connect(Number(port), '127.0.0.1'));
+    for (const socket of sockets) socket.on('error', () => undefined);
+    try {
+      const isDropped = async () =>
+        sockets.filter((socket) => socket.closed || socket.readableEnded).length >= 20;
+      for (const socket of sockets) socket.resume();
+      await waitFor(isDropped, { timeoutMs: 5_000 });
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+    await waitFor(async () => (await fetch(`${api.url}/livez`)).ok, { timeoutMs: 5_000 });
+  });
+
+  it('from pages of the dashboard may carry credentials, from others not', async () => {
+    const preflight = (origin: string) =>
+      fetch(`${api.url}/v1/projects`, {
+        method: 'OPTIONS',
+        headers: {
+          origin,
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': 'authorization,idempotency-key',
+        },
+      });
+    const own = await preflight('https://dashboard.example');
+    expect(own.status).toBe(204);
+    expect(own.headers.get('access-control-allow-origin')).toBe('https://dashboard.example');
+    expect(own.headers.get('access-control-allow-credentials')).toBe('true');
+    expect(own.headers.get('access-control-allow-headers')).toContain('idempotency-key');
+    const foreign = await preflight('https://evil.example');
+    expect(foreign.headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  it('are counted in the metrics, by route and never by path', async () => {
+    await api.read.call('getProject', { params: { projectId: 'secret-path' } });
+    const text = await (await fetch(`${api.url}/metrics`)).text();
+    expect(text).toMatch(
+      /beatkeeper_api_requests_total\{method="GET",route="\/v1\/projects\/:projectId",status="404"\} 1/,
+    );
+    expect(text).toContain('beatkeeper_api_requests_in_flight');
+    expect(text).not.toContain('secret-path');
+  });
+});
+
+describe('the end of an api', () => {
+  const started: ApiFixture[] = [];
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((one) => one.close()));
+  });
+
+  it('answers what is held open, finishes, and takes no more', async () => {
+    const api = await startApiFixture();
+    started.push(api);
+    const replica = await api.startReplica();
+    const client = createApiClient({ url: replica.url, token: api.tokens.manage });
+    const made = await client.expectSuccess('createMonitor', { body: { name: 'waits' } });
+    const params = { monitorId: made.body.monitorId };
+    const held = client.call('getFirstBeat', { params, query: { waitSeconds: 30 } });
+    const inFlight = async () =>
+      (await (await fetch(`${replica.url}/metrics`)).text()).includes('in_flight 1');
+    await waitFor(inFlight, { timeoutMs: 5_000 });
+    const startedAt = performance.now();
+    const [answer] = await Promise.all([held, replica.close()]);
+    expect(answer.body).toMatchObject({ state: 'waiting' });
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    await expect(fetch(`${replica.url}/livez`)).rejects.toThrow();
+  });
+
+  it('is announced: not ready, while calls are still served', async () => {
+    const api = await startApiFixture();
+    started.push(api);
+    expect((await fetch(`${api.url}/readyz`)).status).toBe(200);
+    api.telemetry.readiness.beginShutdown();
+    expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
+    const answer = await api.read.call('listProjects');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('connection')).toBe('close');
+  });
+});
+
+describe('without its database', () => {
+  let proxy: TcpProxy;
+  let api: ApiFixture;
+  beforeAll(async () => {
+    api = await startApiFixture({
+      databaseUrl: async (url) => {
+        const { hostname, port } = new URL(url);
+        proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
+        const through = new URL(url);
+        through.host = `127.0.0.1:${proxy.port}`;
+        return through.href;
+      },
+    });
+  });
+  afterAll(async () => {
+    await proxy?.accept();
+    await api?.close();
+    await proxy?.close();
+  });
+
+  const expectUnavailable = async () => {
+    for (const call of [
+      api.read.call('listMonitors'),
+      api.owner.call('createProject', { body: { name: 'while away' } }),
+    ]) {
+      const { problem, headers } = await call;
+      expect(problem).toMatchObject({
+        status: 503,
+        code: 'service.temporarily_unavailable',
+        retryable: true,
+      });
+      expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+      expect(problem?.detail).not.toMatch(/ECONN|127\.0\.0\.1|postgres/i);
+    }
+    expect((await fetch(`${api.url}/livez`)).status).toBe(200);
+    expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
+  };
+  const expectWell = async () => {
+    await waitFor(async () => (await api.read.call('listMonitors')).status === 200, { timeoutMs: 15_000 });
+    expect((await fetch(`${api.url}/readyz`)).status).toBe(200);
+  };
+
+  it('answers 503, stays alive, and goes on when the database is back', async () => {
+    await expectWell();
+    await proxy.refuse();
+    await expectUnavailable();
+    await proxy.accept();
+    await expectWell();
+  });
+
+  it('gives up on connections that hang, and finds new ones', async () => {
+    await expectWell();
+    proxy.blackHole();
+    const startedAt = performance.now();
+    const { status } = await api.read.call('listMonitors');
+    expect(status).toBe(503);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    proxy.forward();
+    await expectWell();
+  });
+
+  it('does not repeat a write whose COMMIT was lost: the key finds out', async () => {
+    await expectWell();
+    const request = { body: { name: 'torn' }, idempotencyKey: 'torn' };
+    const call = api.owner.call('createProject', request);
+    await new Promise(setImmediate);
+    proxy.reset();
+    await call;
+    await expectWell();
+    const again = await api.owner.expectSuccess('createProject', request);
+    expect([200, 201]).toContain(again.status);
+    const { rows } = await api.pool.query("select 1 from projects where name = 'torn'");
+    expect(rows).toHaveLength(1);
+  });
+});
+
+describe('the start of an api', () => {
+  let api: ApiFixture;
+  beforeAll(async () => {
+    api = await startApiFixture();
+  });
+  afterAll(async () => {
+    await api?.close();
+  });
+  const start = (settings: { databaseUrl: string; port: number }) =>
+    startApi(
+      {
+        ...settings,
+        databasePool: 2,
+        encryptionKeys: [{ id: 'k', key: Buffer.alloc(32, 1) }],
+        allowedPrivateDestinations: '',
+        publicUrl: 'http://127.0.0.1',
+        minimumIntervalSeconds: 60,
+        host: '127.0.0.1',
+        issuers: [],
+        maxConnections: 10,
+      },
+      createTelemetry({ role: 'api', logLevel: 'silent' }),
+    );
+
+  it('is refused on a port that is taken', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    await expect(start({ databaseUrl: api.databaseUrl, port })).rejects.toThrow('EADDRINUSE');
+    taken.close();
+  });
+
+  it('is refused on a database that may lose acknowledged beats', async () => {
+    const name = new URL(api.databaseUrl).pathname.slice(1);
+    await api.pool.query(`alter database ${name} set synchronous_commit = off`);
+    await expect(start({ databaseUrl: api.databaseUrl, port: 0 })).rejects.toThrow('synchronous_commit');
+  });
+});

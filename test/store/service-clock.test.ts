@@ -1,0 +1,100 @@
+// The service clock: gaps become outages, once, with an entry in the timeline of every incident that runs.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { newId, newUuid } from '../../src/domain/id.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { advanceServiceClock, readHorizon, readOutages } from '../../src/store/service-clock.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { seedProject } from '../support/seed.ts';
+
+let database: TestDatabase;
+let pool: Pool;
+beforeEach(async () => {
+  database = await createTestDatabase();
+  pool = openPool({ databaseUrl: database.url, size: 8, applicationName: 'test' });
+});
+afterEach(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const stopFor = (ms: number) => pool.query('update service_clock set last_ms = last_ms - $1', [ms]);
+
+async function seedIncident(projectId: string, state: string): Promise<string> {
+  const incidentId = newId('inc');
+  await pool.query(
+    `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state,
+       severity, opened_at, summary)
+     values ($1, $2, $3, 'm', 'unrestricted', 'missed_deadline', $4, 'critical', now(), 'x')`,
+    [projectId, incidentId, newUuid(), state],
+  );
+  return incidentId;
+}
+
+describe('the service clock', () => {
+  it('begins without an outage, and moves with each beat', async () => {
+    expect(await readHorizon(pool)).toBeUndefined();
+    expect(await advanceServiceClock(pool)).toBeUndefined();
+    const first = (await readHorizon(pool)) ?? 0;
+    expect(Math.abs(first - Date.now())).toBeLessThan(60_000);
+    await stopFor(2_900);
+    expect(await advanceServiceClock(pool)).toBeUndefined();
+    expect(await readHorizon(pool)).toBeGreaterThanOrEqual(first);
+    expect(await readOutages(pool, 0)).toEqual([]);
+  });
+
+  it('writes an outage after more than three seconds, from the last beat to the next', async () => {
+    await advanceServiceClock(pool);
+    await stopFor(10_000);
+    const fromMs = await readHorizon(pool);
+    const outage = await advanceServiceClock(pool);
+    expect(outage?.fromMs).toBe(fromMs);
+    expect(outage?.toMs).toBe(await readHorizon(pool));
+    expect(await readOutages(pool, 0)).toEqual([outage]);
+    expect(await readOutages(pool, outage?.toMs ?? 0)).toEqual([]);
+  });
+
+  it('writes it once, however many apis find it', async () => {
+    await advanceServiceClock(pool);
+    await stopFor(60_000);
+    const found = await Promise.all(Array.from({ length: 8 }, () => advanceServiceClock(pool)));
+    expect(found.filter((outage) => outage !== undefined)).toHaveLength(1);
+    expect(await readOutages(pool, 0)).toHaveLength(1);
+  });
+
+  it('writes the span into the timeline of each incident that has not ended', async () => {
+    const { projectId } = await seedProject(pool);
+    const running = [await seedIncident(projectId, 'open'), await seedIncident(projectId, 'recovering')];
+    await seedIncident(projectId, 'recovered');
+    await seedIncident(projectId, 'resolved');
+    await advanceServiceClock(pool);
+    await stopFor(5_000);
+    const before = newUuid();
+    const outage = await advanceServiceClock(pool);
+    const { rows } = await pool.query(
+      'select incident_id, entry_id, type, detail, at from timeline_entries order by incident_id',
+    );
+    expect(rows.map((row) => row.incident_id)).toEqual(running.toSorted((a, b) => (a < b ? -1 : 1)));
+    for (const row of rows) {
+      expect(row).toMatchObject({
+        type: 'service_outage',
+        detail: {
+          from: new Date(outage?.fromMs ?? 0).toISOString(),
+          to: new Date(outage?.toMs ?? 0).toISOString(),
+        },
+        at: new Date(outage?.toMs ?? 0),
+      });
+      // In the order of time, between ids that the application makes.
+      expect(row.entry_id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+      expect(row.entry_id.slice(0, 8) >= before.slice(0, 8)).toBe(true);
+      expect(row.entry_id.slice(0, 13) <= newUuid().slice(0, 13)).toBe(true);
+    }
+  });
+
+  it('never goes back', async () => {
+    await advanceServiceClock(pool);
+    await pool.query('update service_clock set last_ms = last_ms + 60000');
+    const ahead = await readHorizon(pool);
+    await advanceServiceClock(pool);
+    expect(await readHorizon(pool)).toBe(ahead);
+  });
+});

@@ -62,7 +62,9 @@ export async function serverUser(paths: readonly string[]): Promise<ServerUser> 
   }
   const id = String(UNPRIVILEGED_ID);
   const capability = ['--inh-caps', '+dac_override', '--ambient-caps', '+dac_override'];
-  return { prefix: [setpriv, '--reuid', id, '--regid', id, '--clear-groups', ...capability, '--'] };
+  // Without this bit access(2), by which Postgres looks for its own files, would not count the capability.
+  const bits = ['--securebits', '+no_setuid_fixup'];
+  return { prefix: [setpriv, '--reuid', id, '--regid', id, '--clear-groups', ...bits, ...capability, '--'] };
 }
 
 /** The id to which the data of a server belongs; undefined where the caller's own is right. */

@@ -15,15 +15,27 @@ export interface InstallationOptions {
   waitSeconds: number;
 }
 
-/** Throws DatabaseIsNewerError at once, and what the database said last when it did not answer in time. */
+/**
+ * A schema one version newer is taken as it is: an old pod that starts again during an upgrade, or a rollback, works
+ * with it (migrations expand before they contract). Throws DatabaseIsNewerError for a newer one at once, and what the database said last when it did not answer in
+ * time.
+ */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
   const { databaseUrl } = options;
   const deadline = performance.now() + options.waitSeconds * 1_000;
-  const version = await retryUntil(deadline, log, () =>
-    migrate({ databaseUrl, onApplied: ({ name }) => log.info({ migration: name }, 'Applied a migration.') }),
-  );
-  log.info({ version }, 'The schema is up to date.');
+  const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, log));
+  log.info({ version }, 'The schema is one that this version works with.');
   await retryUntil(deadline, log, () => ensureOrganization(options));
+}
+
+async function migrateOrAccept(databaseUrl: string, log: Log): Promise<number> {
+  try {
+    const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
+    return await migrate({ databaseUrl, onApplied });
+  } catch (error) {
+    if (error instanceof DatabaseIsNewerError && error.found === error.known + 1) return error.found;
+    throw error;
+  }
 }
 
 async function ensureOrganization({ databaseUrl, organization, plan }: InstallationOptions): Promise<void> {

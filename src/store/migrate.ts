@@ -89,11 +89,16 @@ async function applyMigration(client: pg.Client, migration: Migration): Promise<
 
 /** The database was migrated by a newer build. */
 export class DatabaseIsNewerError extends Error {
+  readonly found: number;
+  readonly known: number;
+
   constructor(found: number, known: number) {
     super(
       `The database has schema version ${found}, this build knows ${known}: run a newer Beatkeeper, or restore a backup.`,
     );
     this.name = 'DatabaseIsNewerError';
+    this.found = found;
+    this.known = known;
   }
 }
 

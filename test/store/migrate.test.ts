@@ -1,0 +1,55 @@
+// Migrations on a real server: many at once, twice, and against a schema of a later version.
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { afterEach, beforeEach, expect, inject, it } from 'vitest';
+import { migrateInstallation } from '../../src/hooks/migrate-installation.ts';
+import { DatabaseIsNewerError, listMigrations, migrate, readSchemaVersion } from '../../src/store/migrate.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+
+let databaseUrl: string;
+let pool: Pool;
+
+async function asAdmin(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
+  await client.connect();
+  await client.query(sql);
+  await client.end();
+}
+
+beforeEach(async () => {
+  const name = `${inject('postgresPrefix')}_migrate_${randomBytes(4).toString('hex')}`;
+  await asAdmin(`create database ${name}`);
+  const url = new URL(inject('postgresAdminUrl'));
+  url.pathname = `/${name}`;
+  databaseUrl = url.href;
+  pool = openPool({ databaseUrl, size: 2, applicationName: 'test' });
+});
+afterEach(async () => {
+  await pool.end();
+  await asAdmin(`drop database ${new URL(databaseUrl).pathname.slice(1)} with (force)`);
+});
+
+it('applies each migration once, however many run at the same time', async () => {
+  const applied: string[] = [];
+  const run = () => migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
+  expect(await readSchemaVersion(pool)).toBe(0);
+  const versions = await Promise.all([run(), run(), run(), run()]);
+  const known = await listMigrations();
+  expect(applied).toEqual(known.map(({ name }) => name));
+  expect(new Set(versions)).toEqual(new Set([known.length]));
+  expect(await readSchemaVersion(pool)).toBe(known.length);
+  expect(await run()).toBe(known.length);
+});
+
+it('takes a schema one version newer, so that an old pod starts during an upgrade, and refuses an older build', async () => {
+  const installation = { databaseUrl, organization: 'default', plan: 'scale' as const, waitSeconds: 0 };
+  const { log } = createTelemetry({ role: 'test', logLevel: 'silent' });
+  await migrateInstallation(installation, log);
+  const known = (await listMigrations()).length;
+  await pool.query("insert into schema_migrations (version, name) values ($1, 'later')", [known + 1]);
+  await expect(migrate({ databaseUrl })).rejects.toThrow(DatabaseIsNewerError);
+  await migrateInstallation(installation, log);
+  await pool.query("insert into schema_migrations (version, name) values ($1, 'much later')", [known + 2]);
+  await expect(migrateInstallation(installation, log)).rejects.toThrow('run a newer Beatkeeper');
+});

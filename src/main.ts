@@ -1,0 +1,152 @@
+// Role name -> role: reads the environment, starts the role, handles signals, exits. Nobody imports it.
+// Each role is loaded when it is asked for: api and sweeper never load the Kubernetes client.
+import type { z } from 'zod';
+import { apiSchema } from './config/api-config.ts';
+import { migrateSchema } from './config/migrate-config.ts';
+import { crdsSchema, finalizersSchema, operatorSchema } from './config/operator-config.ts';
+import { ConfigError, describeConfig, readConfig } from './config/read-config.ts';
+import { sweeperSchema } from './config/sweeper-config.ts';
+import { startHealthServer } from './telemetry/health-server.ts';
+import { type Running, runUntilSignal } from './telemetry/run-until-signal.ts';
+import { createTelemetry, type Telemetry } from './telemetry/telemetry.ts';
+
+const DEFAULT_PUBLIC_PORT = 8080;
+
+interface Role {
+  help(): string;
+  /** Runs the role to its end and returns the exit code. */
+  run(args: string[]): Promise<number>;
+}
+
+const ROLES: Readonly<Record<string, Role>> = {
+  api: role('api', apiSchema, async (config, telemetry) => {
+    const { startApi } = await import('./api/start-api.ts');
+    const publicUrl = config.publicUrl ?? `http://127.0.0.1:${config.port}`;
+    const start = () => startApi({ ...config, publicUrl }, telemetry);
+    return await runUntilSignal(start, telemetry, config.drainSeconds * 1_000);
+  }),
+
+  sweeper: role('sweeper', sweeperSchema, async (config, telemetry) => {
+    const { startSweeper } = await import('./sweeper/start-sweeper.ts');
+    const publicUrl = config.publicUrl ?? `http://127.0.0.1:${DEFAULT_PUBLIC_PORT}`;
+    return await runWithHealth(config, telemetry, () => startSweeper({ ...config, publicUrl }, telemetry));
+  }),
+
+  operator: role('operator', operatorSchema, async (config, telemetry) => {
+    const { startOperator } = await import('./operator/start-operator.ts');
+    return await runWithHealth(config, telemetry, () => startOperator(config, telemetry));
+  }),
+
+  migrate: role('migrate', migrateSchema, async (config, { log }) => {
+    const { migrateInstallation } = await import('./hooks/migrate-installation.ts');
+    await migrateInstallation(config, log);
+    return 0;
+  }),
+
+  crds: role('crds', crdsSchema, async ({ kubeconfig }, { log }) => {
+    const { connectCluster } = await import('./hooks/connect-cluster.ts');
+    const { applyCrds } = await import('./hooks/apply-crds.ts');
+    const cluster = connectCluster(kubeconfig);
+    log.info({ names: await applyCrds(cluster) }, 'The custom resource definitions are applied.');
+    await cluster.transport.close();
+    return 0;
+  }),
+
+  finalizers: role('finalizers', finalizersSchema, async (config, { log }) => {
+    const { connectCluster } = await import('./hooks/connect-cluster.ts');
+    const { endOperator } = await import('./hooks/end-operator.ts');
+    const { removeFinalizers } = await import('./hooks/remove-finalizers.ts');
+    const cluster = connectCluster(config.kubeconfig);
+    await endOperator(cluster, config, log);
+    log.info(
+      { count: await removeFinalizers(cluster, config.watchNamespaces) },
+      'The finalizers are removed.',
+    );
+    await cluster.transport.close();
+    return 0;
+  }),
+
+  dev: {
+    help: () =>
+      'Usage: npm run dev -- [--no-cluster] [--no-examples] [--replicas N]\n\n' +
+      'Runs the whole product on this machine. Environment: PORT, DATABASE_URL, BEATKEEPER_STATE_DIR,\n' +
+      'BEATKEEPER_MINIMUM_INTERVAL_SECONDS, BEATKEEPER_LOG_LEVEL, KUBEBUILDER_ASSETS, TEST_KUBECONFIG.',
+    async run(args) {
+      const { runDevelopment } = await import('./dev/run-development.ts');
+      return await runDevelopment(args);
+    },
+  },
+};
+
+function role<T extends z.ZodRawShape>(
+  name: string,
+  schema: z.ZodObject<T>,
+  run: (
+    config: Readonly<z.infer<z.ZodObject<T>>> & { logLevel: string },
+    telemetry: Telemetry,
+  ) => Promise<number>,
+): Role {
+  return {
+    help: () => describeConfig(name, schema),
+    async run() {
+      const config = readConfig(schema, process.env) as Readonly<z.infer<z.ZodObject<T>>> & {
+        logLevel: string;
+      };
+      const telemetry = createTelemetry({ role: name, logLevel: config.logLevel });
+      exitOnFault(telemetry);
+      return await run(config, telemetry);
+    },
+  };
+}
+
+// A fault that nobody caught leaves a state that nobody knows: end, and let a fresh process begin.
+function exitOnFault({ log }: Telemetry): void {
+  for (const event of ['uncaughtException', 'unhandledRejection']) {
+    process.on(event, (error: unknown) => {
+      log.fatal({ err: error }, 'A fault that nobody caught.');
+      process.exit(1);
+    });
+  }
+}
+
+async function runWithHealth(
+  config: { host: string; healthPort: number },
+  telemetry: Telemetry,
+  start: () => Promise<Running>,
+): Promise<number> {
+  const health = await startHealthServer({ host: config.host, port: config.healthPort }, telemetry);
+  try {
+    return await runUntilSignal(start, telemetry);
+  } finally {
+    await health.close();
+  }
+}
+
+async function main([name = '', ...args]: string[]): Promise<number> {
+  const chosen = Object.hasOwn(ROLES, name) ? ROLES[name] : undefined;
+  if (chosen === undefined) {
+    const wantsHelp = ['', '--help', '-h'].includes(name);
+    const words = `Usage: node src/main.ts <${Object.keys(ROLES).join('|')}> [--help]`;
+    (wantsHelp ? process.stdout : process.stderr).write(`${wantsHelp ? '' : `No role ${name}. `}${words}\n`);
+    return wantsHelp ? 0 : 1;
+  }
+  if (args.includes('--help')) {
+    process.stdout.write(`${chosen.help()}\n`);
+    return 0;
+  }
+  try {
+    return await chosen.run(args);
+  } catch (error) {
+    const words = error instanceof ConfigError ? error.message : describe(error);
+    process.stderr.write(`beatkeeper ${name}: ${words}\n`);
+    return 1;
+  }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
+  return `${error.message}${cause}`;
+}
+
+process.exit(await main(process.argv.slice(2)));

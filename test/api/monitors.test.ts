@@ -288,6 +288,29 @@ describe('patch', () => {
   });
 });
 
+describe('beats and changes at the same time', () => {
+  it('lose nothing of each other, and the newest configuration counts', async () => {
+    const { body } = await make({ intervalSeconds: 300, graceSeconds: 60 });
+    const params = { monitorId: body.monitorId };
+    const beats = Array.from({ length: 60 }, () => beat(body.publishUrl));
+    for (let version = 1; version <= 6; version += 1) {
+      const ifMatch = `"configuration-${version}"`;
+      const change = { patch: { intervalSeconds: 300 + version * 60 } };
+      await api.manage.expectSuccess('updateMonitor', { params, ifMatch, body: change });
+    }
+    expect((await Promise.all(beats)).map((answer) => answer.status)).toEqual(Array(60).fill(200));
+    expect((await beat(body.publishUrl)).status).toBe(200);
+    const { body: now } = await api.manage.expectSuccess('getMonitor', { params });
+    expect(now).toMatchObject({
+      configurationVersion: 7,
+      intervalSeconds: 660,
+      status: { lastSequence: 61 },
+    });
+    const { nextDeadlineAt = '', lastBeatAt = '' } = now.status;
+    expect(Date.parse(nextDeadlineAt) - Date.parse(lastBeatAt)).toBe(720_000);
+  });
+});
+
 describe('delete', () => {
   it('is for good: routes, address and open work are gone, the id is free', async () => {
     const { body, etag } = await make({

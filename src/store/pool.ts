@@ -46,5 +46,9 @@ export function openPool(options: PoolOptions): Pool {
   });
   // An idle connection that breaks is replaced by the next query; without a listener it would end the process.
   pool.on('error', (error) => options.onError?.(error));
+  // So would one that breaks between two statements of a transaction: the next statement fails and is told.
+  pool.on('connect', (client) => {
+    client.on('error', (error) => options.onError?.(error));
+  });
   return pool;
 }

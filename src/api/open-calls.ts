@@ -41,7 +41,7 @@ export class OpenCalls {
     }
     const call = new AbortController();
     calls.add(call);
-    if (this.#draining) call.abort();
+    if (holds && this.#draining) call.abort();
     return call;
   }
 

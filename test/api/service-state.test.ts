@@ -1,0 +1,39 @@
+// An organization that is suspended: writes are refused, reads go on (completion.md 6).
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let api: ApiFixture;
+beforeAll(async () => {
+  api = await startApiFixture();
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+const setState = (state: string) =>
+  api.pool.query('update organizations set service_state = $2 where organization_id = $1', [
+    api.organizationId,
+    state,
+  ]);
+const write = () => api.owner.call('createProject', { body: { name: crypto.randomUUID() } });
+
+it('when it is canceled, writes are refused and reads go on', async () => {
+  const state = 'canceled';
+  await setState(state);
+  const refused = await waitFor(async () => {
+    const answer = await write();
+    return answer.status === 403 ? answer : undefined;
+  });
+  expect(refused.problem).toMatchObject({
+    code: 'service.service_suspended',
+    limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },
+  });
+  expect((await api.owner.call('listProjects')).status).toBe(200);
+  expect((await api.other.owner.call('createProject', { body: { name: state } })).status).toBe(201);
+});
+
+it('in payment grace everything goes on', async () => {
+  await setState('payment_grace');
+  await waitFor(async () => (await write()).status === 201);
+});

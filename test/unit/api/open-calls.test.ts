@@ -1,0 +1,31 @@
+// The bound on calls that run at once, and the end of those that are held open.
+import { describe, expect, it } from 'vitest';
+import { OpenCalls } from '../../../src/api/open-calls.ts';
+import { contractOperations } from '../../../src/contract/operations.ts';
+import { ProblemError } from '../../../src/domain/problem.ts';
+
+const { listProjects, getFirstBeat } = contractOperations();
+
+describe('open calls', () => {
+  it('are bounded, those that are held open apart from those that work', () => {
+    const calls = new OpenCalls({ working: 2, held: 1 });
+    const first = calls.begin(listProjects);
+    calls.begin(listProjects);
+    calls.begin(getFirstBeat);
+    for (const spec of [listProjects, getFirstBeat]) {
+      expect(() => calls.begin(spec)).toThrow(ProblemError);
+    }
+    expect(calls.size).toBe(3);
+    calls.end(first);
+    calls.begin(listProjects);
+  });
+
+  it('that are held open end when the service drains, those that work go on', () => {
+    const calls = new OpenCalls();
+    const [works, held] = [calls.begin(listProjects), calls.begin(getFirstBeat)];
+    calls.drain();
+    expect([works.signal.aborted, held.signal.aborted]).toEqual([false, true]);
+    expect(calls.begin(getFirstBeat).signal.aborted).toBe(true);
+    expect(calls.begin(listProjects).signal.aborted).toBe(false);
+  });
+});

@@ -1,0 +1,28 @@
+// Reading headers: what Accept admits, and names in UTF-8.
+import { describe, expect, it } from 'vitest';
+import { accepts, decodeHeader } from '../../../src/api/request-headers.ts';
+
+describe('accepts', () => {
+  it.each([
+    [undefined, true],
+    ['', true],
+    ['*/*', true],
+    ['application/json', true],
+    ['APPLICATION/JSON; charset=utf-8', true],
+    ['text/html, application/*;q=0.5', true],
+    ['application/json;q=0, */*', false],
+    ['*/*;q=0', false],
+    ['text/html', false],
+    ['application/json;q=x', false],
+  ])('%s: %s', (header, expected) => {
+    expect(accepts(header, 'application/json')).toBe(expected);
+  });
+});
+
+describe('decodeHeader', () => {
+  it('reads UTF-8, and leaves what is not as it is', () => {
+    expect(decodeHeader(Buffer.from('Zürich', 'utf8').toString('latin1'))).toBe('Zürich');
+    expect(decodeHeader('Z\u00fcrich')).toBe('Z\u00fcrich');
+    expect(decodeHeader('plain')).toBe('plain');
+  });
+});

@@ -4,6 +4,7 @@
 import { newUuid } from '../domain/id.ts';
 import type { Actor, Incident, TimelineEntry } from '../domain/incident.ts';
 import type { MonitorRef } from './live.ts';
+import { plainArray, textList, textListSql } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 /** An incident with what it holds of its monitor, which it outlives. */
@@ -112,7 +113,7 @@ export async function findOpenIncidents(
   return found;
 }
 
-/** The columns of a written incident, in one order for the insert and the update. */
+/** The columns of an updated incident. */
 const WRITTEN = `project_id uuid, incident_id text, monitor_key uuid, monitor_id text, jurisdiction text, kind text,
   state text, severity text, measurement text, rule text, opened_at bigint, deadline_at bigint, recovering_at bigint,
   recovered_at bigint, resolved_at bigint, acknowledged_at bigint, alerted_at bigint, acknowledged_by jsonb,
@@ -130,12 +131,53 @@ const INSERT_INCIDENTS = `insert into incidents
      ${time('recovered_at')}, ${time('resolved_at')}, ${time('acknowledged_at')}, ${time('alerted_at')},
      v.acknowledged_by, v.open_sequence, v.last_sequence, v.violation_count, v.summary, v.recovery_count,
      v.event_sequence
-  from jsonb_to_recordset($1::jsonb) as v (${WRITTEN})`;
+  from unnest($1::uuid[], $2::text[], $3::uuid[], ${textListSql('$4')}, $5::text[], $6::text[], $7::text[],
+    $8::text[], ${textListSql('$9')}, $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+    $15::bigint[], $16::bigint[], $17::bigint[], $18::jsonb[], $19::bigint[], $20::bigint[], $21::integer[],
+    ${textListSql('$22')}, $23::smallint[], $24::integer[])
+    as v (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity, measurement, rule,
+      opened_at, deadline_at, recovering_at, recovered_at, resolved_at, acknowledged_at, alerted_at,
+      acknowledged_by, open_sequence, last_sequence, violation_count, summary, recovery_count, event_sequence)`;
 
-/** Inserts new incidents. A second not-ended one of the same cause is a unique violation: the transaction fails. */
+/**
+ * Inserts new incidents. A second not-ended one of the same cause is a unique violation: the transaction fails.
+ * As arrays: ten thousand at one instant cost Postgres half of what they cost as JSON.
+ */
 export async function insertIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {
   if (rows.length === 0) return;
-  await tx.query({ name: 'insert-incidents', text: INSERT_INCIDENTS, values: [toJson(rows)] });
+  await tx.query({ name: 'insert-incidents', text: INSERT_INCIDENTS, values: toArrays(rows) });
+}
+
+/** In the order of INSERT_INCIDENTS. */
+function toArrays(rows: readonly IncidentRow[]): unknown[] {
+  const plain = (read: (incident: Incident) => string | number | undefined) =>
+    plainArray(rows.map(({ incident }) => read(incident)));
+  return [
+    plainArray(rows.map((row) => row.projectId)),
+    plain((incident) => incident.incidentId),
+    plainArray(rows.map((row) => row.monitorKey)),
+    textList(rows.map((row) => row.monitorId)),
+    plainArray(rows.map((row) => row.jurisdiction)),
+    plain((incident) => incident.kind),
+    plain((incident) => incident.state),
+    plain((incident) => incident.severity),
+    textList(rows.map(({ incident }) => incident.measurement)),
+    plain((incident) => incident.rule),
+    plain((incident) => incident.openedMs),
+    plain((incident) => incident.deadlineMs),
+    plain((incident) => incident.recoveringMs),
+    plain((incident) => incident.recoveredMs),
+    plain((incident) => incident.resolvedMs),
+    plain((incident) => incident.acknowledgedMs),
+    plain((incident) => incident.alertedMs),
+    rows.map(({ incident }) => incident.acknowledgedBy && JSON.stringify(incident.acknowledgedBy)),
+    plain((incident) => incident.openSequence),
+    plain((incident) => incident.lastSequence),
+    plain((incident) => incident.violationCount),
+    textList(rows.map(({ incident }) => incident.summary)),
+    plain((incident) => incident.recoveryCount),
+    plain((incident) => incident.eventSequence),
+  ];
 }
 
 const UPDATE_INCIDENTS = `update incidents i set
@@ -194,28 +236,30 @@ export interface TimelineRow {
 /** Appends entries. Their order is (at, entry id); ids are made in order, so that entries of one moment keep theirs. */
 export async function insertTimelineEntries(tx: Queryable, rows: readonly TimelineRow[]): Promise<void> {
   if (rows.length === 0) return;
-  const values = rows.map(({ projectId, incidentId, entry }, index) => ({
-    project_id: projectId,
-    incident_id: incidentId,
-    entry_id: orderedUuid(index),
-    at: entry.atMs,
-    type: entry.type,
-    from_state: entry.from,
-    to_state: entry.to,
-    actor: entry.actor,
-    note: entry.note,
-    delivery: entry.delivery,
-    detail: entry.detail,
-  }));
+  const entries = rows.map(({ entry }) => entry);
+  const json = (value: object | undefined) => value && JSON.stringify(value);
   await tx.query({
     name: 'insert-timeline-entries',
     text: `insert into timeline_entries
         (project_id, incident_id, entry_id, at, type, from_state, to_state, actor, note, delivery, detail)
       select v.project_id, v.incident_id, v.entry_id, ${time('at')}, v.type, v.from_state, v.to_state, v.actor,
         v.note, v.delivery, v.detail
-      from jsonb_to_recordset($1::jsonb) as v (project_id uuid, incident_id text, entry_id uuid, at bigint, type text,
-        from_state text, to_state text, actor jsonb, note text, delivery jsonb, detail jsonb)`,
-    values: [JSON.stringify(values)],
+      from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::jsonb[],
+        $9::text[], $10::jsonb[], $11::jsonb[])
+        as v (project_id, incident_id, entry_id, at, type, from_state, to_state, actor, note, delivery, detail)`,
+    values: [
+      plainArray(rows.map((row) => row.projectId)),
+      plainArray(rows.map((row) => row.incidentId)),
+      plainArray(rows.map((_, index) => orderedUuid(index))),
+      plainArray(entries.map((entry) => entry.atMs)),
+      plainArray(entries.map((entry) => entry.type)),
+      plainArray(entries.map((entry) => entry.from)),
+      plainArray(entries.map((entry) => entry.to)),
+      entries.map((entry) => json(entry.actor)),
+      entries.map((entry) => entry.note),
+      entries.map((entry) => json(entry.delivery)),
+      entries.map((entry) => json(entry.detail)),
+    ],
   });
 }
 

@@ -1,4 +1,5 @@
 // The outbox: deliveries written in the transaction that changes an incident. Sending is the sweeper's.
+import { plainArray, textList, textListSql } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 export interface OutboxRow {
@@ -32,21 +33,22 @@ export async function insertDeliveries(
     text: `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id,
         monitor_key, monitor_id, event, sequence, webhook_id, body, redelivery_of, next_attempt_at, created_at)
       select v.*, to_timestamp($13 / 1000.0), to_timestamp($13 / 1000.0)
-      from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
-        $9::integer[], $10::text[], $11::text[], $12::text[]) as v`,
+      from unnest($1::uuid[], $2::text[], ${textListSql('$3')}, $4::uuid[], $5::text[], $6::uuid[], ${textListSql('$7')}, $8::text[],
+        $9::integer[], $10::text[], ${textListSql('$11')}, $12::text[]) as v`,
     values: [
-      rows.map((row) => row.projectId),
-      rows.map((row) => row.deliveryId),
-      rows.map((row) => row.endpointId),
-      rows.map((row) => row.endpointProjectId),
-      rows.map((row) => row.incidentId),
-      rows.map((row) => row.monitorKey),
-      rows.map((row) => row.monitorId),
-      rows.map((row) => row.event),
-      rows.map((row) => row.sequence),
-      rows.map((row) => row.webhookId),
-      rows.map((row) => row.body),
-      rows.map((row) => row.redeliveryOf),
+      plainArray(rows.map((row) => row.projectId)),
+      plainArray(rows.map((row) => row.deliveryId)),
+      textList(rows.map((row) => row.endpointId)),
+      plainArray(rows.map((row) => row.endpointProjectId)),
+      plainArray(rows.map((row) => row.incidentId)),
+      plainArray(rows.map((row) => row.monitorKey)),
+      textList(rows.map((row) => row.monitorId)),
+      plainArray(rows.map((row) => row.event)),
+      plainArray(rows.map((row) => row.sequence)),
+      plainArray(rows.map((row) => row.webhookId)),
+      // JSON has no raw control characters.
+      textList(rows.map((row) => row.body)),
+      plainArray(rows.map((row) => row.redeliveryOf)),
       nowMs,
     ],
   });

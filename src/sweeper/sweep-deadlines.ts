@@ -37,6 +37,7 @@ export class DeadlineSweep {
   #watermarkMs: number | undefined;
   #lastFullScanAt = Number.NEGATIVE_INFINITY;
   #lastRoundAt: number | undefined;
+  #isBehind = false;
 
   constructor(options: DeadlineSweepOptions) {
     this.#options = options;
@@ -49,40 +50,52 @@ export class DeadlineSweep {
     return this.#lastRoundAt;
   }
 
-  /** One batch. */
+  /** One batch; two at once while there is more than one to do. */
   async run(): Promise<Round> {
     const startedAt = performance.now();
     const isFullScan = this.#watermarkMs === undefined || startedAt - this.#lastFullScanAt >= FULL_SCAN_MS;
-    const { limit, batch } = await this.#wake(isFullScan ? undefined : this.#watermarkMs);
+    const limit = this.#limit;
+    const claims = this.#nextClaims(isFullScan ? undefined : this.#watermarkMs);
+    const batches = await this.#wakeAll(claims);
     this.#lastRoundAt = performance.now();
-    if (!batch) return 'more';
-    this.#show(batch, this.#lastRoundAt - startedAt);
-    if (batch.claimed >= limit) return 'more';
+    // A fault in some row: the next batch is smaller, or leaves that row out.
+    if (batches.length < claims.length) return 'more';
+    for (const batch of batches) this.#show(batch, this.#lastRoundAt - startedAt);
+    this.#isBehind = batches.every(({ claimed }) => claimed >= limit);
+    if (this.#isBehind) return 'more';
     this.#limit = this.#batchSize;
-    if (batch.horizonMs === undefined) return 'idle';
-    this.#watermarkMs = batch.uptoMs;
+    // Nothing was left over by the batch that was not full, in any bucket, up to its moment.
+    const drained = batches.find(({ claimed }) => claimed < limit);
+    if (drained?.horizonMs === undefined) return 'idle';
+    this.#watermarkMs = drained.uptoMs;
     if (isFullScan) this.#lastFullScanAt = startedAt;
     return 'idle';
   }
 
-  /** Without a batch: its rows are at fault, and the next one is smaller or leaves them out. */
-  async #wake(watermarkMs: number | undefined): Promise<{ limit: number; batch?: WokenBatch }> {
-    const { pool, minimumIntervalMs } = this.#options;
+  #nextClaims(watermarkMs: number | undefined): DueClaim[] {
+    const sinceMs = watermarkMs === undefined ? undefined : watermarkMs - SLACK_MS;
     const limit = this.#limit;
     // While a fault is cornered the claims begin at one bucket, so that they come to it.
-    if (limit === this.#batchSize) this.#firstBucket = (this.#firstBucket + 1) % SWEEP_BUCKETS;
-    const claim: DueClaim = {
-      limit,
-      firstBucket: this.#firstBucket,
-      sinceMs: watermarkMs === undefined ? undefined : watermarkMs - SLACK_MS,
-    };
-    try {
-      return { limit, batch: await wakeDueMonitors(pool, minimumIntervalMs, claim) };
-    } catch (error) {
-      if (!(error instanceof BatchFaultError)) throw error;
-      await this.#corner(error);
-      return { limit };
+    if (limit < this.#batchSize) return [{ limit, sinceMs, firstBucket: this.#firstBucket }];
+    this.#firstBucket = (this.#firstBucket + 1) % SWEEP_BUCKETS;
+    const opposite = (this.#firstBucket + SWEEP_BUCKETS / 2) % SWEEP_BUCKETS;
+    const firstBuckets = this.#isBehind ? [this.#firstBucket, opposite] : [this.#firstBucket];
+    return firstBuckets.map((firstBucket) => ({ limit, sinceMs, firstBucket }));
+  }
+
+  /** Without those whose rows are at fault. */
+  async #wakeAll(claims: readonly DueClaim[]): Promise<WokenBatch[]> {
+    const { pool, minimumIntervalMs } = this.#options;
+    const results = await Promise.allSettled(
+      claims.map((claim) => wakeDueMonitors(pool, minimumIntervalMs, claim)),
+    );
+    const batches: WokenBatch[] = [];
+    for (const result of results) {
+      if (result.status === 'fulfilled') batches.push(result.value);
+      else if (result.reason instanceof BatchFaultError) await this.#corner(result.reason);
+      else throw result.reason;
     }
+    return batches;
   }
 
   async #corner(error: BatchFaultError): Promise<void> {

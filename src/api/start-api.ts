@@ -8,6 +8,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
 import { startIngest } from './ingest.ts';
 import type { TrustedIssuer } from './plugins/session-token.ts';
+import { findDurabilityFault } from './routes/health.ts';
 import { startServiceClock } from './service-clock.ts';
 
 /** Longest wait for calls that run when the end begins; what is left then is cut. */
@@ -86,19 +87,11 @@ async function closeApp(app: FastifyInstance): Promise<void> {
   }
 }
 
-/**
- * An answer means that the beat is durable. With `synchronous_commit = off` it would not be (design: reliability).
- * A database that is away now is asked again by readiness; the start does not wait for it.
- */
+/** A database that is away now is asked again by readiness: the start does not wait for it. */
 async function requireDurableCommits(pool: Pool, log: Telemetry['log']): Promise<void> {
-  const answer = await pool
-    .query<{ setting: string }>("select current_setting('synchronous_commit') as setting")
-    .catch((err: unknown) => {
-      log.warn({ err }, 'The database does not answer yet.');
-      return undefined;
-    });
-  if (answer?.rows[0]?.setting !== 'off') return;
-  throw new Error(
-    'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database or the user of DATABASE_URL.',
-  );
+  const fault = await findDurabilityFault(pool).catch((err: unknown) => {
+    log.warn({ err }, 'The database does not answer yet.');
+    return undefined;
+  });
+  if (fault !== undefined) throw new Error(fault);
 }

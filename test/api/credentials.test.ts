@@ -108,6 +108,15 @@ describe('a credential', () => {
     }
   });
 
+  it('is rotated: the new secret works at once at a replica that knows the old one', async () => {
+    const replica = await api.startReplica();
+    const { params, secret, etag } = await makeCredential();
+    expect(await statusOf(secret, replica.url)).toBe(200);
+    const rotated = await api.owner.expectSuccess('rotateCredential', { params, ifMatch: etag });
+    expect(await statusOf(rotated.body.secret, replica.url)).toBe(200);
+    expect(await statusOf(secret, replica.url)).toBe(401);
+  });
+
   it('is revoked: here at once, at another replica within five seconds; it can still be read', async () => {
     const replica = await api.startReplica();
     const { params, secret, etag } = await makeCredential();

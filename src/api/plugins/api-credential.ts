@@ -46,9 +46,11 @@ export class CredentialAuthenticator {
   async authenticate(token: string): Promise<Authenticated> {
     const presented = parseCredential(token);
     if (!presented) throw authenticationRequired();
-    const { credential, readAtMs } = await this.#find(presented.credentialId);
     const digest = digestOfSecret(presented.secret);
-    if (!isValid(credential, digest, performance.now() - readAtMs)) throw authenticationRequired();
+    const credential =
+      (await this.#findValid(presented.credentialId, digest)) ??
+      (await this.#findAgain(presented.credentialId, digest));
+    if (!credential) throw authenticationRequired();
     this.#use(credential);
     return authenticatedAs(credential);
   }
@@ -69,6 +71,18 @@ export class CredentialAuthenticator {
     } catch (error) {
       this.#log.warn({ err: error }, 'When credentials were last used could not be written.');
     }
+  }
+
+  async #findValid(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
+    const { credential, readAtMs } = await this.#find(credentialId);
+    return isValid(credential, digest, performance.now() - readAtMs) ? credential : undefined;
+  }
+
+  /** What was kept may be older than a rotation at another replica: a new secret works everywhere at once. */
+  async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
+    if (!this.#known.get(credentialId)) return undefined; // it was not kept: there is no such credential
+    this.forget(credentialId);
+    return await this.#findValid(credentialId, digest);
   }
 
   #find(credentialId: string): Promise<Known> {

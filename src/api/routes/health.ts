@@ -18,10 +18,19 @@ export function registerHealth(app: FastifyInstance, { readiness, registry }: Te
   );
 }
 
-/** Whether the database is reachable and migrated at least to this build: a sentence when not. */
+/** Whether the database is reachable, migrated at least to this build, and keeps what it commits: a sentence when not. */
 export async function findDatabaseFault(pool: Pool): Promise<string | undefined> {
   const needed = (await listMigrations()).length;
   const found = await readSchemaVersion(pool);
-  if (found >= needed) return undefined;
-  return `The schema has version ${found}, this build needs ${needed}: run migrate.`;
+  if (found < needed) return `The schema has version ${found}, this build needs ${needed}: run migrate.`;
+  return await findDurabilityFault(pool);
+}
+
+/** An answer means that the beat is durable. With `synchronous_commit = off` it would not be (design: reliability). */
+export async function findDurabilityFault(pool: Pool): Promise<string | undefined> {
+  const { rows } = await pool.query<{ setting: string }>(
+    "select current_setting('synchronous_commit') as setting",
+  );
+  if (rows[0]?.setting !== 'off') return undefined;
+  return 'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database or the user of DATABASE_URL.';
 }

@@ -91,7 +91,7 @@ function registerOperation<Id extends OperationId>(
           body: request.body,
           headers: request.headers,
         }) as OperationInput<Id>;
-        const guard = guardOf(spec, request, admission);
+        const guard = guardOf(spec, request, { admission, context: deps.context });
         const call: Call<Id> = {
           input,
           caller: admission.caller,
@@ -128,7 +128,7 @@ async function guarded(
 function guardOf(
   spec: OperationSpec,
   request: FastifyRequest,
-  admission: Admission,
+  { admission, context }: { admission: Admission; context: ServiceContext },
 ): IdempotencyGuard | undefined {
   const key = request.headers['idempotency-key'];
   if (!spec.idempotent || typeof key !== 'string') return undefined;
@@ -136,6 +136,7 @@ function guardOf(
   return {
     scopeId: admission.scopeId,
     key,
+    secrets: context.secrets,
     fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body: request.body }),
   };
 }

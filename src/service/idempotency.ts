@@ -43,7 +43,7 @@ export function replayOf(stored: StoredAnswer, guard: IdempotencyGuard): Answer 
   return {
     status: status === 201 ? 200 : status,
     headers,
-    body: replayed ? { ...body, replayed: true } : (body ?? undefined),
+    body: replayed ? { ...body, replayed: true } : body,
   };
 }
 

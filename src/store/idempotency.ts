@@ -1,7 +1,9 @@
 // idempotency_records: the answer of a write, kept for 24 hours under the caller's key. The row is inserted before the
-// effect and committed with it, so its unique key is the lock between twins.
+// effect and committed with it, so its unique key is the lock between twins. Bodies are sealed: they hold addresses of
+// callbacks, which stand nowhere in clear.
 import { ProblemError } from '../domain/problem.ts';
 import type { Connection, Queryable } from './pool.ts';
+import type { SecretBox } from './secret-box.ts';
 
 /** Longest wait for a twin that runs on another replica. Short: a waiting call holds a connection. */
 const TWIN_WAIT_MS = 250;
@@ -14,27 +16,36 @@ export interface IdempotencyGuard {
   key: string;
   /** SHA-256 of the request. */
   fingerprint: Buffer;
+  /** Seals the stored body. */
+  secrets: SecretBox;
 }
 
 export interface StoredAnswer {
   fingerprint: Buffer;
   status: number;
   headers: Record<string, string>;
-  /** Null without a body. */
+  /** Undefined without a body. */
   body: unknown;
 }
 
 /** The answer of an earlier call with this key; undefined when there is none inside the window. */
-export async function findAnswer(
-  db: Queryable,
-  guard: Pick<IdempotencyGuard, 'scopeId' | 'key'>,
-): Promise<StoredAnswer | undefined> {
-  const { rows } = await db.query<StoredAnswer>(
-    `select fingerprint, status, headers, body from idempotency_records
+export async function findAnswer(db: Queryable, guard: IdempotencyGuard): Promise<StoredAnswer | undefined> {
+  const { rows } = await db.query<StoredColumns>(
+    `select fingerprint, status, headers, body_box from idempotency_records
      where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
     [guard.scopeId, guard.key],
   );
-  return rows[0];
+  const [row] = rows;
+  if (!row) return undefined;
+  const { body_box: box, ...stored } = row;
+  return { ...stored, body: box ? JSON.parse(guard.secrets.open(box, placeOf(guard))) : undefined };
+}
+
+type StoredColumns = Omit<StoredAnswer, 'body'> & { body_box: Buffer | null };
+
+/** What the sealed body is bound to: in another record it doesn't open. */
+function placeOf({ scopeId, key }: IdempotencyGuard): string {
+  return `${scopeId} ${key}`;
 }
 
 export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnswer };
@@ -61,7 +72,7 @@ async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<num
       `insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
        values ($1, $2, $3, 0, clock_timestamp())
        on conflict (scope_id, key) do update
-         set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body = null,
+         set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body_box = null,
            created_at = excluded.created_at
          where r.created_at <= clock_timestamp() - ${WINDOW}
        returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms`,
@@ -80,13 +91,13 @@ export async function storeAnswer(
   answer: Omit<StoredAnswer, 'fingerprint'>,
 ): Promise<void> {
   await tx.query(
-    'update idempotency_records set status = $3, headers = $4, body = $5 where scope_id = $1 and key = $2',
+    'update idempotency_records set status = $3, headers = $4, body_box = $5 where scope_id = $1 and key = $2',
     [
       guard.scopeId,
       guard.key,
       answer.status,
       JSON.stringify(answer.headers),
-      answer.body === undefined ? null : JSON.stringify(answer.body),
+      answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), placeOf(guard)),
     ],
   );
 }

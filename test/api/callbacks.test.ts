@@ -144,8 +144,14 @@ describe('a new endpoint', () => {
     expect(rows).toHaveLength(1);
     expect(rows[0]?.row).not.toContain(url.slice(-36));
     expect(rows[0]?.row).not.toContain(made.body.signingSecret?.secret.slice(9));
-    const records = await api.pool.query<{ body: string }>('select body::text from idempotency_records');
-    expect(records.rows.some(({ body }) => body?.includes('sigcb_v1_'))).toBe(false);
+    const records = await api.pool.query<{ row: string }>(
+      "select r::text || encode(body_box, 'escape') as row from idempotency_records r where body_box is not null",
+    );
+    expect(records.rows.length).toBeGreaterThan(0);
+    for (const { row } of records.rows) {
+      expect(row).not.toContain('sigcb_v1_');
+      expect(row).not.toContain(url.slice(-36));
+    }
   });
 });
 

@@ -375,7 +375,8 @@ create table idempotency_records (
   fingerprint bytea not null,
   status smallint not null,
   headers jsonb not null default '{}',
-  body jsonb,
+  -- Encrypted, as callback addresses are everywhere.
+  body_box bytea,
   created_at timestamptz not null,
   primary key (scope_id, key)
 );

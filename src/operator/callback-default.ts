@@ -1,0 +1,63 @@
+// The organization's default endpoint: the oldest Callback that asks and may keeps it; who lets go of it clears it.
+import { randomUUID } from 'node:crypto';
+import type { CallbackHandle } from './callback-handle.ts';
+import { type OperatorContext, warn } from './operator-context.ts';
+import type { CallbackObject } from './resources/callback-resource.ts';
+import { candidates, type DefaultRank, rankDefault } from './translate/default-callback.ts';
+import type { WantedCallback } from './translate/wanted-callback.ts';
+
+export interface DefaultFacts {
+  object: CallbackObject;
+  wanted: WantedCallback;
+  handle: CallbackHandle;
+}
+
+/** Throws ApiProblem. */
+export async function ensureDefault(context: OperatorContext, facts: DefaultFacts): Promise<DefaultRank> {
+  const { object, wanted, handle } = facts;
+  const { projectId, endpointId } = wanted;
+  const rank = rankDefault(object, asking(context), context.settings.defaultCallbackNamespaces);
+  const { isOrganizationDefault } = handle.endpoint;
+  if (rank.state === 'first' && !isOrganizationDefault) {
+    await setDefault(context, { projectId, endpointId });
+    if (object.status?.isOrganizationDefault) {
+      context.metrics.drifts.inc({ kind: 'Callback' });
+      warn(context, object, 'Drifted', 'Put back what was changed elsewhere: organizationDefault.');
+    }
+    await handle.read();
+  }
+  // A spec that never said anything about it leaves it as it is.
+  const letsGo =
+    object.spec.organizationDefault === false ||
+    (rank.state === 'not_asked' && object.status?.ownedFields?.includes('organizationDefault'));
+  if (letsGo && isOrganizationDefault) {
+    await clearDefault(context, object, projectId);
+    await handle.read();
+  }
+  return rank;
+}
+
+/** Clears the default, unless another Callback takes it in a moment. Throws ApiProblem. */
+export async function clearDefault(
+  context: OperatorContext,
+  object: CallbackObject,
+  projectId: string,
+): Promise<void> {
+  const others = candidates(asking(context), context.settings.defaultCallbackNamespaces);
+  if (others.some((other) => other.metadata.uid !== object.metadata.uid)) return;
+  await setDefault(context, { projectId, endpointId: null });
+}
+
+function asking({ callbacks }: OperatorContext): CallbackObject[] {
+  return callbacks.listBy('organizationDefault', 'true');
+}
+
+/** It says how things are, so that twins do no harm: the key need not be the same. */
+async function setDefault(
+  { api, bindings }: OperatorContext,
+  { projectId, endpointId }: { projectId: string; endpointId: string | null },
+): Promise<void> {
+  const request = { body: { endpointId }, idempotencyKey: randomUUID() };
+  await api.call('setDefaultCallback', request, { project: projectId });
+  bindings.clear();
+}

@@ -1,0 +1,69 @@
+// The end of a Callback: its endpoint is removed or left, its Secret goes, then the finalizer.
+import { hasFinalizer, removeFinalizer } from '../kube/finalizers.ts';
+import { clearDefault } from './callback-default.ts';
+import { CallbackHandle } from './callback-handle.ts';
+import { unlessForced } from './monitor-deletion.ts';
+import { type OperatorContext, projectNameOf, tell } from './operator-context.ts';
+import { deleteOwnedSecret } from './owned-secret.ts';
+import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
+import { ANNOTATION, FINALIZER, SECRET_SUFFIX } from './resources/names.ts';
+import { isGone } from './rest/api-problem.ts';
+import { findHolder } from './rivals.ts';
+import { endpointIdOf, ownId } from './translate/identity.ts';
+
+/** Throws ApiProblem while the API does not let the endpoint go, unless the object is forced; KubeError. */
+export async function finalizeCallback(
+  context: OperatorContext,
+  object: CallbackObject,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (!hasFinalizer(object, FINALIZER)) return;
+  await unlessForced(context, object, () => leaveEndpointOf(context, object, signal));
+  for (const name of secretNames(object)) {
+    await deleteOwnedSecret(context.kube, { resource: CALLBACKS, object }, name);
+  }
+  await removeFinalizer(context.kube, CALLBACKS, object, FINALIZER);
+}
+
+async function leaveEndpointOf(
+  context: OperatorContext,
+  object: CallbackObject,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (object.spec.deletionPolicy === 'Orphan' || !isOurs(context, object)) return;
+  const projectId = object.status?.projectId ?? (await context.projects.find(projectNameOf(context, object)));
+  if (projectId === undefined) return;
+  await leaveEndpoint(context, object, { projectId, endpointId: endpointIdOf(object), signal });
+}
+
+/** An object that never had the endpoint which it names, or lost it to another object, takes nothing away. */
+function isOurs(context: OperatorContext, object: CallbackObject): boolean {
+  if (object.metadata.annotations?.[ANNOTATION.endpointId] === undefined) return false;
+  const id = endpointIdOf(object);
+  if (!id.startsWith(ownId('cb', object)) && object.status?.endpointId !== id) return false;
+  return findHolder(context, { store: context.callbacks, object, id }) === object;
+}
+
+/** Removes an endpoint, and with it the default where it is that. Fine if it is gone. Throws ApiProblem. */
+export async function leaveEndpoint(
+  context: OperatorContext,
+  object: CallbackObject,
+  name: { projectId: string; endpointId: string; signal?: AbortSignal },
+): Promise<void> {
+  if (object.spec.deletionPolicy === 'Orphan') return;
+  const handle = new CallbackHandle(context.api, { ...name, uid: object.metadata.uid ?? '' });
+  const endpoint = await handle.read();
+  if (endpoint === undefined) return;
+  if (endpoint.isOrganizationDefault) await clearDefault(context, object, name.projectId);
+  try {
+    await handle.remove();
+    tell(context, object, 'Deleted', `Removed the callback endpoint ${name.endpointId}.`);
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+}
+
+function secretNames({ metadata, spec, status }: CallbackObject): Set<string> {
+  const wanted = spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`;
+  return new Set([wanted, status?.signingSecretRef?.name ?? wanted]);
+}

@@ -1,0 +1,128 @@
+// Reconciles one Callback: what is there, what it wants, the difference, the status. There is no feed of endpoints:
+// each is read again about twice a minute.
+import { applyStatus, isSameStatus } from '../kube/apply-status.ts';
+import type { ConditionFacts } from '../kube/conditions.ts';
+import type { Reconcile, ReconcileResult } from '../kube/controller.ts';
+import { Blocked } from './blocked.ts';
+import { finalizeCallback } from './callback-deletion.ts';
+import { type CallbackPass, syncCallback } from './callback-sync.ts';
+import { claimObject } from './claim-object.ts';
+import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
+import { readSecretValue } from './owned-secret.ts';
+import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
+import { ANNOTATION, FIELD_MANAGER } from './resources/names.ts';
+import { type ApiProblem, isTaken } from './rest/api-problem.ts';
+import { requireHeld } from './rivals.ts';
+import { type FaultedPass, faultConditions, settleFault } from './settle-fault.ts';
+import { callbackReady, callbackStatusOf } from './translate/callback-status.ts';
+import { endpointIdOf, isIdentifier } from './translate/identity.ts';
+import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
+import { problemText, withoutAddress } from './translate/problem-text.ts';
+import { wantedCallback } from './translate/wanted-callback.ts';
+import { wishOf } from './wish.ts';
+
+export class CallbackReconciler {
+  readonly #context: OperatorContext;
+
+  constructor(context: OperatorContext) {
+    this.#context = context;
+  }
+
+  readonly reconcile: Reconcile = async (key, call) => {
+    const object = this.#context.callbacks.get(key);
+    if (object === undefined) return undefined;
+    const memory = this.#context.callbackMemories.of(object.metadata.uid ?? '');
+    const dueInMs = Number.POSITIVE_INFINITY;
+    const pass: CallbackPass = { object, memory, signal: call.signal, fields: {}, dueInMs };
+    try {
+      return await this.#run(pass);
+    } catch (error) {
+      return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
+    }
+  };
+
+  async #run(pass: CallbackPass): Promise<ReconcileResult | undefined> {
+    const context = this.#context;
+    if (pass.object.metadata.deletionTimestamp !== undefined) {
+      await finalizeCallback(context, pass.object, pass.signal);
+      return undefined;
+    }
+    const endpointId = endpointIdOf(pass.object);
+    if (!isIdentifier(endpointId)) {
+      const message = `The annotation ${ANNOTATION.endpointId} is no identifier: correct or remove it.`;
+      throw new Blocked('Refused', message, 600_000);
+    }
+    requireHeld(context, { store: context.callbacks, object: pass.object, id: endpointId });
+    const url = await this.#url(pass);
+    const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
+    const wanted = wantedCallback(pass.object, { endpointId, projectId, url });
+    pass.wish = wishOf(pass.object, wanted.hash);
+    const { refusal } = pass.memory;
+    if (refusal?.wish === pass.wish) {
+      await this.#write(pass, faultConditions(refusal.fault));
+      return { requeueAfterMs: this.#resyncMs };
+    }
+    const mark = { annotation: ANNOTATION.endpointId, id: endpointId };
+    pass.object = await claimObject(context.kube, CALLBACKS, pass.object, mark);
+    await syncCallback(context, pass, wanted);
+    pass.memory.refusal = undefined;
+    const { endpoint } = pass;
+    if (endpoint === undefined) throw new RangeError('The pass has read no endpoint.');
+    await this.#write(pass, [syncedCondition(), callbackReady(endpoint)]);
+    return { requeueAfterMs: Math.min(this.#resyncMs, pass.dueInMs) };
+  }
+
+  /** The address of a webhook: from the spec, or from the Secret that it names. */
+  async #url(pass: CallbackPass): Promise<string | undefined> {
+    const { spec, metadata } = pass.object;
+    if (spec.urlSecretRef === undefined) return spec.url;
+    const { name, key } = spec.urlSecretRef;
+    const url = await readSecretValue(this.#context.kube, { namespace: metadata.namespace, name, key });
+    if (url === undefined || url === '') {
+      throw new Blocked('SecretNotFound', `The Secret ${name} with the key ${key} is not there yet.`, 10_000);
+    }
+    pass.hiddenUrl = url;
+    return url;
+  }
+
+  async #write(pass: CallbackPass, conditions: readonly ConditionFacts[]): Promise<void> {
+    const { object, endpoint, fields, rank } = pass;
+    const status = callbackStatusOf({ object, nowMs: Date.now(), endpoint, fields, conditions, rank });
+    if (isSameStatus(object.status, status)) return;
+    const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
+    pass.object = (await applyStatus(this.#context.kube, CALLBACKS, apply)) ?? object;
+    this.#context.metrics.statusWrites.inc({ kind: 'Callback' });
+  }
+
+  #faulted(pass: CallbackPass): FaultedPass {
+    const { object, memory, wish } = pass;
+    const projectId = pass.fields.projectId ?? object.status?.projectId;
+    return {
+      ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
+      explain: (problem) => explain(problem, pass.hiddenUrl),
+      show: (conditions) => this.#write(pass, conditions),
+    };
+  }
+
+  get #resyncMs(): number {
+    return resyncAfterMs(this.#context, this.#context.callbacks.size);
+  }
+}
+
+function explain(problem: ApiProblem, hiddenUrl: string | undefined): Fault {
+  const reason = isTaken(problem, 'alias') ? 'AliasConflict' : 'Refused';
+  return { reason, message: withoutAddress(problemText(problem), hiddenUrl) };
+}
+
+/** What of a Callback decides where alerts of Monitors lead: a change of the rest concerns no Monitor. */
+export function isSameTarget(before: CallbackObject | undefined, after: CallbackObject): boolean {
+  const [a, b] = [before?.status, after.status];
+  return (
+    before !== undefined &&
+    a?.alias === b?.alias &&
+    a?.endpointId === b?.endpointId &&
+    a?.lifecycle === b?.lifecycle &&
+    a?.isOrganizationDefault === b?.isOrganizationDefault &&
+    before.metadata.deletionTimestamp === after.metadata.deletionTimestamp
+  );
+}

@@ -1,0 +1,188 @@
+// Brings the API to what a Callback wants: finds or makes the endpoint, changes what differs, makes the Secret right.
+// Each step may have been done before; a pass that ends anywhere is gone on with by the next one.
+import type { CallbackEndpoint } from '../contract/callback.ts';
+import { applyStatus } from '../kube/apply-status.ts';
+import { ensureDefault } from './callback-default.ts';
+import { leaveEndpoint } from './callback-deletion.ts';
+import { CallbackHandle } from './callback-handle.ts';
+import { ensureSigningSecret } from './callback-secret.ts';
+import { claimObject } from './claim-object.ts';
+import type { ObjectMemory } from './object-memory.ts';
+import { type OperatorContext, tell, warn } from './operator-context.ts';
+import { deleteOwnedSecret } from './owned-secret.ts';
+import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
+import { ANNOTATION, FIELD_MANAGER } from './resources/names.ts';
+import { isTaken } from './rest/api-problem.ts';
+import { type CallbackStatusFacts, callbackStatusOf } from './translate/callback-status.ts';
+import { formatSpecHash, parseSpecHash } from './translate/content-hash.ts';
+import type { DefaultRank } from './translate/default-callback.ts';
+import { nextEndpointId, ownId } from './translate/identity.ts';
+import { pendingCondition } from './translate/monitor-conditions.ts';
+import { unitedFields } from './translate/owned-fields.ts';
+import { createCallbackBodyOf, planCallback, type WantedCallback } from './translate/wanted-callback.ts';
+
+/** What a pass has found out so far: for the status, also where the pass ends in a fault. */
+export interface CallbackPass {
+  object: CallbackObject;
+  memory: ObjectMemory;
+  signal: AbortSignal;
+  fields: CallbackStatusFacts['fields'];
+  endpoint?: CallbackEndpoint;
+  rank?: DefaultRank;
+  /** What the API is asked for, once that is known: what a refusal is about. */
+  wish?: string;
+  /** An address that a Secret holds: never to be shown. */
+  hiddenUrl?: string;
+  /** When something is due at the signing secret. */
+  dueInMs: number;
+}
+
+/** Throws Blocked, ApiProblem, KubeError. What is known until then is in `pass`. */
+export async function syncCallback(
+  context: OperatorContext,
+  pass: CallbackPass,
+  first: WantedCallback,
+): Promise<void> {
+  await leaveFormerProject(context, pass, first);
+  await announce(context, pass, first);
+  const { wanted, handle, isCreated } = await findOrCreate(context, pass, first);
+  const { endpointId, projectId } = wanted;
+  pass.endpoint = handle.endpoint;
+  pass.fields = { ...pass.fields, endpointId, projectId };
+  const { status } = pass.object;
+  const isChanged = parseSpecHash(status?.specHash).wanted !== first.hash;
+  const facts = { endpoint: handle.endpoint, owned: status?.ownedFields, isChanged };
+  const plan = planCallback(wanted, facts);
+  if (plan.patch !== undefined) await handle.update(plan.patch);
+  pass.endpoint = handle.endpoint;
+  const signing = await ensureSigningSecret(context, { object: pass.object, wanted, handle, isCreated });
+  pass.endpoint = handle.endpoint;
+  pass.dueInMs = signing.dueInMs;
+  pass.fields.lastRotation = signing.lastRotation;
+  pass.rank = await ensureDefault(context, { object: pass.object, wanted, handle });
+  pass.endpoint = handle.endpoint;
+  await removeFormerSecret(context, pass, wanted);
+  tellChanges(context, pass.object, { endpointId, isCreated, isChanged, fields: plan.fields });
+  pass.fields = {
+    ...pass.fields,
+    ownedFields: wanted.ownedFields,
+    specHash: formatSpecHash({ wanted: first.hash, secret: signing.hash }),
+    signingSecretRef: wanted.secretName === undefined ? undefined : { name: wanted.secretName },
+  };
+}
+
+async function leaveFormerProject(
+  context: OperatorContext,
+  pass: CallbackPass,
+  { projectId }: WantedCallback,
+): Promise<void> {
+  const { status } = pass.object;
+  if (status?.projectId === undefined || status.projectId === projectId) return;
+  if (status.endpointId !== undefined) {
+    const former = { projectId: status.projectId, endpointId: status.endpointId, signal: pass.signal };
+    await leaveEndpoint(context, pass.object, former);
+  }
+  const {
+    projectId: _project,
+    endpointId: _endpoint,
+    ownedFields: _owned,
+    specHash: _hash,
+    ...rest
+  } = status;
+  pass.object = { ...pass.object, status: rest };
+}
+
+/** Before the API is told anything, the status says which fields this object sets, as for a Monitor. */
+async function announce(context: OperatorContext, pass: CallbackPass, wanted: WantedCallback): Promise<void> {
+  const { object } = pass;
+  const before = object.status?.ownedFields;
+  const ownedFields = unitedFields(before, wanted.ownedFields);
+  const isKnown = object.status?.projectId === wanted.projectId && before !== undefined;
+  if (isKnown && ownedFields.length === before.length) return;
+  const isNew = object.status?.conditions === undefined;
+  const status = callbackStatusOf({
+    object,
+    nowMs: Date.now(),
+    fields: { ownedFields, projectId: wanted.projectId },
+    conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
+  });
+  const announced = { ...status, observedGeneration: object.status?.observedGeneration };
+  const apply = { object, status: announced, fieldManager: FIELD_MANAGER, signal: pass.signal };
+  pass.object = (await applyStatus(context.kube, CALLBACKS, apply)) ?? object;
+}
+
+interface FoundEndpoint {
+  /** With the id that the endpoint has in the end. */
+  wanted: WantedCallback;
+  handle: CallbackHandle;
+  isCreated: boolean;
+}
+
+async function findOrCreate(
+  context: OperatorContext,
+  pass: CallbackPass,
+  wanted: WantedCallback,
+): Promise<FoundEndpoint> {
+  const { projectId, endpointId } = wanted;
+  const uid = pass.object.metadata.uid ?? '';
+  const handle = new CallbackHandle(context.api, { projectId, endpointId, uid, signal: pass.signal });
+  if ((await handle.read()) !== undefined) return { wanted, handle, isCreated: false };
+  try {
+    await handle.create(createCallbackBodyOf(wanted));
+    return { wanted, handle, isCreated: true };
+  } catch (error) {
+    if (!isTaken(error, 'endpointId')) throw error;
+    // One of that id was removed elsewhere. The next id is noted before it is used.
+    const id = nextEndpointId(endpointId, pass.object);
+    const mark = { annotation: ANNOTATION.endpointId, id };
+    pass.object = await claimObject(context.kube, CALLBACKS, pass.object, mark);
+    return await findOrCreate(context, pass, { ...wanted, endpointId: id });
+  }
+}
+
+async function removeFormerSecret(
+  { kube }: OperatorContext,
+  { object }: CallbackPass,
+  { secretName }: WantedCallback,
+): Promise<void> {
+  const former = object.status?.signingSecretRef?.name;
+  if (former !== undefined && former !== secretName) {
+    await deleteOwnedSecret(kube, { resource: CALLBACKS, object }, former);
+  }
+}
+
+interface Outcome {
+  endpointId: string;
+  isCreated: boolean;
+  isChanged: boolean;
+  fields: string[];
+}
+
+function tellChanges(context: OperatorContext, object: CallbackObject, outcome: Outcome): void {
+  const { endpointId, isCreated, isChanged, fields } = outcome;
+  const before = object.status?.endpointId;
+  const isOwn = endpointId.startsWith(ownId('cb', object));
+  if (isCreated && before !== undefined) {
+    context.metrics.drifts.inc({ kind: 'Callback' });
+    warn(
+      context,
+      object,
+      'Drifted',
+      `The callback endpoint ${before} was removed elsewhere; made ${endpointId}.`,
+    );
+    return;
+  }
+  if (before !== endpointId) {
+    if (isCreated || isOwn) tell(context, object, 'Created', `Made the callback endpoint ${endpointId}.`);
+    else tell(context, object, 'Adopted', `Took over the callback endpoint ${endpointId}.`);
+    return;
+  }
+  if (fields.length === 0) return;
+  const names = fields.join(', ');
+  if (isChanged) {
+    tell(context, object, 'Updated', `Changed ${names}.`);
+    return;
+  }
+  context.metrics.drifts.inc({ kind: 'Callback' });
+  warn(context, object, 'Drifted', `Put back what was changed elsewhere: ${names}.`);
+}

@@ -1,0 +1,144 @@
+// Which objects are to be looked at again when something in the cluster or in the feed has changed. Enqueues, no more.
+import type { StatusFeedItem } from '../contract/status-feed.ts';
+import { findCondition } from '../kube/conditions.ts';
+import { type KubeObject, objectKey } from '../kube/kube-object.ts';
+import type { StoreChange } from '../kube/object-store.ts';
+import type { QueuePriority } from '../kube/work-queue.ts';
+import { isSameTarget } from './callback-reconciler.ts';
+import type { OperatorContext } from './operator-context.ts';
+import type { CallbackObject } from './resources/callback-resource.ts';
+import type { MonitorObject } from './resources/monitor-resource.ts';
+import { ANNOTATION } from './resources/names.ts';
+import { endpointIdOf, monitorIdOf } from './translate/identity.ts';
+
+export type Enqueue = (key: string, priority?: QueuePriority) => void;
+
+export interface Queues {
+  monitor: Enqueue;
+  callback: Enqueue;
+}
+
+/** Conditions of Monitors that a Callback may end. */
+const WAITING_FOR_CALLBACK = new Set([
+  'CallbackNotFound',
+  'NoOrganizationDefault',
+  'EndpointDisabled',
+  'CallbackUnknown',
+]);
+
+export class ChangeRoutes {
+  readonly #context: OperatorContext;
+  readonly #queues: Queues;
+
+  constructor(context: OperatorContext, queues: Queues) {
+    this.#context = context;
+    this.#queues = queues;
+  }
+
+  /** `priority` is low while the cache is filled for the first time. */
+  monitorChanged(change: StoreChange<MonitorObject>, priority: QueuePriority): void {
+    const { object, previous, key, type } = change;
+    this.#queues.monitor(key, priority);
+    const former = type === 'deleted' ? object : previous;
+    if (type === 'deleted') this.#context.monitorMemories.forget(object.metadata.uid ?? '');
+    if (former === undefined || (type === 'updated' && monitorIdOf(former) === monitorIdOf(object))) return;
+    const { projectId, monitorId } = former.status ?? {};
+    if (projectId !== undefined && monitorId !== undefined) this.#context.lives.delete(projectId, monitorId);
+    this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listBy('id', monitorIdOf(former)));
+  }
+
+  callbackChanged(change: StoreChange<CallbackObject>, priority: QueuePriority): void {
+    const { object, previous, key, type } = change;
+    const { callbacks, callbackMemories, bindings } = this.#context;
+    this.#queues.callback(key, priority);
+    const former = type === 'deleted' ? object : previous;
+    if (type === 'deleted') callbackMemories.forget(object.metadata.uid ?? '');
+    if (former !== undefined && (type === 'deleted' || endpointIdOf(former) !== endpointIdOf(object))) {
+      this.#enqueueAll(this.#queues.callback, callbacks.listBy('id', endpointIdOf(former)));
+    }
+    if (type === 'updated' && isSameTarget(previous, object) && isSameAsking(previous, object)) return;
+    if (object.spec.organizationDefault || former?.spec.organizationDefault) {
+      this.#enqueueAll(this.#queues.callback, callbacks.listBy('organizationDefault', 'true'));
+    }
+    bindings.clear();
+    if (priority === 'normal') this.#enqueueMonitorsOf(object);
+  }
+
+  namespaceChanged(change: StoreChange<KubeObject>, priority: QueuePriority): void {
+    const { object, previous, type } = change;
+    const project = (namespace: KubeObject | undefined) =>
+      namespace?.metadata.annotations?.[ANNOTATION.project];
+    if (type === 'updated' && project(object) === project(previous)) return;
+    const { name } = object.metadata;
+    this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listInNamespace(name), priority);
+    this.#enqueueAll(this.#queues.callback, this.#context.callbacks.listInNamespace(name), priority);
+  }
+
+  /** What came by the feed. */
+  followed(item: StatusFeedItem, atMs: number): void {
+    for (const object of this.#hear(item, atMs)) this.#queues.monitor(objectKey(object));
+  }
+
+  /** What a reading of everything has shown: only what does not fit is looked at. */
+  listed(item: StatusFeedItem, atMs: number): void {
+    for (const object of this.#hear(item, atMs)) {
+      if (object.status?.configurationVersion !== item.configurationVersion)
+        this.#queues.monitor(objectKey(object));
+    }
+  }
+
+  /** Monitors that a reading of everything, begun at `sinceMs`, has not shown: deleted elsewhere. */
+  forgetUnlisted(listed: ReadonlySet<string>, sinceMs: number): void {
+    const { monitors, lives } = this.#context;
+    for (const object of monitors.values()) {
+      const { projectId, monitorId } = object.status ?? {};
+      if (projectId === undefined || monitorId === undefined || listed.has(`${projectId}/${monitorId}`))
+        continue;
+      const live = lives.get(projectId, monitorId);
+      if (live === undefined || live.atMs > sinceMs) continue;
+      lives.delete(projectId, monitorId);
+      this.#queues.monitor(objectKey(object));
+    }
+  }
+
+  /** The API answers again: what waits for it need not wait for its turn. */
+  apiRecovered(wasForbidden: boolean): void {
+    const { monitors, callbacks, monitorMemories, callbackMemories } = this.#context;
+    if (wasForbidden) {
+      for (const memories of [monitorMemories, callbackMemories])
+        memories.forgetRefusals('service.permission_denied');
+    }
+    const isUnsynced = ({ status }: MonitorObject | CallbackObject) =>
+      findCondition(status?.conditions, 'Synced')?.status !== 'True';
+    this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(isUnsynced));
+    this.#enqueueAll(this.#queues.monitor, [...monitors.values()].filter(isUnsynced));
+  }
+
+  #hear(item: StatusFeedItem, atMs: number): MonitorObject[] {
+    const { projectId, monitorId, lifecycle, configurationVersion, status } = item;
+    const { monitors, lives } = this.#context;
+    const objects = monitors
+      .listBy('id', monitorId)
+      .filter((object) => object.status?.projectId === undefined || object.status.projectId === projectId);
+    if (objects.length > 0)
+      lives.put(projectId, monitorId, { lifecycle, configurationVersion, status, atMs });
+    return objects;
+  }
+
+  #enqueueMonitorsOf(callback: CallbackObject): void {
+    const { monitors } = this.#context;
+    this.#enqueueAll(this.#queues.monitor, monitors.listBy('callbackRef', objectKey(callback)));
+    for (const object of monitors.values()) {
+      const reason = findCondition(object.status?.conditions, 'Ready')?.reason;
+      if (reason !== undefined && WAITING_FOR_CALLBACK.has(reason)) this.#queues.monitor(objectKey(object));
+    }
+  }
+
+  #enqueueAll(enqueue: Enqueue, objects: readonly KubeObject[], priority: QueuePriority = 'normal'): void {
+    for (const object of objects) enqueue(objectKey(object), priority);
+  }
+}
+
+function isSameAsking(before: CallbackObject | undefined, after: CallbackObject): boolean {
+  return (before?.spec.organizationDefault ?? false) === (after.spec.organizationDefault ?? false);
+}

@@ -1,0 +1,184 @@
+// Reconciles one Monitor: what is there, what it wants, the difference, the status. Level-based: why it is called
+// does not matter. Where nothing has changed it reads nothing of the API and writes nothing.
+
+import type { Reconcile, ReconcileResult } from '../kube/controller.ts';
+import { hasFinalizer } from '../kube/finalizers.ts';
+import { Blocked } from './blocked.ts';
+import { claimObject } from './claim-object.ts';
+import { finalizeMonitor } from './monitor-deletion.ts';
+import type { MonitorLive } from './monitor-lives.ts';
+import { isMonitorSecretIntact } from './monitor-secret.ts';
+import { writeMonitorStatus } from './monitor-status-writer.ts';
+import { type MonitorPass, syncMonitor } from './monitor-sync.ts';
+import type { ObjectMemory } from './object-memory.ts';
+import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
+import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
+import { ANNOTATION, FINALIZER } from './resources/names.ts';
+import { requireHeld } from './rivals.ts';
+import { type FaultedPass, faultConditions, settleFault } from './settle-fault.ts';
+import { parseSpecHash } from './translate/content-hash.ts';
+import { bindingOf } from './translate/display.ts';
+import { isIdentifier, monitorIdOf } from './translate/identity.ts';
+import { monitorReady, syncedCondition } from './translate/monitor-conditions.ts';
+import { problemText } from './translate/problem-text.ts';
+import { type WantedMonitor, wantedMonitor } from './translate/wanted-monitor.ts';
+import { wishOf } from './wish.ts';
+
+export class MonitorReconciler {
+  readonly #context: OperatorContext;
+
+  constructor(context: OperatorContext) {
+    this.#context = context;
+  }
+
+  readonly reconcile: Reconcile = async (key, call) => {
+    const object = this.#context.monitors.get(key);
+    if (object === undefined) return undefined;
+    const memory = this.#context.monitorMemories.of(object.metadata.uid ?? '');
+    const pass: MonitorPass = { object, memory, signal: call.signal, fields: {} };
+    try {
+      return await this.#run(pass);
+    } catch (error) {
+      return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
+    }
+  };
+
+  async #run(pass: MonitorPass): Promise<ReconcileResult | undefined> {
+    const context = this.#context;
+    if (pass.object.metadata.deletionTimestamp !== undefined) {
+      await finalizeMonitor(context, pass.object, pass.signal);
+      return undefined;
+    }
+    const monitorId = monitorIdOf(pass.object);
+    if (!isIdentifier(monitorId)) {
+      const message = `The annotation ${ANNOTATION.monitorId} is no identifier: correct or remove it.`;
+      throw new Blocked('Refused', message, 600_000);
+    }
+    requireHeld(context, { store: context.monitors, object: pass.object, id: monitorId });
+    const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
+    const wanted = wantedMonitor(pass.object, { monitorId, projectId, alias: this.#alias(pass.object) });
+    pass.wish = wishOf(pass.object, wanted.hash);
+    if (pass.memory.refusal?.wish === pass.wish) return await this.#refresh(pass, { wanted });
+    const live = context.lives.get(projectId, monitorId);
+    if (live !== undefined && (await this.#isAsWanted(pass, wanted, live))) {
+      return await this.#refresh(pass, { wanted, live });
+    }
+    const mark = { annotation: ANNOTATION.monitorId, id: monitorId };
+    pass.object = await claimObject(context.kube, MONITORS, pass.object, mark);
+    await syncMonitor(context, pass, wanted);
+    pass.memory.refusal = undefined;
+    return await this.#settle(pass, wanted);
+  }
+
+  #faulted(pass: MonitorPass): FaultedPass {
+    const context = this.#context;
+    const { object, memory, wish } = pass;
+    const projectId = pass.fields.projectId ?? object.status?.projectId;
+    const monitorId = pass.fields.monitorId ?? object.status?.monitorId;
+    return {
+      ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
+      explain: (problem) => ({ reason: 'Refused', message: problemText(problem) }),
+      async show(conditions) {
+        const isHad = projectId !== undefined && monitorId !== undefined;
+        const live = isHad ? context.lives.get(projectId, monitorId) : undefined;
+        await writeMonitorStatus(context, pass, { live, conditions });
+      },
+    };
+  }
+
+  #callbackOf({ metadata, spec }: MonitorObject) {
+    const name = spec.callback?.callbackRef?.name;
+    return name === undefined ? undefined : this.#context.callbacks.get(`${metadata.namespace}/${name}`);
+  }
+
+  #alias(object: MonitorObject): string | undefined {
+    const callback = this.#callbackOf(object);
+    return callback?.status?.alias ?? callback?.spec.alias;
+  }
+
+  /** True where status, feed and Secret say that nothing is to be done. */
+  async #isAsWanted(
+    { object, memory }: MonitorPass,
+    wanted: WantedMonitor,
+    live: MonitorLive,
+  ): Promise<boolean> {
+    const { status, metadata } = object;
+    if (!hasFinalizer(object, FINALIZER)) return false;
+    if (metadata.annotations?.[ANNOTATION.monitorId] !== wanted.monitorId) return false;
+    if (status?.monitorId !== wanted.monitorId || status.projectId !== wanted.projectId) return false;
+    if (parseSpecHash(status.specHash).wanted !== wanted.hash) return false;
+    if (status.configurationVersion !== live.configurationVersion) return false;
+    if (this.#isWindowDue(wanted, live)) return false;
+    return await this.#isSecretRight(object, memory, wanted);
+  }
+
+  /** A window of the spec that the monitor does not have: for example since it was paused when the spec came. */
+  #isWindowDue({ spec }: WantedMonitor, live: MonitorLive): boolean {
+    const isAhead = spec.maintenance !== undefined && Date.parse(spec.maintenance.endsAt) > Date.now();
+    return isAhead && live.lifecycle === 'active' && live.status.maintenance === undefined;
+  }
+
+  async #isSecretRight(object: MonitorObject, memory: ObjectMemory, wanted: WantedMonitor): Promise<boolean> {
+    if (object.status?.publishSecretRef?.name !== wanted.secretName) return false;
+    const { secretCheckedAtMs } = memory;
+    const freshMs = this.#context.settings.resyncMs * 0.8;
+    if (secretCheckedAtMs !== undefined && performance.now() - secretCheckedAtMs < freshMs) return true;
+    if (!(await isMonitorSecretIntact(this.#context, object, wanted.secretName))) return false;
+    memory.secretCheckedAtMs = performance.now();
+    return true;
+  }
+
+  /** The status from what was just read of the API. */
+  async #settle(pass: MonitorPass, wanted: WantedMonitor): Promise<ReconcileResult> {
+    const { record, readAtMs = performance.now() } = pass;
+    if (record === undefined) throw new RangeError('The pass has read no monitor.');
+    const { lifecycle, configurationVersion, status } = record;
+    const live = { lifecycle, configurationVersion, status, atMs: readAtMs };
+    this.#context.lives.put(wanted.projectId, wanted.monitorId, live);
+    return await this.#write(pass, { wanted, live });
+  }
+
+  /** The status from what was last heard of the monitor; where it is refused, with the API's words as they are. */
+  async #refresh(
+    pass: MonitorPass,
+    { wanted, live }: { wanted: WantedMonitor; live?: MonitorLive },
+  ): Promise<ReconcileResult> {
+    const { refusal } = pass.memory;
+    if (live !== undefined) return await this.#write(pass, { wanted, live });
+    const { monitorId, projectId } = wanted;
+    const isHad = pass.object.status?.monitorId === monitorId;
+    const conditions = refusal ? faultConditions(refusal.fault) : [];
+    const known = isHad ? this.#context.lives.get(projectId, monitorId) : undefined;
+    const waitMs = await writeMonitorStatus(this.#context, pass, { live: known, conditions });
+    return { requeueAfterMs: Math.min(waitMs, this.#resyncMs) };
+  }
+
+  async #write(
+    pass: MonitorPass,
+    { wanted, live }: { wanted: WantedMonitor; live: MonitorLive },
+  ): Promise<ReconcileResult> {
+    const conditions = [syncedCondition(), await this.#ready(pass, wanted, live)];
+    const waitMs = await writeMonitorStatus(this.#context, pass, { live, conditions });
+    return { requeueAfterMs: Math.min(waitMs, this.#resyncMs) };
+  }
+
+  async #ready(pass: MonitorPass, wanted: WantedMonitor, { lifecycle }: MonitorLive) {
+    const { object, record } = pass;
+    if (lifecycle === 'archived') return monitorReady({ lifecycle, binding: undefined });
+    const { projectId, monitorId } = wanted;
+    const binding = record?.callback ?? wanted.binding ?? bindingOf(object.status?.display?.callback);
+    const { jurisdiction } = record ?? wanted.spec;
+    const state = await this.#context.bindings.find({ projectId, monitorId, jurisdiction, binding });
+    const name = object.spec.callback?.callbackRef?.name;
+    const endpointId = this.#callbackOf(object)?.status?.endpointId;
+    return monitorReady({
+      lifecycle,
+      binding: state,
+      ...(name ? { callbackRef: { name, endpointId } } : {}),
+    });
+  }
+
+  get #resyncMs(): number {
+    return resyncAfterMs(this.#context, this.#context.monitors.size);
+  }
+}

@@ -1,0 +1,198 @@
+// Brings the API to what a Monitor wants: finds or makes the monitor, changes what differs, makes the Secret right.
+// Each step may have been done before; a pass that ends anywhere is gone on with by the next one.
+import type { Monitor } from '../contract/monitor.ts';
+import { applyStatus } from '../kube/apply-status.ts';
+import { Blocked } from './blocked.ts';
+import { leaveMonitor } from './monitor-deletion.ts';
+import { MonitorHandle } from './monitor-handle.ts';
+import { ensureMonitorSecret, visibleHash } from './monitor-secret.ts';
+import type { ObjectMemory } from './object-memory.ts';
+import { type OperatorContext, tell, warn } from './operator-context.ts';
+import { deleteOwnedSecret } from './owned-secret.ts';
+import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
+import { FIELD_MANAGER } from './resources/names.ts';
+import { formatSpecHash, parseSpecHash } from './translate/content-hash.ts';
+import { ownId } from './translate/identity.ts';
+import { pendingCondition } from './translate/monitor-conditions.ts';
+import { type MonitorPlan, planMonitor } from './translate/monitor-plan.ts';
+import { type MonitorStatusFacts, monitorStatusOf } from './translate/monitor-status.ts';
+import { ownedMonitorFields, unitedFields } from './translate/owned-fields.ts';
+import { createMonitorBodyOf, type WantedMonitor } from './translate/wanted-monitor.ts';
+
+/** What a pass has found out so far: for the status, also where the pass ends in a fault. */
+export interface MonitorPass {
+  object: MonitorObject;
+  memory: ObjectMemory;
+  signal: AbortSignal;
+  fields: MonitorStatusFacts['fields'];
+  record?: Monitor;
+  /** When the monitor was asked for, ms of the process's clock. */
+  readAtMs?: number;
+  /** What the API is asked for, once that is known: what a refusal is about. */
+  wish?: string;
+}
+
+/** Throws Blocked, ApiProblem, KubeError. What is known until then is in `pass`. */
+export async function syncMonitor(
+  context: OperatorContext,
+  pass: MonitorPass,
+  wanted: WantedMonitor,
+): Promise<void> {
+  await leaveFormerProject(context, pass, wanted);
+  await announce(context, pass, wanted);
+  const { projectId, monitorId } = wanted;
+  const uid = pass.object.metadata.uid ?? '';
+  const handle = new MonitorHandle(context.api, { projectId, monitorId, uid, signal: pass.signal });
+  pass.readAtMs = performance.now();
+  const found = await handle.read(wanted.spec.jurisdiction);
+  if (found === undefined) await create(context, pass, { wanted, handle });
+  pass.record = handle.record;
+  pass.fields = { ...pass.fields, monitorId, projectId };
+  requireJurisdiction(wanted, handle.record);
+
+  const isTakenOver = found !== undefined && pass.object.status?.monitorId !== monitorId;
+  const isChanged = parseSpecHash(pass.object.status?.specHash).wanted !== wanted.hash;
+  const isRotatedElsewhere = changedInvisibly(pass.memory, handle);
+  const nowMs = Date.now();
+  const owned = pass.object.status?.ownedFields;
+  const plan = planMonitor(wanted, { record: handle.record, owned, isTakenOver, isChanged, nowMs });
+  for (const step of plan.steps) {
+    await handle.run(step);
+    pass.record = handle.record;
+  }
+  const secret = await ensureMonitorSecret(context, {
+    object: pass.object,
+    wanted,
+    handle,
+    memory: pass.memory,
+    isRotatedElsewhere,
+  });
+  pass.record = handle.record;
+  await removeFormerSecret(context, pass, wanted);
+  tellChanges(context, pass.object, { wanted, plan, isFound: found !== undefined, isTakenOver, isChanged });
+  const { configurationVersion } = handle.record;
+  pass.memory.seen = { configurationVersion, hash: visibleHash(handle) };
+  pass.fields = {
+    ...pass.fields,
+    ownedFields: ownedMonitorFields(wanted, nowMs),
+    specHash: formatSpecHash({ wanted: wanted.hash, secret }),
+    publishSecretRef: { name: wanted.secretName },
+  };
+}
+
+/** A namespace that was given to another project: the monitor in the old one ends as at a deletion. */
+async function leaveFormerProject(
+  context: OperatorContext,
+  pass: MonitorPass,
+  { projectId }: WantedMonitor,
+): Promise<void> {
+  const { status } = pass.object;
+  if (status?.projectId === undefined || status.projectId === projectId) return;
+  if (status.monitorId !== undefined) {
+    const former = { projectId: status.projectId, monitorId: status.monitorId, signal: pass.signal };
+    await leaveMonitor(context, pass.object, former);
+  }
+  const { projectId: _project, monitorId: _monitor, ownedFields: _owned, specHash: _hash, ...rest } = status;
+  pass.object = { ...pass.object, status: rest };
+}
+
+/**
+ * Before the API is told anything, the status says which fields this object sets: a crash after the change must
+ * not forget that they were ours.
+ */
+async function announce(context: OperatorContext, pass: MonitorPass, wanted: WantedMonitor): Promise<void> {
+  const { object } = pass;
+  const before = object.status?.ownedFields;
+  const ownedFields = unitedFields(before, ownedMonitorFields(wanted, Date.now()));
+  const isKnown = object.status?.projectId === wanted.projectId && before !== undefined;
+  if (isKnown && ownedFields.length === before.length) return;
+  const isNew = object.status?.conditions === undefined;
+  const status = monitorStatusOf({
+    object,
+    nowMs: Date.now(),
+    fields: { ownedFields, projectId: wanted.projectId },
+    conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
+  });
+  // The generation is observed when the pass is through.
+  const announced = { ...status, observedGeneration: object.status?.observedGeneration };
+  const apply = { object, status: announced, fieldManager: FIELD_MANAGER, signal: pass.signal };
+  pass.object = (await applyStatus(context.kube, MONITORS, apply)) ?? object;
+}
+
+async function create(
+  context: OperatorContext,
+  { object, fields }: MonitorPass,
+  { wanted, handle }: { wanted: WantedMonitor; handle: MonitorHandle },
+): Promise<void> {
+  const wasThere =
+    object.status?.monitorId === wanted.monitorId && object.status.projectId === wanted.projectId;
+  if (wasThere && wanted.spec.lifecycle === 'archived') {
+    fields.monitorId = wanted.monitorId;
+    const message =
+      'The archived monitor was deleted: set lifecycle to active to make it again, or delete this object.';
+    throw new Blocked('Refused', message, 600_000);
+  }
+  await handle.create(createMonitorBodyOf(wanted));
+  if (wasThere) {
+    context.metrics.drifts.inc({ kind: 'Monitor' });
+    warn(
+      context,
+      object,
+      'Drifted',
+      `The monitor ${wanted.monitorId} was deleted elsewhere and is made again.`,
+    );
+  }
+}
+
+function requireJurisdiction({ spec }: WantedMonitor, record: Monitor): void {
+  if (spec.jurisdiction === undefined || spec.jurisdiction === record.jurisdiction) return;
+  const message = `The monitor ${record.monitorId} is in the jurisdiction ${record.jurisdiction}, which cannot change.`;
+  throw new Blocked('Refused', message, 600_000);
+}
+
+/** One version further, and nothing that can be seen is another: a signing secret was rotated. */
+function changedInvisibly({ seen }: ObjectMemory, handle: MonitorHandle): boolean {
+  return (
+    seen?.configurationVersion === handle.record.configurationVersion - 1 && seen.hash === visibleHash(handle)
+  );
+}
+
+async function removeFormerSecret(
+  { kube }: OperatorContext,
+  { object }: MonitorPass,
+  { secretName }: WantedMonitor,
+): Promise<void> {
+  const former = object.status?.publishSecretRef?.name;
+  if (former !== undefined && former !== secretName) {
+    await deleteOwnedSecret(kube, { resource: MONITORS, object }, former);
+  }
+}
+
+interface Outcome {
+  wanted: WantedMonitor;
+  plan: MonitorPlan;
+  isFound: boolean;
+  isTakenOver: boolean;
+  isChanged: boolean;
+}
+
+function tellChanges(context: OperatorContext, object: MonitorObject, outcome: Outcome): void {
+  const { wanted, plan, isFound, isTakenOver, isChanged } = outcome;
+  const { monitorId } = wanted;
+  const isOwn = monitorId === ownId('mon', object);
+  const wasThere = object.status?.monitorId === monitorId;
+  // One that was found although the status does not know it: made by a pass whose end was lost.
+  if (!wasThere && (!isFound || isOwn)) tell(context, object, 'Created', `Made the monitor ${monitorId}.`);
+  else if (isTakenOver) tell(context, object, 'Adopted', `Took over the monitor ${monitorId}.`);
+  if (plan.steps.some((step) => step.call === 'lifecycle' && step.body.action === 'archive')) {
+    tell(context, object, 'Archived', `Archived the monitor ${monitorId}.`);
+  }
+  if (plan.fields.length === 0 || !wasThere || !isFound) return;
+  const names = plan.fields.join(', ');
+  if (isChanged) {
+    tell(context, object, 'Updated', `Changed ${names}.`);
+    return;
+  }
+  context.metrics.drifts.inc({ kind: 'Monitor' });
+  warn(context, object, 'Drifted', `Put back what was changed elsewhere: ${names}.`);
+}

@@ -1,0 +1,86 @@
+// What every part of the operator works with: clients, caches, directories. One per process; tests make their own.
+import type { EventFacts, EventRecorder } from '../kube/event-recorder.ts';
+import type { KubeClient } from '../kube/kube-client.ts';
+import type { KubeLog } from '../kube/kube-log.ts';
+import type { KubeObject } from '../kube/kube-object.ts';
+import type { ObjectStore } from '../kube/object-store.ts';
+import type { BindingDirectory } from './binding-directory.ts';
+import type { MonitorLives } from './monitor-lives.ts';
+import type { ObjectMemories } from './object-memory.ts';
+import type { OperatorMetrics } from './operator-metrics.ts';
+import type { ProjectDirectory } from './project-directory.ts';
+import type { CallbackObject } from './resources/callback-resource.ts';
+import { NAMESPACES } from './resources/core-resources.ts';
+import type { MonitorObject } from './resources/monitor-resource.ts';
+import { ANNOTATION } from './resources/names.ts';
+import type { RestClient } from './rest/rest-client.ts';
+
+export interface OperatorContext {
+  kube: KubeClient;
+  api: RestClient;
+  events: Pick<EventRecorder, 'record'>;
+  log: KubeLog;
+  metrics: OperatorMetrics;
+  monitors: ObjectStore<MonitorObject>;
+  callbacks: ObjectStore<CallbackObject>;
+  /** Empty where single namespaces are watched: then a namespace's name is its project. */
+  namespaces: ObjectStore<KubeObject>;
+  projects: ProjectDirectory;
+  bindings: BindingDirectory;
+  lives: MonitorLives;
+  monitorMemories: ObjectMemories;
+  callbackMemories: ObjectMemories;
+  settings: OperatorTuning;
+}
+
+export interface OperatorTuning {
+  /** Each object is looked at again after about this time. */
+  resyncMs: number;
+  /** A new lastBeatAt alone is written at most this often. */
+  lastBeatPeriodMs: number;
+  defaultCallbackNamespaces: readonly string[];
+  /** All namespaces are watched, so that their annotations can be read. */
+  isClusterWide: boolean;
+}
+
+/** The name of the project of an object, as the cache has it: its namespace's annotation, else the namespace's name. */
+export function projectNameOf(
+  { namespaces }: Pick<OperatorContext, 'namespaces'>,
+  object: KubeObject,
+): string {
+  const { namespace = '' } = object.metadata;
+  return projectNameIn(namespaces.get(namespace)) || namespace;
+}
+
+/**
+ * As `projectNameOf`, where something is to be made: a namespace that the cache does not have yet is read, so that
+ * nothing is made in a project that its annotation does not mean. Throws KubeError.
+ */
+export async function readProjectName(context: OperatorContext, object: KubeObject): Promise<string> {
+  const { namespace = '' } = object.metadata;
+  const { namespaces, kube, settings } = context;
+  if (!settings.isClusterWide || namespaces.get(namespace) !== undefined)
+    return projectNameOf(context, object);
+  return projectNameIn(await kube.find(NAMESPACES, { name: namespace })) || namespace;
+}
+
+function projectNameIn(namespace: KubeObject | undefined): string | undefined {
+  return namespace?.metadata.annotations?.[ANNOTATION.project]?.trim();
+}
+
+/** Notes an Event of type Normal about an object. */
+export function tell({ events }: OperatorContext, object: KubeObject, reason: string, note: string): void {
+  events.record(object, { type: 'Normal', reason, note });
+}
+
+/** Notes an Event of type Warning about an object. */
+export function warn({ events }: OperatorContext, object: KubeObject, reason: string, note: string): void {
+  const facts: EventFacts = { type: 'Warning', reason, note };
+  events.record(object, facts);
+}
+
+/** The time between two looks at one of `count` objects: stretched so that they are at most some 40 a second. */
+export function resyncAfterMs({ settings }: Pick<OperatorContext, 'settings'>, count: number): number {
+  const leastMs = (count / 40) * 1000;
+  return Math.max(settings.resyncMs, leastMs) * (0.85 + 0.3 * Math.random());
+}

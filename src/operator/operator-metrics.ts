@@ -1,0 +1,64 @@
+// The operator's own metrics, beside those of src/kube, on a registry passed in.
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+export interface OperatorMetrics {
+  readonly apiRequests: Counter<'operation' | 'code'>;
+  readonly apiSeconds: Histogram<'operation'>;
+  readonly statusWrites: Counter<'kind'>;
+  readonly drifts: Counter<'kind'>;
+  readonly refused: Gauge<'kind'>;
+  readonly feedItems: Counter;
+  readonly feedFailures: Counter;
+  /** 1 while the status feed answers. */
+  readonly feedUp: Gauge;
+}
+
+/** Makes and registers them: once per registry. */
+export function createOperatorMetrics(registry: Registry): OperatorMetrics {
+  const registers = [registry];
+  const prefix = 'beatkeeper_operator';
+  return {
+    apiRequests: new Counter({
+      name: `${prefix}_api_requests_total`,
+      help: 'Calls to /v1 by operation and status; "none", "timeout" or "unreachable" without an answer.',
+      labelNames: ['operation', 'code'],
+      registers,
+    }),
+    apiSeconds: new Histogram({
+      name: `${prefix}_api_request_duration_seconds`,
+      help: 'Time of those calls.',
+      labelNames: ['operation'],
+      buckets: [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    }),
+    statusWrites: new Counter({
+      name: `${prefix}_status_writes_total`,
+      help: 'Statuses written.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    drifts: new Counter({
+      name: `${prefix}_drifts_total`,
+      help: 'Changes made elsewhere that were put back.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    refused: new Gauge({
+      name: `${prefix}_refused_objects`,
+      help: 'Objects that the API refuses; not retried until they change.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    feedItems: new Counter({
+      name: `${prefix}_feed_items_total`,
+      help: 'Items of the status feed.',
+      registers,
+    }),
+    feedFailures: new Counter({
+      name: `${prefix}_feed_failures_total`,
+      help: 'Calls of the status feed that failed.',
+      registers,
+    }),
+    feedUp: new Gauge({ name: `${prefix}_feed_up`, help: '1 while the status feed answers.', registers }),
+  };
+}

@@ -1,0 +1,82 @@
+// Names of projects to their ids, and the making of those that are not there. Ids are kept: a project never goes.
+import { randomUUID } from 'node:crypto';
+import { isProblem } from './rest/api-problem.ts';
+import type { RestClient } from './rest/rest-client.ts';
+
+/** A list that is younger than this is not read again for a name that is not in it. */
+const FRESH_MS = 5000;
+
+export class ProjectDirectory {
+  readonly #api: RestClient;
+  readonly #ids = new Map<string, string>();
+  #listedAtMs: number | undefined;
+  #listing: Promise<void> | undefined;
+
+  constructor(api: RestClient) {
+    this.#api = api;
+  }
+
+  /** The id of a project, by name; undefined where there is none. Throws ApiProblem. */
+  async find(name: string): Promise<string | undefined> {
+    const key = nameKey(name);
+    const known = this.#ids.get(key);
+    if (known !== undefined || this.#isFresh) return known;
+    await this.#list();
+    return this.#ids.get(key);
+  }
+
+  /** As `find`, and makes the project where there is none. Throws ApiProblem. */
+  async ensure(name: string): Promise<string> {
+    const known = await this.find(name);
+    if (known !== undefined) return known;
+    try {
+      // Names are unique, which makes a lost answer harmless: the key need not be the same.
+      const { body } = await this.#api.call('createProject', {
+        body: { name },
+        idempotencyKey: randomUUID(),
+      });
+      this.#ids.set(nameKey(name), body.projectId);
+      return body.projectId;
+    } catch (error) {
+      if (!isProblem(error, 'permanent') || error.status !== 409) throw error;
+      // Another namespace of that project, or another replica, was faster.
+      await this.#list();
+      const made = this.#ids.get(nameKey(name));
+      if (made === undefined) throw error;
+      return made;
+    }
+  }
+
+  /** The API does not know this id: the next look reads the list again. */
+  forget(projectId: string): void {
+    for (const [key, id] of this.#ids) if (id === projectId) this.#ids.delete(key);
+    this.#listedAtMs = undefined;
+  }
+
+  get #isFresh(): boolean {
+    return this.#listedAtMs !== undefined && performance.now() - this.#listedAtMs < FRESH_MS;
+  }
+
+  /** One list at a time, however many wait for it. */
+  #list(): Promise<void> {
+    this.#listing ??= this.#listAll().finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  async #listAll(): Promise<void> {
+    let cursor: string | undefined;
+    do {
+      const { body } = await this.#api.call('listProjects', { query: { limit: 200, cursor } });
+      for (const { name, projectId } of body.items) this.#ids.set(nameKey(name), projectId);
+      cursor = body.nextCursor;
+    } while (cursor !== undefined);
+    this.#listedAtMs = performance.now();
+  }
+}
+
+/** What makes two names the same for the API: case, Unicode form and the number of spaces do not matter. */
+function nameKey(name: string): string {
+  return name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ').toLowerCase();
+}

@@ -1,0 +1,28 @@
+// The Callback as an object of the cluster: its type, its place in the API, its indexes. No decisions.
+import { API_GROUP, API_VERSION } from '../../contract/crd.ts';
+import type { CallbackResourceSpec, CallbackResourceStatus } from '../../contract/crd-callback.ts';
+import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import { ObjectStore } from '../../kube/object-store.ts';
+import { endpointIdOf } from '../translate/identity.ts';
+
+export interface CallbackObject extends KubeObject {
+  spec: CallbackResourceSpec;
+  status?: CallbackResourceStatus;
+}
+
+export const CALLBACKS: KubeResource<CallbackObject> = {
+  apiVersion: `${API_GROUP}/${API_VERSION}`,
+  kind: 'Callback',
+  plural: 'callbacks',
+  namespaced: true,
+};
+
+/** A cache with the indexes `id` (the endpoint that an object claims) and `organizationDefault` (`true`). */
+export function createCallbackStore(): ObjectStore<CallbackObject> {
+  return new ObjectStore<CallbackObject>({
+    indexes: {
+      id: (object) => [endpointIdOf(object)],
+      organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
+    },
+  });
+}

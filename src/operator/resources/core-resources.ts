@@ -1,0 +1,22 @@
+// The objects of Kubernetes itself that the operator reads or writes: Secrets by name, namespaces.
+import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+
+export interface SecretObject extends KubeObject {
+  type?: string;
+  /** Base64. */
+  data?: Record<string, string>;
+}
+
+export const SECRETS: KubeResource<SecretObject> = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  plural: 'secrets',
+  namespaced: true,
+};
+
+export const NAMESPACES: KubeResource = {
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  plural: 'namespaces',
+  namespaced: false,
+};

@@ -1,0 +1,31 @@
+// The Monitor as an object of the cluster: its type, its place in the API, its indexes. No decisions.
+import { API_GROUP, API_VERSION } from '../../contract/crd.ts';
+import type { MonitorResourceSpec, MonitorResourceStatus } from '../../contract/crd-monitor.ts';
+import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import { ObjectStore } from '../../kube/object-store.ts';
+import { monitorIdOf } from '../translate/identity.ts';
+
+export interface MonitorObject extends KubeObject {
+  spec: MonitorResourceSpec;
+  status?: MonitorResourceStatus;
+}
+
+export const MONITORS: KubeResource<MonitorObject> = {
+  apiVersion: `${API_GROUP}/${API_VERSION}`,
+  kind: 'Monitor',
+  plural: 'monitors',
+  namespaced: true,
+};
+
+/** A cache with the indexes `id` (the monitor that an object claims) and `callbackRef` (`namespace/name`). */
+export function createMonitorStore(): ObjectStore<MonitorObject> {
+  return new ObjectStore<MonitorObject>({
+    indexes: {
+      id: (object) => [monitorIdOf(object)],
+      callbackRef: ({ metadata, spec }) => {
+        const name = spec.callback?.callbackRef?.name;
+        return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+      },
+    },
+  });
+}

@@ -1,0 +1,34 @@
+// Other objects that claim the same monitor or endpoint. An id is unique in a project, which namespaces may share.
+import type { KubeObject } from '../kube/kube-object.ts';
+import { objectKey } from '../kube/kube-object.ts';
+import type { ObjectStore } from '../kube/object-store.ts';
+import { Blocked } from './blocked.ts';
+import { type OperatorContext, projectNameOf } from './operator-context.ts';
+import { holderOf } from './translate/identity.ts';
+
+export interface Claim<T extends KubeObject> {
+  /** With the index `id`. */
+  store: ObjectStore<T>;
+  object: T;
+  id: string;
+}
+
+/** The object that has the id, of all that claim it in the project. */
+export function findHolder<T extends KubeObject>(context: OperatorContext, claim: Claim<T>): T {
+  const { store, object, id } = claim;
+  const project = projectNameOf(context, object);
+  const rivals = store
+    .listBy('id', id)
+    .filter(
+      (other) => other.metadata.uid !== object.metadata.uid && projectNameOf(context, other) === project,
+    );
+  return holderOf([...rivals, object], id) ?? object;
+}
+
+/** Throws Blocked `Conflict` where another object has the id. */
+export function requireHeld<T extends KubeObject>(context: OperatorContext, claim: Claim<T>): void {
+  const holder = findHolder(context, claim);
+  if (holder === claim.object) return;
+  const message = `${claim.id} belongs to ${objectKey(holder)}: remove the annotation here, or delete that object.`;
+  throw new Blocked('Conflict', message, 60_000);
+}

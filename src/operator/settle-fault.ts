@@ -1,0 +1,99 @@
+// What becomes of a pass over an object that ended in a fault: condition, Event, when to look again.
+import { type ConditionFacts, findCondition, type KubeCondition } from '../kube/conditions.ts';
+import type { ReconcileResult } from '../kube/controller.ts';
+import { isConflict } from '../kube/kube-error.ts';
+import type { KubeObject } from '../kube/kube-object.ts';
+import { Blocked } from './blocked.ts';
+import type { ObjectMemory } from './object-memory.ts';
+import { type OperatorContext, warn } from './operator-context.ts';
+import { type ApiProblem, classify, isProblem } from './rest/api-problem.ts';
+import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
+import { problemText } from './translate/problem-text.ts';
+
+export interface FaultedPass {
+  object: KubeObject & { status?: { conditions?: KubeCondition[] } };
+  memory: ObjectMemory;
+  /** What the API was asked for: what a refusal is about. */
+  wish: string | undefined;
+  projectId: string | undefined;
+  resyncMs: number;
+  /** Writes the status with these conditions. */
+  show(conditions: readonly ConditionFacts[]): Promise<void>;
+  /** A refusal in words, without what is secret, and its reason. */
+  explain(problem: ApiProblem): Fault;
+}
+
+export interface Failure {
+  error: unknown;
+  /** In a row, before this one. */
+  failures: number;
+}
+
+/** After a conflict: soon, as the next read shows what the other one did. */
+const CONFLICT_RETRY_MS = 200;
+/** A passing fault shows in the status from the third failure on; at once where the object was never synced. */
+const FAILURES_TO_SHOW = 2;
+
+/** Rethrows what the controller is to retry with backoff. */
+export async function settleFault(
+  context: OperatorContext,
+  pass: FaultedPass,
+  { error, failures }: Failure,
+): Promise<ReconcileResult> {
+  if (error instanceof Blocked) return await block(context, pass, error);
+  if (!isProblem(error)) throw error;
+  const kind = classify(error);
+  if (kind === 'conflict') return { requeueAfterMs: CONFLICT_RETRY_MS * (1 + Math.random()) };
+  if (kind === 'gone' && pass.projectId !== undefined) context.projects.forget(pass.projectId);
+  if (kind === 'permanent') {
+    const isDeleting = pass.object.metadata.deletionTimestamp !== undefined;
+    if (!isDeleting) return await refuse(context, pass, error);
+    // What is deleted must go: it is tried again, and can be forced.
+    warn(context, pass.object, 'Refused', pass.explain(error).message);
+  }
+  const isSynced = findCondition(pass.object.status?.conditions, 'Synced')?.status === 'True';
+  if (failures >= FAILURES_TO_SHOW || !isSynced) await showUnsynced(pass, error);
+  throw error;
+}
+
+async function block(
+  context: OperatorContext,
+  pass: FaultedPass,
+  blocked: Blocked,
+): Promise<ReconcileResult> {
+  const { reason, message, retryMs } = blocked;
+  const isNews = findCondition(pass.object.status?.conditions, 'Ready')?.reason !== reason;
+  const isConflicting = reason === 'Conflict' || reason === 'SecretConflict';
+  if (isNews) warn(context, pass.object, isConflicting ? 'Conflict' : 'Refused', message);
+  await pass.show(faultConditions({ reason, message }));
+  return { requeueAfterMs: retryMs };
+}
+
+/** The API will say the same again: it is not asked until the object wants something else. */
+async function refuse(
+  context: OperatorContext,
+  pass: FaultedPass,
+  problem: ApiProblem,
+): Promise<ReconcileResult> {
+  const fault = pass.explain(problem);
+  if (pass.wish !== undefined) pass.memory.refusal = { wish: pass.wish, code: problem.code, fault };
+  warn(context, pass.object, 'Refused', fault.message);
+  await pass.show(faultConditions(fault));
+  return { requeueAfterMs: pass.resyncMs };
+}
+
+/** Not synced and not ready, for one reason. */
+export function faultConditions(fault: Fault): ConditionFacts[] {
+  return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
+}
+
+/** `Ready` keeps its last value: what is at the API goes on without us. */
+async function showUnsynced(pass: FaultedPass, problem: ApiProblem): Promise<void> {
+  const reason = classify(problem) === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
+  try {
+    await pass.show([syncedCondition({ reason, message: problemText(problem) })]);
+  } catch (error) {
+    // The problem itself is what is retried.
+    if (!isConflict(error)) throw error;
+  }
+}

@@ -1,0 +1,114 @@
+// The role `operator`: connects, elects a leader, works while it leads, and ends in order.
+import { hostname } from 'node:os';
+import { EventRecorder } from '../kube/event-recorder.ts';
+import { KubeClient } from '../kube/kube-client.ts';
+import { createKubeMetrics } from '../kube/kube-metrics.ts';
+import { KubeTransport } from '../kube/kube-transport.ts';
+import { createLeaseIdentity, LeaseElector } from '../kube/lease-elector.ts';
+import { loadKubeConfig } from '../kube/load-kube-config.ts';
+import type { Running } from '../telemetry/run-until-signal.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import { createOperatorMetrics } from './operator-metrics.ts';
+import { OperatorRuntime } from './operator-runtime.ts';
+import { RestClient } from './rest/rest-client.ts';
+
+/** As `src/config/operator-config.ts` reads it. */
+export interface OperatorSettings {
+  apiUrl: string;
+  tokenFile: string;
+  kubeconfig?: string | undefined;
+  watchNamespaces: readonly string[];
+  defaultCallbackNamespaces: readonly string[];
+  namespace: string;
+  leaseName: string;
+  lastBeatPeriodSeconds: number;
+}
+
+export interface StartOptions {
+  /** Called when the lease is lost and the work has ended. Default: the process exits with code 1. */
+  onLost?: () => void;
+  /** Each object is looked at again after about this time. Default 40,000. */
+  resyncMs?: number;
+}
+
+const RESYNC_MS = 40_000;
+const STOP_GRACE_MS = 8000;
+/** Another leader may begin 3 seconds after we knew: less than that. */
+const LOST_GRACE_MS = 500;
+
+/**
+ * Starts and returns; the cluster and the API may be away. Throws what a broken kubeconfig throws.
+ * A lost lease ends the work and then the process.
+ */
+export async function startOperator(
+  settings: OperatorSettings,
+  telemetry: Telemetry,
+  options: StartOptions = {},
+): Promise<Running> {
+  const { log, registry, readiness } = telemetry;
+  const kubeMetrics = createKubeMetrics(registry);
+  const metrics = createOperatorMetrics(registry);
+  const loadConfig = () => loadKubeConfig(settings.kubeconfig);
+  loadConfig(); // a fault in it is told at the start
+  const transport = new KubeTransport({
+    loadConfig,
+    userAgent: 'beatkeeper-operator/1',
+    metrics: kubeMetrics,
+  });
+  const kube = new KubeClient(transport);
+  const api = new RestClient({
+    apiUrl: settings.apiUrl.replace(/\/+$/, ''),
+    tokenFile: settings.tokenFile,
+    onCall: ({ operation, code, seconds }) => {
+      metrics.apiRequests.inc({ operation, code });
+      metrics.apiSeconds.observe({ operation }, seconds);
+    },
+  });
+  const events = new EventRecorder({
+    client: kube,
+    controller: 'beatkeeper.dev/operator',
+    instance: hostname(),
+    metrics: kubeMetrics,
+    log,
+  });
+  const { defaultCallbackNamespaces: stated, namespace, watchNamespaces } = settings;
+  const runtime = new OperatorRuntime({
+    ...{ kube, api, events, log, metrics, kubeMetrics, watchNamespaces },
+    tuning: {
+      resyncMs: options.resyncMs ?? RESYNC_MS,
+      lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
+      defaultCallbackNamespaces: stated.length > 0 ? stated : [namespace],
+    },
+  });
+  const exit = options.onLost ?? (() => process.exit(1));
+  const elector = new LeaseElector({
+    client: kube,
+    lease: { namespace, name: settings.leaseName },
+    identity: createLeaseIdentity(),
+    onElected: () => void runtime.startWork(),
+    onLost: () => {
+      log.error({}, 'The lease is lost: ending.');
+      void runtime.stopWork(LOST_GRACE_MS).then(exit);
+    },
+    metrics: kubeMetrics,
+    log,
+  });
+  readiness.addCheck('caches', async () => (runtime.hasSynced ? undefined : 'The caches are not full yet.'));
+  readiness.addVitalCheck('watches', async () => (runtime.isHearing ? undefined : 'A watch hears nothing.'));
+  // Standbys keep their caches warm; who has no caches cannot lead.
+  runtime.startCaches().then(
+    () => elector.start(),
+    () => log.debug({}, 'Ended before the caches were full.'),
+  );
+  return {
+    async close() {
+      await runtime.stopWork(STOP_GRACE_MS);
+      // First the lease, so that the next leader need not wait for the rest.
+      await elector.stop();
+      await runtime.stop();
+      await events.stop();
+      await api.close();
+      await transport.close();
+    },
+  };
+}

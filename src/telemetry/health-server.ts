@@ -39,14 +39,16 @@ async function answer(
   { registry, readiness }: Telemetry,
 ): Promise<void> {
   const path = request.url?.split('?')[0];
-  if (path === '/livez') return send(response, 200, 'ok\n');
-  if (path === '/readyz') {
-    const faults = Object.entries(await readiness.findFaults());
-    const words = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
-    return send(response, faults.length === 0 ? 200 : 503, words || 'ok\n');
-  }
+  if (path === '/livez') return sendFaults(response, await readiness.findVitalFaults());
+  if (path === '/readyz') return sendFaults(response, await readiness.findFaults());
   if (path === '/metrics') return send(response, 200, await registry.metrics(), registry.contentType);
   send(response, 404, 'Only /livez, /readyz and /metrics are here.\n');
+}
+
+function sendFaults(response: ServerResponse, found: Record<string, string>) {
+  const faults = Object.entries(found);
+  const words = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
+  send(response, faults.length === 0 ? 200 : 503, words || 'ok\n');
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {

@@ -1,4 +1,5 @@
-// Whether this process may be given work: named checks of its role, and never again once its end has begun.
+// Whether this process may be given work (named checks of its role, and never again once its end has begun), and
+// whether only a fresh process can help (vital checks).
 
 /** Resolves to a sentence that says what is missing, or to undefined when all is well. */
 export type ReadinessCheck = () => Promise<string | undefined>;
@@ -7,10 +8,21 @@ const CHECK_LIMIT_MS = 2_000;
 
 export class Readiness {
   readonly #checks = new Map<string, ReadinessCheck>();
+  readonly #vital = new Map<string, ReadinessCheck>();
   #phase: 'running' | 'ending' = 'running';
 
   addCheck(name: string, check: ReadinessCheck): void {
     this.#checks.set(name, check);
+  }
+
+  /** For `/livez`: a fault here ends the process, so only for what does not mend itself. */
+  addVitalCheck(name: string, check: ReadinessCheck): void {
+    this.#vital.set(name, check);
+  }
+
+  /** As `findFaults`, of the vital checks; empty without any. */
+  async findVitalFaults(): Promise<Record<string, string>> {
+    return await runChecks(this.#vital);
   }
 
   /** From here on not ready: the process is about to end. */
@@ -26,12 +38,16 @@ export class Readiness {
   async findFaults(): Promise<Record<string, string>> {
     if (this.isEnding) return { shutdown: 'The process is about to end.' };
     if (this.#checks.size === 0) return { start: 'The process is still starting.' };
-    const results = await Promise.all(
-      [...this.#checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
-    );
-    const faults = results.filter((result): result is [string, string] => result[1] !== undefined);
-    return Object.fromEntries(faults);
+    return await runChecks(this.#checks);
   }
+}
+
+async function runChecks(checks: ReadonlyMap<string, ReadinessCheck>): Promise<Record<string, string>> {
+  const results = await Promise.all(
+    [...checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
+  );
+  const faults = results.filter((result): result is [string, string] => result[1] !== undefined);
+  return Object.fromEntries(faults);
 }
 
 async function runCheck(check: ReadinessCheck): Promise<string | undefined> {

@@ -144,6 +144,7 @@ export async function createCallback(
   if (inserted === 'id_taken') {
     throw new ProblemError('conflict', {
       detail: `The endpointId ${ref.endpointId} was used before in this project: choose another, or leave it out.`,
+      fieldErrors: [{ code: 'not_unique', message: 'Choose another endpointId.', path: 'endpointId' }],
     });
   }
   const signingSecret = await issueSecret(tx, secrets, ref, nowMs);
@@ -154,6 +155,7 @@ export async function createCallback(
 export function aliasTaken(alias: string): ProblemError {
   return new ProblemError('conflict', {
     detail: `Another callback endpoint of this project has the alias ${alias}: choose another one.`,
+    fieldErrors: [{ code: 'not_unique', message: 'Choose another alias.', path: 'alias' }],
   });
 }
 

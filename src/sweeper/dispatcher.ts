@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { AttemptSender } from '../delivery/attempt.ts';
 import type { DestinationDeps } from '../delivery/destination.ts';
-import { EndpointGate } from '../delivery/endpoint-gate.ts';
+import { EndpointGate, type Passage } from '../delivery/endpoint-gate.ts';
 import type { EndpointRef } from '../store/callback-endpoints.ts';
 import {
   type ClaimedDelivery,
@@ -142,22 +142,25 @@ export class Dispatcher {
         ? undefined
         : 'endpoint_disabled';
     if (reason) {
-      this.#writer.add({ claim, kind: 'canceled', reason });
+      this.#writer.add({ claim, kind: 'canceled', reason }, () => undefined);
       return true;
     }
     const passage = this.#gate.enter(keyOf(claim.endpoint), performance.now());
     if (passage.state !== 'entered') return false;
+    // The place is free when the outcome is written: after a 410 nothing more may go out.
     const attempt = this.#send(claim).then((outcome) => {
-      const failed = outcome.kind === 'sent' && !outcome.result.delivered;
-      if (outcome.kind === 'sent') passage.leave({ failed }, performance.now());
-      else passage.cancel();
-      this.#writer.add(outcome);
+      this.#writer.add(outcome, () => this.#leave(passage, outcome));
       this.#inFlight.delete(attempt);
-      this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
     });
     this.#inFlight.add(attempt);
     this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
     return true;
+  }
+
+  #leave(passage: Passage, outcome: Outcome): void {
+    if (outcome.kind === 'sent') passage.leave({ failed: !outcome.result.delivered }, performance.now());
+    else passage.cancel();
+    this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
   }
 
   /** Never rejects: what is not the receiver's fault is postponed. */

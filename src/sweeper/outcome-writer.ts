@@ -41,6 +41,12 @@ export interface WrittenOutcome {
   endedMs?: number;
 }
 
+interface Waiting {
+  outcome: Outcome;
+  /** Called once, when the outcome is written or can't be. */
+  settle: () => void;
+}
+
 const MAX_BATCH = 256;
 const IDLE_MS = 1_000;
 /** How long the end of the process waits for a database that is away. */
@@ -49,7 +55,7 @@ const DRAIN_MS = 5_000;
 export class OutcomeWriter {
   readonly #options: OutcomeWriterOptions;
   readonly #loop: Loop;
-  #queue: Outcome[] = [];
+  #queue: Waiting[] = [];
   /** One by one, while one of the batch that failed is at fault. */
   #single = 0;
 
@@ -68,8 +74,9 @@ export class OutcomeWriter {
     return this.#queue.length;
   }
 
-  add(outcome: Outcome): void {
-    this.#queue.push(outcome);
+  /** Queues an outcome; `settle` is called when it is written, or found to be another dispatcher's by now. */
+  add(outcome: Outcome, settle: () => void): void {
+    this.#queue.push({ outcome, settle });
     this.#loop.wake();
   }
 
@@ -80,15 +87,18 @@ export class OutcomeWriter {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     await this.#loop.stop();
-    return this.#queue.map(({ claim }) => claim);
+    return this.#queue.map(({ outcome }) => outcome.claim);
   }
 
   async #run(): Promise<Round> {
     const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
     if (batch.length === 0) return 'idle';
     try {
-      const written = await writeOutcomes(this.#options, batch);
-      this.#queue = this.#queue.slice(batch.length);
+      const written = await writeOutcomes(
+        this.#options,
+        batch.map(({ outcome }) => outcome),
+      );
+      this.#settle(batch);
       this.#options.onWritten(written);
     } catch (error) {
       if (!isFaultOfData(error)) throw error;
@@ -98,15 +108,21 @@ export class OutcomeWriter {
     return this.#queue.length > 0 ? 'more' : 'idle';
   }
 
-  #isolate(batch: readonly Outcome[], error: unknown): void {
+  #settle(batch: readonly Waiting[]): void {
+    this.#queue = this.#queue.slice(batch.length);
+    for (const { settle } of batch) settle();
+  }
+
+  #isolate(batch: readonly Waiting[], error: unknown): void {
     const [first, ...others] = batch;
     if (!first || others.length > 0) {
       this.#single = batch.length + 1;
       return;
     }
     // It can't be written, now or later: its lease ends, and it is sent again.
-    this.#options.log.error({ err: error, deliveryId: first.claim.deliveryId }, 'An outcome was dropped.');
-    this.#queue = this.#queue.slice(1);
+    const { deliveryId } = first.outcome.claim;
+    this.#options.log.error({ err: error, deliveryId }, 'What became of a delivery was dropped.');
+    this.#settle([first]);
   }
 }
 

@@ -1,0 +1,123 @@
+// A database with an organization, a default endpoint and the parts of a sweeper, for the tests of this room.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { Registry } from 'prom-client';
+import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
+import { createNameResolver } from '../../src/delivery/name-resolver.ts';
+import { newSigningSecret } from '../../src/delivery/signature.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { SecretBox } from '../../src/store/secret-box.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/dispatcher.ts';
+import type { Round } from '../../src/sweeper/loop.ts';
+import { DeadlineSweep } from '../../src/sweeper/sweep-deadlines.ts';
+import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { type SeedProject, seedProject } from '../support/seed.ts';
+
+export const KEY = { id: 'k1', key: randomBytes(32) };
+
+export interface Installation {
+  url: string;
+  pool: Pool;
+  project: SeedProject;
+  secrets: SecretBox;
+  close(): Promise<void>;
+}
+
+export async function openInstallation(): Promise<Installation> {
+  const database = await createTestDatabase();
+  const pool = openPool({ databaseUrl: database.url, size: 6, applicationName: 'test' });
+  pool.on('error', () => undefined);
+  const project = await seedProject(pool);
+  const secrets = new SecretBox([KEY]);
+  return {
+    url: database.url,
+    pool,
+    project,
+    secrets,
+    async close() {
+      await pool.end();
+      await database.drop();
+    },
+  };
+}
+
+export interface Endpoint {
+  endpointId: string;
+  secret: string;
+}
+
+/** An endpoint of the project with one secret; `isDefault`: all monitors' alerts go there. */
+export async function addEndpoint(
+  { pool, project, secrets }: Installation,
+  url: string,
+  isDefault = false,
+): Promise<Endpoint> {
+  const endpointId = `cb_${randomUUID().replaceAll('-', '')}`;
+  const secret = newSigningSecret();
+  await pool.query(
+    `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box) values ($1, $2, $2, 'webhook', $3)`,
+    [project.projectId, endpointId, secrets.seal(url, endpointId)],
+  );
+  await pool.query(
+    `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 1, $3, now())`,
+    [project.projectId, endpointId, secrets.seal(secret, endpointId)],
+  );
+  if (isDefault) {
+    await pool.query(
+      'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
+      [project.organizationId, project.projectId, endpointId],
+    );
+  }
+  return { endpointId, secret };
+}
+
+/** The api's clock stands at the database's now, plus `aheadMs`. */
+export async function moveClock(pool: Pool, aheadMs = 0): Promise<number> {
+  const { rows } = await pool.query<{ last_ms: number }>(
+    `insert into service_clock (last_ms) values ((extract(epoch from clock_timestamp()) * 1000)::bigint + $1::bigint)
+     on conflict (only_row) do update set last_ms = excluded.last_ms returning last_ms`,
+    [aheadMs],
+  );
+  return rows[0]?.last_ms ?? 0;
+}
+
+export async function readNowMs(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ ms: number }>(
+    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms',
+  );
+  return rows[0]?.ms ?? 0;
+}
+
+export function makeParts() {
+  return {
+    metrics: createSweeperMetrics(new Registry()),
+    log: createLog({ role: 'test', level: process.env.TEST_LOG_LEVEL ?? 'silent' }),
+  };
+}
+
+export function makeSweep(pool: Pool, batchSize?: number): DeadlineSweep {
+  return new DeadlineSweep({ pool, minimumIntervalMs: 60_000, batchSize, ...makeParts() });
+}
+
+/** Rounds until nothing is due. */
+export async function drain(step: { run(): Promise<Round> }): Promise<void> {
+  while ((await step.run()) === 'more');
+}
+
+export function startDispatcher(
+  installation: Installation,
+  options: Partial<DispatcherOptions> = {},
+): Dispatcher {
+  return new Dispatcher({
+    pool: installation.pool,
+    secrets: installation.secrets,
+    destinations: {
+      allowed: parseAllowedDestinations('127.0.0.0/8'),
+      resolver: createNameResolver(),
+    },
+    pollMs: 20,
+    ...makeParts(),
+    ...options,
+  });
+}

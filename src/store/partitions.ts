@@ -54,7 +54,8 @@ export async function createPartitions(db: PartitionConnection, of: PartitionedT
   return created;
 }
 
-const DUPLICATE_TABLE = '42P07';
+// duplicate_table; and unique_violation, which it is in the catalogue while the other one has not committed.
+const MADE_BY_ANOTHER = new Set(['42P07', '23505']);
 
 /**
  * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
@@ -81,7 +82,7 @@ async function createPartition(
     return true;
   } catch (error) {
     await db.query('rollback');
-    if ((error as { code?: string }).code === DUPLICATE_TABLE) return false;
+    if (MADE_BY_ANOTHER.has((error as { code?: string }).code ?? '')) return false;
     throw error;
   }
 }

@@ -1,0 +1,310 @@
+// Partitions, retention, restore windows and the leases that they are done under, on a real database.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newUuid } from '../../src/domain/id.ts';
+import {
+  createPartitions,
+  dropPartitions,
+  PARTITIONED_TABLES,
+  partitionAt,
+} from '../../src/store/partitions.ts';
+import { claimLease, releaseLease, renewLease } from '../../src/store/sweeper-leases.ts';
+import { LeasedJob } from '../../src/sweeper/leased-job.ts';
+import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/sweep-partitions.ts';
+import { sweepRestoreWindows } from '../../src/sweeper/sweep-restore-windows.ts';
+import { sweepRetention } from '../../src/sweeper/sweep-retention.ts';
+import { startPingServer } from '../ingest/ping-server.ts';
+import { seedMonitors } from '../support/seed.ts';
+import { addEndpoint, drain, type Installation, makeParts, openInstallation } from './installation.ts';
+
+let installation: Installation;
+
+beforeAll(async () => {
+  installation = await openInstallation();
+});
+afterAll(() => installation?.close());
+
+const [observations, buckets] = PARTITIONED_TABLES;
+if (!observations || !buckets) throw new Error('no tables');
+
+async function countOf(table: string, where = 'true'): Promise<number> {
+  const { rows } = await installation.pool.query<{ count: number }>(
+    `select count(*)::integer as count from ${table} where ${where}`,
+  );
+  return rows[0]?.count ?? -1;
+}
+async function partitionsOf(table: string): Promise<string[]> {
+  const { rows } = await installation.pool.query<{ name: string }>(
+    `select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass order by 1`,
+    [table],
+  );
+  return rows.map(({ name }) => name);
+}
+function insertObservation(receivedAt: string, sequence = 1) {
+  return installation.pool.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind)
+     values ($1, gen_random_uuid(), $2, ${receivedAt}, 'success')`,
+    [installation.project.projectId, sequence],
+  );
+}
+const keyMetrics = async (metric: { get(): Promise<{ values: { value: number; labels: object }[] }> }) =>
+  (await metric.get()).values.map(({ labels, value }) => ({ ...labels, value }));
+
+describe('partitions', () => {
+  it('are there for today and seven days ahead on a fresh database, so that no beat lands beside them', async () => {
+    expect((await partitionsOf('observations')).length).toBe(1 + 8);
+    expect((await partitionsOf('observation_buckets')).length).toBe(1 + 3);
+    const [monitor] = await seedMonitors(installation.pool, installation.project, 1);
+    const server = await startPingServer(installation.url);
+    expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
+    await server.close();
+    expect(await countOf('observations')).toBe(1);
+    expect(await countOf('observations_default')).toBe(0);
+  });
+
+  it('take over what is in the default partition when they are made', async () => {
+    const today = partitionAt(observations, new Date());
+    await installation.pool.query(`drop table ${today.name}`);
+    for (let index = 0; index < 5; index += 1) await insertObservation('clock_timestamp()', index);
+    expect(await countOf('observations_default')).toBe(5);
+    const parts = makeParts();
+    await watchDefaultPartitions(installation.pool, parts.metrics, parts.log);
+    expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
+      table: 'observations',
+      value: 5,
+    });
+    await sweepPartitions(installation.pool, parts.metrics, parts.log);
+    expect(await partitionsOf('observations')).toContain(today.name);
+    expect(await countOf('observations_default')).toBe(0);
+    expect(await countOf('observations')).toBe(5);
+    await watchDefaultPartitions(installation.pool, parts.metrics, parts.log);
+    expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
+      table: 'observations',
+      value: 0,
+    });
+  });
+
+  it('are dropped 30 days (observations) and 400 days (buckets) after their end, and not before', async () => {
+    const connection = await installation.pool.connect();
+    const ago = (days: number) => new Date(Date.now() - days * 86_400_000);
+    const old = [32, 31, 30, 29].map((days) => partitionAt(observations, ago(days)));
+    const months = [465, 370].map((days) => partitionAt(buckets, ago(days)));
+    try {
+      for (const [table, partitions] of [
+        ['observations', old],
+        ['observation_buckets', months],
+      ] as const) {
+        for (const { name, from, to } of partitions) {
+          await connection.query(
+            `create table ${name} partition of ${table} for values from ('${from.toISOString()}') to ('${to.toISOString()}')`,
+          );
+        }
+      }
+      // As a crash between the two steps would leave it.
+      await connection.query(`alter table observations detach partition ${old[0]?.name}`);
+      expect(await dropPartitions(connection, observations)).toEqual([old[0]?.name, old[1]?.name]);
+      expect(await dropPartitions(connection, buckets)).toEqual([months[0]?.name]);
+      expect(await partitionsOf('observations')).toEqual(
+        expect.arrayContaining(old.slice(2).map(({ name }) => name)),
+      );
+      expect(await createPartitions(connection, observations)).toEqual([]);
+    } finally {
+      connection.release();
+    }
+  });
+
+  it('made by two at once are made once', async () => {
+    const last = partitionAt(observations, new Date(), 7);
+    await installation.pool.query(`drop table ${last.name}`);
+    const make = async () => {
+      const connection = await installation.pool.connect();
+      try {
+        return await createPartitions(connection, observations);
+      } finally {
+        connection.release();
+      }
+    };
+    const created = (await Promise.all([make(), make(), make()])).flat();
+    expect(created).toEqual([last.name]);
+  });
+
+  it('clear old rows out of the default partition', async () => {
+    await insertObservation(`clock_timestamp() - interval '40 days'`);
+    await insertObservation(`clock_timestamp() + interval '40 days'`);
+    const parts = makeParts();
+    await sweepPartitions(installation.pool, parts.metrics, parts.log);
+    expect(await countOf('observations_default')).toBe(1);
+    await installation.pool.query('delete from observations_default');
+  });
+
+  it('of a month that ends a year follow one another', () => {
+    const december = partitionAt(buckets, new Date('2026-12-31T23:59:59.999Z'));
+    expect(december.name).toBe('observation_buckets_202612');
+    expect(partitionAt(buckets, new Date('2026-12-31T23:59:59.999Z'), 1)).toEqual({
+      name: 'observation_buckets_202701',
+      from: december.to,
+      to: new Date('2027-02-01T00:00:00Z'),
+    });
+    expect(partitionAt(observations, new Date('2028-02-28T12:00:00Z'), 1).name).toBe('observations_20280229');
+  });
+});
+
+describe('retention', () => {
+  it('deletes what is over, in batches, and nothing else', async () => {
+    const { pool, project } = installation;
+    const { projectId } = project;
+    const count = 1_200;
+    await pool.query(
+      `insert into idempotency_records (scope_id, key, fingerprint, status, created_at)
+       select $1::uuid, 'old-' || n, ''::bytea, 200, now() - interval '25 hours' from generate_series(1, ${count}) n
+       union all select $1, 'new', ''::bytea, 200, now() - interval '23 hours'`,
+      [projectId],
+    );
+    await pool.query(
+      `insert into beat_keys (project_id, monitor_key, key, answer, expires_at)
+       values ($1, $2, 'old', '{}', now() - interval '1 second'), ($1, $2, 'new', '{}', now() + interval '1 minute')`,
+      [projectId, randomUUID()],
+    );
+    await pool.query(
+      `insert into publish_addresses (address, project_id, monitor_key, ends_at)
+       values (gen_random_uuid(), $1, $2, now() - interval '1 second'),
+         (gen_random_uuid(), $1, $2, now() + interval '1 minute')`,
+      [projectId, randomUUID()],
+    );
+    await pool.query(
+      `insert into ingest_lanes (lane_id, last_batch, updated_at)
+       values (gen_random_uuid(), 1, now() - interval '31 days'), ('11111111-1111-4111-8111-111111111111', 1, now())`,
+    );
+    await pool.query('insert into service_outages (from_ms, to_ms) values (0, 5000), ($1, $2)', [
+      Date.now() - 20_000,
+      Date.now() - 10_000,
+    ]);
+    for (const [id, days] of [
+      ['old', 31],
+      ['new', 29],
+    ] as const) {
+      const at = `now() - interval '${days} days'`;
+      await pool.query(
+        `insert into credentials (project_id, credential_id, name, preset, digest, revoked_at) values ($1, '${id}', 'x', 'read', '', ${at})`,
+        [projectId],
+      );
+      await pool.query(`insert into credential_addresses (credential_id, project_id) values ('${id}', $1)`, [
+        projectId,
+      ]);
+      for (const [incident, deletedAt] of [
+        [`inc_deleted_${id}`, at],
+        [`inc_kept_${id}`, 'null'],
+      ]) {
+        await pool.query(
+          `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
+             opened_at, summary, monitor_deleted_at)
+           values ($1, '${incident}', $2, 'm', 'unrestricted', 'missed_deadline', 'resolved', 'critical', now(), 's', ${deletedAt})`,
+          [projectId, randomUUID()],
+        );
+        await pool.query(
+          `insert into timeline_entries (project_id, incident_id, entry_id, at, type) values ($1, '${incident}', $2, now(), 'opened')`,
+          [projectId, newUuid()],
+        );
+        await pool.query(
+          `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, state,
+             webhook_id, body, created_at, ended_at)
+           values ($1, 'dlv_${incident}', 'cb', $1, '${incident}', 'incident.opened', 'delivered', 'msg', '{}', ${at}, ${at})`,
+          [projectId],
+        );
+        await pool.query(
+          `insert into delivery_attempts (project_id, delivery_id, attempt, at) values ($1, 'dlv_${incident}', 1, ${at})`,
+          [projectId],
+        );
+      }
+    }
+    const before = await countOf('publish_addresses');
+    const { metrics } = makeParts();
+    await drain({ run: () => sweepRetention(pool, metrics) });
+
+    expect(await countOf('idempotency_records')).toBe(1);
+    expect(await countOf('beat_keys')).toBe(1);
+    expect(await countOf('publish_addresses')).toBe(before - 1);
+    expect(await countOf('ingest_lanes', `lane_id = '11111111-1111-4111-8111-111111111111'`)).toBe(1);
+    expect(await countOf('ingest_lanes', `updated_at < now() - interval '30 days'`)).toBe(0);
+    expect(await countOf('service_outages')).toBe(1);
+    expect(await countOf('credentials', `credential_id in ('old', 'new')`)).toBe(1);
+    expect(await countOf('credential_addresses', `credential_id in ('old', 'new')`)).toBe(1);
+    const { rows } = await pool.query('select incident_id from incidents order by 1');
+    const kept = ['inc_deleted_new', 'inc_kept_new', 'inc_kept_old'];
+    expect(rows.map((row) => row.incident_id)).toEqual(kept);
+    expect(await countOf('timeline_entries')).toBe(3);
+    // The delivery of an incident that stays goes when it has ended 30 days ago.
+    expect(await countOf('deliveries')).toBe(2);
+    expect(await countOf('delivery_attempts')).toBe(2);
+    expect(await keyMetrics(metrics.rowsRetired)).toContainEqual({
+      what: 'idempotency_records',
+      value: count,
+    });
+  });
+});
+
+describe('archived monitors', () => {
+  it('are deleted when their time to be restored is over, as by a delete', async () => {
+    const { pool, project } = installation;
+    const archived = (interval: string) => ({
+      configuration: {
+        lifecycle: 'archived',
+        restorable_until: new Date(Date.now() + (interval === 'over' ? -1_000 : 60_000)),
+      },
+    });
+    const [over] = await seedMonitors(pool, project, 1, archived('over'));
+    const [waiting] = await seedMonitors(pool, project, 1, archived('waiting'));
+    if (!over || !waiting) throw new Error('no monitors');
+    const endpoint = await addEndpoint(installation, 'http://127.0.0.1:9/');
+    await pool.query(
+      `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, monitor_key, event, webhook_id,
+         body, created_at, next_attempt_at)
+       values ($1, 'dlv_archived', $2, $1, $3, 'incident.resolved', 'msg', '{}', now(), now())`,
+      [project.projectId, endpoint.endpointId, over.monitorKey],
+    );
+    await sweepRestoreWindows(pool, makeParts().log);
+    const left = (monitor: { monitorKey: string }) =>
+      Promise.all(
+        ['monitors', 'monitor_live', 'publish_addresses'].map((table) =>
+          countOf(table, `monitor_key = '${monitor.monitorKey}'`),
+        ),
+      );
+    expect(await left(over)).toEqual([0, 0, 0]);
+    expect(await left(waiting)).toEqual([1, 1, 1]);
+    expect(await countOf('deliveries', `delivery_id = 'dlv_archived' and state = 'canceled'`)).toBe(1);
+  });
+});
+
+describe('leases', () => {
+  it('are one replica’s at a time, and the next one’s when they end', async () => {
+    const { pool } = installation;
+    const [one, other] = [randomUUID(), randomUUID()];
+    const lease = { name: 'test', leaseMs: 60_000, everyMs: 0 };
+    expect(await claimLease(pool, { ...lease, owner: one })).toBe(true);
+    expect(await claimLease(pool, { ...lease, owner: other })).toBe(false);
+    await pool.query(`update sweeper_leases set until_at = now() where name = 'test'`);
+    expect(await claimLease(pool, { ...lease, owner: other })).toBe(true);
+    expect(await renewLease(pool, { ...lease, owner: one })).toBe(false);
+    await releaseLease(pool, { name: 'test', owner: one }, true);
+    expect(await renewLease(pool, { ...lease, owner: other })).toBe(true);
+  });
+
+  it('keep work from being done again before it is due, unless it was not finished', async () => {
+    const { pool } = installation;
+    let steps = 0;
+    const job = (step: () => Promise<'more' | 'idle'>) =>
+      new LeasedJob({ pool, owner: randomUUID(), name: 'job', everyMs: 60_000, step });
+    const fails = job(() => {
+      throw new Error('the step failed');
+    });
+    await expect(fails.run()).rejects.toThrow('the step failed');
+    const works = () =>
+      job(() => {
+        steps += 1;
+        return Promise.resolve(steps < 3 ? 'more' : 'idle');
+      });
+    await Promise.all([works().run(), works().run(), works().run()]);
+    await works().run();
+    expect(steps).toBe(3);
+  });
+});

@@ -1,0 +1,101 @@
+// The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPool } from '../../src/store/pool.ts';
+import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { startReceiver } from '../delivery/receiver.ts';
+import { seedMonitors } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  addEndpoint,
+  type Installation,
+  KEY,
+  moveClock,
+  openInstallation,
+  readNowMs,
+} from './installation.ts';
+
+let installation: Installation;
+
+beforeAll(async () => {
+  installation = await openInstallation();
+});
+afterAll(() => installation?.close());
+
+function configOf(databaseUrl: string) {
+  return {
+    databaseUrl,
+    databasePool: 4,
+    encryptionKeys: [KEY],
+    allowedPrivateDestinations: '127.0.0.0/8',
+    publicUrl: 'http://127.0.0.1:8080',
+    minimumIntervalSeconds: 60,
+  };
+}
+
+describe('the role sweeper', () => {
+  it('tells the receiver of a missed deadline, is ready meanwhile, shows it in its metrics, and ends', async () => {
+    const { pool, project, url } = installation;
+    const receiver = await startReceiver((_request, _message, response) => response.writeHead(204).end());
+    await addEndpoint(installation, `http://127.0.0.1:${receiver.port}/`, true);
+    const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
+    const sweepers = [
+      await startSweeper(configOf(url), telemetry),
+      await startSweeper(configOf(url), createTelemetry({ role: 'sweeper', logLevel: 'silent' })),
+    ];
+    const clock = setInterval(() => void moveClock(pool), 100);
+    try {
+      await waitFor(async () => Object.keys(await telemetry.readiness.findFaults()).length === 0, {
+        what: 'the sweeper is ready',
+      });
+      const deadlineMs = (await readNowMs(pool)) + 1_000;
+      await seedMonitors(pool, project, 20, {
+        live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
+      });
+      await waitFor(() => receiver.requests.length >= 20, { what: 'all alerts are there' });
+      expect((await readNowMs(pool)) - deadlineMs).toBeLessThan(2_000);
+      const { rows } = await pool.query('select count(*)::integer as count from incidents');
+      expect(rows).toEqual([{ count: 20 }]);
+      const bodies = receiver.requests.map(({ body }) => JSON.parse(body).data.monitor.monitorId);
+      expect(new Set(bodies).size).toBe(20);
+      expect(await telemetry.registry.metrics()).toMatch(
+        /beatkeeper_sweep_duration_seconds_count\{sweep="deadlines"\}/,
+      );
+    } finally {
+      clearInterval(clock);
+      await Promise.all(sweepers.map((sweeper) => sweeper.close()));
+      await receiver.close();
+    }
+    const { rows } = await pool.query(
+      `select count(*)::integer as count from pg_stat_activity
+       where datname = current_database() and application_name like 'beatkeeper-%'`,
+    );
+    expect(rows).toEqual([{ count: 0 }]);
+  });
+
+  it('waits for the schema, and is not ready meanwhile', async () => {
+    const url = new URL(installation.url);
+    const admin = openPool({ databaseUrl: url.href, size: 1, applicationName: 'test' });
+    const name = `${url.pathname.slice(1)}_empty`;
+    await admin.query(`create database ${name}`);
+    url.pathname = `/${name}`;
+    const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
+    const sweeper = await startSweeper(configOf(url.href), telemetry);
+    try {
+      expect(await telemetry.readiness.findFaults()).toMatchObject({
+        schema: expect.stringContaining('run migrate'),
+        sweep: expect.any(String),
+      });
+    } finally {
+      await sweeper.close();
+      await admin.query(`drop database ${name} with (force)`);
+      await admin.end();
+    }
+  });
+
+  it('refuses destinations that are no list of blocks and hosts', async () => {
+    const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
+    const config = { ...configOf(installation.url), allowedPrivateDestinations: '10.0.0.0/99' };
+    await expect(startSweeper(config, telemetry)).rejects.toThrow('allowed private destinations');
+  });
+});

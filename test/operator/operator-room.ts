@@ -1,0 +1,240 @@
+// What the tests of this room share: a namespace of the control plane, an api on a fresh database, operators on both.
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { inject } from 'vitest';
+import { findControlPlaneBinaries } from '../../src/dev/control-plane-binaries.ts';
+import { EventRecorder } from '../../src/kube/event-recorder.ts';
+import { KubeClient } from '../../src/kube/kube-client.ts';
+import { type KubeLog, silentLog } from '../../src/kube/kube-log.ts';
+import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-transport.ts';
+import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
+import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
+import { CALLBACKS, type CallbackObject } from '../../src/operator/resources/callback-resource.ts';
+import { SECRETS } from '../../src/operator/resources/core-resources.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
+import { RestClient } from '../../src/operator/rest/rest-client.ts';
+import { connect, createNamespace, type TestClient } from '../kube/cluster.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { type ApiFixture, type ApiFixtureOptions, startApiFixture } from '../support/api-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+export interface EventObject extends KubeObject {
+  type: string;
+  reason: string;
+  note: string;
+  series?: { count: number };
+  regarding: { kind: string; name: string; uid: string };
+}
+const EVENTS: KubeResource<EventObject> = {
+  apiVersion: 'events.k8s.io/v1',
+  kind: 'Event',
+  plural: 'events',
+  namespaced: true,
+};
+
+export interface OperatorOptions {
+  /** Default: straight to the api. */
+  apiUrl?: string;
+  /** Default: the room's namespace. Empty: all. */
+  watchNamespaces?: string[];
+  resyncMs?: number;
+  lastBeatPeriodMs?: number;
+  defaultCallbackNamespaces?: string[];
+  timeoutMs?: number;
+  makeTransport?: (options: KubeTransportOptions) => KubeTransport;
+  makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
+  log?: KubeLog;
+}
+
+export interface TestOperator {
+  runtime: OperatorRuntime;
+  registry: Registry;
+  /** Calls to the API since the start, by operation. */
+  calls: Map<string, number>;
+  stop(): Promise<void>;
+}
+
+export interface OperatorRoom {
+  namespace: string;
+  fixture: ApiFixture;
+  kube: TestClient;
+  /** A session of the operator, in the project of the namespace. */
+  api: ApiClient;
+  tokenFile: string;
+  startOperator(options?: OperatorOptions): Promise<TestOperator>;
+  createMonitor(name: string, spec?: object, metadata?: object): Promise<MonitorObject>;
+  createCallback(name: string, spec?: object, metadata?: object): Promise<CallbackObject>;
+  monitor(name: string): Promise<MonitorObject>;
+  callback(name: string): Promise<CallbackObject>;
+  /** Resolves when the condition has this status; reads its reason where given. */
+  monitorBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<MonitorObject>;
+  callbackBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<CallbackObject>;
+  /** Decoded; undefined where there is none. */
+  secret(name: string): Promise<Record<string, string> | undefined>;
+  events(about: string): Promise<EventObject[]>;
+  /** Resolves when the object has an Event of this reason. */
+  told(about: string, reason: string): Promise<EventObject>;
+  kubectl(args: string[], input?: string): Promise<{ code: number; out: string; words: string }>;
+  /** Sends a beat to the address in the Secret: `''`, `/fail`, `/start`. */
+  beat(secretName: string, kind?: string): Promise<Response>;
+  close(): Promise<void>;
+}
+
+export async function openRoom(options: ApiFixtureOptions = {}): Promise<OperatorRoom> {
+  const kube = connect();
+  const fixture = await startApiFixture({ plan: 'scale', ...options });
+  const namespace = await createNamespace(kube.client);
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-operator-'));
+  const tokenFile = join(folder, 'token');
+  await writeFile(tokenFile, `${fixture.tokens.operator}\n`);
+  const program = join((await findControlPlaneBinaries(() => undefined)) ?? '', 'kubectl');
+  const operators: TestOperator[] = [];
+  const { client } = kube;
+
+  const readMonitor = (name: string) => client.get(MONITORS, { namespace, name });
+  const readCallback = (name: string) => client.get(CALLBACKS, { namespace, name });
+  const becomes = <T extends MonitorObject | CallbackObject>(read: (name: string) => Promise<T>) => {
+    return async (name: string, condition: string, wanted: string, reason?: string): Promise<T> => {
+      let last: T | undefined;
+      const isSo = async () => {
+        last = await read(name);
+        const found = last.status?.conditions?.find(({ type }) => type === condition);
+        const isRight = found?.status === wanted && (reason === undefined || found.reason === reason);
+        return isRight && last.status?.observedGeneration === last.metadata.generation ? last : undefined;
+      };
+      return await waitFor(isSo, { what: `${name} is ${condition}=${wanted} ${reason ?? ''}` }).catch(
+        (error) => {
+          throw new Error(`${error.message}: ${JSON.stringify(last?.status)}`);
+        },
+      );
+    };
+  };
+  const events = async (about: string) => {
+    const { items } = await client.list(EVENTS, { namespace });
+    return items.filter(({ regarding }) => regarding.name === about);
+  };
+  const secret = async (name: string) => {
+    const found = await client.find(SECRETS, { namespace, name });
+    if (found === undefined) return undefined;
+    const entries = Object.entries(found.data ?? {});
+    return Object.fromEntries(entries.map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+  };
+
+  return {
+    ...{ namespace, fixture, kube, tokenFile, events, secret },
+    api: fixture.operator.as(fixture.tokens.operator, namespace),
+    async startOperator(given = {}) {
+      const operator = await startTestOperator(
+        { apiUrl: fixture.url, watchNamespaces: [namespace], ...given },
+        tokenFile,
+      );
+      operators.push(operator);
+      return operator;
+    },
+    createMonitor: (name, spec = {}, metadata = {}) =>
+      client.create(MONITORS, {
+        metadata: { name, namespace, ...metadata },
+        spec: spec as MonitorObject['spec'],
+      }),
+    createCallback: (name, spec = {}, metadata = {}) =>
+      client.create(CALLBACKS, {
+        metadata: { name, namespace, ...metadata },
+        spec: { url: 'http://127.0.0.1:9/alerts', ...spec } as CallbackObject['spec'],
+      }),
+    monitor: readMonitor,
+    callback: readCallback,
+    monitorBecomes: becomes(readMonitor),
+    callbackBecomes: becomes(readCallback),
+    told: (about, reason) =>
+      waitFor(async () => (await events(about)).find((event) => event.reason === reason), {
+        what: `an Event ${reason} about ${about}`,
+      }),
+    kubectl: (args, input = '') =>
+      new Promise((resolve) => {
+        const all = ['--kubeconfig', inject('kubeconfig'), '--namespace', namespace, ...args];
+        const child = execFile(program, all, (error, out, words) =>
+          resolve({ code: error ? 1 : 0, out, words }),
+        );
+        child.stdin?.end(input);
+      }),
+    async beat(secretName, kind = '') {
+      const { pathname } = new URL((await secret(secretName))?.url ?? '');
+      return await fetch(`${fixture.url}${pathname}${kind}`);
+    },
+    async close() {
+      for (const operator of operators) await operator.stop();
+      await kube.close();
+      await fixture.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startTestOperator(options: OperatorOptions, tokenFile: string): Promise<TestOperator> {
+  const registry = new Registry();
+  const metrics = createOperatorMetrics(registry);
+  const calls = new Map<string, number>();
+  const loadConfig = () => loadKubeConfig(inject('kubeconfig'));
+  const transportOptions = { loadConfig, userAgent: 'beatkeeper-operator/test' };
+  const transport = options.makeTransport?.(transportOptions) ?? new KubeTransport(transportOptions);
+  const kube = new KubeClient(transport);
+  const clientOptions = {
+    apiUrl: options.apiUrl ?? '',
+    tokenFile,
+    timeoutMs: options.timeoutMs ?? 5000,
+    onCall: ({ operation }: { operation: string }) =>
+      void calls.set(operation, (calls.get(operation) ?? 0) + 1),
+  };
+  const api = options.makeClient?.(clientOptions) ?? new RestClient(clientOptions);
+  const log = options.log ?? silentLog;
+  const tuning = { repeatMs: 200 };
+  const events = new EventRecorder({
+    client: kube,
+    controller: 'beatkeeper.dev/operator',
+    instance: randomUUID(),
+    tuning,
+    log,
+  });
+  const runtime = new OperatorRuntime({
+    ...{ kube, api, events, log, metrics },
+    watchNamespaces: options.watchNamespaces ?? [],
+    tuning: {
+      resyncMs: options.resyncMs ?? 1500,
+      lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,
+      defaultCallbackNamespaces: options.defaultCallbackNamespaces ?? [],
+    },
+  });
+  let isStopped = false;
+  const stop = async () => {
+    if (isStopped) return;
+    isStopped = true;
+    await runtime.stopWork(5000);
+    await runtime.stop();
+    await events.stop();
+    await api.close();
+    await transport.close();
+  };
+  await runtime.startCaches();
+  await runtime.startWork();
+  return { runtime, registry, calls, stop };
+}
+
+/** The value of the one part of a counter that has these labels. */
+export async function counted(
+  registry: Registry,
+  name: string,
+  labels: Record<string, string>,
+): Promise<number> {
+  const metric = await registry.getSingleMetric(name)?.get();
+  const wanted = Object.entries(labels);
+  const values = metric?.values.filter((value) =>
+    wanted.every(([label, text]) => value.labels[label] === text),
+  );
+  return (values ?? []).reduce((sum, { value }) => sum + value, 0);
+}

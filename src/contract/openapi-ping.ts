@@ -15,7 +15,7 @@ const ERRORS: Record<number, string> = {
   403: 'A limit of the plan, or the organization is suspended.',
   404: 'No monitor has this address.',
   405: 'Use GET, HEAD or POST.',
-  409: `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), or a twin of this beat is on its way.`,
+  409: `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), a twin of this beat is on its way, or its \`Idempotency-Key\` belongs to another beat (\`service.idempotency_conflict\`).`,
   413: 'A JSON body is over 16 KiB. The deadline moves all the same.',
   415: 'The content encoding is neither plain nor gzip.',
   429: "Over the plan's cadence. The deadline moves all the same. Wait for `Retry-After`.",

@@ -1,5 +1,6 @@
 // Applies a batch of beats to the locked live rows, in order of arrival. It reads what the pure functions need and
 // decides nothing of its own; writing is beat-transaction.ts's part.
+import { hash } from 'node:crypto';
 import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
 import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
@@ -25,6 +26,9 @@ export interface BeatAnswer {
   nextDeadlineAt?: string;
 }
 
+/** An answer under an idempotency key, with the fingerprint of the beat that it was given to. */
+export type KeptAnswer = BeatAnswer & { of: string };
+
 /** `refused`: the beat was not recorded, for the reason that the problem says. */
 export type Outcome = { answer: BeatAnswer } | { problem: ProblemError };
 
@@ -34,7 +38,7 @@ export interface Working {
   live: Map<string, LiveRow>;
   openIncidents: Map<string, Incident[]>;
   /** Answers under idempotency keys, by `keyOf`. */
-  answers: Map<string, BeatAnswer>;
+  answers: Map<string, KeptAnswer>;
   changed: Map<string, LiveRow>;
   observations: ObservationRow[];
   keys: BeatKeyRow[];
@@ -59,8 +63,11 @@ export function applyItem(work: Working, item: BeatItem): Outcome | 'deferred' {
 
   const key = keyOf(item);
   const known = key === undefined ? undefined : work.answers.get(key);
-  if (known) return { answer: known };
   if (item.beat instanceof ProblemError) return refuse(work, item, row, item.beat);
+  if (known) {
+    const { of, ...answer } = known;
+    return of === fingerprintOf(item.beat) ? { answer } : refuse(work, item, row, otherBeat());
+  }
 
   const plan = findPlan(monitor.planId);
   const bucket = takeToken(row.live, plan.beatsPerMinute, work.nowMs);
@@ -109,16 +116,28 @@ function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): O
     nextDeadlineAt:
       result.live.deadlineMs === undefined ? undefined : new Date(result.live.deadlineMs).toISOString(),
   };
-  remember(work, item, answer);
+  if (item.idempotencyKey !== undefined) remember(work, item, { ...answer, of: fingerprintOf(beat) });
   return { answer };
 }
 
-function remember(work: Working, item: BeatItem, answer: BeatAnswer): void {
+function remember(work: Working, item: BeatItem, answer: KeptAnswer): void {
   const key = keyOf(item);
   if (key === undefined || item.idempotencyKey === undefined) return;
   const { projectId, monitorKey } = item.entry.monitor;
   work.answers.set(key, answer);
   work.keys.push({ projectId, monitorKey, key: item.idempotencyKey, answer: { ...answer } });
+}
+
+function fingerprintOf({
+  kind,
+  exitStatus,
+  runId,
+  message,
+  observedAt,
+  measurements = {},
+}: BeatInput): string {
+  const values = Object.entries(measurements).sort(([a], [b]) => (a < b ? -1 : 1));
+  return hash('sha256', JSON.stringify([kind, exitStatus, runId, message, observedAt, values]), 'base64url');
 }
 
 function findRefusal(
@@ -162,6 +181,14 @@ export function unknownAddress(): ProblemError {
 function archived(): ProblemError {
   return new ProblemError('monitor_archived', {
     detail: 'The monitor is archived: restore it, or stop the job that beats it.',
+  });
+}
+
+/** rest-api.md 7: a success under the key of a start must not be taken for the start again, and be lost. */
+function otherBeat(): ProblemError {
+  return new ProblemError('idempotency_conflict', {
+    detail:
+      'This Idempotency-Key belongs to another beat: use a new one for each. The deadline was moved all the same.',
   });
 }
 

@@ -108,8 +108,7 @@ export class Batcher {
   }
 
   async #writeBatch(lane: Lane, batch: Waiting[]): Promise<void> {
-    const plain = batch.filter((waiting) => isPlain(waiting.item));
-    const others = batch.filter((waiting) => !isPlain(waiting.item));
+    const { plain, others } = split(batch);
     const ineligible = await this.#writePlain(lane, plain);
     await this.#writeUntilSettled(lane, [...ineligible, ...others]);
   }
@@ -204,6 +203,18 @@ export class Batcher {
     }
     if (this.#queue[0]?.settled) this.#queue = this.#queue.filter((waiting) => !waiting.settled);
   }
+}
+
+/** A monitor that has a beat of the other sort in the batch takes the other way with all: its beats stay in order. */
+function split(batch: readonly Waiting[]): { plain: Waiting[]; others: Waiting[] } {
+  const detailed = new Set<string>();
+  for (const { item } of batch) if (!isPlain(item)) detailed.add(item.entry.monitor.monitorKey);
+  const plain: Waiting[] = [];
+  const others: Waiting[] = [];
+  for (const waiting of batch) {
+    (detailed.has(waiting.item.entry.monitor.monitorKey) ? others : plain).push(waiting);
+  }
+  return { plain, others };
 }
 
 function settle(waiting: Waiting, outcome: Outcome): void {

@@ -6,7 +6,7 @@ import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats.ts'
 import { findOpenIncidents } from '../store/incidents.ts';
 import { type LiveRow, lockLive, type MonitorRef } from '../store/live.ts';
 import type { Queryable } from '../store/pool.ts';
-import { applyItem, type BeatAnswer, type BeatItem, type Outcome, type Working } from './apply-items.ts';
+import { applyItem, type BeatItem, type KeptAnswer, type Outcome, type Working } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
@@ -93,13 +93,13 @@ function readIncidents(client: Queryable, rows: readonly LiveRow[]): Promise<Map
   );
 }
 
-async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promise<Map<string, BeatAnswer>> {
+async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promise<Map<string, KeptAnswer>> {
   const keys = items.flatMap(({ entry, idempotencyKey }) =>
     idempotencyKey === undefined ? [] : [{ ...entry.monitor, key: idempotencyKey }],
   );
   if (keys.length === 0) return new Map();
   const rows = await findBeatKeys(client, keys);
-  return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer as unknown as BeatAnswer]));
+  return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer as unknown as KeptAnswer]));
 }
 
 /** Entries whose configuration is not the one of the locked row are read again; the address may have ended too. */

@@ -28,6 +28,7 @@ export async function readJsonText(request: IncomingMessage): Promise<{ text: st
   const encoding = encodingOf(request);
   const { bytes, exceeded, unfinished } = await readUpTo(request, request, MAX_JSON_BYTES);
   if (exceeded) throw tooLarge();
+  if (unfinished) throw invalidBody('The body took too long to arrive.', undefined);
   const plain = encoding === 'gzip' ? inflate(bytes) : bytes;
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(plain), unfinished };
@@ -57,8 +58,9 @@ export async function readMessageText(
 }
 
 function encodingOf(request: IncomingMessage): 'gzip' | 'identity' {
-  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
-  if (encoding === 'gzip' || encoding === 'identity') return encoding;
+  const encoding = request.headers['content-encoding']?.trim().toLowerCase() || 'identity';
+  if (encoding === 'gzip' || encoding === 'x-gzip') return 'gzip';
+  if (encoding === 'identity') return encoding;
   throw new ProblemError('unsupported_media_type', {
     detail: 'Send the body plain, or with Content-Encoding: gzip.',
   });

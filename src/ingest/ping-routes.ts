@@ -28,22 +28,48 @@ interface PingRequest {
   Querystring: { rid?: string | string[] };
 }
 
+const METHODS = ['GET', 'HEAD', 'POST'] as const;
 const IDEMPOTENCY_KEY = /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,254}$/;
 
 /** Registers the addresses on `app`. Bodies are read here, as streams. */
 export function registerPing(app: FastifyInstance, deps: PingDeps): void {
-  app.register(async (scope) => {
-    scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-    const handler = (request: FastifyRequest<PingRequest>, reply: FastifyReply) => ping(deps, request, reply);
-    for (const url of ['/ping/:address', '/ping/:address/:suffix']) {
-      scope.route<PingRequest>({
-        method: ['GET', 'HEAD', 'POST'],
-        url,
-        handler,
-        bodyLimit: Number.MAX_SAFE_INTEGER,
+  app.register(
+    async (scope) => {
+      scope.removeAllContentTypeParsers();
+      scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+      scope.addHook('onRequest', (request, reply, done) => {
+        simplifyContentType(request);
+        reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS);
+        done();
       });
-    }
+      const handler = (request: FastifyRequest<PingRequest>, reply: FastifyReply) =>
+        ping(deps, request, reply);
+      for (const url of ['/:address', '/:address/:suffix']) {
+        scope.route<PingRequest>({ method: [...METHODS], url, handler, bodyLimit: Number.MAX_SAFE_INTEGER });
+      }
+      // Every refusal here has the form that its sender reads, also of a method or a path that is none of ours.
+      scope.setNotFoundHandler((request, reply) => refuse(deps, request, reply, notFound(request)));
+    },
+    { prefix: '/ping' },
+  );
+}
+
+/** The framework refuses types that it can't read; here every type but JSON is a message, whatever it is called. */
+function simplifyContentType({ raw }: FastifyRequest): void {
+  const type = raw.headers['content-type'];
+  if (type === undefined) return;
+  raw.headers['content-type'] = /^application\/json\s*(;|$)/i.test(type)
+    ? 'application/json'
+    : 'application/octet-stream';
+}
+
+function notFound(request: FastifyRequest): ProblemError {
+  const path = request.url.split('?')[0] ?? '';
+  const isAddress = /^\/ping\/[^/]+(\/[^/]+)?$/.test(path);
+  if (!isAddress || METHODS.some((method) => method === request.method)) return unknownAddress();
+  return new ProblemError('method_not_allowed', {
+    detail: `Use ${METHODS.join(', ')} here.`,
+    allow: [...METHODS],
   });
 }
 
@@ -52,21 +78,27 @@ async function ping(
   request: FastifyRequest<PingRequest>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS);
-  const wantsJson = request.headers.accept?.includes('application/json') ?? false;
   try {
     const answer = await beat(deps, request, reply);
     deps.onOutcome?.('accepted');
-    if (!wantsJson) return reply.type('text/plain; charset=utf-8').send('OK');
+    if (!wantsJson(request)) return reply.type('text/plain; charset=utf-8').send('OK');
     return reply.send({ accepted: true, ...answer, violations: [] });
   } catch (error) {
-    const problem = toProblem(error);
-    deps.onOutcome?.(problem.code);
-    if (problem.code === 'internal_error') request.log.error({ err: error }, 'beat failed');
-    // The api's own error handler makes the problem body.
-    if (wantsJson) throw problem;
-    return sendText(reply, problem);
+    return refuse(deps, request, reply, error);
   }
+}
+
+function wantsJson({ headers }: FastifyRequest): boolean {
+  return headers.accept?.toLowerCase().includes('application/json') ?? false;
+}
+
+/** Text, or a throw: the api's own error handler makes the problem body. */
+function refuse(deps: PingDeps, request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
+  const problem = toProblem(error);
+  deps.onOutcome?.(problem.code);
+  if (problem.code === 'internal_error') request.log.error({ err: error }, 'beat failed');
+  if (wantsJson(request)) throw problem;
+  return sendText(reply, problem);
 }
 
 async function beat(
@@ -107,7 +139,7 @@ async function readBeat(
 ): Promise<BeatInput | ProblemError> {
   const { rid } = request.query;
   if (request.method !== 'POST' || !hasBody(request)) return plainBeat(path, rid);
-  const isJson = /^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '');
+  const isJson = request.headers['content-type'] === 'application/json';
   try {
     const { text, unfinished } = isJson
       ? await readJsonText(request.raw)
@@ -143,7 +175,8 @@ function toProblem(error: unknown): ProblemError {
 }
 
 function sendText(reply: FastifyReply, problem: ProblemError): FastifyReply {
-  const { retryAfterSeconds, detail } = problem.options;
+  const { retryAfterSeconds, detail, allow } = problem.options;
+  if (allow) reply.header('allow', allow.join(', '));
   if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
   return reply
     .code(problem.status)

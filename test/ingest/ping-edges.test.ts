@@ -1,0 +1,121 @@
+// What senders do at the edge of the rules (completion.md 2.2 and 3.3): odd types, odd times, pipelines, keys that are
+// used twice, methods and paths that are none.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
+import { type PingServer, startPingServer } from './ping-server.ts';
+
+let database: TestDatabase;
+let server: PingServer;
+let project: SeedProject;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  server = await startPingServer(database.url);
+  project = await seedProject(server.pool);
+});
+afterAll(async () => {
+  await server?.close();
+  await database?.drop();
+});
+
+async function makeMonitor(): Promise<SeedMonitor> {
+  const [monitor] = await seedMonitors(server.pool, project, 1, {});
+  if (!monitor) throw new Error('no monitor was seeded');
+  return monitor;
+}
+
+const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+
+async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
+  const { rows } = await server.pool.query(
+    `select ${name} as value from observations where monitor_key = $1 order by sequence`,
+    [monitor.monitorKey],
+  );
+  return rows.map((row) => row.value);
+}
+
+it('keeps a body as the message, whatever its type is called', async () => {
+  const monitor = await makeMonitor();
+  for (const type of [';;', 'no type at all', 'text', 'application/json-patch+json', '']) {
+    const head = `POST /ping/${monitor.address} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n`;
+    const answer = await sendRaw(server.url, `${head}Content-Length: 2\r\nConnection: close\r\n\r\nhi`);
+    expect(answer, type).toContain('200 OK');
+  }
+  expect(await column(monitor, 'message')).toEqual(Array(5).fill('hi'));
+});
+
+it('refuses times that no calendar or no database has, and keeps the others', async () => {
+  const monitor = await makeMonitor();
+  const post = (observedAt: string) =>
+    send(monitor.address, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: JSON.stringify({ observedAt }),
+    });
+  for (const observedAt of [
+    '2026-02-29T08:00:00Z',
+    '2026-04-31T08:00:00Z',
+    '2026-01-01T24:00:00Z',
+    '0000-01-01T00:00:00Z',
+    '0001-01-01T00:00:00+01:00',
+    '9999-12-31T23:59:59-01:00',
+  ]) {
+    expect((await post(observedAt)).status, observedAt).toBe(400);
+  }
+  for (const observedAt of ['2028-02-29T08:00:00Z', '0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999Z']) {
+    expect((await post(observedAt)).status, observedAt).toBe(200);
+  }
+  expect(await column(monitor, 'sequence')).toEqual([1, 2, 3]);
+});
+
+it('keeps the order of beats that come down one connection together', async () => {
+  const monitor = await makeMonitor();
+  const head = (suffix: string) => `GET /ping/${monitor.address}${suffix} HTTP/1.1\r\nHost: x\r\n`;
+  const calls = ['/start', '', '/fail', '', '/log', ''].map((suffix) => `${head(suffix)}\r\n`);
+  const answer = await sendRaw(server.url, `${calls.join('')}${head('')}Connection: close\r\n\r\n`);
+  expect(answer.match(/200 OK/g)).toHaveLength(7);
+  expect(await column(monitor, 'kind')).toEqual([
+    'start',
+    'success',
+    'fail',
+    'success',
+    'log',
+    'success',
+    'success',
+  ]);
+});
+
+it('refuses the key of another beat, and moves the deadline all the same', async () => {
+  const monitor = await makeMonitor();
+  const headers = { 'idempotency-key': 'run-1', accept: 'application/json' };
+  const deadline = async () => {
+    const { rows } = await server.pool.query('select deadline_ms from monitor_live where monitor_key = $1', [
+      monitor.monitorKey,
+    ]);
+    return rows[0].deadline_ms as number;
+  };
+  const first = await (await send(`${monitor.address}/start`, { headers })).json();
+  const before = await deadline();
+  const other = await send(monitor.address, { headers: { 'idempotency-key': 'run-1' } });
+  expect([other.status, await other.text()]).toEqual([409, expect.stringContaining('Idempotency-Key')]);
+  expect(await deadline()).toBeGreaterThan(before);
+  expect(await (await send(`${monitor.address}/start`, { headers })).json()).toEqual(first);
+  expect(await column(monitor, 'kind')).toEqual(['start']);
+});
+
+it('says in text what method to use, and that a path is not known', async () => {
+  const monitor = await makeMonitor();
+  const put = await send(monitor.address, { method: 'PUT' });
+  expect(put.status).toBe(405);
+  expect(put.headers.get('allow')).toBe('GET, HEAD, POST');
+  expect(put.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+  expect(put.headers.get('ping-body-limit')).toBe('1024');
+  for (const suffix of ['/start/again', '/start/', '/256']) {
+    const answer = await send(`${monitor.address}${suffix}`);
+    expect(answer.status, suffix).toBe(404);
+    expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(answer.headers.get('ping-body-limit')).toBe('1024');
+  }
+});

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { applyBeat, applyRefusedBeat, type Beat, countOpen } from '../../../src/domain/beat.ts';
+import type { Incident } from '../../../src/domain/incident.ts';
+import type { LiveState } from '../../../src/domain/monitor.ts';
+import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+
+const started = liveOf({
+  anchorMs: NOW - MINUTE,
+  deadlineMs: NOW + MINUTE,
+  firstBeatMs: NOW - HOUR,
+  lastSequence: 4,
+});
+const apply = (beat: Beat, live = started, timing = timingOf(), incidents: Incident[] = []) =>
+  applyBeat(timing, live, incidents, beat, NOW);
+
+describe('what each kind of beat does (completion.md 3.3)', () => {
+  it('a success moves the deadline and closes a run', () => {
+    const live = { ...started, openRuns: [{ runId: 'a', startedMs: NOW - 30 * SECOND }] };
+    const result = apply({ kind: 'success', runId: 'a' }, live);
+    expect(result).toMatchObject({ sequence: 5, late: false, durationSeconds: 30, transitions: [] });
+    expect(result.live).toMatchObject({ deadlineMs: NOW + 2 * MINUTE, lastBeatMs: NOW, openRuns: [] });
+  });
+
+  it('a fail moves it too, and opens an incident once', () => {
+    const first = apply({ kind: 'fail', exitStatus: 3 });
+    expect(first.live).toMatchObject({ deadlineMs: NOW + 2 * MINUTE, openIncidents: 1 });
+    const [opening] = first.transitions;
+    expect(opening).toMatchObject({
+      isNew: true,
+      incident: { kind: 'reported_failure', severity: 'critical' },
+    });
+    if (!opening) throw new Error('nothing opened');
+    const second = apply({ kind: 'fail' }, first.live, timingOf(), [opening.incident]);
+    expect(second.transitions).toMatchObject([
+      { isNew: false, incident: { violationCount: 2, state: 'open' } },
+    ]);
+    expect(second.live.openIncidents).toBe(1);
+  });
+
+  it('a start moves nothing, but begins a clock where none runs', () => {
+    const timing = timingOf({ maxRuntimeMs: 10 * SECOND });
+    expect(apply({ kind: 'start' }, started, timing).live).toMatchObject({
+      deadlineMs: started.deadlineMs,
+      wakeMs: NOW + 10 * SECOND,
+      openRuns: [{ startedMs: NOW, dueMs: NOW + 10 * SECOND }],
+    });
+    expect(apply({ kind: 'start' }, liveOf(), timing).live).toMatchObject({
+      deadlineMs: NOW + 2 * MINUTE,
+      firstBeatMs: NOW,
+    });
+  });
+
+  it('a log changes nothing but the sequence', () => {
+    expect(apply({ kind: 'log' }).live).toEqual({ ...started, lastSequence: 5 });
+  });
+
+  it('a refused one moves a deadline that runs, and begins none', () => {
+    expect(applyRefusedBeat(timingOf(), started, NOW)).toMatchObject({
+      deadlineMs: NOW + 2 * MINUTE,
+      lastSequence: 4,
+    });
+    expect(applyRefusedBeat(timingOf(), liveOf(), NOW)).toEqual(liveOf());
+  });
+
+  it('one past the deadline is late, and wins: nothing opens', () => {
+    const result = apply({ kind: 'success' }, { ...started, deadlineMs: NOW - 1 });
+    expect(result).toMatchObject({ late: true, transitions: [] });
+  });
+
+  it('nothing opens in a window or a pause; a success ends what is open even then', () => {
+    const window = timingOf({ maintenance: { startsMs: NOW, endsMs: NOW + HOUR } });
+    expect(apply({ kind: 'fail' }, started, window).transitions).toEqual([]);
+    const [opening] = apply({ kind: 'fail' }).transitions;
+    if (!opening) throw new Error('nothing opened');
+    const live = { ...started, openIncidents: 1 };
+    const paused = timingOf({ lifecycle: 'paused' });
+    const result = apply({ kind: 'success' }, live, paused, [opening.incident]);
+    expect(result.transitions).toMatchObject([{ incident: { state: 'recovered' } }]);
+    expect(result.live).toMatchObject({ openIncidents: 0, deadlineMs: undefined, wakeMs: undefined });
+  });
+
+  it('an end without an id closes every run; one with an unknown id closes none', () => {
+    const openRuns = [
+      { runId: 'a', startedMs: NOW - MINUTE },
+      { runId: 'b', startedMs: NOW - SECOND },
+    ];
+    expect(apply({ kind: 'success' }, { ...started, openRuns })).toMatchObject({
+      durationSeconds: 1,
+      live: { openRuns: [] },
+    });
+    expect(apply({ kind: 'success', runId: 'c' }, { ...started, openRuns }).live.openRuns).toEqual(openRuns);
+  });
+});
+
+describe('learned cadence', () => {
+  const timing = timingOf({ intervalMs: undefined });
+  const beatEvery = (live: LiveState, gaps: number[]) => {
+    let atMs = live.lastSuccessMs ?? NOW;
+    let state = live;
+    for (const gap of gaps) {
+      atMs += gap;
+      state = applyBeat(timing, state, [], { kind: 'success' }, atMs).live;
+    }
+    return state;
+  };
+
+  it('runs no deadline before five beats, and then one by the gaps', () => {
+    const four = beatEvery(liveOf(), [0, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE]);
+    expect(four).toMatchObject({ deadlineMs: undefined, cadenceMs: undefined });
+    const five = beatEvery(four, [5 * MINUTE]);
+    expect(five.cadenceMs).toBe(5 * MINUTE);
+    expect(five.deadlineMs).toBe((five.lastSuccessMs ?? 0) + 6 * MINUTE);
+  });
+
+  it('learns nothing from a gap that was broken, nor below the floor', () => {
+    const learned = beatEvery(liveOf(), [0, SECOND, SECOND, SECOND, SECOND]);
+    expect(learned.cadenceMs).toBe(MINUTE);
+    const broken = beatEvery({ ...learned, gapBroken: true }, [10 * HOUR]);
+    expect(broken).toMatchObject({ cadenceMs: MINUTE, gapBroken: false, gaps: learned.gaps });
+  });
+});
+
+describe('any sequence of beats', () => {
+  const anyBeat = fc.record({
+    beat: fc.record(
+      {
+        kind: fc.constantFrom('success', 'fail', 'start', 'log'),
+        runId: fc.constantFrom('a', 'b', 'c'),
+      },
+      { requiredKeys: ['kind'] },
+    ) as fc.Arbitrary<Beat>,
+    afterMs: fc.integer({ min: 0, max: 7_200_000 }),
+  });
+
+  it('counts sequences without a gap, open incidents rightly, and looks again in time', () => {
+    fc.assert(
+      fc.property(anyTiming, fc.array(anyBeat, { maxLength: 40 }), (timing, beats) => {
+        let live = liveOf();
+        let open: Incident[] = [];
+        let nowMs = NOW - HOUR;
+        for (const [index, { beat, afterMs }] of beats.entries()) {
+          nowMs += afterMs;
+          const result = applyBeat(timing, live, open, beat, nowMs);
+          expect(result.sequence).toBe(index + 1);
+          const changed = new Map(result.transitions.map(({ incident }) => [incident.incidentId, incident]));
+          open = [
+            ...open.map((incident) => changed.get(incident.incidentId) ?? incident),
+            ...result.transitions.filter(({ isNew }) => isNew).map(({ incident }) => incident),
+          ].filter(({ state }) => state === 'open' || state === 'recovering');
+          expect(new Set(open.map(({ kind }) => kind)).size).toBe(open.length);
+          expect(result.live.openIncidents).toBe(open.length);
+          expect(result.live.openRuns.length).toBeLessThanOrEqual(16);
+          live = result.live;
+          const moments = [live.deadlineMs, ...live.openRuns.map(({ dueMs }) => dueMs)].filter(
+            (moment) => moment !== undefined,
+          );
+          // Inside of a window a run is looked at when it ends.
+          const { maintenance } = timing;
+          const isWithin = maintenance && maintenance.startsMs <= nowMs && nowMs < maintenance.endsMs;
+          if (moments.length > 0 && !isWithin && beat.kind !== 'log') {
+            expect(live.wakeMs).toBeLessThanOrEqual(Math.min(...moments));
+          }
+        }
+      }),
+    );
+  });
+
+  it('never counts below none', () => {
+    expect(countOpen(0, apply({ kind: 'success' }).transitions)).toBe(0);
+  });
+});

@@ -1,0 +1,139 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  deadlineAfter,
+  nextWake,
+  outOfWindow,
+  refitClock,
+  shiftByOutages,
+  startClock,
+} from '../../../src/domain/deadline.ts';
+import { anyTiming, everySchedule, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+
+describe('the deadline after a beat', () => {
+  it('is interval and grace later', () => {
+    expect(deadlineAfter(timingOf({ graceMs: 5 * MINUTE }), {}, NOW)).toBe(NOW + 6 * MINUTE);
+  });
+
+  it('with a schedule is grace after the first time that follows, also when the beat came just on time', () => {
+    const timing = timingOf({ intervalMs: undefined, schedule: everySchedule(HOUR) });
+    expect(deadlineAfter(timing, {}, NOW + SECOND)).toBe(NOW + HOUR + MINUTE);
+    expect(deadlineAfter(timing, {}, NOW)).toBe(NOW + HOUR + MINUTE);
+  });
+
+  it('is none while the cadence is being learned, and follows what was learned', () => {
+    const learning = timingOf({ intervalMs: undefined });
+    expect(deadlineAfter(learning, {}, NOW)).toBeUndefined();
+    expect(deadlineAfter(learning, { cadenceMs: HOUR }, NOW)).toBe(NOW + HOUR + MINUTE);
+  });
+
+  it('is never inside of a maintenance window, and its end is outside', () => {
+    const maintenance = { startsMs: NOW + MINUTE, endsMs: NOW + HOUR };
+    expect(deadlineAfter(timingOf({ maintenance }), {}, NOW)).toBe(NOW + HOUR);
+    expect(outOfWindow(NOW + HOUR, maintenance)).toBe(NOW + HOUR);
+    expect(outOfWindow(NOW + MINUTE - 1, maintenance)).toBe(NOW + MINUTE - 1);
+  });
+
+  it('runs only for an active monitor', () => {
+    expect(startClock(timingOf({ lifecycle: 'paused' }), liveOf(), NOW).deadlineMs).toBeUndefined();
+  });
+});
+
+describe('an outage of our own', () => {
+  const timing = timingOf();
+  const outage = { fromMs: NOW, toMs: NOW + 10 * MINUTE };
+  const shift = (dueMs: number, outages = [outage]) =>
+    shiftByOutages(timing, { dueMs, appliedMs: 0 }, outages);
+
+  it('moves a deadline inside of it, or within one grace after it, by its length', () => {
+    expect(shift(NOW + 1).dueMs).toBe(NOW + 1 + 10 * MINUTE);
+    expect(shift(outage.toMs + MINUTE).dueMs).toBe(outage.toMs + 11 * MINUTE);
+  });
+
+  it('moves none before it and none later than that', () => {
+    expect(shift(NOW).dueMs).toBe(NOW);
+    expect(shift(outage.toMs + MINUTE + 1).dueMs).toBe(outage.toMs + MINUTE + 1);
+  });
+
+  it('moves a deadline once, however often it is looked at', () => {
+    const anyOutages = fc
+      .array(fc.tuple(fc.integer({ min: 1, max: 600 }), fc.integer({ min: 4, max: 600 })), { maxLength: 8 })
+      .map((steps) => {
+        let atMs = NOW;
+        return steps.map(([pause, length]) => {
+          const fromMs = atMs + pause * SECOND;
+          atMs = fromMs + length * SECOND;
+          return { fromMs, toMs: atMs };
+        });
+      });
+    fc.assert(
+      fc.property(anyTiming, anyOutages, fc.integer({ min: 0, max: 7_200 }), (of, outages, after) => {
+        const once = shiftByOutages(of, { dueMs: NOW + after * SECOND, appliedMs: 0 }, outages);
+        expect(shiftByOutages(of, once, outages)).toEqual(once);
+        // Seen one by one, as they happen, they move it as far.
+        let step = { dueMs: NOW + after * SECOND, appliedMs: 0 };
+        for (let count = 1; count <= outages.length; count += 1) {
+          step = shiftByOutages(of, step, outages.slice(0, count));
+        }
+        expect(step).toEqual(once);
+        expect(once.dueMs).toBeGreaterThanOrEqual(NOW + after * SECOND);
+      }),
+    );
+  });
+
+  it('leaves a sender whose beat fell into it one grace after its end, at least', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 86_400 }),
+        fc.integer({ min: 4, max: 86_400 }),
+        fc.integer({ min: 0, max: 86_400 }),
+        (interval, length, before) => {
+          const of = timingOf({ intervalMs: interval * SECOND });
+          const beatMs = NOW - Math.min(before, interval) * SECOND;
+          const expectedMs = beatMs + interval * SECOND;
+          const toMs = NOW + length * SECOND;
+          const due = { dueMs: expectedMs + of.graceMs, appliedMs: 0 };
+          const { dueMs } = shiftByOutages(of, due, [{ fromMs: NOW, toMs }]);
+          expect(dueMs).toBeGreaterThanOrEqual(Math.max(toMs, expectedMs) + of.graceMs);
+        },
+      ),
+    );
+  });
+});
+
+describe('a change of timing', () => {
+  it('counts from where the clock began, and opens nothing about the past', () => {
+    const live = startClock(timingOf({ intervalMs: HOUR }), liveOf(), NOW);
+    const longer = refitClock(timingOf({ intervalMs: 2 * HOUR }), live, NOW + MINUTE);
+    expect(longer.deadlineMs).toBe(NOW + 2 * HOUR + MINUTE);
+    const shorter = refitClock(timingOf(), live, NOW + 30 * MINUTE);
+    expect(shorter.deadlineMs).toBe(NOW + 31 * MINUTE);
+  });
+
+  it('moves the end of a run, which the outages since its start move again', () => {
+    const openRuns = [{ startedMs: NOW, dueMs: NOW + 20 * MINUTE, outageMs: NOW + 5 * MINUTE }];
+    const refitted = refitClock(timingOf({ maxRuntimeMs: HOUR }), liveOf({ openRuns }), NOW + 10 * MINUTE);
+    expect(refitted.openRuns).toEqual([{ startedMs: NOW, dueMs: NOW + HOUR, outageMs: undefined }]);
+  });
+
+  it('starts no clock that was stopped by a miss', () => {
+    const missed = liveOf({ anchorMs: NOW, openIncidents: 1 });
+    expect(refitClock(timingOf(), missed, NOW + HOUR).deadlineMs).toBeUndefined();
+  });
+});
+
+describe('the next look', () => {
+  it('is at the late mark, then at the deadline', () => {
+    const live = startClock(timingOf(), liveOf(), NOW);
+    expect(nextWake(timingOf(), live, NOW)).toBe(NOW + MINUTE);
+    expect(nextWake(timingOf(), live, NOW + MINUTE)).toBe(NOW + 2 * MINUTE);
+  });
+
+  it('is at either end of a window, and never for a monitor that is not active', () => {
+    const timing = timingOf({ maintenance: { startsMs: NOW + SECOND, endsMs: NOW + HOUR } });
+    expect(nextWake(timing, liveOf(), NOW)).toBe(NOW + SECOND);
+    expect(nextWake(timing, liveOf(), NOW + SECOND)).toBe(NOW + HOUR);
+    expect(nextWake(timing, liveOf(), NOW + HOUR)).toBeUndefined();
+    expect(nextWake({ ...timing, lifecycle: 'archived' }, liveOf(), NOW)).toBeUndefined();
+  });
+});

@@ -1,0 +1,119 @@
+// The incident state machine against a model: random sequences of what can happen to one incident.
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  acknowledgeIncident,
+  conformIncident,
+  type Incident,
+  openIncident,
+  REALERT_MS,
+  resolveIncident,
+  SYSTEM_ACTOR,
+  type Transition,
+  violateIncident,
+} from '../../../src/domain/incident.ts';
+import { NOW, SECOND } from './timing.ts';
+
+const opened = () =>
+  openIncident(
+    { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' },
+    NOW,
+  );
+const by = { actor: SYSTEM_ACTOR };
+
+type Step = { kind: 'violate' | 'conform' | 'resolve' | 'acknowledge'; afterMs: number };
+
+const anyStep: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom('violate', 'conform', 'conform', 'resolve', 'acknowledge'),
+  afterMs: fc.integer({ min: 0, max: 400 }).map((seconds) => seconds * SECOND),
+});
+
+/** What the pages say, in the plainest words: completion.md 5. */
+class Model {
+  state: Incident['state'] = 'open';
+  inARow = 0;
+  isAcknowledged = false;
+  alertedMs = NOW;
+  events = ['incident.opened'];
+
+  apply({ kind }: Step, nowMs: number, needed: number): void {
+    if (this.state === 'recovered' || this.state === 'resolved') return;
+    if (kind === 'resolve') {
+      this.state = 'resolved';
+      this.events.push('incident.resolved');
+    } else if (kind === 'acknowledge') {
+      if (!this.isAcknowledged) this.events.push('incident.acknowledged');
+      this.isAcknowledged = true;
+    } else if (kind === 'conform') {
+      this.inARow += 1;
+      this.state = this.inARow >= needed ? 'recovered' : 'recovering';
+      if (this.state === 'recovered') this.events.push('incident.recovered');
+    } else {
+      this.inARow = 0;
+      if (this.state !== 'recovering') return;
+      this.state = 'open';
+      if (nowMs - this.alertedMs < REALERT_MS) return;
+      this.alertedMs = nowMs;
+      this.events.push('incident.reopened');
+    }
+  }
+}
+
+function apply(incident: Incident, step: Step, nowMs: number, needed: number): Transition | undefined {
+  const hasEnded = incident.state === 'recovered' || incident.state === 'resolved';
+  if (step.kind === 'resolve') return resolveIncident(incident, by, nowMs);
+  if (step.kind === 'acknowledge') return acknowledgeIncident(incident, by, nowMs);
+  // Writers find not-ended incidents alone.
+  if (hasEnded) return undefined;
+  if (step.kind === 'violate') return violateIncident(incident, {}, nowMs);
+  return conformIncident(incident, { sequence: 1, needed }, nowMs);
+}
+
+describe('an incident', () => {
+  it('does what the model does, whatever happens to it', () => {
+    fc.assert(
+      fc.property(fc.array(anyStep, { maxLength: 30 }), fc.integer({ min: 1, max: 5 }), (steps, needed) => {
+        const model = new Model();
+        const first = opened();
+        let { incident } = first;
+        const events = [first.event?.type];
+        let state: string | undefined = first.entries.at(-1)?.to;
+        let nowMs = NOW;
+        for (const step of steps) {
+          nowMs += step.afterMs;
+          const transition = apply(incident, step, nowMs, needed);
+          model.apply(step, nowMs, needed);
+          if (!transition) continue;
+          incident = transition.incident;
+          if (transition.event) events.push(transition.event.type);
+          // The timeline tells the whole way, without a gap.
+          for (const entry of transition.entries) {
+            if (entry.to === undefined) continue;
+            expect(entry.from).toBe(state);
+            state = entry.to;
+          }
+        }
+        expect(incident.state).toBe(model.state);
+        expect(state).toBe(model.state);
+        expect(events).toEqual(model.events);
+        expect(incident.acknowledgedMs !== undefined).toBe(model.isAcknowledged);
+        expect(incident.recoveredMs !== undefined).toBe(model.state === 'recovered');
+        expect(incident.resolvedMs !== undefined).toBe(model.state === 'resolved');
+        expect(
+          incident.recoveringMs !== undefined || model.state === 'open' || model.state === 'resolved',
+        ).toBe(true);
+      }),
+    );
+  });
+
+  it('with one success goes through recovering to recovered at once: two entries, one event', () => {
+    const { incident, entries, event } = conformIncident(
+      opened().incident,
+      { sequence: 2, needed: 1 },
+      NOW + SECOND,
+    );
+    expect(incident).toMatchObject({ state: 'recovered', recoveringMs: NOW + SECOND, lastSequence: 2 });
+    expect(entries.map(({ type }) => type)).toEqual(['recovering', 'recovered']);
+    expect(event).toEqual({ type: 'incident.recovered', previousState: 'open' });
+  });
+});

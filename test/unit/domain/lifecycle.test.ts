@@ -1,0 +1,81 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { changeLifecycle, type LifecycleAction } from '../../../src/domain/lifecycle.ts';
+import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
+import { HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+
+const ACTIONS: LifecycleAction[] = [
+  'pause',
+  'resume',
+  'archive',
+  'restore',
+  'enter_maintenance',
+  'exit_maintenance',
+];
+/** completion.md 3.5. */
+const TABLE: Record<LifecycleAction, { from: Timing['lifecycle'][]; to: Timing['lifecycle'] }> = {
+  pause: { from: ['active'], to: 'paused' },
+  resume: { from: ['paused'], to: 'active' },
+  archive: { from: ['active', 'paused'], to: 'archived' },
+  restore: { from: ['archived'], to: 'active' },
+  enter_maintenance: { from: ['active'], to: 'active' },
+  exit_maintenance: { from: ['active'], to: 'active' },
+};
+const running = liveOf({ anchorMs: NOW - MINUTE, deadlineMs: NOW + MINUTE, firstBeatMs: NOW - MINUTE });
+
+function windowOf(nowMs: number) {
+  return { startsMs: nowMs, endsMs: nowMs + HOUR };
+}
+
+describe('lifecycle actions', () => {
+  it('are allowed from where the table says, in any order', () => {
+    const anyStep = fc.tuple(fc.constantFrom(...ACTIONS), fc.integer({ min: 0, max: 5_000 }));
+    fc.assert(
+      fc.property(fc.array(anyStep, { maxLength: 20 }), (steps) => {
+        let state: { timing: Timing; live: LiveState } = { timing: timingOf(), live: running };
+        let nowMs = NOW;
+        for (const [action, seconds] of steps) {
+          nowMs += seconds * SECOND;
+          const { maintenance, lifecycle } = state.timing;
+          const hasWindow = maintenance !== undefined && maintenance.endsMs > nowMs;
+          const isAllowed =
+            TABLE[action].from.includes(lifecycle) && (action !== 'exit_maintenance' || hasWindow);
+          const change = () =>
+            changeLifecycle(state.timing, state.live, action, { nowMs, window: windowOf(nowMs) });
+          if (!isAllowed) {
+            expect(change).toThrow();
+            continue;
+          }
+          state = change();
+          expect(state.timing.lifecycle).toBe(TABLE[action].to);
+          expect(state.live.gapBroken).toBe(true);
+          if (state.timing.lifecycle !== 'active') {
+            expect(state.live).toMatchObject({ deadlineMs: undefined, wakeMs: undefined });
+            expect(state.timing.maintenance).toBeUndefined();
+          }
+        }
+      }),
+    );
+  });
+
+  it('resume and restore begin a full interval plus grace, also before the first beat', () => {
+    for (const [lifecycle, action] of [
+      ['paused', 'resume'],
+      ['archived', 'restore'],
+    ] as const) {
+      const { live } = changeLifecycle(timingOf({ lifecycle }), liveOf(), action, { nowMs: NOW });
+      expect(live).toMatchObject({ deadlineMs: NOW + 2 * MINUTE, wakeMs: NOW + MINUTE });
+    }
+  });
+
+  it('a window moves a deadline inside of it to its end, and leaves the others; its end can be brought forward', () => {
+    const enter = (window: { startsMs: number; endsMs: number }) =>
+      changeLifecycle(timingOf(), running, 'enter_maintenance', { nowMs: NOW, window });
+    expect(enter({ startsMs: NOW, endsMs: NOW + HOUR }).live.deadlineMs).toBe(NOW + HOUR);
+    expect(enter({ startsMs: NOW + 2 * MINUTE, endsMs: NOW + HOUR }).live.deadlineMs).toBe(NOW + MINUTE);
+    const { timing, live } = enter({ startsMs: NOW, endsMs: NOW + HOUR });
+    const left = changeLifecycle(timing, live, 'exit_maintenance', { nowMs: NOW + MINUTE });
+    expect(left.timing.maintenance).toBeUndefined();
+    expect(left.live.deadlineMs).toBe(NOW + 3 * MINUTE);
+  });
+});

@@ -30,11 +30,12 @@ export interface StoredAnswer {
 
 /** The answer of an earlier call with this key; undefined when there is none inside the window. */
 export async function findAnswer(db: Queryable, guard: IdempotencyGuard): Promise<StoredAnswer | undefined> {
-  const { rows } = await db.query<StoredColumns>(
-    `select fingerprint, status, headers, body_box from idempotency_records
-     where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
-    [guard.scopeId, guard.key],
-  );
+  const { rows } = await db.query<StoredColumns>({
+    name: 'find-answer',
+    text: `select fingerprint, status, headers, body_box from idempotency_records
+      where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
+    values: [guard.scopeId, guard.key],
+  });
   const [row] = rows;
   if (!row) return undefined;
   const { body_box: box, ...stored } = row;
@@ -55,9 +56,7 @@ export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnsw
  * Waits a moment for a twin that has not; then throws `conflict`, retryable.
  */
 export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuard): Promise<Claim> {
-  await tx.query(`set local lock_timeout = ${TWIN_WAIT_MS}`);
   const nowMs = await insertClaim(tx, guard);
-  await tx.query('set local lock_timeout to default');
   if (nowMs !== undefined) return { nowMs };
   const stored = await findAnswer(tx, guard);
   // Expired between the two statements: the next attempt takes the key.
@@ -65,20 +64,28 @@ export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuar
   return { stored };
 }
 
-// Status 0 is never seen by anybody: the row commits only after storeAnswer.
+// The lock_timeout of a moment: set before the insert, and put back when it is done, in the order in which one part
+// reads another. Status 0 is never seen by anybody: the row commits only after storeAnswer.
+const CLAIM = `with before as materialized (select current_setting('lock_timeout') as value),
+  short as materialized (select value, set_config('lock_timeout', '${TWIN_WAIT_MS}ms', true) from before),
+  claimed as (
+    insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
+    select $1, $2, $3, 0, clock_timestamp() from short
+    on conflict (scope_id, key) do update
+      set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body_box = null,
+        created_at = excluded.created_at
+      where r.created_at <= clock_timestamp() - ${WINDOW}
+    returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms)
+  select claimed.now_ms, set_config('lock_timeout', short.value, true) from short left join claimed on true`;
+
 async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<number | undefined> {
   try {
-    const { rows } = await tx.query<{ now_ms: number }>(
-      `insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
-       values ($1, $2, $3, 0, clock_timestamp())
-       on conflict (scope_id, key) do update
-         set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body_box = null,
-           created_at = excluded.created_at
-         where r.created_at <= clock_timestamp() - ${WINDOW}
-       returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms`,
-      [guard.scopeId, guard.key, guard.fingerprint],
-    );
-    return rows[0]?.now_ms;
+    const { rows } = await tx.query<{ now_ms: number | null }>({
+      name: 'claim-idempotency-key',
+      text: CLAIM,
+      values: [guard.scopeId, guard.key, guard.fingerprint],
+    });
+    return rows[0]?.now_ms ?? undefined;
   } catch (error) {
     if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) throw twinIsRunning(error);
     throw error;
@@ -90,16 +97,17 @@ export async function storeAnswer(
   guard: IdempotencyGuard,
   answer: Omit<StoredAnswer, 'fingerprint'>,
 ): Promise<void> {
-  await tx.query(
-    'update idempotency_records set status = $3, headers = $4, body_box = $5 where scope_id = $1 and key = $2',
-    [
+  await tx.query({
+    name: 'store-answer',
+    text: 'update idempotency_records set status = $3, headers = $4, body_box = $5 where scope_id = $1 and key = $2',
+    values: [
       guard.scopeId,
       guard.key,
       answer.status,
       JSON.stringify(answer.headers),
       answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), placeOf(guard)),
     ],
-  );
+  });
 }
 
 /** 409, retryable: the same key is in use at this moment. */

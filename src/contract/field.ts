@@ -90,10 +90,15 @@ export const correlationId = patterned(
   'Must start with a letter or digit, then letters, digits, ".", "_", ":", "/" or "-", at most 128 characters.',
 );
 
-// Years before 0001 are valid RFC 3339 and no valid date in Postgres.
+const FIRST_TIME_MS = Date.parse('0001-01-01T00:00:00Z');
+const LAST_TIME_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+// In UTC: an offset can lead out of the years that Postgres and RFC 3339 can write.
 export const timestamp = z.iso
   .datetime({ offset: true, error: unlessMissing('Must be an RFC 3339 time such as 2026-01-31T09:00:00Z.') })
-  .refine((value) => !value.startsWith('0000'), { error: 'Must be a time after the year 0000.' });
+  .refine((value) => !(Date.parse(value) < FIRST_TIME_MS || Date.parse(value) > LAST_TIME_MS), {
+    error: 'Must be a time of the years 0001 to 9999 in UTC.',
+  });
 
 export const jurisdiction = z.enum(['unrestricted', 'eu', 'us', 'fedramp']);
 export type Jurisdiction = z.output<typeof jurisdiction>;

@@ -3,7 +3,7 @@
 import type { LiveState, Timing } from '../domain/monitor.ts';
 import { notFound, ProblemError } from '../domain/problem.ts';
 import { lockLive, updateLive } from '../store/live.ts';
-import { type ChangeKind, insertChange } from '../store/monitor-changes.ts';
+import { type ChangeKind, type ConfigurationRecord, insertChange } from '../store/monitor-changes.ts';
 import type { MonitorRecord } from '../store/monitor-record.ts';
 import { toTiming } from '../store/monitor-timing.ts';
 import { findLockedMonitor, type MonitorName, updateMonitor } from '../store/monitors.ts';
@@ -72,26 +72,22 @@ export async function saveMonitor(
   await updateLive(tx, [
     { projectId: record.projectId, monitorKey: record.monitorKey, configurationVersion, live },
   ]);
-  await recordChange(tx, caller, record, change);
+  await insertChange(tx, record, changeRecordOf(caller, record, change));
   return record;
 }
 
-/** Writes the change record of the record's configuration version. */
-export async function recordChange(
-  tx: Queryable,
+/** The change record of the record's configuration version. */
+export function changeRecordOf(
   caller: Pick<Caller, 'actor' | 'requestId'>,
-  record: Pick<
-    MonitorRecord,
-    'projectId' | 'monitorKey' | 'configurationVersion' | 'configuration' | 'binding' | 'updatedMs'
-  >,
+  record: Pick<MonitorRecord, 'configurationVersion' | 'configuration' | 'binding' | 'updatedMs'>,
   change: ChangeKind,
-): Promise<void> {
-  await insertChange(tx, record, {
+): ConfigurationRecord {
+  return {
     change,
     configurationVersion: record.configurationVersion,
     actor: caller.actor,
     occurredMs: record.updatedMs,
     sourceRequestId: caller.requestId,
     configuration: { ...record.configuration, binding: record.binding },
-  });
+  };
 }

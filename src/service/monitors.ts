@@ -9,7 +9,6 @@ import { type Jurisdiction, type LiveState, newLiveState, type Timing } from '..
 import { findPlan, type Plan, planLimitReached } from '../domain/plan.ts';
 import { invalidField, notFound, ProblemError } from '../domain/problem.ts';
 import { findOpenIncidents } from '../store/incidents.ts';
-import { insertLive } from '../store/live.ts';
 import {
   findMonitorPosition,
   listMonitors,
@@ -28,7 +27,6 @@ import {
 } from '../store/monitors.ts';
 import { findLatestObservation, type ObservationRecord } from '../store/observations-read.ts';
 import type { Queryable } from '../store/pool.ts';
-import { insertPublishAddress } from '../store/publish-addresses.ts';
 import type { Caller, ServiceContext } from './context.ts';
 import { cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { openUrl, type SigningSecretRecord } from './endpoint-seal.ts';
@@ -36,7 +34,7 @@ import { findMonitor } from './find-monitor.ts';
 import { recordTransitions } from './incident-writer.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from './inline-endpoints.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
-import { lockMonitor, recordChange, timingOf, type VersionedName } from './monitor-write.ts';
+import { changeRecordOf, lockMonitor, timingOf, type VersionedName } from './monitor-write.ts';
 
 /** A binding as a caller states it (rest-api.md 2.4). */
 export type BindingInput =
@@ -137,14 +135,12 @@ function firstLive(timing: Timing, nowMs: number): LiveState {
 }
 
 async function insertAll(tx: Queryable, caller: Caller, record: MonitorRecord, plan: Plan): Promise<void> {
-  if (!(await insertMonitor(tx, record))) {
+  const isNew = await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' }));
+  if (!isNew) {
     throw new ProblemError('conflict', {
       detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
     });
   }
-  await insertLive(tx, record, { ...record.live, configurationVersion: 1 });
-  await insertPublishAddress(tx, record, record.publishAddress);
-  await recordChange(tx, caller, record, { kind: 'configuration' });
   await takeSlot(tx, record.organizationId, plan);
 }
 

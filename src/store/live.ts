@@ -76,27 +76,6 @@ export function toLiveRow(row: LiveColumns): LiveRow {
   };
 }
 
-export async function insertLive(
-  tx: Queryable,
-  ref: MonitorRef,
-  live: LiveState & { configurationVersion: number },
-): Promise<void> {
-  await tx.query(
-    `insert into monitor_live
-       (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
-     values ($1, $2, $3, $4, $5, $6, $7)`,
-    [
-      ref.projectId,
-      ref.monitorKey,
-      sweepBucketOf(ref.monitorKey),
-      live.configurationVersion,
-      live.wakeMs,
-      live.deadlineMs,
-      live.anchorMs,
-    ],
-  );
-}
-
 export interface LockedLive {
   /** The database's clock, read after the locks were had. */
   nowMs: number;

@@ -26,11 +26,16 @@ export interface ChangeRecord {
   sourceRequestId?: string;
 }
 
-/** `configuration`: as it is after the change, without addresses and secrets. */
+export interface ConfigurationRecord extends ChangeRecord {
+  /** As it is after the change, without addresses and secrets. */
+  configuration: object;
+}
+
+/** A new monitor's first record is written with the monitor (monitors.ts). */
 export async function insertChange(
   tx: Queryable,
   ref: MonitorRef,
-  record: ChangeRecord & { configuration: object },
+  record: ConfigurationRecord,
 ): Promise<void> {
   const { change } = record;
   const lifecycle = change.kind === 'lifecycle' ? change : undefined;

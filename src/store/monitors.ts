@@ -1,8 +1,9 @@
 // Monitors: finding one, and writing its configuration. Lists are in monitor-list.ts. Lock order of every writer: the
 // live row (lockLive), then the monitor's row, then what hangs on it, last the organization's counter.
-import type { Jurisdiction } from '../domain/monitor.ts';
+import type { Jurisdiction, LiveState } from '../domain/monitor.ts';
 import type { ServiceState } from '../domain/problem.ts';
-import type { MonitorRef } from './live.ts';
+import { type MonitorRef, sweepBucketOf } from './live.ts';
+import type { ConfigurationRecord } from './monitor-changes.ts';
 import {
   type MonitorRecord,
   RECORD_COLUMNS,
@@ -75,14 +76,31 @@ export type MonitorRow = Omit<
   | 'nowMs'
 >;
 
-/** Inserts the configuration; false when the id is taken in its jurisdiction. The live row is the caller's part. */
-export async function insertMonitor(tx: Queryable, monitor: MonitorRow): Promise<boolean> {
+/**
+ * Inserts a monitor with its live row, its address and its first change record, in one statement.
+ * False when the id is taken in its jurisdiction: then nothing is written.
+ */
+export async function insertMonitor(
+  tx: Queryable,
+  monitor: MonitorRow & { live: LiveState },
+  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>,
+): Promise<boolean> {
+  const { live } = monitor;
   const { rowCount } = await tx.query({
     name: 'insert-monitor',
-    text: `insert into monitors (project_id, monitor_key, ${WRITTEN}, monitor_id, jurisdiction, created_at)
-      values ($1, $2, ${WRITTEN_VALUES}, $27, $28, ${time(26)})
-      on conflict (project_id, monitor_id, jurisdiction) do nothing`,
-    values: [...writtenValues(monitor), monitor.monitorId, monitor.jurisdiction],
+    text: INSERT,
+    values: [
+      ...writtenValues(monitor),
+      monitor.monitorId,
+      monitor.jurisdiction,
+      sweepBucketOf(monitor.monitorKey),
+      live.wakeMs,
+      live.deadlineMs,
+      live.anchorMs,
+      JSON.stringify(record.configuration),
+      JSON.stringify(record.actor),
+      record.sourceRequestId,
+    ],
   });
   return rowCount === 1;
 }
@@ -104,6 +122,24 @@ const WRITTEN = `configuration_version, name, name_key, description, labels, int
 const time = (parameter: number) => `to_timestamp($${parameter}::bigint / 1000.0)`;
 const WRITTEN_VALUES = `$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
   ${time(21)}, ${time(22)}, ${time(23)}, $24, $25, ${time(26)}`;
+
+const INSERT = `with monitor as (
+    insert into monitors (project_id, monitor_key, ${WRITTEN}, monitor_id, jurisdiction, created_at)
+    values ($1, $2, ${WRITTEN_VALUES}, $27, $28, ${time(26)})
+    on conflict (project_id, monitor_id, jurisdiction) do nothing
+    returning project_id, monitor_key, configuration_version, publish_address, created_at),
+  live as (
+    insert into monitor_live
+      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
+    select project_id, monitor_key, $29, configuration_version, $30, $31, $32 from monitor),
+  address as (
+    insert into publish_addresses (address, project_id, monitor_key)
+    select publish_address, project_id, monitor_key from monitor),
+  change as (
+    insert into monitor_changes
+      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
+    select project_id, monitor_key, configuration_version, 'configuration', $33, $34, created_at, $35 from monitor)
+  select from monitor`;
 
 function writtenValues(monitor: MonitorRow): unknown[] {
   const { configuration, binding, maintenance } = monitor;

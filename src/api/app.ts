@@ -22,6 +22,7 @@ import { answerClientError, registerProblems, sendProblem } from './plugins/prob
 import { RateLimiter } from './plugins/rate-limit.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './plugins/session-token.ts';
 import { callbackHandlers } from './routes/callbacks.ts';
+import { contractHandlers } from './routes/contract.ts';
 import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
 import { registerDocs } from './routes/docs.ts';
@@ -81,6 +82,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     registerMetrics(v1, deps.telemetry.registry, openCalls);
     registerBody(v1);
     v1.decorateRequest('admission', undefined);
+    registerOperations(v1, operationDeps, contractHandlers(deps.context.publicUrl));
     registerOperations(v1, operationDeps, projectHandlers);
     registerOperations(v1, operationDeps, allMonitorHandlers(deps.context));
     registerOperations(v1, operationDeps, callbackHandlers);

@@ -155,7 +155,8 @@ export const organizationOperations = {
     method: 'GET',
     path: '/v1/openapi.json',
     summary: 'Get the contract',
-    description: 'This document. It is public at `/docs`, with a page for people over it.',
+    description:
+      'This document. It is public at `/docs/openapi.json`, with a page for people over it at `/docs`.',
     project: 'none',
     success: 200,
     response: z.record(z.string(), z.unknown()),

@@ -93,7 +93,7 @@ describe('an API credential', () => {
 });
 
 describe('presets and roles', () => {
-  const operations = Object.values(contractOperations()).filter((one) => one.operationId !== 'getOpenApi');
+  const operations = Object.values(contractOperations());
   const clients = () => ({
     read: api.read,
     viewer: api.viewer,

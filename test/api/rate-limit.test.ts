@@ -122,7 +122,7 @@ describe('the limit as callers see it', () => {
     expect((await api.other.manage.call('listProjects')).status).toBe(200);
     // Nobody is limited by those who have no credential.
     expect((await api.anonymous.call('listProjects')).status).toBe(401);
-    for (const path of ['/livez', '/docs', '/v1/openapi.json']) {
+    for (const path of ['/livez', '/docs', '/docs/openapi.json']) {
       expect((await fetch(`${api.url}${path}`)).status).toBe(200);
     }
   });

@@ -1,4 +1,4 @@
-// The contract and the pages over it, public: /v1/openapi.json, /docs, /docs/webhooks, /docs/problems.
+// The pages over the contract, and a copy of it, public: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems.
 import helmet from '@fastify/helmet';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { openApiDocument } from '../../contract/openapi.ts';
@@ -30,9 +30,9 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
         },
       },
     });
-    for (const path of ['/v1/openapi.json', '/docs/openapi.json']) {
-      docs.get(path, async (_request, reply) => send(reply, 'application/json; charset=utf-8', text));
-    }
+    docs.get('/docs/openapi.json', async (_request, reply) =>
+      send(reply, 'application/json; charset=utf-8', text),
+    );
     docs.get('/docs', async (_request, reply) => send(reply, HTML, reference));
     docs.get('/docs/style.css', async (_request, reply) => send(reply, 'text/css; charset=utf-8', STYLE));
     docs.get('/docs/webhooks', async (_request, reply) => send(reply, HTML, webhooks));

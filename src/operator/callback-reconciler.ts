@@ -7,6 +7,7 @@ import { Blocked } from './blocked.ts';
 import { finalizeCallback } from './callback-deletion.ts';
 import { type CallbackPass, syncCallback } from './callback-sync.ts';
 import { claimObject } from './claim-object.ts';
+import { newestOf } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
 import { readSecretValue } from './owned-secret.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
@@ -29,15 +30,18 @@ export class CallbackReconciler {
   }
 
   readonly reconcile: Reconcile = async (key, call) => {
-    const object = this.#context.callbacks.get(key);
-    if (object === undefined) return undefined;
-    const memory = this.#context.callbackMemories.of(object.metadata.uid ?? '');
+    const cached = this.#context.callbacks.get(key);
+    if (cached === undefined) return undefined;
+    const memory = this.#context.callbackMemories.of(cached.metadata.uid ?? '');
+    const object = newestOf(cached, memory);
     const dueInMs = Number.POSITIVE_INFINITY;
     const pass: CallbackPass = { object, memory, signal: call.signal, fields: {}, dueInMs };
     try {
       return await this.#run(pass);
     } catch (error) {
       return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
+    } finally {
+      memory.written = pass.object;
     }
   };
 

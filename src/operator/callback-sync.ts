@@ -24,7 +24,7 @@ import { createCallbackBodyOf, planCallback, type WantedCallback } from './trans
 /** What a pass has found out so far: for the status, also where the pass ends in a fault. */
 export interface CallbackPass {
   object: CallbackObject;
-  memory: ObjectMemory;
+  memory: ObjectMemory<CallbackObject>;
   signal: AbortSignal;
   fields: CallbackStatusFacts['fields'];
   endpoint?: CallbackEndpoint;

@@ -11,6 +11,7 @@ import { isMonitorSecretIntact } from './monitor-secret.ts';
 import { writeMonitorStatus } from './monitor-status-writer.ts';
 import { type MonitorPass, syncMonitor } from './monitor-sync.ts';
 import type { ObjectMemory } from './object-memory.ts';
+import { newestOf } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION, FINALIZER } from './resources/names.ts';
@@ -32,14 +33,17 @@ export class MonitorReconciler {
   }
 
   readonly reconcile: Reconcile = async (key, call) => {
-    const object = this.#context.monitors.get(key);
-    if (object === undefined) return undefined;
-    const memory = this.#context.monitorMemories.of(object.metadata.uid ?? '');
+    const cached = this.#context.monitors.get(key);
+    if (cached === undefined) return undefined;
+    const memory = this.#context.monitorMemories.of(cached.metadata.uid ?? '');
+    const object = newestOf(cached, memory);
     const pass: MonitorPass = { object, memory, signal: call.signal, fields: {} };
     try {
       return await this.#run(pass);
     } catch (error) {
       return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
+    } finally {
+      memory.written = pass.object;
     }
   };
 

@@ -22,7 +22,7 @@ import { createMonitorBodyOf, type WantedMonitor } from './translate/wanted-moni
 /** What a pass has found out so far: for the status, also where the pass ends in a fault. */
 export interface MonitorPass {
   object: MonitorObject;
-  memory: ObjectMemory;
+  memory: ObjectMemory<MonitorObject>;
   signal: AbortSignal;
   fields: MonitorStatusFacts['fields'];
   record?: Monitor;

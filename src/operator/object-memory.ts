@@ -1,7 +1,10 @@
 // What the operator remembers of each object between two looks at it. Losing it costs calls, never a wrong result.
+import type { KubeObject } from '../kube/kube-object.ts';
 import type { Fault } from './translate/monitor-conditions.ts';
 
-export interface ObjectMemory {
+export interface ObjectMemory<T extends KubeObject = KubeObject> {
+  /** As our last write left it: the cache may not have it yet. */
+  written?: T;
   /** The API refused this wish for good: not told again until the wish is another one. */
   refusal?: { wish: string; code: string; fault: Fault };
   /** When the Secret was last seen to be right, ms of the process's clock. */
@@ -12,14 +15,14 @@ export interface ObjectMemory {
   seen?: { configurationVersion: number; hash: string };
 }
 
-export class ObjectMemories {
-  readonly #memories = new Map<string, ObjectMemory>();
+export class ObjectMemories<T extends KubeObject = KubeObject> {
+  readonly #memories = new Map<string, ObjectMemory<T>>();
 
   /** The memory of an object, by its UID; made when there is none. */
-  of(uid: string): ObjectMemory {
+  of(uid: string): ObjectMemory<T> {
     const known = this.#memories.get(uid);
     if (known) return known;
-    const fresh: ObjectMemory = {};
+    const fresh: ObjectMemory<T> = {};
     this.#memories.set(uid, fresh);
     return fresh;
   }
@@ -37,4 +40,22 @@ export class ObjectMemories {
     for (const memory of this.#memories.values())
       if (memory.refusal?.code === code) memory.refusal = undefined;
   }
+}
+
+/**
+ * The object to begin a pass with: what the cache has, or what our last write left, while the cache is behind it. A
+ * pass over a status that is older than our own last one would take our Secret for an edited one.
+ */
+export function newestOf<T extends KubeObject>(cached: T, memory: ObjectMemory<T>): T {
+  const { written } = memory;
+  if (written !== undefined && isNewer(written, cached)) return written;
+  memory.written = undefined;
+  return cached;
+}
+
+function isNewer(a: KubeObject, b: KubeObject): boolean {
+  if (a.metadata.uid !== b.metadata.uid) return false;
+  const [versionA, versionB] = [a.metadata.resourceVersion ?? '', b.metadata.resourceVersion ?? ''];
+  if (!/^\d+$/.test(versionA) || !/^\d+$/.test(versionB)) return false;
+  return BigInt(versionA) > BigInt(versionB);
 }

@@ -28,8 +28,8 @@ export interface OperatorContext {
   projects: ProjectDirectory;
   bindings: BindingDirectory;
   lives: MonitorLives;
-  monitorMemories: ObjectMemories;
-  callbackMemories: ObjectMemories;
+  monitorMemories: ObjectMemories<MonitorObject>;
+  callbackMemories: ObjectMemories<CallbackObject>;
   settings: OperatorTuning;
 }
 

@@ -18,9 +18,9 @@ import { ObjectMemories } from './object-memory.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { ProjectDirectory } from './project-directory.ts';
-import { CALLBACKS, createCallbackStore } from './resources/callback-resource.ts';
+import { CALLBACKS, type CallbackObject, createCallbackStore } from './resources/callback-resource.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
-import { createMonitorStore, MONITORS } from './resources/monitor-resource.ts';
+import { createMonitorStore, MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import type { RestClient } from './rest/rest-client.ts';
 import { listStatusFeed, StatusFeedFollower } from './status-feed-follower.ts';
 
@@ -190,8 +190,8 @@ function createContext(options: RuntimeOptions): OperatorContext {
     projects: new ProjectDirectory(api),
     bindings: new BindingDirectory(api),
     lives: new MonitorLives(),
-    monitorMemories: new ObjectMemories(),
-    callbackMemories: new ObjectMemories(),
+    monitorMemories: new ObjectMemories<MonitorObject>(),
+    callbackMemories: new ObjectMemories<CallbackObject>(),
     settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
   };
 }

@@ -14,6 +14,7 @@ import { insertCredential } from '../../src/store/credentials.ts';
 import { insertOrganization } from '../../src/store/organizations.ts';
 import { openPool, type Pool } from '../../src/store/pool.ts';
 import { insertProject } from '../../src/store/projects.ts';
+import { SecretBox } from '../../src/store/secret-box.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
@@ -61,6 +62,8 @@ export interface ApiFixture {
   /** Without any token. */
   anonymous: ApiClient;
   issuer: TokenIssuer;
+  /** Opens what the api has sealed. */
+  secrets: SecretBox;
   telemetry: Telemetry;
   /** One more api on the same database. */
   startReplica(): Promise<RunningApi & { url: string }>;
@@ -138,6 +141,7 @@ export async function startApiFixture(options: ApiFixtureOptions = {}): Promise<
     operator: client(tokens.operator, projectName),
     anonymous: client(),
     issuer,
+    secrets: new SecretBox([encryptionKey]),
     telemetry,
     async startReplica() {
       const replica = await start(createTelemetry({ role: 'api', logLevel: 'silent' }));

@@ -1,0 +1,174 @@
+// An operator that is killed between any two steps leaves nothing that the next one does not mend.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
+import { openValidSecrets } from '../../src/service/endpoint-seal.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { Crash } from './crashing-clients.ts';
+import { type OperatorRoom, openRoom } from './operator-room.ts';
+
+const url = 'http://127.0.0.1:9/alerts';
+const spec = {
+  intervalSeconds: 300,
+  lifecycle: 'paused',
+  callback: { kind: 'inline', url },
+  measurements: { rows: { minimum: 1 } },
+};
+
+describe.skipIf(!hasCluster)('an operator that is killed', () => {
+  let room: OperatorRoom;
+  beforeAll(async () => {
+    room = await openRoom();
+  });
+  afterAll(() => room.close());
+
+  /** Runs an operator until it dies or `isDone`, and says what it wrote. */
+  async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
+    const operator = await room.startOperator(crash.clients);
+    const end = new AbortController();
+    const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
+    done.catch(() => undefined);
+    await Promise.race([crash.died.promise, done]);
+    end.abort();
+    await operator.stop();
+    return crash.isDead;
+  }
+
+  async function openSecrets(endpointId: string) {
+    const { rows } = await room.fixture.pool.query(
+      'select project_id from callback_endpoints where endpoint_id = $1',
+      [endpointId],
+    );
+    const ref = { projectId: rows[0]?.project_id, endpointId };
+    return await openValidSecrets(room.fixture.pool, room.fixture.secrets, ref);
+  }
+
+  const isReady = async (name: string) => {
+    const objects = [await room.monitor(name), await room.callback(name)];
+    return objects.every(({ status, metadata }) => {
+      const synced = status?.conditions?.find(({ type }) => type === 'Synced');
+      return synced?.status === 'True' && synced.observedGeneration === metadata.generation;
+    });
+  };
+
+  async function expectWhole(name: string, wanted: { interval: number; lifecycle: string }): Promise<void> {
+    const [object, callback] = [await room.monitor(name), await room.callback(name)];
+    const { rows: monitors } = await room.fixture.pool.query(
+      'select monitor_id from monitors where name = $1',
+      [name],
+    );
+    expect(monitors).toEqual([{ monitor_id: object.status?.monitorId }]);
+    const { rows: endpoints } = await room.fixture.pool.query(
+      'select endpoint_id from callback_endpoints where alias = $1 and removed_at is null',
+      [name],
+    );
+    expect(endpoints).toEqual([{ endpoint_id: callback.status?.endpointId }]);
+    const params = { monitorId: object.status?.monitorId ?? '' };
+    const { body } = await room.api.expectSuccess('getMonitor', { params });
+    expect(body).toMatchObject({ intervalSeconds: wanted.interval, lifecycle: wanted.lifecycle });
+    expect(body.measurements.rows?.minimum).toBe(1);
+    expect(object.status).toMatchObject({
+      lifecycle: wanted.lifecycle,
+      configurationVersion: body.configurationVersion,
+      ownedFields: [
+        'callback',
+        'intervalSeconds',
+        'lifecycle',
+        'measurements.rows',
+        'measurements.rows.minimum',
+      ],
+    });
+    const beat = await room.secret(`${name}-beat`);
+    expect(beat?.url).toBe(body.publishUrl);
+    const { body: binding } = await room.api.expectSuccess('getMonitorBinding', { params });
+    expect((await openSecrets(binding.target?.endpointId ?? ''))[0]).toBe(beat?.signingSecret);
+    const signing = await room.secret(`${name}-signing`);
+    expect((await openSecrets(callback.status?.endpointId ?? ''))[0]).toBe(signing?.secret);
+  }
+
+  it.each(['before', 'after'] as const)(
+    '%s any write of a creation',
+    async (mode) => {
+      let isDead = true;
+      let count = 0;
+      for (; isDead; count += 1) {
+        const name = `made-${mode}-${count}`;
+        await room.createCallback(name, { alias: name });
+        await room.createMonitor(name, { ...spec });
+        const crash = new Crash(count + 1, mode);
+        isDead = await runUntilDead(crash, () => isReady(name));
+        const next = await room.startOperator();
+        await waitFor(() => isReady(name), { what: `${name} is whole after ${crash.writes.at(-1)}` });
+        await expectWhole(name, { interval: 300, lifecycle: 'paused' });
+        await next.stop();
+        const ref = { namespace: room.namespace, name };
+        await room.kube.client.mergePatch(MONITORS, ref, { metadata: { finalizers: null } });
+        await room.kube.client.mergePatch(CALLBACKS, ref, { metadata: { finalizers: null } });
+        await room.kube.client.delete(MONITORS, ref);
+        await room.kube.client.delete(CALLBACKS, ref);
+      }
+      expect(count).toBeGreaterThan(12);
+    },
+    180_000,
+  );
+
+  it.each(['before', 'after'] as const)(
+    '%s any write of a change and of an end',
+    async (mode) => {
+      let isDead = true;
+      let count = 0;
+      for (; isDead; count += 1) {
+        const name = `changed-${mode}-${count}`;
+        const ref = { namespace: room.namespace, name };
+        await room.createCallback(name, { alias: name });
+        await room.createMonitor(name, { ...spec, graceSeconds: 90 });
+        const first = await room.startOperator();
+        await waitFor(() => isReady(name), { what: `${name} is made` });
+        const { status } = await room.monitor(name);
+        const { status: endpoint } = await room.callback(name);
+        await first.stop();
+        await room.kube.client.mergePatch(MONITORS, ref, {
+          spec: { intervalSeconds: 600, graceSeconds: null, lifecycle: 'active' },
+        });
+        await room.kube.client.mergePatch(CALLBACKS, ref, {
+          metadata: { annotations: { 'beatkeeper.dev/rotate': 'now' } },
+        });
+        const isChanged = async () => {
+          const isRotated = (await room.callback(name)).status?.lastRotation?.value === 'now';
+          return isRotated && (await isReady(name));
+        };
+        isDead = await runUntilDead(new Crash(count + 1, mode), isChanged);
+        const next = await room.startOperator();
+        await waitFor(isChanged, { what: `${name} is changed` });
+        await expectWhole(name, { interval: 600, lifecycle: 'active' });
+        await next.stop();
+
+        await room.kube.client.delete(MONITORS, ref);
+        await room.kube.client.delete(CALLBACKS, ref);
+        const isGone = async () =>
+          (await room.kube.client.find(MONITORS, ref)) === undefined &&
+          (await room.kube.client.find(CALLBACKS, ref)) === undefined;
+        const isDeadAgain = await runUntilDead(new Crash(count + 1, mode), isGone);
+        isDead ||= isDeadAgain;
+        const last = await room.startOperator();
+        await waitFor(isGone, { what: `${name} is gone` });
+        await last.stop();
+        expect([await room.secret(`${name}-beat`), await room.secret(`${name}-signing`)]).toEqual([
+          undefined,
+          undefined,
+        ]);
+        const { body } = await room.api.expectSuccess('getMonitor', {
+          params: { monitorId: status?.monitorId ?? '' },
+        });
+        expect(body.lifecycle).toBe('archived');
+        const gone = await room.api.call('getCallback', {
+          params: { endpointId: endpoint?.endpointId ?? '' },
+        });
+        expect(gone.status).toBe(404);
+      }
+      expect(count).toBeGreaterThan(6);
+    },
+    180_000,
+  );
+});

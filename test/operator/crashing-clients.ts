@@ -1,0 +1,83 @@
+// Clients of an operator that dies at its n-th write: just before it, or with the write done and its answer lost.
+// From then on nothing gets out, as of a process that is gone.
+import {
+  contractOperations,
+  type OperationId,
+  type OperationRequest,
+} from '../../src/contract/operations.ts';
+import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
+import { type ApiAnswer, type CallOptions, RestClient } from '../../src/operator/rest/rest-client.ts';
+import type { OperatorOptions } from './operator-room.ts';
+
+const OPERATIONS = contractOperations();
+
+export class Crash {
+  readonly #at: number;
+  readonly #mode: 'before' | 'after';
+  readonly died = Promise.withResolvers<void>();
+  writes: string[] = [];
+  isDead = false;
+
+  constructor(at: number, mode: 'before' | 'after') {
+    this.#at = at;
+    this.#mode = mode;
+  }
+
+  async write<T>(name: string, effect: () => Promise<T>): Promise<T> {
+    if (this.isDead) throw new Error('killed');
+    this.writes.push(name);
+    if (this.writes.length < this.#at) return await effect();
+    this.isDead = true;
+    if (this.#mode === 'after') await effect().catch(() => undefined);
+    this.died.resolve();
+    throw new Error(`killed ${this.#mode} ${name}`);
+  }
+
+  async read<T>(effect: () => Promise<T>): Promise<T> {
+    if (this.isDead) throw new Error('killed');
+    return await effect();
+  }
+
+  /** For `startOperator`. */
+  get clients(): Pick<OperatorOptions, 'makeTransport' | 'makeClient'> {
+    return {
+      makeTransport: (options) => new CrashingTransport(options, this),
+      makeClient: (options) => new CrashingClient(options, this),
+    };
+  }
+}
+
+class CrashingTransport extends KubeTransport {
+  readonly #crash: Crash;
+
+  constructor(options: ConstructorParameters<typeof KubeTransport>[0], crash: Crash) {
+    super(options);
+    this.#crash = crash;
+  }
+
+  override async request(request: KubeRequest): Promise<unknown> {
+    const send = () => super.request(request);
+    // Events are told beside the work, in no order.
+    if (request.method === 'GET' || request.path.includes('/events')) return await this.#crash.read(send);
+    return await this.#crash.write(`${request.method} ${request.path}`, send);
+  }
+}
+
+class CrashingClient extends RestClient {
+  readonly #crash: Crash;
+
+  constructor(options: ConstructorParameters<typeof RestClient>[0], crash: Crash) {
+    super(options);
+    this.#crash = crash;
+  }
+
+  override async call<Id extends OperationId>(
+    operation: Id,
+    request: OperationRequest<Id>,
+    options?: CallOptions,
+  ): Promise<ApiAnswer<Id>> {
+    const send = () => super.call(operation, request, options);
+    if (OPERATIONS[operation].method === 'GET') return await this.#crash.read(send);
+    return await this.#crash.write(operation, send);
+  }
+}

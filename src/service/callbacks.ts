@@ -24,6 +24,7 @@ import { cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { issueSecret, openUrl, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
 import { requireVersion } from './resource-version.ts';
 import { optionalTime, toTime } from './time.ts';
+import type { AtTheEnd } from './write.ts';
 
 /** The record of rest-api.md 2.3. */
 export interface CallbackRecord {
@@ -129,7 +130,7 @@ function relayNotConfigured(): ProblemError {
 export async function createCallback(
   tx: Queryable,
   { secrets }: Pick<ServiceContext, 'secrets'>,
-  { caller, input }: { caller: Caller; input: CallbackInput },
+  { caller, input, atTheEnd }: { caller: Caller; input: CallbackInput; atTheEnd: AtTheEnd },
   nowMs: number,
 ): Promise<IssuedCallback> {
   const ref: EndpointRef = { projectId: caller.projectId, endpointId: input.endpointId ?? newId('cb') };
@@ -148,7 +149,7 @@ export async function createCallback(
     });
   }
   const signingSecret = await issueSecret(tx, secrets, ref, nowMs);
-  await countUp(tx, caller.organizationId);
+  atTheEnd((last) => countUp(last, caller.organizationId));
   return { endpoint: toCallbackRecord(secrets, await requireCallback(tx, ref)), signingSecret };
 }
 

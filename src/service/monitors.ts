@@ -9,6 +9,7 @@ import { type Jurisdiction, type LiveState, newLiveState, type Timing } from '..
 import { findPlan, type Plan, planLimitReached } from '../domain/plan.ts';
 import { invalidField, notFound, ProblemError } from '../domain/problem.ts';
 import { findOpenIncidents } from '../store/incidents.ts';
+import type { MonitorRef } from '../store/live.ts';
 import {
   findMonitorPosition,
   listMonitors,
@@ -23,6 +24,7 @@ import {
   freeMonitorSlots,
   insertMonitor,
   type MonitorName,
+  type OrganizationStanding,
   takeMonitorSlot,
 } from '../store/monitors.ts';
 import { findLatestObservation, type ObservationRecord } from '../store/observations-read.ts';
@@ -35,6 +37,7 @@ import { recordTransitions } from './incident-writer.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from './inline-endpoints.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 import { changeRecordOf, lockMonitor, timingOf, type VersionedName } from './monitor-write.ts';
+import type { AtTheEnd } from './write.ts';
 
 /** A binding as a caller states it (rest-api.md 2.4). */
 export type BindingInput =
@@ -85,9 +88,9 @@ export async function createMonitor(
   tx: Queryable,
   context: ServiceContext,
   caller: Caller,
-  creation: { input: MonitorInput; nowMs: number },
+  creation: { input: MonitorInput; nowMs: number; atTheEnd: AtTheEnd },
 ): Promise<CreatedMonitor> {
-  const { input, nowMs } = creation;
+  const { input, nowMs, atTheEnd } = creation;
   const standing = await findStanding(tx, caller);
   if (!standing) throw notFound();
   const plan = findPlan(standing.planId);
@@ -100,18 +103,37 @@ export async function createMonitor(
       ? await createInlineEndpoint(tx, context, { ...ref, url: binding.url }, nowMs)
       : undefined;
   const record: MonitorRecord = {
+    ...newRecord(input, nowMs),
     ...ref,
     ...standing,
     organizationId: caller.organizationId,
-    monitorId: input.monitorId ?? newId('mon'),
-    jurisdiction: input.jurisdiction,
-    configurationVersion: 1,
-    configuration: input.configuration,
     binding: {
       kind: binding.kind,
       alias: binding.kind === 'named' ? binding.alias : undefined,
       inlineEndpointId: inline?.endpointId,
     },
+  };
+  record.live = firstLive(timingOf(context, record), nowMs);
+  if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
+    throw new ProblemError('conflict', {
+      detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
+    });
+  }
+  atTheEnd((last) => takeSlot(last, record.organizationId, plan));
+  const inlineUrl = binding.kind === 'inline' ? binding.url : undefined;
+  return { monitor: { ...record, inlineUrl }, signingSecret: inline?.signingSecret };
+}
+
+/** What a new monitor's record has of its own: the rest is its project's and its binding's. */
+function newRecord(
+  { monitorId = newId('mon'), jurisdiction, configuration }: MonitorInput,
+  nowMs: number,
+): Omit<MonitorRecord, keyof MonitorRef | keyof OrganizationStanding | 'organizationId' | 'binding'> {
+  return {
+    monitorId,
+    jurisdiction,
+    configuration,
+    configurationVersion: 1,
     lifecycle: 'active',
     publishAddress: randomUUID(),
     createdMs: nowMs,
@@ -120,10 +142,6 @@ export async function createMonitor(
     openIncidents: [],
     nowMs,
   };
-  record.live = firstLive(timingOf(context, record), nowMs);
-  await insertAll(tx, caller, record, plan);
-  const inlineUrl = binding.kind === 'inline' ? binding.url : undefined;
-  return { monitor: { ...record, inlineUrl }, signingSecret: inline?.signingSecret };
 }
 
 /** Without awaitFirstBeat the clock starts at creation (completion.md 3.1). */
@@ -132,16 +150,6 @@ function firstLive(timing: Timing, nowMs: number): LiveState {
   if (timing.awaitFirstBeat) return live;
   const started = startClock(timing, live, nowMs);
   return { ...started, wakeMs: nextWake(timing, started, nowMs) };
-}
-
-async function insertAll(tx: Queryable, caller: Caller, record: MonitorRecord, plan: Plan): Promise<void> {
-  const isNew = await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' }));
-  if (!isNew) {
-    throw new ProblemError('conflict', {
-      detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
-    });
-  }
-  await takeSlot(tx, record.organizationId, plan);
 }
 
 /** Counts a monitor in. Call it last in a transaction. Throws `plan_limit_reached`. */

@@ -15,8 +15,15 @@ export interface Answer {
   replayBody?: unknown;
 }
 
+/**
+ * Puts a step off until everything else is written, the stored answer too: for rows that all writers share (an
+ * organization's counters), which are then held for hardly longer than the commit. It may throw as the work may.
+ */
+export type AtTheEnd = (step: Step) => void;
+type Step = (tx: Connection) => Promise<void>;
+
 /** A write in a transaction at the database's time `nowMs`. It may be run again: no effect outside of `tx`. */
-export type WriteWork<T> = (tx: Connection, nowMs: number) => Promise<T>;
+export type WriteWork<T> = (tx: Connection, nowMs: number, atTheEnd: AtTheEnd) => Promise<T>;
 
 /**
  * Runs one write in one transaction, under the call's idempotency key where the operation has one, and makes the
@@ -32,17 +39,25 @@ export type Write = <T>(work: WriteWork<T>, present: (result: T) => Answer) => P
 export function runWrite(pool: Pool, guard: IdempotencyGuard | undefined): Write {
   return async (work, present) =>
     await inTransaction(pool, async (tx) => {
-      if (!guard) return successOnly(present(await work(tx, await readNow(tx))));
+      if (!guard) return await perform(tx, { work, present }, await readNow(tx));
       const claim = await claimIdempotencyKey(tx, guard);
       if (claim.stored) return replayOf(claim.stored, guard);
-      const answer = successOnly(present(await work(tx, claim.nowMs)));
-      await storeAnswer(tx, guard, {
-        status: answer.status,
-        headers: answer.headers ?? {},
-        body: answer.replayBody ?? answer.body,
-      });
-      return answer;
+      return await perform(tx, { work, present, guard }, claim.nowMs);
     });
+}
+
+async function perform<T>(
+  tx: Connection,
+  write: { work: WriteWork<T>; present: (result: T) => Answer; guard?: IdempotencyGuard },
+  nowMs: number,
+): Promise<Answer> {
+  const lastSteps: Step[] = [];
+  const result = await write.work(tx, nowMs, (step) => lastSteps.push(step));
+  const answer = successOnly(write.present(result));
+  const { status, headers = {}, body, replayBody = body } = answer;
+  if (write.guard) await storeAnswer(tx, write.guard, { status, headers, body: replayBody });
+  for (const step of lastSteps) await step(tx);
+  return answer;
 }
 
 function successOnly(answer: Answer): Answer {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { createCallback } from '../../src/service/callbacks.ts';
 import type { Caller } from '../../src/service/context.ts';
+import { runWrite } from '../../src/service/write.ts';
 import { type Connection, openPool, type Pool } from '../../src/store/pool.ts';
 import { SecretBox } from '../../src/store/secret-box.ts';
 import { inTransaction } from '../../src/store/transaction.ts';
@@ -47,8 +48,11 @@ export async function openCallbackRoom(): Promise<CallbackRoom> {
     inTx,
     makeEndpoint: async (alias, of = caller) => {
       const input = { alias, kind: 'webhook' as const, url: `https://receiver.example/${alias}` };
-      const { endpoint } = await inTx((tx) => createCallback(tx, { secrets }, { caller: of, input }, NOW_MS));
-      return endpoint.id;
+      const { body } = await runWrite(pool, undefined)(
+        (tx, _nowMs, atTheEnd) => createCallback(tx, { secrets }, { caller: of, input, atTheEnd }, NOW_MS),
+        ({ endpoint }) => ({ status: 201, body: endpoint.id }),
+      );
+      return String(body);
     },
     close: async () => {
       await pool.end();

@@ -29,7 +29,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
   createCallback: async ({ input, caller, context, write }) => {
     await checkNewCallback(context, input.body);
     return await write(
-      (tx, nowMs) => createCallback(tx, context, { caller, input: input.body }, nowMs),
+      (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: input.body, atTheEnd }, nowMs),
       (issued) => presentIssued(201, issued),
     );
   },

@@ -57,7 +57,7 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const input = inputOf(call.input.body);
     await checkBinding(context, input.binding, 'callback.url');
     return await call.write(
-      async (tx, nowMs) => await createMonitor(tx, context, caller, { input, nowMs }),
+      async (tx, nowMs, atTheEnd) => await createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
       ({ monitor, signingSecret }) => {
         const record = presentMonitor(monitor, call);
         return {

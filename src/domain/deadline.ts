@@ -34,22 +34,27 @@ export function stopClock(live: LiveState): LiveState {
 
 /**
  * After a change of timing a running clock counts by the new one from where it started, but never less than one
- * grace from now: a shorter interval must not open an incident about the past.
+ * grace from now: a shorter interval must not open an incident about the past. `isMissed`: a missed deadline is open.
  */
-export function refitClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
+export function refitClock(
+  timing: Timing,
+  live: LiveState,
+  nowMs: number,
+  isMissed = live.openIncidents > 0,
+): LiveState {
   // Counted from the start of the run again: the outages since then move it again.
   const openRuns = live.openRuns.map((run) => ({
     ...run,
     dueMs: runDue(timing, run.startedMs),
     outageMs: undefined,
   }));
-  return refitDeadline(timing, { ...live, openRuns }, nowMs);
+  const fitted = { ...live, openRuns };
+  // Missed already: no deadline runs until the next beat.
+  return isMissed && live.deadlineMs === undefined ? fitted : refitDeadline(timing, fitted, nowMs);
 }
 
 function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;
-  // Missed already: no deadline runs until the next beat.
-  if (live.deadlineMs === undefined && live.openIncidents > 0) return live;
   const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
   if (deadlineMs === undefined) return stopClock(live);
   const earliest = outOfWindow(nowMs + timing.graceMs, timing.maintenance);

@@ -1,6 +1,7 @@
 // What people do with incidents: read them, acknowledge, resolve, write a note (completion.md 5). An action locks the
 // monitor's live row, then the incident, as every writer of incidents does. Ended states never change.
 import { countOpen } from '../domain/beat.ts';
+import { nextWake, startClock } from '../domain/deadline.ts';
 import {
   acknowledgeIncident as acknowledge,
   hasEnded,
@@ -8,7 +9,7 @@ import {
   resolveIncident as resolve,
   type Transition,
 } from '../domain/incident.ts';
-import { suppression } from '../domain/monitor.ts';
+import { type LiveState, suppression, type Timing } from '../domain/monitor.ts';
 import { notFound, ProblemError } from '../domain/problem.ts';
 import { type IncidentRow, insertTimelineEntries } from '../store/incidents.ts';
 import {
@@ -21,7 +22,7 @@ import {
 } from '../store/incidents-read.ts';
 import type { KeysetPage, Positioned } from '../store/keyset.ts';
 import { type LiveRow, lockLive, touchLive, updateLive } from '../store/live.ts';
-import { loadTimings } from '../store/monitor-timing.ts';
+import { loadTimings, type MonitorTiming } from '../store/monitor-timing.ts';
 import type { Queryable } from '../store/pool.ts';
 import type { Caller, ServiceContext } from './context.ts';
 import { recordTransitions, toIncidentRecord } from './incident-writer.ts';
@@ -101,7 +102,7 @@ export async function acknowledgeIncident(
   if (!transition || !locked.liveRow) throw hasEndedProblem(incident);
   if (transition.entries.length === 0) await writeNote(tx, locked, action);
   else {
-    await record(tx, context, locked, transition);
+    await record(tx, await loadMonitor(tx, context, locked), locked, transition);
     await touchLive(tx, locked.row);
   }
   return readAgain(tx, locked);
@@ -119,10 +120,23 @@ export async function resolveIncident(
   const by = { actor: action.caller.actor, note: action.note };
   const transition = resolve(locked.row.incident, by, locked.nowMs);
   if (!transition || !liveRow) throw hasEndedProblem(locked.row.incident);
-  await record(tx, context, locked, transition);
-  const openIncidents = countOpen(liveRow.live.openIncidents, [transition]);
-  await updateLive(tx, [{ ...liveRow, live: { ...liveRow.live, openIncidents } }]);
+  const monitor = await loadMonitor(tx, context, locked);
+  const live = liveAfterEnd(monitor.timing, liveRow.live, transition, locked.nowMs);
+  await record(tx, monitor, { ...locked, liveRow: { ...liveRow, live } }, transition);
+  await updateLive(tx, [{ ...liveRow, live }]);
   return readAgain(tx, locked);
+}
+
+/**
+ * The gap around an incident is not learned from. A monitor that was silent gets a fresh interval and grace, as after
+ * a pause: it must not stay unwatched because somebody closed its incident.
+ */
+function liveAfterEnd(timing: Timing, live: LiveState, transition: Transition, nowMs: number): LiveState {
+  const openIncidents = countOpen(live.openIncidents, [transition]);
+  const after = { ...live, openIncidents, gapBroken: true };
+  if (transition.incident.kind !== 'missed_deadline' || live.deadlineMs !== undefined) return after;
+  const clocked = startClock(timing, after, nowMs);
+  return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };
 }
 
 /** Writes a note into the timeline, also of an incident that has ended: its state does not change. */
@@ -165,16 +179,24 @@ function hasEndedProblem(incident: Incident): ProblemError {
   });
 }
 
-async function record(
+async function loadMonitor(
   tx: Queryable,
   context: ActionContext,
-  { row, liveRow, nowMs }: LockedIncident,
-  transition: Transition,
-): Promise<void> {
+  { row }: LockedIncident,
+): Promise<MonitorTiming> {
   const timings = await loadTimings(tx, [row], context.minimumIntervalSeconds * 1000);
   const monitor = timings.get(row.monitorKey);
   // The live row is locked, and it is deleted together with its monitor: a fault of ours.
   if (!monitor) throw new Error(`The monitor ${row.monitorKey} has a live row and no configuration.`);
+  return monitor;
+}
+
+async function record(
+  tx: Queryable,
+  monitor: MonitorTiming,
+  { liveRow, nowMs }: LockedIncident,
+  transition: Transition,
+): Promise<void> {
   const suppressed = suppression(monitor.timing, nowMs);
   const { lastBeatMs, deadlineMs } = liveRow?.live ?? {};
   const changed = {

@@ -37,6 +37,7 @@ export async function changeConfiguration(
   const changed = { ...record, configuration };
   const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
     live: record.live,
+    isMissed: record.openIncidents.some(({ kind }) => kind === 'missed_deadline'),
     nowMs,
   });
   const saved = await saveMonitor(
@@ -75,10 +76,10 @@ function changes(
 function refit(
   timing: { before: Timing; after: Timing },
   changed: TimingChanges,
-  { live, nowMs }: { live: LiveState; nowMs: number },
+  { live, isMissed, nowMs }: { live: LiveState; isMissed: boolean; nowMs: number },
 ): LiveState {
   const { before, after } = timing;
-  const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs) : live;
+  const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs, isMissed) : live;
   const { deadlineMs, missedCount, outageMs } = live;
   const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, outageMs };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);

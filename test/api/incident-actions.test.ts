@@ -122,6 +122,41 @@ describe('resolving', () => {
     expect(await incident.openOnMonitor()).toEqual([1, 1]);
   });
 
+  it('of a silent monitor starts its clock again: it must not stay unwatched', async () => {
+    const { monitor, params } = await openIncident({ graceSeconds: 60 });
+    // No sweeper runs here: what it leaves behind a missed deadline.
+    await api.pool.query("update incidents set kind = 'missed_deadline' where incident_id = $1", [
+      params.incidentId,
+    ]);
+    await api.pool.query(
+      `update monitor_live set deadline_ms = null, wake_ms = null
+       where monitor_key = (select monitor_key from monitors where monitor_id = $1)`,
+      [monitor.monitorId],
+    );
+    const { body } = await api.manage.expectSuccess('resolveIncident', { params, body: {} });
+    const { body: record } = await api.read.expectSuccess('getMonitor', {
+      params: { monitorId: monitor.monitorId },
+    });
+    expect(Date.parse(record.status.nextDeadlineAt ?? '')).toBe(
+      Date.parse(body.resolvedAt ?? '') + 3_660_000,
+    );
+  });
+
+  it('learns nothing from the gap around it', async () => {
+    const monitor = await makeMonitor(api, { intervalSeconds: undefined });
+    const samples = async () => {
+      const params = { monitorId: monitor.monitorId };
+      return (await api.read.expectSuccess('getMonitor', { params })).body.status.cadence.sampleCount;
+    };
+    for (let beats = 0; beats < 3; beats += 1) await monitor.beat();
+    const incidentId = await monitor.fail();
+    await api.manage.expectSuccess('resolveIncident', { params: { incidentId }, body: {} });
+    await monitor.beat();
+    expect(await samples()).toBe(2);
+    await monitor.beat();
+    expect(await samples()).toBe(3);
+  });
+
   it('of a recovering one says so', async () => {
     const incident = await openIncident({ recoveryBeats: 3 });
     await incident.monitor.beat();

@@ -120,6 +120,11 @@ describe('a change of timing', () => {
     const missed = liveOf({ anchorMs: NOW, openIncidents: 1 });
     expect(refitClock(timingOf(), missed, NOW + HOUR).deadlineMs).toBeUndefined();
   });
+
+  it('starts one for a monitor that was still learning when something else went wrong', () => {
+    const failed = liveOf({ anchorMs: NOW, openIncidents: 1 });
+    expect(refitClock(timingOf(), failed, NOW, false).deadlineMs).toBe(NOW + 2 * MINUTE);
+  });
 });
 
 describe('the next look', () => {

@@ -58,6 +58,7 @@ describe('the pages', () => {
       expect(text).toContain(`id="${operationId}"`);
       expect(text).toContain(path);
     }
+    expect(text).toContain('Authorization: Bearer &lt;token&gt;');
     expect(text).not.toContain('<script');
     expect(text).not.toMatch(/(src|href)="(https?:)?\/\//);
     expect(text).not.toContain('[object Object]');

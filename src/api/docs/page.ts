@@ -36,7 +36,8 @@ code, pre { font: 14px/1.45 ui-monospace, monospace; }
 code { background: var(--soft); padding: 0 0.2em; border-radius: 3px; overflow-wrap: anywhere; }
 pre { background: var(--soft); padding: 0.75rem; overflow-x: auto; border-radius: 6px; }
 pre code { background: none; padding: 0; }
-table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; margin: 0.75rem 0; }
+td:first-child { white-space: nowrap; }
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--line); }
 .method { font-weight: 700; }
 .columns { columns: 18rem; padding-left: 1.2rem; }

@@ -81,9 +81,19 @@ function operationSection(document: ReferenceDocument, { method, path, operation
 ${operation.description ? html`<p>${prose(operation.description)}</p>` : undefined}
 ${parameters.length > 0 && html`<table><tr><th>Parameter</th><th>In</th><th>Type</th><th></th></tr>${parameters.map(parameterRow)}</table>`}
 ${operation.requestBody && html`<p>Body: ${bodyTypes(operation.requestBody.content)}</p>`}
-<table><tr><th>Status</th><th>Body</th><th></th></tr>
-${Object.entries(operation.responses).map(([status, response]) => responseRow(status, resolve<ResponseObject>(document, response)))}
-</table></section>`;
+${responseTable(document, operation)}</section>`;
+}
+
+/** Successes with their bodies. Errors are the same everywhere: their statuses are enough. */
+function responseTable(document: ReferenceDocument, operation: Operation): Html {
+  const responses = Object.entries(operation.responses);
+  const errors = responses.map(([status]) => status).filter((status) => Number(status) >= 400);
+  return html`<table><tr><th>Status</th><th>Body</th><th></th></tr>
+${responses
+  .filter(([status]) => !errors.includes(status))
+  .map(([status, response]) => responseRow(status, resolve<ResponseObject>(document, response)))}
+</table>
+<p>Errors, each a <a href="/docs/problems">problem</a>: ${errors.join(', ')}.</p>`;
 }
 
 function parameterRow({ name, in: where, required, schema = {}, description }: Parameter): Html {

@@ -89,9 +89,12 @@ export class CallbackReconciler {
     return url;
   }
 
-  async #write(pass: CallbackPass, conditions: readonly ConditionFacts[]): Promise<void> {
+  async #write(pass: CallbackPass, conditions: readonly ConditionFacts[], isObserved = true): Promise<void> {
     const { object, endpoint, fields, rank } = pass;
-    const status = callbackStatusOf({ object, nowMs: Date.now(), endpoint, fields, conditions, rank });
+    const status = callbackStatusOf({
+      ...{ object, endpoint, fields, conditions, rank, isObserved },
+      nowMs: Date.now(),
+    });
     if (isSameStatus(object.status, status)) return;
     const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
     pass.object = (await applyStatus(this.#context.kube, CALLBACKS, apply)) ?? object;
@@ -104,7 +107,7 @@ export class CallbackReconciler {
     return {
       ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
       explain: (problem) => explain(problem, pass.hiddenUrl),
-      show: (conditions) => this.#write(pass, conditions),
+      show: (conditions, isObserved) => this.#write(pass, conditions, isObserved),
     };
   }
 

@@ -82,14 +82,9 @@ async function leaveFormerProject(
     const former = { projectId: status.projectId, endpointId: status.endpointId, signal: pass.signal };
     await leaveEndpoint(context, pass.object, former);
   }
-  const {
-    projectId: _project,
-    endpointId: _endpoint,
-    ownedFields: _owned,
-    specHash: _hash,
-    ...rest
-  } = status;
-  pass.object = { ...pass.object, status: rest };
+  const { signingSecretRef, lastRotation } = status;
+  // Nothing else of the status holds in the new one.
+  pass.object = { ...pass.object, status: { signingSecretRef, lastRotation } };
 }
 
 /** Before the API is told anything, the status says which fields this object sets, as for a Monitor. */
@@ -105,9 +100,9 @@ async function announce(context: OperatorContext, pass: CallbackPass, wanted: Wa
     nowMs: Date.now(),
     fields: { ownedFields, projectId: wanted.projectId },
     conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
+    isObserved: false,
   });
-  const announced = { ...status, observedGeneration: object.status?.observedGeneration };
-  const apply = { object, status: announced, fieldManager: FIELD_MANAGER, signal: pass.signal };
+  const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
   pass.object = (await applyStatus(context.kube, CALLBACKS, apply)) ?? object;
 }
 

@@ -82,10 +82,10 @@ export class MonitorReconciler {
     return {
       ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
       explain: (problem) => ({ reason: 'Refused', message: problemText(problem) }),
-      async show(conditions) {
+      async show(conditions, isObserved) {
         const isHad = projectId !== undefined && monitorId !== undefined;
         const live = isHad ? context.lives.get(projectId, monitorId) : undefined;
-        await writeMonitorStatus(context, pass, { live, conditions });
+        await writeMonitorStatus(context, pass, { live, conditions, isObserved });
       },
     };
   }

@@ -15,16 +15,21 @@ import { isBeatAlone, monitorStatusOf } from './translate/monitor-status.ts';
 export interface StatusWrite {
   live: MonitorLive | undefined;
   conditions: readonly ConditionFacts[];
+  /** Default true. */
+  isObserved?: boolean;
 }
 
 /** Returns after how many ms what was held back may be written; Infinity where nothing was. Throws ApiProblem, KubeError. */
 export async function writeMonitorStatus(
   context: OperatorContext,
   pass: MonitorPass,
-  { live, conditions }: StatusWrite,
+  { live, conditions, isObserved }: StatusWrite,
 ): Promise<number> {
   const { object, memory, fields, record, signal } = pass;
-  const status = monitorStatusOf({ object, nowMs: Date.now(), live, record, fields, conditions });
+  const status = monitorStatusOf({
+    ...{ object, live, record, fields, conditions, isObserved },
+    nowMs: Date.now(),
+  });
   if (isSameStatus(object.status, status)) return Number.POSITIVE_INFINITY;
   if (isBeatAlone(object.status, status)) {
     const waitMs = beatWaitMs(context, object, memory);

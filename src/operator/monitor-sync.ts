@@ -92,8 +92,8 @@ async function leaveFormerProject(
     const former = { projectId: status.projectId, monitorId: status.monitorId, signal: pass.signal };
     await leaveMonitor(context, pass.object, former);
   }
-  const { projectId: _project, monitorId: _monitor, ownedFields: _owned, specHash: _hash, ...rest } = status;
-  pass.object = { ...pass.object, status: rest };
+  // Nothing else of the status holds in the new one.
+  pass.object = { ...pass.object, status: { publishSecretRef: status.publishSecretRef } };
 }
 
 /**
@@ -112,10 +112,9 @@ async function announce(context: OperatorContext, pass: MonitorPass, wanted: Wan
     nowMs: Date.now(),
     fields: { ownedFields, projectId: wanted.projectId },
     conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
+    isObserved: false,
   });
-  // The generation is observed when the pass is through.
-  const announced = { ...status, observedGeneration: object.status?.observedGeneration };
-  const apply = { object, status: announced, fieldManager: FIELD_MANAGER, signal: pass.signal };
+  const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
   pass.object = (await applyStatus(context.kube, MONITORS, apply)) ?? object;
 }
 

@@ -8,7 +8,6 @@ import type { ObjectMemory } from './object-memory.ts';
 import { type OperatorContext, warn } from './operator-context.ts';
 import { type ApiProblem, classify, isProblem } from './rest/api-problem.ts';
 import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
-import { problemText } from './translate/problem-text.ts';
 
 export interface FaultedPass {
   object: KubeObject & { status?: { conditions?: KubeCondition[] } };
@@ -17,8 +16,8 @@ export interface FaultedPass {
   wish: string | undefined;
   projectId: string | undefined;
   resyncMs: number;
-  /** Writes the status with these conditions. */
-  show(conditions: readonly ConditionFacts[]): Promise<void>;
+  /** Writes the status with these conditions; `isObserved`: the generation is dealt with. */
+  show(conditions: readonly ConditionFacts[], isObserved: boolean): Promise<void>;
   /** A refusal in words, without what is secret, and its reason. */
   explain(problem: ApiProblem): Fault;
 }
@@ -65,7 +64,7 @@ async function block(
   const isNews = findCondition(pass.object.status?.conditions, 'Ready')?.reason !== reason;
   const isConflicting = reason === 'Conflict' || reason === 'SecretConflict';
   if (isNews) warn(context, pass.object, isConflicting ? 'Conflict' : 'Refused', message);
-  await pass.show(faultConditions({ reason, message }));
+  await pass.show(faultConditions({ reason, message }), true);
   return { requeueAfterMs: retryMs };
 }
 
@@ -78,7 +77,7 @@ async function refuse(
   const fault = pass.explain(problem);
   if (pass.wish !== undefined) pass.memory.refusal = { wish: pass.wish, code: problem.code, fault };
   warn(context, pass.object, 'Refused', fault.message);
-  await pass.show(faultConditions(fault));
+  await pass.show(faultConditions(fault), true);
   return { requeueAfterMs: pass.resyncMs };
 }
 
@@ -90,8 +89,11 @@ export function faultConditions(fault: Fault): ConditionFacts[] {
 /** `Ready` keeps its last value: what is at the API goes on without us. */
 async function showUnsynced(pass: FaultedPass, problem: ApiProblem): Promise<void> {
   const reason = classify(problem) === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
+  const fault = { reason, message: pass.explain(problem).message };
+  const isKnown = findCondition(pass.object.status?.conditions, 'Ready') !== undefined;
+  const ready: ConditionFacts[] = isKnown ? [] : [{ type: 'Ready', status: 'Unknown', ...fault }];
   try {
-    await pass.show([syncedCondition({ reason, message: problemText(problem) })]);
+    await pass.show([syncedCondition(fault), ...ready], false);
   } catch (error) {
     // The problem itself is what is retried.
     if (!isConflict(error)) throw error;

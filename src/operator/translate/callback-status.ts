@@ -24,6 +24,8 @@ export interface CallbackStatusFacts {
     >
   >;
   conditions: readonly ConditionFacts[];
+  /** False: this generation is not reconciled yet. Default true. */
+  isObserved?: boolean;
   /** Undefined: what the condition says stays. */
   rank?: DefaultRank;
 }
@@ -34,7 +36,7 @@ export function callbackStatusOf(facts: CallbackStatusFacts): CallbackStatusObje
   return {
     ...previous,
     ...fields,
-    observedGeneration: object.metadata.generation,
+    observedGeneration: facts.isObserved === false ? previous.observedGeneration : object.metadata.generation,
     ...(endpoint === undefined ? {} : endpointFields(endpoint)),
     conditions: conditionsOf(facts, previous.conditions ?? []),
   };

@@ -22,6 +22,8 @@ export interface MonitorStatusFacts {
   >;
   /** Replaces these conditions; `Healthy` follows from `live`. */
   conditions: readonly ConditionFacts[];
+  /** False: this generation is not reconciled yet. Default true. */
+  isObserved?: boolean;
 }
 
 export function monitorStatusOf(facts: MonitorStatusFacts): MonitorStatusObject {
@@ -30,7 +32,7 @@ export function monitorStatusOf(facts: MonitorStatusFacts): MonitorStatusObject 
   return {
     ...previous,
     ...fields,
-    observedGeneration: object.metadata.generation,
+    observedGeneration: facts.isObserved === false ? previous.observedGeneration : object.metadata.generation,
     ...(live === undefined ? {} : liveFields(live)),
     ...(live === undefined ? {} : { restorableUntil: restorableUntil(live, record, previous) }),
     display: displayOf(facts, previous),

@@ -1,0 +1,171 @@
+// The API or the cluster away, torn or slow: what users see meanwhile, and that all is right afterwards.
+import { writeFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { KubeTransport } from '../../src/kube/kube-transport.ts';
+import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+
+const disabled = { callback: { kind: 'disabled' } };
+
+describe.skipIf(!hasCluster)('an operator in trouble', () => {
+  let room: OperatorRoom;
+  let proxy: TcpProxy;
+  let apiUrl: string;
+  let operator: TestOperator | undefined;
+  beforeAll(async () => {
+    room = await openRoom();
+    const { hostname, port } = new URL(room.fixture.url);
+    proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
+    apiUrl = `http://127.0.0.1:${proxy.port}`;
+  });
+  afterEach(async () => {
+    await operator?.stop();
+    operator = undefined;
+    await proxy.accept();
+    proxy.forward();
+  });
+  afterAll(async () => {
+    await room.close();
+    await proxy.close();
+  });
+  const ref = (name: string) => ({ namespace: room.namespace, name });
+
+  it('says that the API is away, keeps Ready, and goes on as soon as it is back', async () => {
+    operator = await room.startOperator({ apiUrl });
+    await room.createMonitor('early', disabled);
+    await room.monitorBecomes('early', 'Ready', 'True');
+    await proxy.refuse();
+    await room.createMonitor('late', disabled);
+    const late = await waitFor(
+      async () => {
+        const object = await room.monitor('late');
+        return object.status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable')
+          ? object
+          : undefined;
+      },
+      { what: 'late shows that the API is away' },
+    );
+    expect(late.status?.conditions?.find(({ type }) => type === 'Synced')?.status).toBe('False');
+    expect(
+      (await room.monitor('early')).status?.conditions?.find(({ type }) => type === 'Ready')?.status,
+    ).toBe('True');
+    await proxy.accept();
+    await room.monitorBecomes('late', 'Ready', 'True');
+    await room.beat('late-beat');
+    await waitFor(async () => (await room.monitor('late')).status?.health === 'up', {
+      what: 'the feed goes on',
+    });
+  });
+
+  it('holds a deleted object while the API is away, and lets it go by force', async () => {
+    operator = await room.startOperator({ apiUrl });
+    await room.createMonitor('held', disabled);
+    await room.createCallback('held');
+    await room.monitorBecomes('held', 'Ready', 'True');
+    await room.callbackBecomes('held', 'Ready', 'True');
+    await proxy.refuse();
+    await room.kube.client.delete(MONITORS, ref('held'));
+    await room.kube.client.delete(CALLBACKS, ref('held'));
+    await waitFor(
+      async () =>
+        (await room.monitor('held')).status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable'),
+      { what: 'it says why it is held' },
+    );
+    const force = { metadata: { annotations: { 'beatkeeper.dev/force-delete': 'true' } } };
+    await room.kube.client.mergePatch(MONITORS, ref('held'), force);
+    await room.kube.client.mergePatch(CALLBACKS, ref('held'), force);
+    await waitFor(async () => (await room.kube.client.find(MONITORS, ref('held'))) === undefined, {
+      what: 'it is gone',
+    });
+    await waitFor(async () => (await room.kube.client.find(CALLBACKS, ref('held'))) === undefined, {
+      what: 'it is gone',
+    });
+    expect(await room.secret('held-beat')).toBeUndefined();
+  });
+
+  it('makes one monitor each although connections break all the time', async () => {
+    operator = await room.startOperator({ apiUrl });
+    const names = Array.from({ length: 12 }, (_, i) => `torn-${i}`);
+    const torn = setInterval(() => proxy.resetAfter(40), 35);
+    for (const name of names) await room.createMonitor(name, { ...disabled, lifecycle: 'paused' });
+    await waitFor(async () => (await room.monitor('torn-11')).status?.projectId !== undefined, {
+      what: 'work goes on',
+    });
+    await waitFor(() => (operator?.calls.get('createMonitor') ?? 0) > 12, {
+      what: 'some were torn',
+      timeoutMs: 5000,
+    }).catch(() => undefined);
+    clearInterval(torn);
+    for (const name of names) {
+      await waitFor(async () => (await room.monitor(name)).status?.lifecycle === 'paused', {
+        what: name,
+        timeoutMs: 40_000,
+      });
+    }
+    const { rows } = await room.fixture.pool.query(
+      "select count(*)::int as n from monitors where name like 'torn-%'",
+    );
+    expect(rows[0].n).toBe(names.length);
+  });
+
+  it('gives up on an API that is silent, and goes on with the next call', async () => {
+    operator = await room.startOperator({ apiUrl, timeoutMs: 700 });
+    proxy.blackHole();
+    await room.createMonitor('silent', disabled);
+    await waitFor(
+      async () =>
+        (await room.monitor('silent')).status?.conditions?.some(({ message }) => message.includes('timeout')),
+      { what: 'the time limit shows' },
+    );
+    proxy.forward();
+    await room.monitorBecomes('silent', 'Ready', 'True');
+  });
+
+  it('takes up a token that was replaced', async () => {
+    operator = await room.startOperator({ apiUrl });
+    await writeFile(room.tokenFile, 'broken');
+    await operator.stop();
+    operator = await room.startOperator({ apiUrl });
+    await room.createMonitor('signed', disabled);
+    await waitFor(
+      async () =>
+        (await room.monitor('signed')).status?.conditions?.some(({ reason }) => reason === 'Unauthorized'),
+      { what: 'it says that the operator may not' },
+    );
+    await writeFile(room.tokenFile, room.fixture.tokens.operator);
+    await room.monitorBecomes('signed', 'Ready', 'True');
+  });
+
+  it('goes on after its watches were reset', async () => {
+    const direct = loadKubeConfig(inject('kubeconfig'));
+    const cluster = direct.getCurrentCluster();
+    if (cluster === null) throw new Error('The kubeconfig has no cluster.');
+    const { hostname, port } = new URL(cluster.server);
+    const toCluster = await TcpProxy.start({ host: hostname, port: Number(port || 443) });
+    const server = `https://127.0.0.1:${toCluster.port}`;
+    const config = new KubeConfig();
+    config.loadFromOptions({
+      clusters: [{ ...cluster, server, ...(isIP(hostname) > 0 ? {} : { tlsServerName: hostname }) }],
+      users: direct.users,
+      contexts: direct.contexts,
+      currentContext: direct.currentContext,
+    });
+    const makeTransport = (options: ConstructorParameters<typeof KubeTransport>[0]) =>
+      new KubeTransport({ ...options, loadConfig: () => config });
+    operator = await room.startOperator({ apiUrl, makeTransport });
+    for (const name of ['one', 'two', 'three']) {
+      toCluster.reset();
+      await room.createMonitor(`watched-${name}`, disabled);
+      await room.monitorBecomes(`watched-${name}`, 'Ready', 'True');
+    }
+    await operator.stop();
+    await toCluster.close();
+  });
+});

@@ -1,0 +1,126 @@
+// Which monitor an object stands for: adoption, two that claim one, projects of namespaces, ends that leave it.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { NAMESPACES } from '../../src/operator/resources/core-resources.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+
+const disabled = { callback: { kind: 'disabled' } };
+const claiming = (id: string) => ({ annotations: { 'beatkeeper.dev/monitor-id': id } });
+
+describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
+  let room: OperatorRoom;
+  let operator: TestOperator;
+  beforeAll(async () => {
+    room = await openRoom();
+    operator = await room.startOperator();
+    await room.createMonitor('first', disabled);
+    await room.monitorBecomes('first', 'Ready', 'True');
+  });
+  afterAll(() => room.close());
+
+  const ref = (name: string) => ({ namespace: room.namespace, name });
+  const read = (monitorId: string) => room.api.call('getMonitor', { params: { monitorId } });
+
+  it('takes over a monitor that was made by the API, and changes only what it sets', async () => {
+    const body = { monitorId: 'by-hand', name: 'By hand', graceSeconds: 600, callback: { kind: 'disabled' } };
+    await room.api.expectSuccess('createMonitor', { body });
+    await room.createMonitor('adopting', { intervalSeconds: 300 }, claiming('by-hand'));
+    const object = await room.monitorBecomes('adopting', 'Ready', 'True');
+    expect(object.status?.monitorId).toBe('by-hand');
+    expect((await read('by-hand')).body).toMatchObject({
+      name: 'By hand',
+      graceSeconds: 600,
+      intervalSeconds: 300,
+    });
+    await room.told('adopting', 'Adopted');
+  });
+
+  it('brings back the archived monitor of an object that was deleted and restored', async () => {
+    await room.createMonitor('restored', disabled);
+    const { status } = await room.monitorBecomes('restored', 'Ready', 'True');
+    const id = status?.monitorId ?? '';
+    expect((await room.kubectl(['delete', 'mon', 'restored', '--timeout=20s'])).code).toBe(0);
+    await room.createMonitor('restored', disabled, claiming(id));
+    await room.monitorBecomes('restored', 'Ready', 'True', 'Available');
+    expect((await read(id)).body.lifecycle).toBe('active');
+  });
+
+  it('leaves the monitor to the object that has it, and to the next one when that goes', async () => {
+    await room.createMonitor('holder', { ...disabled, deletionPolicy: 'Orphan' }, claiming('shared'));
+    await room.monitorBecomes('holder', 'Ready', 'True');
+    await room.createMonitor('rival', { ...disabled, name: 'rival' }, claiming('shared'));
+    await room.monitorBecomes('rival', 'Ready', 'False', 'Conflict');
+    expect((await read('shared')).body.name).toBe('holder');
+    await room.told('rival', 'Conflict');
+    await room.kube.client.delete(MONITORS, ref('holder'));
+    await room.monitorBecomes('rival', 'Ready', 'True');
+    expect((await read('shared')).body.name).toBe('rival');
+  });
+
+  it('takes nothing away with an object that never had it', async () => {
+    await room.createMonitor('owner', disabled, claiming('kept'));
+    await room.monitorBecomes('owner', 'Ready', 'True');
+    await room.createMonitor('loser', { ...disabled, deletionPolicy: 'Delete' }, claiming('kept'));
+    await room.monitorBecomes('loser', 'Ready', 'False', 'Conflict');
+    await room.kube.client.mergePatch(MONITORS, ref('loser'), {
+      metadata: { finalizers: ['beatkeeper.dev/sync'] },
+    });
+    expect((await room.kubectl(['delete', 'mon', 'loser', '--timeout=20s'])).code).toBe(0);
+    expect((await read('kept')).body.lifecycle).toBe('active');
+  });
+
+  it('deletes, archives or leaves the monitor as its policy says', async () => {
+    for (const [deletionPolicy, status, lifecycle] of [
+      ['Delete', 404, undefined],
+      ['Archive', 200, 'archived'],
+      ['Orphan', 200, 'active'],
+    ] as const) {
+      const name = `policy-${deletionPolicy.toLowerCase()}`;
+      await room.createMonitor(name, { ...disabled, deletionPolicy });
+      const object = await room.monitorBecomes(name, 'Ready', 'True');
+      expect((await room.kubectl(['delete', 'mon', name, '--timeout=20s'])).code).toBe(0);
+      const answer = await read(object.status?.monitorId ?? '');
+      expect(answer.status).toBe(status);
+      expect(answer.problem === undefined ? answer.body.lifecycle : undefined).toBe(lifecycle);
+    }
+  });
+
+  it('is in the project that the annotation of its namespace names, and moves with it', async () => {
+    await operator.stop();
+    const everywhere = await room.startOperator({ watchNamespaces: [] });
+    const [namespace, project] = [`annotated-${randomUUID()}`, `Shared ${randomUUID()}`];
+    const annotations = { 'beatkeeper.dev/project': project };
+    await room.kube.client.create(NAMESPACES, { metadata: { name: namespace, annotations } });
+    const { client } = room.kube;
+    const spec = disabled as MonitorObject['spec'];
+    await client.create(MONITORS, { metadata: { name: 'moving', namespace }, spec });
+    const isReady = async (projectId?: string) => {
+      const object = await client.get(MONITORS, { namespace, name: 'moving' });
+      const isTrue = object.status?.conditions?.some(
+        ({ type, status }) => type === 'Ready' && status === 'True',
+      );
+      return isTrue && object.status?.projectId !== projectId ? object : undefined;
+    };
+    const before = await waitFor(() => isReady(), { what: 'it is ready' });
+    const params = { monitorId: before.status?.monitorId ?? '' };
+    const old = room.api.as(room.fixture.tokens.operator, project);
+    expect((await old.expectSuccess('getMonitor', { params })).body.projectId).toBe(before.status?.projectId);
+    await client.mergePatch(
+      NAMESPACES,
+      { name: namespace },
+      { metadata: { annotations: { 'beatkeeper.dev/project': null } } },
+    );
+    await waitFor(() => isReady(before.status?.projectId), { what: 'it has moved' });
+    expect((await old.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('archived');
+    const moved = room.api.as(room.fixture.tokens.operator, namespace);
+    expect((await moved.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('active');
+    await client.delete(MONITORS, { namespace, name: 'moving' });
+    await waitFor(async () => (await client.find(MONITORS, { namespace, name: 'moving' })) === undefined, {
+      what: 'gone',
+    });
+    await everywhere.stop();
+  });
+});

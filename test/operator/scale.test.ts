@@ -1,0 +1,117 @@
+// Many Monitors: a restart with no change writes nothing and reads little, beats alone are written seldom, and of two
+// operators one works, the other within seconds of its end.
+import type { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
+import { startOperator } from '../../src/operator/start-operator.ts';
+import type { Readiness } from '../../src/telemetry/readiness.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { Crash } from './crashing-clients.ts';
+import { counted, type OperatorRoom, openRoom } from './operator-room.ts';
+
+const COUNT = 500;
+const spec = { intervalSeconds: 300, callback: { kind: 'disabled' } } as MonitorObject['spec'];
+
+describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
+  let room: OperatorRoom;
+  beforeAll(async () => {
+    room = await openRoom();
+  });
+  afterAll(() => room.close());
+
+  const list = async () => {
+    const items: MonitorObject[] = [];
+    for await (const item of room.kube.client.listAll(MONITORS, { namespace: room.namespace }))
+      items.push(item);
+    return items;
+  };
+  const isReady = ({ status }: MonitorObject) =>
+    status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') ?? false;
+
+  it('are made, and after a restart with no change nothing is written', async () => {
+    for (let i = 0; i < COUNT; i += 1) {
+      await room.kube.client.create(MONITORS, {
+        metadata: { name: `m${i}`, namespace: room.namespace },
+        spec,
+      });
+    }
+    const first = await room.startOperator({ resyncMs: 60_000 });
+    await waitFor(async () => (await list()).every(isReady), {
+      what: 'all are ready',
+      timeoutMs: 200_000,
+      intervalMs: 500,
+    });
+    expect(first.calls.get('createMonitor')).toBe(COUNT);
+    await first.stop();
+    const before = (await list()).map(({ metadata }) => metadata.resourceVersion);
+
+    const crash = new Crash(Number.POSITIVE_INFINITY, 'before');
+    const second = await room.startOperator({ ...crash.clients, resyncMs: 60_000 });
+    const { context } = second.runtime;
+    const isLookedAt = () =>
+      [...context.monitors.values()].every(
+        ({ metadata }) => context.monitorMemories.of(metadata.uid ?? '').secretCheckedAtMs !== undefined,
+      );
+    await waitFor(isLookedAt, { what: 'each was looked at', timeoutMs: 60_000 });
+    expect(crash.writes).toEqual([]);
+    expect(second.calls.get('getMonitor')).toBeUndefined();
+    expect(second.calls.get('getMonitorBinding')).toBeUndefined();
+    const reads = [...second.calls.values()].reduce((sum, count) => sum + count, 0);
+    expect(reads).toBeLessThan(20);
+    expect((await list()).map(({ metadata }) => metadata.resourceVersion)).toEqual(before);
+    await second.stop();
+  }, 300_000);
+
+  it('write lastBeatAt alone at most once a period', async () => {
+    const operator = await room.startOperator({ resyncMs: 60_000, lastBeatPeriodMs: 3000 });
+    await room.beat('m0-beat');
+    const first = await waitFor(async () => (await room.monitor('m0')).status?.lastBeatAt, {
+      what: 'the first beat',
+    });
+    const writes = () =>
+      counted(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
+    const before = await writes();
+    for (let i = 0; i < 5; i += 1) await room.beat('m0-beat');
+    const isLater = async () => ((await room.monitor('m0')).status?.lastBeatAt ?? '') > first;
+    await waitFor(isLater, { what: 'the last beat' });
+    expect((await writes()) - before).toBeLessThanOrEqual(2);
+    await operator.stop();
+  });
+
+  it('have one leader; the next one works within two seconds of its orderly end', async () => {
+    const settings = {
+      apiUrl: room.fixture.url,
+      tokenFile: room.tokenFile,
+      kubeconfig: inject('kubeconfig'),
+      watchNamespaces: [room.namespace],
+      defaultCallbackNamespaces: [],
+      namespace: room.namespace,
+      leaseName: 'beatkeeper-operator',
+      lastBeatPeriodSeconds: 60,
+    };
+    const start = async (): Promise<Running & { registry: Registry; readiness: Readiness }> => {
+      const telemetry = createTelemetry({ role: 'operator', logLevel: 'silent' });
+      const running = await startOperator(settings, telemetry, { onLost: () => undefined });
+      return { ...running, registry: telemetry.registry, readiness: telemetry.readiness };
+    };
+    const leads = (registry: Registry) => counted(registry, 'leader_election_master_status', {});
+    const one = await start();
+    await waitFor(async () => (await leads(one.registry)) === 1, { what: 'the first leads' });
+    const two = await start();
+    const isReadyToServe = async () => Object.keys(await two.readiness.findFaults()).length === 0;
+    await waitFor(isReadyToServe, { what: 'the second is a standby with full caches' });
+    expect(await two.readiness.findVitalFaults()).toEqual({});
+    expect(await leads(two.registry)).toBe(0);
+    await room.createMonitor('by-one', spec);
+    await room.monitorBecomes('by-one', 'Ready', 'True');
+    await one.close();
+    const endedMs = performance.now();
+    await room.createMonitor('by-two', spec);
+    await room.monitorBecomes('by-two', 'Ready', 'True');
+    expect(performance.now() - endedMs).toBeLessThan(4000);
+    expect(await leads(two.registry)).toBe(1);
+    await two.close();
+  });
+});

@@ -42,7 +42,7 @@ export function wakeMonitor(
   }
   if (overdue.run !== undefined) {
     const { startedMs, outageMs } = overdue.run;
-    const transition = cause(incidents, overdueRun(timing, startedMs), moment);
+    const transition = cause(incidents, overdueRun(timing, overdue.run), moment);
     transitions.push(withOutages(transition, { sinceMs: startedMs, outageMs }, moment));
   }
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
@@ -147,12 +147,12 @@ function missedDeadline(timing: Timing, deadlineMs: number): Opening {
   };
 }
 
-function overdueRun(timing: Timing, startedMs: number): Opening {
+function overdueRun(timing: Timing, { startedMs, dueMs }: OpenRun): Opening {
   return {
     incidentId: newId('inc'),
     kind: 'overdue_run',
     severity: 'critical',
-    deadlineMs: startedMs + (timing.maxRuntimeMs ?? 0),
+    deadlineMs: dueMs,
     summary: `The run that began at ${new Date(startedMs).toISOString()} did not end in ${(timing.maxRuntimeMs ?? 0) / 1000} s.`,
   };
 }

@@ -126,6 +126,7 @@ describe('a run', () => {
     expect(within.transitions).toEqual([]);
     const after = wakeMonitor(timing, within.live, [], at(NOW + 70 * SECOND, [outage]));
     expect(after.transitions[0]?.entries.map(({ type }) => type)).toEqual(['opened', 'service_outage']);
+    expect(after.transitions[0]?.incident.deadlineMs).toBe(NOW + 70 * SECOND);
   });
 });
 

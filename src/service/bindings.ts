@@ -97,7 +97,7 @@ async function replace(
       : undefined;
     return moved || signingSecret ? { binding: current, signingSecret } : undefined;
   }
-  if (endpoint) await removeInlineEndpoint(tx, endpoint, nowMs);
+  if (endpoint) await removeInlineEndpoint(tx, endpoint, { reason: 'endpoint_removed' }, nowMs);
   const alias = binding.kind === 'named' ? binding.alias : undefined;
   return current.kind === binding.kind && current.alias === alias
     ? undefined

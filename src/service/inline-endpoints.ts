@@ -6,7 +6,6 @@ import { ProblemError } from '../domain/problem.ts';
 import {
   type EndpointRef,
   type EndpointRow,
-  findUrlBoxes,
   insertEndpoint,
   lockEndpoint,
   removeEndpoint,
@@ -14,10 +13,9 @@ import {
 } from '../store/callback-endpoints.ts';
 import type { MonitorRef } from '../store/live.ts';
 import type { Queryable } from '../store/pool.ts';
-import type { SecretBox } from '../store/secret-box.ts';
 import { deleteSigningSecrets } from '../store/signing-secrets.ts';
 import type { ServiceContext } from './context.ts';
-import { cancelPendingDeliveries } from './delivery-cancellation.ts';
+import { type Cancellation, cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { issueSecret, openUrl, reissueSecret, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
 
 /** rest-api.md 4.6: the default overlap. A receiver that still has the old secret loses nothing meanwhile. */
@@ -82,23 +80,18 @@ export async function updateInlineUrl(
   return true;
 }
 
-/** Erases address and secrets, and cancels what is pending. Does nothing where it is gone already. */
-export async function removeInlineEndpoint(tx: Queryable, ref: EndpointRef, nowMs: number): Promise<void> {
+/** Erases address and secrets, and cancels what is pending, `why`. Does nothing where it is gone already. */
+export async function removeInlineEndpoint(
+  tx: Queryable,
+  ref: EndpointRef,
+  why: Omit<Cancellation, 'scope'>,
+  nowMs: number,
+): Promise<void> {
   const endpoint = await lockEndpoint(tx, ref);
   if (!endpoint) return;
   await removeEndpoint(tx, ref, nowMs);
   await deleteSigningSecrets(tx, ref);
-  await cancelPendingDeliveries(tx, { scope: { endpoint: ref }, reason: 'endpoint_removed' }, nowMs);
-}
-
-/** The URLs of inline bindings by endpoint id, in one query: a binding shows its own also while it is disabled. */
-export async function findInlineUrls(
-  db: Queryable,
-  secrets: SecretBox,
-  refs: readonly EndpointRef[],
-): Promise<Map<string, string>> {
-  const boxes = await findUrlBoxes(db, refs);
-  return new Map([...boxes].map(([endpointId, box]) => [endpointId, openUrl(secrets, endpointId, box)]));
+  await cancelPendingDeliveries(tx, { ...why, scope: { endpoint: ref } }, nowMs);
 }
 
 async function writeState(tx: Queryable, endpoint: EndpointRow, nowMs: number): Promise<void> {

@@ -223,11 +223,13 @@ export async function eraseMonitor(
     event: undefined,
   }));
   await recordTransitions(tx, [{ ...alertSubject(record, record.live), transitions }], nowMs);
-  await cancelPendingDeliveries(tx, { scope: { monitor: record }, reason: 'monitor_deleted', actor }, nowMs);
-  const { inlineEndpointId } = record.binding;
-  if (inlineEndpointId) {
-    await removeInlineEndpoint(tx, { projectId: record.projectId, endpointId: inlineEndpointId }, nowMs);
+  const why = { reason: 'monitor_deleted', actor } as const;
+  const { projectId, binding } = record;
+  // Before any delivery is locked: an endpoint comes first in the lock order (store/deliveries.ts).
+  if (binding.inlineEndpointId) {
+    await removeInlineEndpoint(tx, { projectId, endpointId: binding.inlineEndpointId }, why, nowMs);
   }
+  await cancelPendingDeliveries(tx, { ...why, scope: { monitor: record } }, nowMs);
   await deleteMonitorRows(tx, record, nowMs);
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
 }

@@ -159,22 +159,6 @@ export async function lockEndpoint(tx: Queryable, ref: EndpointRef): Promise<End
   return rowCount === 0 ? undefined : findEndpoint(tx, ref);
 }
 
-/** Sealed addresses by endpoint id; those that are removed or have none are left out. */
-export async function findUrlBoxes(
-  db: Queryable,
-  refs: readonly EndpointRef[],
-): Promise<Map<string, Buffer>> {
-  if (refs.length === 0) return new Map();
-  const { rows } = await db.query<{ endpoint_id: string; url_box: Buffer }>({
-    name: 'find-url-boxes',
-    text: `select e.endpoint_id, e.url_box from unnest($1::uuid[], $2::text[]) as k (project_id, endpoint_id)
-      join callback_endpoints e on e.project_id = k.project_id and e.endpoint_id = k.endpoint_id
-      where e.url_box is not null`,
-    values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.endpointId)],
-  });
-  return new Map(rows.map((row) => [row.endpoint_id, row.url_box]));
-}
-
 /** What an update may change. */
 export type EndpointState = Pick<
   EndpointRow,

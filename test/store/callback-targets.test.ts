@@ -7,7 +7,6 @@ import { removeCallback, setDefaultCallback } from '../../src/service/callbacks.
 import { openValidSecrets } from '../../src/service/endpoint-seal.ts';
 import {
   createInlineEndpoint,
-  findInlineUrls,
   removeInlineEndpoint,
   rotateInlineSecret,
   updateInlineUrl,
@@ -31,6 +30,11 @@ beforeEach(async () => {
 async function resolveOne(binding: StoredBinding, projectId = room.project.projectId) {
   const monitorKey = randomUUID();
   return (await resolveTargets(room.pool, [{ projectId, monitorKey, binding }])).get(monitorKey);
+}
+
+async function urlOf(binding: StoredBinding) {
+  const result = await resolveOne(binding);
+  return result && 'target' in result ? describeTarget(room.secrets, result.target).url : undefined;
 }
 
 const remove = (endpointId: string) =>
@@ -124,9 +128,7 @@ describe('an inline endpoint', () => {
     expect(await move('https://one.example/')).toBe(false);
     expect(await move('https://two.example/')).toBe(true);
     expect(await openValidSecrets(pool, secrets, ref)).toEqual([signingSecret.secret]);
-    expect(await findInlineUrls(pool, secrets, [ref])).toEqual(
-      new Map([[endpointId, 'https://two.example/']]),
-    );
+    expect(await urlOf(binding)).toBe('https://two.example/');
 
     const rotated = await inTx((tx) => rotateInlineSecret(tx, { secrets }, ref, Date.now()));
     expect(rotated).toMatchObject({ version: 2, previousVersion: 1 });
@@ -137,10 +139,14 @@ describe('an inline endpoint', () => {
     expect(await move('https://two.example/')).toBe(true);
     expect(await resolveOne(binding)).toMatchObject({ target: { endpointId, lifecycle: 'active' } });
 
-    await inTx((tx) => removeInlineEndpoint(tx, ref, NOW_MS));
-    await inTx((tx) => removeInlineEndpoint(tx, ref, NOW_MS));
+    const erase = () => inTx((tx) => removeInlineEndpoint(tx, ref, { reason: 'endpoint_removed' }, NOW_MS));
+    await erase();
+    await erase();
     expect(await resolveOne(binding)).toEqual({ unavailableReason: 'endpoint_removed' });
-    expect(await findInlineUrls(pool, secrets, [ref])).toEqual(new Map());
+    const { rows } = await pool.query('select url_box from callback_endpoints where endpoint_id = $1', [
+      endpointId,
+    ]);
+    expect(rows).toEqual([{ url_box: null }]);
     expect(await openValidSecrets(pool, secrets, ref)).toEqual([]);
   });
 });

@@ -36,8 +36,8 @@ const POLL_MS = 150;
 const MAX_ENDPOINTS = 1_000;
 /** Outcomes that wait for the database; more is not begun meanwhile. */
 const MAX_WAITING = 1_000;
-/** An endpoint whose deliveries all wait for others is asked less often. */
-const HUSH_MS = { first: 250, most: 2_000 };
+/** An endpoint whose deliveries all wait for others is asked less often; a retry of one of those is late by as much. */
+const HUSH_MS = { first: 250, most: 500 };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;

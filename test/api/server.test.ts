@@ -44,6 +44,13 @@ describe('connections', () => {
     ]);
   });
 
+  it('with an expectation that nobody knows are served all the same', async () => {
+    const call = get('/v1/projects', api.tokens.read, 'expect: the-unexpected\r\n');
+    const answer = await sendRaw(api.url, call, { halfClose: true });
+    expect(answer).toContain('HTTP/1.1 200');
+    expect(answer).toContain('x-request-id: ');
+  });
+
   it('whose headers do not come within ten seconds are ended', async () => {
     const startedAt = performance.now();
     const answer = await sendRaw(api.url, 'GET /v1/projects HTTP/1.1\r\nhost: x\r\n');

@@ -93,7 +93,8 @@ export type ResultOf<Spec> = Output<Field<Spec, 'response'>>;
 /** Every error status that an operation can answer (rest-api.md 4.3 to 4.7). */
 export function errorStatuses(spec: OperationSpec): number[] {
   const statuses = new Set([400, 401, 403, 404, 406, 429, 500, 503, ...(spec.moreErrors ?? [])]);
-  if (spec.body) for (const status of [413, 415]) statuses.add(status);
+  // A body that nobody asked for is looked at too.
+  if (spec.method !== 'GET') for (const status of [413, 415]) statuses.add(status);
   if (spec.idempotent) statuses.add(409);
   if (spec.ifMatch) for (const status of [409, 412, 428]) statuses.add(status);
   // One monitor ID in two jurisdictions.

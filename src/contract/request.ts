@@ -29,7 +29,9 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   if (spec.ifMatch) parts.ifMatch = header(raw, ifMatch, HEADER.ifMatch);
   if (spec.params) parts.params = parseInput(spec.params, raw.params);
   parts.query = query(spec, raw.query);
-  if (spec.body) parts.body = parseInput(spec.body, spec.bodyOptional ? (raw.body ?? {}) : raw.body);
+  // A body that is left out, not one that is null.
+  const body = spec.bodyOptional && raw.body === undefined ? {} : raw.body;
+  if (spec.body) parts.body = parseInput(spec.body, body);
 
   const faults = Object.values(parts).flatMap((part) => ('fieldErrors' in part ? part.fieldErrors : []));
   if (faults.length > 0) throw validationFailed(faults);

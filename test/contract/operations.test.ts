@@ -86,6 +86,7 @@ describe('the operations', () => {
     expect(statuses('rotateSigningSecret')).toEqual([
       400, 401, 403, 404, 406, 409, 412, 413, 415, 428, 429, 500, 503,
     ]);
+    expect(statuses('deleteMonitor')).toContain(415);
     expect(statuses('listMonitorChanges')).toEqual([400, 401, 403, 404, 406, 409, 429, 500, 503]);
   });
 

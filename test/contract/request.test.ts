@@ -142,6 +142,12 @@ describe('a bad request', () => {
     expect(faults('createMonitor', { body })).toHaveLength(1);
   });
 
+  it('is one whose optional body is null', () => {
+    const incident = { params: { incidentId: 'inc_1' } };
+    expect(parse('resolveIncident', incident).body).toEqual({});
+    expect(faults('resolveIncident', { ...incident, body: null })).toEqual([': invalid_type']);
+  });
+
   it('is one with a path that is no identifier', () => {
     expect(faults('getMonitor', { params: { monitorId: '../x' } })).toEqual(['monitorId: invalid_format']);
   });

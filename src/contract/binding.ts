@@ -1,6 +1,6 @@
 // The callback binding of a monitor: where its alerts go (rest-api.md 2.4, completion.md 2.1).
 import { z } from 'zod';
-import { signingSecret } from './callback.ts';
+import { callbackKind, signingSecret } from './callback.ts';
 import { alias, callbackUrl, identifier } from './field.ts';
 
 export const BINDING_KINDS = ['organization_default', 'named', 'inline', 'disabled'] as const;
@@ -39,7 +39,7 @@ export const setBindingBody = z
     });
   });
 
-export const unavailableReason = z.enum([
+const unavailableReason = z.enum([
   'no_organization_default',
   'alias_not_found',
   'endpoint_disabled',
@@ -53,7 +53,7 @@ export const bindingResult = z
       .object({
         endpointId: identifier,
         alias: alias.optional(),
-        kind: z.enum(['webhook', 'relay_subscriber', 'relay_group']),
+        kind: callbackKind,
         url: z.string().optional(),
       })
       .optional()

@@ -1,20 +1,20 @@
 // Callback endpoints and their signing secrets (rest-api.md 2.3, 4.5, 4.6).
 import { z } from 'zod';
+import { deliveryState } from './delivery.ts';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from './field.ts';
 
 export const callbackKind = z.enum(['webhook', 'relay_subscriber', 'relay_group']);
-export type CallbackKind = z.output<typeof callbackKind>;
 export const callbackLifecycle = z.enum(['active', 'disabled']);
 
 const secretVersion = integer(1, 65_535);
 const relayPart = text({ minimum: 1, maximum: 128 });
 const contractVersion = z.string().min(1).max(64);
 
-export const relayInput = z.strictObject({ actorId: relayPart, notifierId: relayPart });
-export const relayGroupInput = z.strictObject({ notifierId: relayPart });
+const relayInput = z.strictObject({ actorId: relayPart, notifierId: relayPart });
+const relayGroupInput = z.strictObject({ notifierId: relayPart });
 
 /** Which field states the destination of a kind. */
-export const DESTINATION_FIELD = {
+const DESTINATION_FIELD = {
   webhook: 'url',
   relay_subscriber: 'relay',
   relay_group: 'relayGroup',
@@ -71,7 +71,7 @@ export const callbackEndpoint = z.object({
     .describe('Facts about the signing secret, never the secret.'),
   lastDelivery: z
     .object({
-      state: z.enum(['pending', 'delivered', 'failing', 'exhausted', 'canceled']),
+      state: deliveryState,
       at: timestamp,
       statusCode: integer(100, 599).optional(),
     })

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { integer, MAX_SAFE, text, timestamp } from './field.ts';
 
-export const credentialPreset = z.enum(['read', 'manage']);
+const credentialPreset = z.enum(['read', 'manage']);
 export const credentialScope = z.enum(['usage:read']);
 
 export const credential = z.object({

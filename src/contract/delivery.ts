@@ -29,7 +29,7 @@ export const delivery = z.object({
 });
 export type Delivery = z.output<typeof delivery>;
 
-export const deliveryAttempt = z.object({
+const deliveryAttempt = z.object({
   at: timestamp,
   statusCode: integer(100, 599).optional(),
   latencyMs: integer(0, MAX_SAFE).optional(),

@@ -10,7 +10,7 @@ export const YEAR_SECONDS = 31_536_000;
 // holds them is what we mean here. Also read by Go (RE2) from the CRDs and by other languages from OpenAPI.
 const CONTROL = '\\x00-\\x1f\\x7f-\\x9f';
 const CONTROL_BUT_LINE_BREAKS = '\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f';
-export const NO_CONTROL_PATTERN = `^[^${CONTROL}]*$`;
+const NO_CONTROL_PATTERN = `^[^${CONTROL}]*$`;
 const controlCharacters = new RegExp(`[${CONTROL}]`, 'u');
 const controlButLineBreaks = new RegExp(`[${CONTROL_BUT_LINE_BREAKS}]`, 'u');
 
@@ -101,12 +101,11 @@ export const timestamp = z.iso
   });
 
 export const jurisdiction = z.enum(['unrestricted', 'eu', 'us', 'fedramp']);
-export type Jurisdiction = z.output<typeof jurisdiction>;
 
 export const severity = z.enum(['info', 'warning', 'critical']);
 
 /** Form of a webhook address, as one pattern that the CRD and OpenAPI can show: no user, fragment or blank. */
-export const CALLBACK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?][^#\\s]*)?$';
+const CALLBACK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?][^#\\s]*)?$';
 
 /**
  * Form of a webhook address (rest-api.md 4.5). Plain http passes here: only the address guard knows which

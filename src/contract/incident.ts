@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from './field.ts';
 
-export const incidentKind = z.enum(['missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation']);
+const incidentKind = z.enum(['missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation']);
 export const incidentState = z.enum(['open', 'recovering', 'recovered', 'resolved']);
 
 export const openIncident = z.object({
@@ -36,7 +36,7 @@ export const incident = z.object({
 });
 export type Incident = z.output<typeof incident>;
 
-export const timelineType = z.enum([
+const timelineType = z.enum([
   'opened',
   'escalated',
   'recovering',

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { reason, timestamp } from './field.ts';
 
-export const LIFECYCLE_ACTIONS = [
+const LIFECYCLE_ACTIONS = [
   'pause',
   'resume',
   'archive',
@@ -11,7 +11,7 @@ export const LIFECYCLE_ACTIONS = [
   'exit_maintenance',
 ] as const;
 export const lifecycleAction = z.enum(LIFECYCLE_ACTIONS);
-export const MAX_MAINTENANCE_SECONDS = 30 * 86_400;
+const MAX_MAINTENANCE_SECONDS = 30 * 86_400;
 
 /** A window: its end after its start, at most 30 days long. That it ends in the future, the database's clock says. */
 export const maintenanceInput = z

@@ -42,7 +42,7 @@ export const ruleAction = z.strictObject({ mode: z.enum(['inactive', 'active']),
 const bound = z.number();
 const deltaBound = z.number().min(0);
 
-export const ratioShape = {
+const ratioShape = {
   denominator: measurementKey.describe('The measurement to divide by. Not this one itself.'),
   minimum: bound.nullable().optional(),
   maximum: bound.nullable().optional(),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { integer, jurisdiction, patterned, timestamp } from './field.ts';
 
-export const limit = integer(1, 200).default(50).describe('How many items a page has at most.');
+const limit = integer(1, 200).default(50).describe('How many items a page has at most.');
 export const cursor = patterned(
   /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,511}$/,
   512,

@@ -58,7 +58,7 @@ function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
 }
 
 /** A 400 that names every fault, at most 32. */
-export function validationFailed(faults: readonly FieldError[]): ProblemError {
+function validationFailed(faults: readonly FieldError[]): ProblemError {
   const first = faults[0];
   const where = first?.path ? `${first.path}: ` : '';
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';

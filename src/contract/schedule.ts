@@ -5,8 +5,8 @@ import { z } from 'zod';
 import { patterned } from './field.ts';
 
 // "?" would mean "the minute in which it was parsed", and nicknames and dates have no five fields.
-export const CRON_PATTERN = '^[0-9A-Za-z*,/#-]+([ \\t]+[0-9A-Za-z*,/#-]+){4}$';
-export const TIME_ZONE_PATTERN = '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$';
+const CRON_PATTERN = '^[0-9A-Za-z*,/#-]+([ \\t]+[0-9A-Za-z*,/#-]+){4}$';
+const TIME_ZONE_PATTERN = '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$';
 
 const MAX_CRON = 128;
 

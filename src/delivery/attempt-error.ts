@@ -2,19 +2,16 @@
 // It decides nothing about retries: retry-schedule.ts does.
 
 /** What a delivery shows as `error` of an attempt (completion.md 2.1). A status such as 500 is no error class. */
-export const ATTEMPT_ERRORS = [
-  'timeout',
-  'connection_refused',
-  'connection_reset',
-  'unreachable',
-  'dns',
-  'tls',
-  'destination_rejected',
-  'redirect',
-  'protocol',
-] as const;
-
-export type AttemptError = (typeof ATTEMPT_ERRORS)[number];
+export type AttemptError =
+  | 'timeout'
+  | 'connection_refused'
+  | 'connection_reset'
+  | 'unreachable'
+  | 'dns'
+  | 'tls'
+  | 'destination_rejected'
+  | 'redirect'
+  | 'protocol';
 
 /** The connection led elsewhere than to a checked address. */
 export class DestinationRejectedError extends Error {

@@ -7,7 +7,7 @@ import type { AllowedDestinations } from './allowed-destinations.ts';
 import { NameResolutionError, type NameResolver } from './name-resolver.ts';
 
 /** rest-api.md 2.3. */
-export const MAX_URL_LENGTH = 512;
+const MAX_URL_LENGTH = 512;
 
 export interface Destination {
   url: URL;

@@ -3,7 +3,7 @@
 import type { Dispatcher, Pool } from 'undici';
 
 /** A receiver's status decides; its body is only shown, so little is read and it is waited for only shortly. */
-export const MAX_BODY_BYTES = 1_024;
+const MAX_BODY_BYTES = 1_024;
 const BODY_WAIT_MS = 2_000;
 
 export interface ExchangeRequest {

@@ -18,7 +18,6 @@ export const RETRY_WAITS_MS: readonly number[] = [
   12 * HOUR_MS,
 ];
 
-export const MAX_ATTEMPTS = RETRY_WAITS_MS.length;
 const JITTER = 0.1;
 
 /** What the schedule needs to know of an attempt; an `AttemptResult` fits. */

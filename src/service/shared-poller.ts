@@ -1,5 +1,5 @@
 // Holds calls open until something has happened in the database: one query at a time for all that wait, however many
-// they are. Polled and not notified: a NOTIFY on the beat path would halve its throughput (docs/adr).
+// they are. Polled and not notified: a NOTIFY on the beat path would halve its throughput.
 
 export interface PollerOptions<Subject, Found> {
   /** Pause between two queries; none runs while nobody waits. */

@@ -4,7 +4,7 @@ import type { EndpointKind, EndpointLifecycle, EndpointRef } from './callback-en
 import type { Queryable } from './pool.ts';
 
 /** A dispatcher that dies is replaced when its leases end (completion.md 5). */
-export const LEASE_MS = 30_000;
+const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
 

@@ -10,7 +10,7 @@ export interface Organization {
 }
 
 /** The columns of an Organization, of a table aliased `o`. */
-export const ORGANIZATION_COLUMNS = `o.organization_id as "organizationId", o.name, o.plan,
+const ORGANIZATION_COLUMNS = `o.organization_id as "organizationId", o.name, o.plan,
   o.service_state as "serviceState"`;
 
 /** Makes the organization unless one of that name is there, and returns the one that is. Safe at the same time twice. */

@@ -17,7 +17,7 @@ const COLUMNS = `p.project_id as "projectId", p.organization_id as "organization
 const UNIQUE_VIOLATION = '23505';
 
 /** What makes two names the same: Unicode form, case and the number of spaces do not matter. */
-export function projectNameKey(name: string): string {
+function projectNameKey(name: string): string {
   return name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ').toLowerCase();
 }
 

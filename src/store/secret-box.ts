@@ -1,5 +1,5 @@
-// Encryption at rest of signing secrets and callback addresses: AES-256-GCM, the endpoint's id as associated data,
-// so that a box copied to another row does not open. The key's id stands in the box, so that keys can rotate.
+// Encryption at rest (signing secrets, callback addresses, stored answers): AES-256-GCM, the row's id as associated
+// data, so that a box copied to another row does not open. The key's id stands in the box, so that keys can rotate.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 const FORMAT = 1;
@@ -49,10 +49,5 @@ export class SecretBox {
     decipher.setAAD(Buffer.from(associated, 'utf8'));
     decipher.setAuthTag(box.subarray(nonceEnd, tagEnd));
     return decipher.update(box.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8');
-  }
-
-  /** The id of the key that sealed a box: a rotation finds what is to be sealed again. */
-  static keyIdOf(box: Buffer): string {
-    return box.toString('utf8', 2, 2 + (box[1] ?? 0));
   }
 }

@@ -6,7 +6,7 @@ import type { Pool, Queryable } from './pool.ts';
 import { inTransaction } from './transaction.ts';
 
 /** A longer time without a fresh heartbeat of any api is an outage. */
-export const OUTAGE_MS = 3_000;
+const OUTAGE_MS = 3_000;
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
@@ -55,12 +55,6 @@ async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<vo
      where i.state in ('open', 'recovering')`,
     [toMs, JSON.stringify({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() })],
   );
-}
-
-/** The last moment up to which beats could be accepted; undefined before the first api ran. ms. */
-export async function readHorizon(db: Queryable): Promise<number | undefined> {
-  const { rows } = await db.query<{ last_ms: number }>('select last_ms from service_clock');
-  return rows[0]?.last_ms;
 }
 
 /** Outages that ended after `sinceMs`, oldest first. */

@@ -9,11 +9,11 @@ import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.t
 import { isDatabaseUnavailable } from '../../store/database-error.ts';
 import { correlationIdOf, nameRequest } from './correlation.ts';
 
-export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
+const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 const DEFAULT_RETRY_SECONDS = 1;
 
 /** The wire body of an error. */
-export function problemBody(error: ProblemError, correlationId: string): Problem {
+function problemBody(error: ProblemError, correlationId: string): Problem {
   const { code, options, status, retryable } = error;
   return {
     type: `/docs/problems/${code}`,

@@ -1,4 +1,5 @@
 // A Callback from YAML to the API and back, on a real API server and a real api.
+import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
@@ -12,9 +13,12 @@ const url = 'http://127.0.0.1:9/alerts';
 describe.skipIf(!hasCluster)('a Callback', () => {
   let room: OperatorRoom;
   let operator: TestOperator;
+  const lines: string[] = [];
+  const note = (fields: object, words: string) => lines.push(`${words} ${inspect(fields, { depth: 10 })}`);
+  const log = { debug: note, info: note, warn: note, error: note };
   beforeAll(async () => {
     room = await openRoom();
-    operator = await room.startOperator({ defaultCallbackNamespaces: [room.namespace] });
+    operator = await room.startOperator({ defaultCallbackNamespaces: [room.namespace], log });
   });
   afterAll(() => room.close());
 
@@ -242,5 +246,18 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await waitFor(async () => (await room.secret('inline-beat'))?.signingSecret === undefined, {
       what: 'no secret',
     });
+  });
+
+  it('shows no secret in a log line, an Event or a status', async () => {
+    const names = ['oncall.team-signing', 'turning-signing', 'lossy-signing', 'inline-beat'];
+    const secrets = await Promise.all(names.map((name) => room.secret(name)));
+    const values = secrets.flatMap((data) => Object.values(data ?? {})).filter((value) => value.length > 10);
+    expect(values.length).toBeGreaterThanOrEqual(4);
+    const { out } = await room.kubectl(['get', 'monitors,callbacks,events', '-o', 'yaml']);
+    expect(lines.length).toBeGreaterThan(0);
+    for (const value of [...values, 'sigcb_v1_', 'token-abc']) {
+      expect(lines.join()).not.toContain(value);
+      expect(out).not.toContain(value);
+    }
   });
 });

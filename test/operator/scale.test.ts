@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
 import { startOperator } from '../../src/operator/start-operator.ts';
 import type { Readiness } from '../../src/telemetry/readiness.ts';
+import type { Running } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';

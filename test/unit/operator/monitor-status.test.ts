@@ -1,0 +1,282 @@
+// What kubectl shows of a Monitor: columns, conditions, and which changes are worth a write.
+import { describe, expect, it } from 'vitest';
+import type { MonitorStatus } from '../../../src/contract/monitor.ts';
+import type { MonitorLive } from '../../../src/operator/monitor-lives.ts';
+import {
+  bindingOf,
+  displayCallback,
+  displayDuration,
+  displayIncident,
+  displayInterval,
+} from '../../../src/operator/translate/display.ts';
+import { incidentChanges } from '../../../src/operator/translate/incident-changes.ts';
+import {
+  type BindingState,
+  healthyCondition,
+  monitorReady,
+  syncedCondition,
+} from '../../../src/operator/translate/monitor-conditions.ts';
+import { isBeatAlone, monitorStatusOf } from '../../../src/operator/translate/monitor-status.ts';
+import { liveStatus, monitorObject, NOW, record } from './resources.ts';
+
+type Incident = MonitorStatus['openIncidents'][number];
+function incident(fields: Partial<Incident> = {}): Incident {
+  const openedAt = '2026-03-01T00:00:00Z';
+  return {
+    incidentId: 'inc_1',
+    kind: 'missed_deadline',
+    state: 'open',
+    severity: 'critical',
+    openedAt,
+    ...fields,
+  };
+}
+
+describe('columns', () => {
+  it.each([
+    [60, '1m'],
+    [300, '5m'],
+    [90, '1m30s'],
+    [3600, '1h'],
+    [5400, '1h30m'],
+    [86_400, '1d'],
+    [90_061, '1d1h'],
+    [86_460, '1d'],
+    [61.4, '1m1s'],
+    [5, '5s'],
+    [0, '0s'],
+  ])('%d seconds are %s', (seconds, text) => expect(displayDuration(seconds)).toBe(text));
+
+  it.each<[MonitorStatus['cadence'], string | undefined, string | undefined]>([
+    [{ source: 'configured', intervalSeconds: 300 }, undefined, '5m'],
+    [{ source: 'schedule' }, '0 2 * * *', 'cron 0 2 * * *'],
+    [{ source: 'schedule' }, undefined, undefined],
+    [{ source: 'learned', intervalSeconds: 3600, sampleCount: 20 }, undefined, 'learned 1h'],
+    [{ source: 'learning', sampleCount: 2 }, undefined, 'learning'],
+  ])('the interval of %j is shown', (cadence, cron, text) =>
+    expect(displayInterval(cadence, cron)).toBe(text),
+  );
+
+  it('shows the gravest incident and the number of the others', () => {
+    const warning = incident({ incidentId: 'inc_2', kind: 'rule_violation', severity: 'warning' });
+    const older = incident({ incidentId: 'inc_3', kind: 'overdue_run', openedAt: '2026-02-01T00:00:00Z' });
+    expect(displayIncident([])).toBeUndefined();
+    expect(displayIncident([warning])).toBe('rule_violation');
+    expect(displayIncident([warning, incident()])).toBe('missed_deadline +1');
+    expect(displayIncident([warning, incident(), older])).toBe('overdue_run +2');
+  });
+
+  it.each([
+    [{ kind: 'named', alias: 'oncall' } as const, 'oncall'],
+    [{ kind: 'organization_default' } as const, 'default'],
+    [{ kind: 'disabled' } as const, 'none'],
+    [{ kind: 'inline', url: '' } as const, 'inline'],
+  ])('the callback %j is %s, and back', (binding, text) => {
+    expect(displayCallback(binding)).toBe(text);
+    expect(bindingOf(text)).toEqual(binding);
+  });
+});
+
+describe('Healthy', () => {
+  it.each<[Partial<MonitorStatus>, string, string]>([
+    [{ health: 'up' }, 'True', 'Up'],
+    [{ health: 'late' }, 'True', 'Late'],
+    [{ health: 'recovering', openIncidents: [incident({ state: 'recovering' })] }, 'True', 'Recovering'],
+    [{ health: 'maintenance' }, 'True', 'Maintenance'],
+    [{ health: 'down' }, 'False', 'Down'],
+    [
+      { health: 'up', openIncidents: [incident({ severity: 'warning', kind: 'rule_violation' })] },
+      'False',
+      'IncidentOpen',
+    ],
+    [{ health: 'up', openIncidents: [incident({ severity: 'info', kind: 'rule_violation' })] }, 'True', 'Up'],
+    [{ health: 'waiting' }, 'Unknown', 'Waiting'],
+    [{ health: 'paused', openIncidents: [incident()] }, 'Unknown', 'Paused'],
+    [{ health: 'archived' }, 'Unknown', 'Archived'],
+  ])('%j: %s %s', (fields, status, reason) => {
+    expect(healthyCondition(liveStatus(fields))).toMatchObject({ type: 'Healthy', status, reason });
+  });
+  it('is Unknown before anything was heard', () =>
+    expect(healthyCondition(undefined).status).toBe('Unknown'));
+});
+
+describe('Ready', () => {
+  const target = { endpointId: 'cb_1', kind: 'webhook' as const };
+  const named = { kind: 'named', alias: 'a' } as const;
+  const byDefault = { kind: 'organization_default' } as const;
+  const ref = { name: 'oncall', endpointId: 'cb_1' };
+  it.each<
+    [
+      string,
+      BindingState | undefined,
+      typeof ref | { name: string; endpointId: undefined } | undefined,
+      string,
+      string,
+    ]
+  >([
+    ['a target', { binding: named, target }, undefined, 'True', 'Available'],
+    ['a disabled binding', { binding: { kind: 'disabled' } }, undefined, 'True', 'Available'],
+    [
+      'no such alias',
+      { binding: named, unavailableReason: 'alias_not_found' },
+      undefined,
+      'False',
+      'CallbackNotFound',
+    ],
+    [
+      'a removed endpoint',
+      { binding: named, unavailableReason: 'endpoint_removed' },
+      undefined,
+      'False',
+      'CallbackNotFound',
+    ],
+    [
+      'a disabled endpoint',
+      { binding: named, unavailableReason: 'endpoint_disabled' },
+      undefined,
+      'False',
+      'EndpointDisabled',
+    ],
+    [
+      'no default',
+      { binding: byDefault, unavailableReason: 'no_organization_default' },
+      undefined,
+      'False',
+      'NoOrganizationDefault',
+    ],
+    [
+      'a removed default',
+      { binding: byDefault, unavailableReason: 'endpoint_removed' },
+      undefined,
+      'False',
+      'NoOrganizationDefault',
+    ],
+    [
+      'a disabled default',
+      { binding: byDefault, unavailableReason: 'endpoint_disabled' },
+      undefined,
+      'False',
+      'EndpointDisabled',
+    ],
+    ['its Callback', { binding: named, target }, ref, 'True', 'Available'],
+    [
+      'a Callback that is not there',
+      { binding: named, target },
+      { name: 'oncall', endpointId: undefined },
+      'False',
+      'CallbackNotFound',
+    ],
+    [
+      "another's endpoint",
+      { binding: named, target: { ...target, endpointId: 'cb_2' } },
+      ref,
+      'False',
+      'CallbackNotFound',
+    ],
+    ['not asked yet', undefined, undefined, 'False', 'CallbackUnknown'],
+  ])('%s', (_name, binding, callbackRef, status, reason) => {
+    expect(monitorReady({ lifecycle: 'active', binding, callbackRef })).toMatchObject({ status, reason });
+  });
+  it('is no question of an archived monitor', () => {
+    expect(monitorReady({ lifecycle: 'archived', binding: undefined })).toMatchObject({
+      status: 'True',
+      reason: 'Archived',
+    });
+  });
+});
+
+describe('the status', () => {
+  const live = (fields: Partial<MonitorStatus> = {}): MonitorLive => ({
+    ...{ lifecycle: 'active', configurationVersion: 7, atMs: 0 },
+    status: liveStatus(fields),
+  });
+  const facts = { nowMs: NOW, fields: { monitorId: 'mon_1' }, conditions: [syncedCondition()] };
+
+  it('has what the API says, and no secret', () => {
+    const status = monitorStatusOf({
+      ...facts,
+      object: monitorObject(),
+      live: live({ openIncidents: [incident()] }),
+      record: record(),
+    });
+    expect(status).toMatchObject({
+      ...{
+        observedGeneration: 3,
+        monitorId: 'mon_1',
+        configurationVersion: 7,
+        health: 'up',
+        lifecycle: 'active',
+      },
+      display: { interval: '5m', incident: 'missed_deadline', callback: 'default' },
+    });
+    expect(status.conditions?.map(({ type }) => type)).toEqual(['Synced', 'Healthy']);
+    expect(JSON.stringify(status)).not.toContain('ping');
+  });
+
+  it('keeps what is not known anew, and the generation of a pass that did not end well', () => {
+    const first = monitorStatusOf({ ...facts, object: monitorObject(), live: live(), record: record() });
+    const object = monitorObject({}, { generation: 4 }, first);
+    const second = monitorStatusOf({ ...facts, object, conditions: [], fields: {}, isObserved: false });
+    expect(second).toMatchObject({ health: 'up', observedGeneration: 3, display: first.display });
+  });
+
+  it('says until when an archived monitor can be restored, and no longer', () => {
+    const archived = { ...live({ health: 'archived' }), lifecycle: 'archived' } as const;
+    const restorableUntil = '2026-04-01T00:00:00Z';
+    const first = monitorStatusOf({
+      ...facts,
+      object: monitorObject(),
+      live: archived,
+      record: record({ restorableUntil }),
+    });
+    expect(first.restorableUntil).toBe(restorableUntil);
+    const object = monitorObject({}, {}, first);
+    expect(monitorStatusOf({ ...facts, object, live: archived }).restorableUntil).toBe(restorableUntil);
+    expect(monitorStatusOf({ ...facts, object, live: live() }).restorableUntil).toBeUndefined();
+  });
+
+  it.each<[string, Partial<MonitorStatus>, boolean]>([
+    [
+      'a beat and its deadline',
+      { lastBeatAt: '2026-03-01T10:05:00Z', nextDeadlineAt: '2026-03-01T10:15:00Z' },
+      true,
+    ],
+    ['the first beat', { firstBeatAt: '2026-03-01T10:00:00Z' }, false],
+    ['health', { health: 'late' }, false],
+    ['an incident', { openIncidents: [incident()] }, false],
+    ['another interval', { cadence: { source: 'configured', intervalSeconds: 60 } }, false],
+    ['no deadline any more', { nextDeadlineAt: undefined }, false],
+  ])('%s', (_name, fields, isAlone) => {
+    const before = { lastBeatAt: '2026-03-01T10:00:00Z', nextDeadlineAt: '2026-03-01T10:10:00Z' };
+    const first = monitorStatusOf({
+      ...facts,
+      object: monitorObject(),
+      live: live(before),
+      record: record(),
+    });
+    const object = monitorObject({}, {}, first);
+    expect(
+      isBeatAlone(first, monitorStatusOf({ ...facts, object, live: live({ ...before, ...fields }) })),
+    ).toBe(isAlone);
+  });
+
+  it('takes a learned cadence that moves a little for a beat, and the first one for news', () => {
+    const learned = (intervalSeconds: number) =>
+      live({ cadence: { source: 'learned', intervalSeconds, sampleCount: 9 } });
+    const first = monitorStatusOf({ ...facts, object: monitorObject(), live: learned(60), record: record() });
+    const object = monitorObject({}, {}, first);
+    expect(isBeatAlone(first, monitorStatusOf({ ...facts, object, live: learned(61) }))).toBe(true);
+    const learning = monitorStatusOf({ ...facts, object, live: live({ cadence: { source: 'learning' } }) });
+    expect(isBeatAlone(first, learning)).toBe(false);
+  });
+});
+
+describe('incidents between two statuses', () => {
+  it('are those that came and those that went, whatever was in between', () => {
+    const [a, b, c] = ['a', 'b', 'c'].map((incidentId) => incident({ incidentId }));
+    if (!a || !b || !c) throw new Error('three');
+    expect(incidentChanges(undefined, [a])).toEqual({ opened: [a], ended: [] });
+    expect(incidentChanges([a, b], [b, c])).toEqual({ opened: [c], ended: [a] });
+    expect(incidentChanges([a], [{ ...a, state: 'recovering' }])).toEqual({ opened: [], ended: [] });
+  });
+});

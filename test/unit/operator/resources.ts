@@ -1,0 +1,92 @@
+// Objects and records for the tests of this room, whole but for what a test says.
+import type { CallbackEndpoint } from '../../../src/contract/callback.ts';
+import type { Monitor, MonitorStatus } from '../../../src/contract/monitor.ts';
+import type { CallbackObject } from '../../../src/operator/resources/callback-resource.ts';
+import type { MonitorObject } from '../../../src/operator/resources/monitor-resource.ts';
+import { type WantedMonitor, wantedMonitor } from '../../../src/operator/translate/wanted-monitor.ts';
+
+export const NOW = Date.parse('2026-03-01T12:00:00Z');
+const createdAt = '2026-01-01T00:00:00.000Z';
+const uid = '11111111-2222-3333-4444-555555555555';
+
+export function monitorObject(
+  spec: object = {},
+  metadata: object = {},
+  status?: MonitorObject['status'],
+): MonitorObject {
+  return {
+    metadata: {
+      name: 'backup',
+      namespace: 'payments',
+      uid,
+      generation: 3,
+      creationTimestamp: createdAt,
+      ...metadata,
+    },
+    spec: { deletionPolicy: 'Archive', ...spec } as MonitorObject['spec'],
+    status,
+  };
+}
+
+export function callbackObject(
+  spec: object = {},
+  metadata: object = {},
+  status?: CallbackObject['status'],
+): CallbackObject {
+  return {
+    metadata: {
+      name: 'oncall',
+      namespace: 'payments',
+      uid,
+      generation: 1,
+      creationTimestamp: createdAt,
+      ...metadata,
+    },
+    spec: { deletionPolicy: 'Delete', url: 'https://example.com/a', ...spec } as CallbackObject['spec'],
+    status,
+  };
+}
+
+export function wanted(spec: object = {}, metadata: object = {}, alias?: string): WantedMonitor {
+  return wantedMonitor(monitorObject(spec, metadata), { monitorId: 'mon_1', projectId: 'p1', alias });
+}
+
+export function liveStatus(fields: Partial<MonitorStatus> = {}): MonitorStatus {
+  return {
+    health: 'up',
+    cadence: { source: 'configured', intervalSeconds: 300 },
+    openIncidents: [],
+    ...fields,
+  };
+}
+
+export function record(fields: Partial<Monitor> = {}): Monitor {
+  return {
+    ...{
+      monitorId: 'mon_1',
+      monitorKey: 'mon_1',
+      projectId: 'p1',
+      name: 'backup',
+      labels: {},
+      graceSeconds: 300,
+    },
+    ...{ jurisdiction: 'unrestricted', callback: { kind: 'organization_default' }, awaitFirstBeat: true },
+    ...{
+      recoveryBeats: 1,
+      missedBeatsToOpen: 1,
+      measurements: {},
+      lifecycle: 'active',
+      configurationVersion: 7,
+    },
+    ...{ createdAt, updatedAt: createdAt, status: liveStatus(), publishUrl: 'https://x/ping/1' },
+    ...fields,
+  };
+}
+
+export function endpoint(fields: Partial<CallbackEndpoint> = {}): CallbackEndpoint {
+  return {
+    ...{ id: 'cb_1', projectId: 'p1', alias: 'oncall', kind: 'webhook', url: 'https://example.com/a' },
+    ...{ lifecycle: 'active', isOrganizationDefault: false, generation: 1, createdAt, updatedAt: createdAt },
+    ...fields,
+  };
+}

@@ -1,0 +1,204 @@
+// Calls to /v1: headers, problems and what becomes of each, Retry-After for all, tokens that are replaced.
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ApiProblem, classify, isTaken, problemFromAnswer } from '../../../src/operator/rest/api-problem.ts';
+import { RestClient } from '../../../src/operator/rest/rest-client.ts';
+import { RetryGate, WHOLE_SERVICE } from '../../../src/operator/rest/retry-gate.ts';
+import { problemText, withoutAddress } from '../../../src/operator/translate/problem-text.ts';
+
+type Step = (request: IncomingMessage, response: ServerResponse) => void;
+
+describe('the client', () => {
+  let server: Server;
+  let folder: string;
+  let tokenFile: string;
+  let client: RestClient;
+  let requests: { headers: IncomingMessage['headers']; url?: string; body: string }[];
+  let script: Step[];
+  let nowMs: number;
+
+  beforeEach(async () => {
+    [requests, script, nowMs] = [[], [], 0];
+    server = createServer(async (request, response) => {
+      let body = '';
+      for await (const chunk of request) body += chunk;
+      requests.push({ headers: request.headers, url: request.url, body });
+      const step = script.shift() ?? answer(200, { items: [] });
+      step(request, response);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    folder = await mkdtemp(join(tmpdir(), 'beatkeeper-rest-'));
+    tokenFile = join(folder, 'token');
+    await writeFile(tokenFile, 'one\n');
+    const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    client = new RestClient({ apiUrl, tokenFile, timeoutMs: 300, gate: new RetryGate(() => nowMs) });
+  });
+  afterEach(async () => {
+    await client.close();
+    server.closeAllConnections();
+    server.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const answer = (status: number, body: object, headers: Record<string, string> = {}): Step => {
+    return (_request, response) => {
+      response.writeHead(status, { 'content-type': 'application/json', ...headers });
+      response.end(JSON.stringify(body));
+    };
+  };
+  const problem = (status: number, code: string, more: object = {}, headers = {}) =>
+    answer(
+      status,
+      { title: 't', status, code, detail: 'Say why.', correlationId: 'c', retryable: false, ...more },
+      headers,
+    );
+  const list = (project?: string) => client.call('listProjects', { query: {} }, { project });
+  const failure = async (call: Promise<unknown>) => {
+    const error = await call.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (!(error instanceof ApiProblem)) throw new Error(`No problem but ${error}`);
+    return error;
+  };
+
+  it('says who calls, where and under which key', async () => {
+    const body = { name: 'n' };
+    await client.call(
+      'createProject',
+      { body, idempotencyKey: 'k1' },
+      { project: 'Gärten', correlationId: 'c/1' },
+    );
+    const [sent] = requests;
+    expect(sent?.headers).toMatchObject({
+      authorization: 'Bearer one',
+      'idempotency-key': 'k1',
+      'x-correlation-id': 'c/1',
+    });
+    expect(Buffer.from(String(sent?.headers['service-project']), 'latin1').toString()).toBe('Gärten');
+    expect(JSON.parse(sent?.body ?? '')).toEqual(body);
+    const params = { monitorId: 'a/b' };
+    await client.call('deleteMonitor', {
+      params,
+      query: { jurisdiction: 'eu' },
+      ifMatch: '"configuration-7"',
+    });
+    expect(requests[1]).toMatchObject({
+      url: '/v1/monitors/a%2Fb?jurisdiction=eu',
+      headers: { 'if-match': '"configuration-7"' },
+    });
+  });
+
+  it('throws what the API says', async () => {
+    const fieldErrors = [{ code: 'invalid', message: 'Be good.', path: 'name' }];
+    script.push(problem(400, 'service.validation_failed', { fieldErrors }));
+    const error = await failure(list());
+    expect(error).toMatchObject({ status: 400, code: 'service.validation_failed', fieldErrors });
+    expect(problemText(error)).toBe('service.validation_failed: Say why. (name: Be good.)');
+  });
+
+  it('throws what kept the answer away', async () => {
+    script.push(() => undefined);
+    expect(await failure(list())).toMatchObject({ status: 0, code: 'timeout' });
+    script.push((request) => request.socket.destroy());
+    expect(await failure(list())).toMatchObject({ status: 0, code: 'unreachable' });
+    script.push((_request, response) => response.writeHead(502).end('<html>'));
+    expect(await failure(list())).toMatchObject({ status: 502, code: 'http_502' });
+  });
+
+  it('heeds Retry-After with all calls, and a limit of one project with its own', async () => {
+    script.push(
+      problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),
+    );
+    expect((await failure(list('a'))).retryAfterMs).toBe(20_000);
+    expect((await failure(list('b'))).retryAfterMs).toBe(20_000);
+    expect(requests).toHaveLength(1);
+    nowMs = 20_001;
+    await list('b');
+    const limit = { dimension: 'api_requests_per_minute', remediation: 'reduce_usage' };
+    script.push(problem(429, 'service.rate_limited', { retryable: true, limit }, { 'retry-after': '30' }));
+    await failure(list('a'));
+    await list('b');
+    await failure(list('a'));
+    expect(requests).toHaveLength(4);
+  });
+
+  it('takes a replaced token at once, and says when there is none', async () => {
+    await list();
+    await writeFile(tokenFile, 'two');
+    script.push(problem(401, 'service.authentication_required'));
+    await list();
+    expect(requests.map(({ headers }) => headers.authorization)).toEqual([
+      'Bearer one',
+      'Bearer one',
+      'Bearer two',
+    ]);
+    script.push(problem(401, 'service.authentication_required'));
+    expect(classify(await failure(list()))).toBe('unauthorized');
+  });
+
+  it('ends with its caller', async () => {
+    const abort = new AbortController();
+    script.push(() => abort.abort(new Error('The end.')));
+    await expect(client.call('listProjects', { query: {} }, { signal: abort.signal })).rejects.toThrow(
+      'The end.',
+    );
+  });
+});
+
+describe('what becomes of a problem', () => {
+  it.each<[number, string, boolean, string]>([
+    [0, 'unreachable', true, 'passing'],
+    [400, 'service.validation_failed', false, 'permanent'],
+    [400, 'service.callback_destination_rejected', false, 'permanent'],
+    [401, 'service.authentication_required', false, 'unauthorized'],
+    [403, 'service.plan_limit_reached', false, 'permanent'],
+    [403, 'service.permission_denied', false, 'permanent'],
+    [404, 'service.not_found', false, 'gone'],
+    [409, 'service.conflict', false, 'permanent'],
+    [409, 'service.conflict', true, 'passing'],
+    [412, 'service.precondition_failed', false, 'conflict'],
+    [413, 'service.payload_too_large', false, 'permanent'],
+    [429, 'service.rate_limited', true, 'passing'],
+    [500, 'service.internal_error', true, 'passing'],
+    [502, 'http_502', false, 'passing'],
+    [503, 'service.temporarily_unavailable', true, 'passing'],
+  ])('%d %s (%s): %s', (status, code, retryable, expected) => {
+    expect(classify(new ApiProblem({ status, code, detail: '', retryable }))).toBe(expected);
+  });
+
+  it('names what is taken', () => {
+    const body = {
+      code: 'service.conflict',
+      detail: 'd',
+      fieldErrors: [{ code: 'not_unique', message: 'm', path: 'alias' }],
+    };
+    const error = problemFromAnswer(409, JSON.stringify(body), undefined);
+    expect([isTaken(error, 'alias'), isTaken(error, 'endpointId')]).toEqual([true, false]);
+  });
+
+  it('is told without an address that a Secret holds', () => {
+    const text = 'The host hooks.example.com of https://hooks.example.com/s3cret?t=1 leads to /s3cret.';
+    expect(withoutAddress(text, 'https://hooks.example.com/s3cret?t=1')).toBe(
+      'The host <address> of <address> leads to <address>.',
+    );
+    expect(withoutAddress(text, undefined)).toBe(text);
+  });
+
+  it('shuts a gate for the longest time that was asked for', () => {
+    let nowMs = 0;
+    const gate = new RetryGate(() => nowMs);
+    gate.shut(WHOLE_SERVICE, 5);
+    gate.shut(WHOLE_SERVICE, 2);
+    gate.shut('a', 9);
+    expect([gate.waitMs('b'), gate.waitMs('a')]).toEqual([5000, 9000]);
+    nowMs = 6000;
+    expect([gate.waitMs('b'), gate.waitMs('a')]).toEqual([0, 3000]);
+  });
+});

@@ -10,6 +10,7 @@ import { healthOf } from '../domain/health.ts';
 import type { Caller, ServiceContext } from '../service/context.ts';
 import type { MonitorView } from '../service/monitors.ts';
 import { publishUrlOf } from '../service/publish-address.ts';
+import { optionalTime, toTime } from '../service/time.ts';
 import type { MonitorRecord } from '../store/monitor-record.ts';
 import type { ObservationRecord } from '../store/observations-read.ts';
 
@@ -34,8 +35,8 @@ export function presentMonitor(monitor: MonitorView, viewer: Viewer): Monitor {
     restorableUntil: optionalTime(restorableUntilMs),
     publishUrl: viewer.caller.mayManage ? publishUrlOf(viewer.context, monitor.publishAddress) : undefined,
     configurationVersion: monitor.configurationVersion,
-    createdAt: time(monitor.createdMs),
-    updatedAt: time(monitor.updatedMs),
+    createdAt: toTime(monitor.createdMs),
+    updatedAt: toTime(monitor.updatedMs),
     status: presentStatus(monitor),
   };
 }
@@ -78,7 +79,7 @@ export function presentStatus(monitor: MonitorRecord): MonitorStatus {
     maintenance: shownWindow && presentWindow(shownWindow),
     openIncidents: openIncidents.map(({ openedMs, ...incident }) => ({
       ...incident,
-      openedAt: time(openedMs),
+      openedAt: toTime(openedMs),
     })),
   };
 }
@@ -93,25 +94,16 @@ function presentCadence({ configuration, live }: MonitorRecord): MonitorStatus['
 }
 
 export function presentWindow(window: { startsMs: number; endsMs: number; reason?: string }) {
-  return { startsAt: time(window.startsMs), endsAt: time(window.endsMs), reason: window.reason };
+  return { startsAt: toTime(window.startsMs), endsAt: toTime(window.endsMs), reason: window.reason };
 }
 
 export function presentObservation(observation: ObservationRecord): Observation {
   const { receivedMs, observedMs, violations, ...rest } = observation;
   return {
     ...rest,
-    receivedAt: time(receivedMs),
+    receivedAt: toTime(receivedMs),
     observedAt: optionalTime(observedMs),
     // Written by the evaluator in the shape of the contract.
     violations: violations as Observation['violations'],
   };
-}
-
-/** RFC 3339 in UTC. */
-export function time(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-export function optionalTime(ms: number | undefined): string | undefined {
-  return ms === undefined ? undefined : time(ms);
 }

@@ -25,9 +25,6 @@ import { cancelPendingDeliveries } from './delivery-cancellation.ts';
 import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 import { requireVersion } from './resource-version.ts';
 
-/** rest-api.md 2.3. */
-const MAX_SECRET_VERSION = 65_535;
-
 export interface CallbackPatch {
   lifecycle?: EndpointLifecycle;
   alias?: string;
@@ -150,11 +147,6 @@ export async function rotateCallbackSecret(
     });
   }
   const { version } = endpoint.secret;
-  if (version >= MAX_SECRET_VERSION) {
-    throw new ProblemError('conflict', {
-      detail: 'The signing secret has had all of its 65535 versions: make a new endpoint.',
-    });
-  }
   const current = { ...ref, version, overlapSeconds: change.overlapSeconds };
   const signingSecret = await reissueSecret(tx, secrets, current, nowMs);
   await writeState(tx, endpoint, nextVersion(endpoint, nowMs));

@@ -1,6 +1,7 @@
 // How addresses and signing secrets of endpoints are sealed: with the endpoint's id as associated data, so that a
 // box which is copied to another endpoint does not open.
 import { newSigningSecret } from '../delivery/signature.ts';
+import { ProblemError } from '../domain/problem.ts';
 import type { EndpointRef } from '../store/callback-endpoints.ts';
 import type { Queryable } from '../store/pool.ts';
 import type { SecretBox } from '../store/secret-box.ts';
@@ -9,6 +10,7 @@ import {
   insertSigningSecret,
   supersedeSigningSecret,
 } from '../store/signing-secrets.ts';
+import { toTime } from './time.ts';
 
 /** The issue record of rest-api.md 2.3: the one moment at which a secret can be read. */
 export interface SigningSecretRecord {
@@ -51,7 +53,13 @@ export async function issueSecret(
   return insertNewSecret(tx, secrets, { ...ref, version: 1 }, nowMs);
 }
 
-/** Makes a secret of the next version; the one before it signs for `overlapSeconds` more. */
+/** rest-api.md 2.3. */
+const MAX_SECRET_VERSION = 65_535;
+
+/**
+ * Makes a secret of the next version; the one before it signs for `overlapSeconds` more.
+ * Throws `conflict` after the last version.
+ */
 export async function reissueSecret(
   tx: Queryable,
   secrets: SecretBox,
@@ -59,11 +67,16 @@ export async function reissueSecret(
   nowMs: number,
 ): Promise<SigningSecretRecord> {
   const { version, overlapSeconds, projectId, endpointId } = current;
+  if (version >= MAX_SECRET_VERSION) {
+    throw new ProblemError('conflict', {
+      detail: `The signing secret has had all of its ${MAX_SECRET_VERSION} versions: make a new endpoint, or bind the monitor anew.`,
+    });
+  }
   const endsMs = nowMs + overlapSeconds * 1000;
   await supersedeSigningSecret(tx, current, { version, endsMs });
   const issued = await insertNewSecret(tx, secrets, { projectId, endpointId, version: version + 1 }, nowMs);
   if (overlapSeconds === 0) return issued;
-  return { ...issued, previousVersion: version, overlapEndsAt: new Date(endsMs).toISOString() };
+  return { ...issued, previousVersion: version, overlapEndsAt: toTime(endsMs) };
 }
 
 async function insertNewSecret(
@@ -78,6 +91,6 @@ async function insertNewSecret(
     secretBox: secrets.seal(secret, row.endpointId),
     issuedMs: nowMs,
   });
-  const revealedAt = new Date(nowMs).toISOString();
+  const revealedAt = toTime(nowMs);
   return { secret, version: row.version, revealedAt, onlyShownOnce: true };
 }

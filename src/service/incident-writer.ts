@@ -14,6 +14,7 @@ import type { MonitorRef } from '../store/live.ts';
 import { insertDeliveries, type OutboxRow } from '../store/outbox.ts';
 import type { Queryable } from '../store/pool.ts';
 import { type BindingItem, resolveTargets, type TargetResult } from './callback-targets.ts';
+import { optionalTime, toTime } from './time.ts';
 
 /** A monitor whose incidents changed, with what its alerts show of it. */
 export interface MonitorTransitions extends MonitorRef {
@@ -101,7 +102,7 @@ function alert(
   const sequence = incident.eventSequence + 1;
   const body = buildIncidentEvent({
     type: event.type,
-    timestamp: isoTime(out.nowMs),
+    timestamp: toTime(out.nowMs),
     organizationId: monitor.organizationId,
     projectId: monitor.projectId,
     projectName: monitor.projectName,
@@ -150,7 +151,7 @@ export function toIncidentRecord(
     severity: incident.severity,
     measurement: incident.measurement,
     rule: incident.rule,
-    openedAt: isoTime(incident.openedMs),
+    openedAt: toTime(incident.openedMs),
     deadlineAt: optionalTime(incident.deadlineMs),
     recoveringAt: optionalTime(incident.recoveringMs),
     recoveredAt: optionalTime(incident.recoveredMs),
@@ -162,12 +163,4 @@ export function toIncidentRecord(
     violationCount: incident.violationCount,
     summary: incident.summary,
   };
-}
-
-function isoTime(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-function optionalTime(ms: number | undefined): string | undefined {
-  return ms === undefined ? undefined : isoTime(ms);
 }

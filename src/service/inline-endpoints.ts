@@ -2,7 +2,6 @@
 // and counts against no plan limit. Every function works in the caller's transaction, which holds the monitor's lock.
 // The caller has checked the URL (checkDestination) before its transaction.
 import { newId } from '../domain/id.ts';
-import { ProblemError } from '../domain/problem.ts';
 import {
   type EndpointRef,
   type EndpointRow,
@@ -52,11 +51,6 @@ export async function rotateInlineSecret(
 ): Promise<SigningSecretRecord> {
   const endpoint = await requireInline(tx, ref);
   const version = endpoint.secret?.version ?? 0;
-  if (version >= 65_535) {
-    throw new ProblemError('conflict', {
-      detail: 'The signing secret has had all of its 65535 versions: bind the monitor anew.',
-    });
-  }
   await writeState(tx, endpoint, nowMs);
   return reissueSecret(tx, secrets, { ...ref, version, overlapSeconds: OVERLAP_SECONDS }, nowMs);
 }

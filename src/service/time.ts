@@ -1,4 +1,4 @@
-// Times of the wire: milliseconds of the database's clock as RFC 3339.
+// Times of the wire: milliseconds of the database's clock as RFC 3339, and back.
 
 export function toTime(ms: number): string {
   return new Date(ms).toISOString();
@@ -6,4 +6,8 @@ export function toTime(ms: number): string {
 
 export function optionalTime(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : toTime(ms);
+}
+
+export function optionalMs(time: string | undefined): number | undefined {
+  return time === undefined ? undefined : Date.parse(time);
 }

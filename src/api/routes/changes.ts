@@ -2,10 +2,11 @@
 import { z } from 'zod';
 import type { MonitorChange } from '../../contract/change.ts';
 import { readChanges } from '../../service/changes.ts';
+import { toTime } from '../../service/time.ts';
 import type { ChangeRecord } from '../../store/monitor-changes.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Handlers } from '../operation.ts';
-import { presentWindow, time } from '../present-monitor.ts';
+import { presentWindow } from '../present-monitor.ts';
 import { monitorNameOf } from './monitors.ts';
 
 const LIST = 'changes';
@@ -25,7 +26,7 @@ export const changeHandlers: Handlers<'listMonitorChanges'> = {
 
 function presentChange(record: ChangeRecord): MonitorChange {
   const { change, configurationVersion, actor, occurredMs, sourceRequestId } = record;
-  const common = { configurationVersion, actor, occurredAt: time(occurredMs), sourceRequestId };
+  const common = { configurationVersion, actor, occurredAt: toTime(occurredMs), sourceRequestId };
   if (change.kind === 'configuration') return { kind: 'configuration', ...common };
   return {
     kind: 'lifecycle',

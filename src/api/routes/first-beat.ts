@@ -1,7 +1,7 @@
 // Waiting for the first beat of a monitor.
 import { type FirstBeatWatch, waitForFirstBeat } from '../../service/first-beat.ts';
+import { optionalTime } from '../../service/time.ts';
 import type { Handlers } from '../operation.ts';
-import { optionalTime } from '../present-monitor.ts';
 import { monitorNameOf } from './monitors.ts';
 
 export function firstBeatHandlers(watch: FirstBeatWatch): Handlers<'getFirstBeat'> {

@@ -9,6 +9,7 @@ import {
   noteIncident,
   resolveIncident,
 } from '../../service/incidents.ts';
+import { optionalMs } from '../../service/time.ts';
 import type { Answer } from '../../service/write.ts';
 import { presentPage, readPage } from '../keyset-list.ts';
 import type { Handlers } from '../operation.ts';
@@ -34,8 +35,8 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
       monitorId,
       severity,
       jurisdiction,
-      sinceMs: toMs(query.since),
-      untilMs: toMs(query.until),
+      sinceMs: optionalMs(query.since),
+      untilMs: optionalMs(query.until),
     };
     const rows = await listIncidents(context.pool, filter, readPage(LIST, query));
     return presentPage(LIST, query, rows);
@@ -81,8 +82,4 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
 
 function presentIncident(incident: IncidentRecord): Answer {
   return { status: 200, body: incident };
-}
-
-function toMs(time: string | undefined): number | undefined {
-  return time === undefined ? undefined : Date.parse(time);
 }

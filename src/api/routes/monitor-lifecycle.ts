@@ -2,8 +2,9 @@
 import type { OperationInput } from '../../contract/operations.ts';
 import { changeLifecycle } from '../../service/monitor-lifecycle.ts';
 import { publishUrlOf, rotatePublishAddress } from '../../service/publish-address.ts';
+import { optionalTime } from '../../service/time.ts';
 import type { Handlers } from '../operation.ts';
-import { monitorEtag, optionalTime, presentMonitor } from '../present-monitor.ts';
+import { monitorEtag, presentMonitor } from '../present-monitor.ts';
 import { versionedNameOf } from './monitors.ts';
 
 export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rotatePublishUrl'> = {

@@ -1,6 +1,7 @@
 // Observations of a monitor, newest first.
 import { z } from 'zod';
 import { readObservations } from '../../service/changes.ts';
+import { optionalMs } from '../../service/time.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Handlers } from '../operation.ts';
 import { presentObservation } from '../present-monitor.ts';
@@ -15,7 +16,7 @@ export const observationHandlers: Handlers<'listObservations'> = {
   listObservations: async (call) => {
     const { since, until, limit, cursor } = call.input.query;
     const place = decodeCursor(LIST, placeSchema, cursor);
-    const range = { sinceMs: millisecondsOf(since), untilMs: millisecondsOf(until) };
+    const range = { sinceMs: optionalMs(since), untilMs: optionalMs(until) };
     const found = await readObservations(call.context, monitorNameOf(call), range, {
       limit: limit + 1,
       after: place && { sequence: place[0], receivedMs: place[1] },
@@ -26,7 +27,3 @@ export const observationHandlers: Handlers<'listObservations'> = {
     return { status: 200, body: { items: rows.map(presentObservation), nextCursor } };
   },
 };
-
-function millisecondsOf(timestamp: string | undefined): number | undefined {
-  return timestamp === undefined ? undefined : Date.parse(timestamp);
-}

@@ -1,6 +1,7 @@
 // Batches without a timer: one transaction in flight, what arrives meanwhile is the next batch; a second lane only
 // while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
 import { ProblemError } from '../domain/problem.ts';
+import { isFaultOfData } from '../store/database-error.ts';
 import type { BeatItem, Outcome } from './apply-items.ts';
 import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';
@@ -226,12 +227,6 @@ function settle(waiting: Waiting, outcome: Outcome): void {
 function fail(pending: Waiting[]): void {
   const problem = new ProblemError('internal_error', { detail: 'The beat could not be recorded.' });
   for (const waiting of pending) settle(waiting, { problem });
-}
-
-/** SQLSTATE classes 22 (data) and 23 (integrity): the same batch fails again. */
-function isFaultOfData(error: unknown): boolean {
-  const code = (error as { code?: string } | undefined)?.code ?? '';
-  return /^2[23]\w{3}$/.test(code);
 }
 
 /** 503 with Retry-After: the beat may be sent again. */

@@ -1,5 +1,6 @@
 // Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
+import { codeOf, SQLSTATE } from './database-error.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from './keyset.ts';
 import type { Queryable } from './pool.ts';
 
@@ -69,8 +70,6 @@ interface EndpointColumns {
   previous_ends_ms: number | null;
   last_delivery: LastDelivery | null;
 }
-
-const UNIQUE_VIOLATION = '23505';
 
 const ms = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint as ${name}`;
 
@@ -213,7 +212,7 @@ export async function updateEndpoint(
     await writeEndpoint(tx, ref, state);
     return 'updated';
   } catch (error) {
-    if ((error as { code?: string }).code === UNIQUE_VIOLATION) return 'alias_taken';
+    if (codeOf(error) === SQLSTATE.uniqueViolation) return 'alias_taken';
     throw error;
   }
 }

@@ -1,9 +1,36 @@
-// Tells a database that is away for a moment from a fault of ours: the first is a 503, the second a 500.
+// What an error of the database means: away for a moment (a 503), a fault of the data, or a case that a statement of
+// ours is written for.
+
+/** The SQLSTATE codes that our statements expect. */
+export const SQLSTATE = {
+  uniqueViolation: '23505',
+  serializationFailure: '40001',
+  deadlock: '40P01',
+  duplicateTable: '42P07',
+  lockNotAvailable: '55P03',
+} as const;
+
+/** SQLSTATE, or the code of a system error; undefined without one. */
+export function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** SQLSTATE classes 22 (data) and 23 (integrity): the same statement with the same values fails again. */
+export function isFaultOfData(error: unknown): boolean {
+  return /^2[23]\w{3}$/.test(codeOf(error) ?? '');
+}
 
 // SQLSTATE classes: connection exceptions, insufficient resources, operator intervention (57014 is a statement
 // time-out), and a lock or serialization that could not be had in time.
 const AWAY_CLASSES = new Set(['08', '53', '57']);
-const AWAY_CODES = new Set(['55P03', '40001', '40P01', '25006', '25P03']);
+const AWAY_CODES: ReadonlySet<string> = new Set([
+  SQLSTATE.lockNotAvailable,
+  SQLSTATE.serializationFailure,
+  SQLSTATE.deadlock,
+  '25006',
+  '25P03',
+]);
 const NETWORK_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -22,8 +49,8 @@ const DRIVER_WORDS =
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;
-  const code = (error as { code?: unknown }).code;
-  if (typeof code === 'string') {
+  const code = codeOf(error);
+  if (code !== undefined) {
     if (NETWORK_CODES.has(code) || AWAY_CODES.has(code)) return true;
     if (/^[0-9A-Z]{5}$/.test(code)) return AWAY_CLASSES.has(code.slice(0, 2));
   }

@@ -2,13 +2,13 @@
 // effect and committed with it, so its unique key is the lock between twins. Bodies are sealed: they hold addresses of
 // callbacks, which stand nowhere in clear.
 import { ProblemError } from '../domain/problem.ts';
+import { codeOf, SQLSTATE } from './database-error.ts';
 import type { Connection, Queryable } from './pool.ts';
 import type { SecretBox } from './secret-box.ts';
 
 /** Longest wait for a twin that runs on another replica. Short: a waiting call holds a connection. */
 const TWIN_WAIT_MS = 250;
 const WINDOW = "interval '24 hours'";
-const LOCK_NOT_AVAILABLE = '55P03';
 
 export interface IdempotencyGuard {
   /** The project, or the organization for writes that are in no project. */
@@ -87,7 +87,7 @@ async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<num
     });
     return rows[0]?.now_ms ?? undefined;
   } catch (error) {
-    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) throw twinIsRunning(error);
+    if (codeOf(error) === SQLSTATE.lockNotAvailable) throw twinIsRunning(error);
     throw error;
   }
 }

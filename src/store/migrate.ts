@@ -2,6 +2,7 @@
 // lets one runner in, and each file's version row commits with its statements.
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
+import { codeOf, SQLSTATE } from './database-error.ts';
 import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 
 const LOCK_KEY = 7_302_551_117;
@@ -60,14 +61,12 @@ export async function migrate(options: MigrateOptions): Promise<number> {
   }
 }
 
-const LOCK_NOT_AVAILABLE = '55P03';
-
 /** The first beats must not land in the default partition. Where a lock can't be had the sweeper does it later. */
 async function createFirstPartitions(client: pg.Client): Promise<void> {
   try {
     for (const table of PARTITIONED_TABLES) await createPartitions(client, table);
   } catch (error) {
-    if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
+    if (codeOf(error) !== SQLSTATE.lockNotAvailable) throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 // Partitions of history by time: made ahead, dropped when they are over. The default one catches what has none; what
 // is in it moves to its place when the partition is made. Bounds are UTC.
 import type { ClientBase } from 'pg';
+import { codeOf, SQLSTATE } from './database-error.ts';
 import type { Queryable } from './pool.ts';
 
 export interface PartitionedTable {
@@ -55,7 +56,7 @@ export async function createPartitions(db: PartitionConnection, of: PartitionedT
 }
 
 // duplicate_table; and unique_violation, which it is in the catalogue while the other one has not committed.
-const MADE_BY_ANOTHER = new Set(['42P07', '23505']);
+const MADE_BY_ANOTHER: ReadonlySet<string> = new Set([SQLSTATE.duplicateTable, SQLSTATE.uniqueViolation]);
 
 /**
  * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
@@ -82,7 +83,7 @@ async function createPartition(
     return true;
   } catch (error) {
     await db.query('rollback');
-    if (MADE_BY_ANOTHER.has((error as { code?: string }).code ?? '')) return false;
+    if (MADE_BY_ANOTHER.has(codeOf(error) ?? '')) return false;
     throw error;
   }
 }

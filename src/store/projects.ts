@@ -1,6 +1,7 @@
 // projects: named rooms of an organization. Names are unique ignoring case and extra spaces (rest-api.md 2.8).
 import { UUID_PATTERN } from '../domain/id.ts';
 import { ProblemError } from '../domain/problem.ts';
+import { codeOf, SQLSTATE } from './database-error.ts';
 import type { Queryable } from './pool.ts';
 
 export interface Project {
@@ -14,7 +15,6 @@ export interface Project {
 
 const COLUMNS = `p.project_id as "projectId", p.organization_id as "organizationId", p.name, p.version,
   p.created_at as "createdAt", p.updated_at as "updatedAt"`;
-const UNIQUE_VIOLATION = '23505';
 
 /** What makes two names the same: Unicode form, case and the number of spaces do not matter. */
 function projectNameKey(name: string): string {
@@ -105,7 +105,7 @@ async function refuseTakenName<T>(query: Promise<T>): Promise<T> {
   try {
     return await query;
   } catch (error) {
-    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
+    if (codeOf(error) !== SQLSTATE.uniqueViolation) throw error;
     throw new ProblemError('conflict', {
       detail: 'The organization has a project of that name, ignoring case and extra spaces: choose another.',
       fieldErrors: [{ code: 'not_unique', message: 'Choose another name.', path: 'name' }],

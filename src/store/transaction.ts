@@ -1,7 +1,8 @@
 // Transactions that may be run again: on a serialization failure, a deadlock or a connection lost before COMMIT was sent.
+import { codeOf, SQLSTATE } from './database-error.ts';
 import type { Connection, Pool } from './pool.ts';
 
-const RETRYABLE = new Set(['40001', '40P01']);
+const RETRYABLE: ReadonlySet<string> = new Set([SQLSTATE.serializationFailure, SQLSTATE.deadlock]);
 const ATTEMPTS = 3;
 
 /**
@@ -22,7 +23,7 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Pro
       await tx.query('rollback').catch((cause: Error) => {
         broken = cause;
       });
-      if (attempt < ATTEMPTS && RETRYABLE.has((error as { code?: string }).code ?? '')) continue;
+      if (attempt < ATTEMPTS && RETRYABLE.has(codeOf(error) ?? '')) continue;
       throw error;
     } finally {
       tx.release(broken);

@@ -3,6 +3,7 @@
 import type { DisabledReason } from '../delivery/retry-schedule.ts';
 import { disableEndpoint } from '../service/callback-changes.ts';
 import type { EndpointRef } from '../store/callback-endpoints.ts';
+import { isFaultOfData } from '../store/database-error.ts';
 import type { DeliveryState } from '../store/deliveries.ts';
 import type { ClaimedDelivery } from '../store/delivery-queue.ts';
 import {
@@ -23,7 +24,6 @@ import {
   timelineOf,
 } from './delivery-outcome.ts';
 import { Loop, type Round } from './loop.ts';
-import { isFaultOfData } from './wake-due-monitors.ts';
 
 export interface OutcomeWriterOptions {
   pool: Pool;

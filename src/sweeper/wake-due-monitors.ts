@@ -3,6 +3,7 @@ import type { Incident, Transition } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
 import { type Moment, wakeMonitor } from '../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../service/incident-writer.ts';
+import { isFaultOfData } from '../store/database-error.ts';
 import { claimDueMonitors, type DueClaim, type DueMonitors } from '../store/due-monitors.ts';
 import { findOpenIncidents } from '../store/incidents.ts';
 import { type LiveRow, updateLive } from '../store/live.ts';
@@ -125,9 +126,4 @@ function firstStart(rows: readonly LiveRow[]): number {
     ...live.openRuns.map((run) => run.startedMs),
   ]);
   return Math.min(...starts, Number.MAX_SAFE_INTEGER);
-}
-
-/** SQLSTATE classes 22 (data) and 23 (integrity). */
-export function isFaultOfData(error: unknown): boolean {
-  return /^2[23]\w{3}$/.test((error as { code?: string } | undefined)?.code ?? '');
 }

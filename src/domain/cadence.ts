@@ -10,11 +10,15 @@ export interface Cadence {
   cadenceMs?: number;
 }
 
-/** Adds a gap; from five beats on the cadence is the 95th percentile (nearest rank) of the last 20 gaps. */
+/**
+ * Adds a gap; from five beats on the cadence is the 95th percentile (nearest rank) of the last 20 gaps, in whole seconds
+ * as configured intervals are.
+ */
 export function learnGap(gaps: readonly number[], gapMs: number, minimumMs: number): Cadence {
   const kept = [...gaps, Math.min(gapMs, 2_147_483_647)].slice(-GAPS_KEPT);
   if (kept.length < GAPS_TO_LEARN) return { gaps: kept };
   const sorted = [...kept].sort((a, b) => a - b);
   const rank = Math.ceil(sorted.length * 0.95) - 1;
-  return { gaps: kept, cadenceMs: Math.max(sorted[rank] ?? minimumMs, minimumMs) };
+  const seconds = Math.ceil((sorted[rank] ?? minimumMs) / 1000);
+  return { gaps: kept, cadenceMs: Math.max(seconds * 1000, minimumMs) };
 }

@@ -2,6 +2,7 @@
 // refusal: the job ran, so a refused beat still moves a running deadline.
 import type { BeatKind } from '../domain/beat.ts';
 import { IDENTIFIER_PATTERN } from '../domain/id.ts';
+import { checkJsonStructure } from '../domain/json-structure.ts';
 import type { FieldError } from '../domain/problem.ts';
 import { ProblemError } from '../domain/problem.ts';
 
@@ -106,6 +107,7 @@ function parseObject(text: string): Body {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw malformed('The body must be a JSON object.');
   }
+  checkJsonStructure(text);
   return value as Body;
 }
 

@@ -212,6 +212,8 @@ describe('bodies', () => {
     ['malformed JSON', 400, '{"measurements":', {}],
     ['an array', 400, '[]', {}],
     ['an unknown field', 400, '{"mesurements":{}}', {}],
+    ['a field stated twice', 400, '{"status":"success","status":"fail"}', {}],
+    ['a measurement stated twice', 400, '{"measurements":{"rows":1,"rows":2}}', {}],
     ['a number that is none', 400, '{"measurements":{"rows":1e999}}', {}],
     ['a measurement as text', 400, '{"measurements":{"rows":"1"}}', {}],
     ['a bad measurement key', 400, '{"measurements":{"Rows":1}}', {}],

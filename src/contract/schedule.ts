@@ -1,7 +1,6 @@
 // Cron schedules and time zones: syntax, and that the schedule ever comes due (completion.md 3.1).
-// It parses with croner only to check; the deadlines are computed in src/domain.
-import { Cron } from 'croner';
 import { z } from 'zod';
+import { compileSchedule, ScheduleError } from '../domain/schedule.ts';
 import { patterned } from './field.ts';
 
 // "?" would mean "the minute in which it was parsed", and nicknames and dates have no five fields.
@@ -21,10 +20,12 @@ function isTimeZone(value: string): boolean {
 
 function cronFault(value: string): string | undefined {
   try {
-    const cron = new Cron(value, { mode: '5-part', paused: true, timezone: 'UTC' });
-    return cron.nextRun() === null ? 'Must come due at least once: this day does not exist.' : undefined;
-  } catch {
-    return 'Must be a cron expression with five valid fields such as "0 2 * * *".';
+    compileSchedule({ cron: value, timeZone: 'UTC' });
+    return undefined;
+  } catch (error) {
+    return error instanceof ScheduleError && error.isNeverDue
+      ? 'Must come due at least once: this day does not exist.'
+      : 'Must be a cron expression with five valid fields such as "0 2 * * *".';
   }
 }
 

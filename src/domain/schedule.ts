@@ -11,20 +11,35 @@ export interface Schedule {
   nextAfter(afterMs: number): number | undefined;
 }
 
-/**
- * Compiles a schedule once, so that a beat pays only for the next occurrence.
- * Throws `RangeError` with a sentence for the user when the expression or the zone is not valid or never fires.
- */
+/** An expression or a zone that is no schedule. `isNeverDue`: it is well formed, and its day does not exist. */
+export class ScheduleError extends RangeError {
+  readonly isNeverDue: boolean;
+
+  constructor(message: string, options: { isNeverDue: boolean; cause?: unknown }) {
+    super(message, { cause: options.cause });
+    this.name = 'ScheduleError';
+    this.isNeverDue = options.isNeverDue;
+  }
+}
+
+/** Compiles a schedule once, so that a beat pays only for the next occurrence. Throws `ScheduleError`. */
 export function compileSchedule(spec: ScheduleSpec): Schedule {
-  if (spec.cron.trim().split(/\s+/).length !== 5) {
-    throw new RangeError('must have five fields: minute, hour, day of month, month, day of week');
-  }
-  let cron: Cron;
-  try {
-    cron = new Cron(spec.cron, { timezone: spec.timeZone, paused: true, mode: '5-part' });
-    if (cron.nextRun() === null) throw new RangeError('never fires');
-  } catch (error) {
-    throw new RangeError(`is not a schedule: ${(error as Error).message}`, { cause: error });
-  }
+  const { cron, first } = parse(spec);
+  if (first === null) throw new ScheduleError('The schedule never comes due.', { isNeverDue: true });
   return { nextAfter: (afterMs) => cron.nextRun(new Date(afterMs))?.getTime() };
+}
+
+function parse(spec: ScheduleSpec): { cron: Cron; first: Date | null } {
+  try {
+    // The mode lets nicknames and dates through, which have no five fields.
+    if (spec.cron.trim().split(/\s+/).length !== 5) throw new RangeError('It has not five fields.');
+    const cron = new Cron(spec.cron, { timezone: spec.timeZone, paused: true, mode: '5-part' });
+    // A zone that is none shows only now.
+    return { cron, first: cron.nextRun() };
+  } catch (cause) {
+    throw new ScheduleError('This is no schedule of five fields in a time zone.', {
+      isNeverDue: false,
+      cause,
+    });
+  }
 }

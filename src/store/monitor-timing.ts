@@ -2,7 +2,7 @@
 // It reads; who changes a configuration is monitors.ts.
 import type { Jurisdiction, Lifecycle, Timing, Window } from '../domain/monitor.ts';
 import type { ServiceState } from '../domain/problem.ts';
-import { compileSchedule, type Schedule, type ScheduleSpec } from '../domain/schedule.ts';
+import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from '../domain/schedule.ts';
 import type { MonitorRef } from './live.ts';
 import type { Queryable } from './pool.ts';
 
@@ -188,7 +188,7 @@ function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
   try {
     return compileSchedule(spec);
   } catch (error) {
-    if (error instanceof RangeError) return { nextAfter: () => undefined };
+    if (error instanceof ScheduleError) return { nextAfter: () => undefined };
     throw error;
   }
 }

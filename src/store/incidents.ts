@@ -113,12 +113,10 @@ export async function findOpenIncidents(
   return found;
 }
 
-/** The columns of an updated incident. */
-const WRITTEN = `project_id uuid, incident_id text, monitor_key uuid, monitor_id text, jurisdiction text, kind text,
-  state text, severity text, measurement text, rule text, opened_at bigint, deadline_at bigint, recovering_at bigint,
+/** The columns of an updated incident: its keys, and what may change. */
+const UPDATED = `project_id uuid, incident_id text, state text, severity text, deadline_at bigint, recovering_at bigint,
   recovered_at bigint, resolved_at bigint, acknowledged_at bigint, alerted_at bigint, acknowledged_by jsonb,
-  open_sequence bigint, last_sequence bigint, violation_count integer, summary text, recovery_count smallint,
-  event_sequence integer`;
+  last_sequence bigint, violation_count integer, summary text, recovery_count smallint, event_sequence integer`;
 
 const time = (column: string) => `to_timestamp(v.${column} / 1000.0)`;
 
@@ -187,7 +185,7 @@ const UPDATE_INCIDENTS = `update incidents i set
     alerted_at = ${time('alerted_at')}, acknowledged_by = v.acknowledged_by, last_sequence = v.last_sequence,
     violation_count = v.violation_count, summary = v.summary, recovery_count = v.recovery_count,
     event_sequence = v.event_sequence
-  from jsonb_to_recordset($1::jsonb) as v (${WRITTEN})
+  from jsonb_to_recordset($1::jsonb) as v (${UPDATED})
   where i.project_id = v.project_id and i.incident_id = v.incident_id`;
 
 export async function updateIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {
@@ -197,18 +195,11 @@ export async function updateIncidents(tx: Queryable, rows: readonly IncidentRow[
 
 function toJson(rows: readonly IncidentRow[]): string {
   return JSON.stringify(
-    rows.map(({ incident, ...of }) => ({
-      project_id: of.projectId,
+    rows.map(({ projectId, incident }) => ({
+      project_id: projectId,
       incident_id: incident.incidentId,
-      monitor_key: of.monitorKey,
-      monitor_id: of.monitorId,
-      jurisdiction: of.jurisdiction,
-      kind: incident.kind,
       state: incident.state,
       severity: incident.severity,
-      measurement: incident.measurement,
-      rule: incident.rule,
-      opened_at: incident.openedMs,
       deadline_at: incident.deadlineMs,
       recovering_at: incident.recoveringMs,
       recovered_at: incident.recoveredMs,
@@ -216,7 +207,6 @@ function toJson(rows: readonly IncidentRow[]): string {
       acknowledged_at: incident.acknowledgedMs,
       alerted_at: incident.alertedMs,
       acknowledged_by: incident.acknowledgedBy,
-      open_sequence: incident.openSequence,
       last_sequence: incident.lastSequence,
       violation_count: incident.violationCount,
       summary: incident.summary,

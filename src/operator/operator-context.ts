@@ -68,15 +68,20 @@ function projectNameIn(namespace: KubeObject | undefined): string | undefined {
   return namespace?.metadata.annotations?.[ANNOTATION.project]?.trim();
 }
 
-/** Notes an Event of type Normal about an object. */
-export function tell({ events }: OperatorContext, object: KubeObject, reason: string, note: string): void {
-  events.record(object, { type: 'Normal', reason, note });
+/** Notes an Event of type Normal about an object, and a line in the log. */
+export function tell(context: OperatorContext, object: KubeObject, reason: string, note: string): void {
+  record(context, object, { type: 'Normal', reason, note });
 }
 
-/** Notes an Event of type Warning about an object. */
-export function warn({ events }: OperatorContext, object: KubeObject, reason: string, note: string): void {
-  const facts: EventFacts = { type: 'Warning', reason, note };
+/** Notes an Event of type Warning about an object, and a line in the log. */
+export function warn(context: OperatorContext, object: KubeObject, reason: string, note: string): void {
+  record(context, object, { type: 'Warning', reason, note });
+}
+
+function record({ events, log }: OperatorContext, object: KubeObject, facts: EventFacts): void {
+  const { kind, metadata } = object;
   events.record(object, facts);
+  log.info({ kind, namespace: metadata.namespace, name: metadata.name, reason: facts.reason }, facts.note);
 }
 
 /** The time between two looks at one of `count` objects: stretched so that they are at most some 40 a second. */

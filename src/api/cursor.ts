@@ -1,10 +1,7 @@
 // Cursors of lists: opaque to callers, a position in a keyset for us (completion.md 2). A cursor of one list is
 // refused by another, and so is anything that a caller made up.
-import { z } from 'zod';
+import type { z } from 'zod';
 import { invalidField } from '../domain/problem.ts';
-
-/** A time as microseconds since 1970: Postgres keeps more digits than a Date. */
-export const microseconds = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** `list` names the list and what it is filtered by, where a position means nothing under another filter. */
 export function encodeCursor(list: string, position: readonly (string | number)[]): string {

@@ -2,8 +2,10 @@
 import { z } from 'zod';
 import type { Answer } from '../service/write.ts';
 import type { KeysetPage, Positioned } from '../store/keyset.ts';
-import { cutPage, decodeCursor, encodeCursor, microseconds } from './cursor.ts';
+import { cutPage, decodeCursor, encodeCursor } from './cursor.ts';
 
+/** Of a time since 1970: Postgres keeps more digits than a Date. */
+const microseconds = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const position = z.tuple([microseconds, z.string()]);
 // The timeline's ids are UUIDs, and Postgres compares them as such.
 const uuidPosition = z.tuple([microseconds, z.uuid()]);

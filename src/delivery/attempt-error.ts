@@ -59,6 +59,7 @@ export function classifyAttemptError(error: unknown): AttemptError {
   return 'protocol';
 }
 
-function errorCode(error: unknown): string {
+/** The code of a system error; empty without one. */
+export function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

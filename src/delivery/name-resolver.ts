@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isLocalhost } from './address-guard.ts';
+import { errorCode } from './attempt-error.ts';
 
 /** How names become addresses. Tests give one that asks a DNS server of their own. */
 export interface NameResolver {
@@ -141,10 +142,6 @@ async function withinTime(answer: Promise<string[]>, timeoutMs: number): Promise
 async function requireAddress(family: Promise<FamilyOutcome>): Promise<void> {
   const { addresses } = await family;
   if (addresses.length === 0) throw new NameResolutionError(true);
-}
-
-function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
 function readSystemFile(path: string): string {

@@ -1,7 +1,7 @@
 // credentials and their address table: an API credential is found by its id alone, wherever its project is kept.
 // The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
 import type { ServiceState } from '../domain/problem.ts';
-import { fromMicros, micros } from './keyset.ts';
+import { fromMicros, type KeysetPage, micros, type Positioned } from './keyset.ts';
 import type { Queryable } from './pool.ts';
 
 export type CredentialPreset = 'read' | 'manage';
@@ -17,14 +17,11 @@ export interface Credential {
   expiresAt: Date | null;
   revokedAt: Date | null;
   version: number;
-  /** createdAt to the microsecond, for keyset paging. */
-  createdUs: number;
 }
 
 const COLUMNS = `c.project_id as "projectId", c.credential_id as "credentialId", c.name, c.preset, c.scopes,
   c.created_at as "createdAt", c.last_used_at as "lastUsedAt", c.expires_at as "expiresAt",
-  c.revoked_at as "revokedAt", c.version,
-  ${micros('c.created_at')} as "createdUs"`;
+  c.revoked_at as "revokedAt", c.version`;
 
 /** A revoked credential can be read for 30 days (completion.md 2.2). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
@@ -85,21 +82,23 @@ export async function lockCredential(
   return rows[0];
 }
 
-/** Newest first, keyset by (created_at, credential_id). */
+/** Newest first (index credentials_list). */
 export async function listCredentials(
   db: Queryable,
   projectId: string,
-  page: { limit: number; before?: Pick<Credential, 'createdUs' | 'credentialId'> },
-): Promise<Credential[]> {
-  const { rows } = await db.query<Credential>(
-    `select ${COLUMNS} from credentials c
-     where c.project_id = $1 and ${READABLE}
-       and ($2::bigint is null
-         or (c.created_at, c.credential_id) < (${fromMicros('$2')}, $3))
-     order by c.created_at desc, c.credential_id desc limit $4`,
-    [projectId, page.before?.createdUs, page.before?.credentialId, page.limit],
+  { limit, after }: KeysetPage,
+): Promise<Positioned<Credential>[]> {
+  const before = after ? `and (c.created_at, c.credential_id) < (${fromMicros('$3')}, $4)` : '';
+  const { rows } = await db.query<Credential & { createdUs: number }>(
+    `select ${COLUMNS}, ${micros('c.created_at')} as "createdUs" from credentials c
+     where c.project_id = $1 and ${READABLE} ${before}
+     order by c.created_at desc, c.credential_id desc limit $2`,
+    after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
   );
-  return rows;
+  return rows.map(({ createdUs, ...item }) => ({
+    item,
+    position: { micros: createdUs, id: item.credentialId },
+  }));
 }
 
 export interface Rotation {

@@ -1,5 +1,4 @@
 // Operations on API credentials, for owners. Secrets stand in two answers and in no replay.
-import { z } from 'zod';
 import type { Credential as CredentialBody } from '../../contract/credential.ts';
 import { credentialScope } from '../../contract/credential.ts';
 import { formatEtag } from '../../contract/headers.ts';
@@ -12,7 +11,7 @@ import {
 } from '../../service/credentials.ts';
 import type { Answer } from '../../service/write.ts';
 import { type Credential, findCredential, listCredentials } from '../../store/credentials.ts';
-import { cutPage, decodeCursor, encodeCursor, microseconds } from '../cursor.ts';
+import { presentPage, readPage } from '../keyset-list.ts';
 import type { Handlers } from '../operation.ts';
 
 type CredentialOperations =
@@ -23,20 +22,14 @@ type CredentialOperations =
   | 'rotateCredential';
 
 const LIST = 'credentials';
-const position = z.tuple([microseconds, z.string()]);
 
 /** `forget`: what this replica knows of a credential is over. Other replicas know within seconds. */
 export function credentialHandlers(forget: (credentialId: string) => void): Handlers<CredentialOperations> {
   return {
     async listCredentials({ input: { query }, caller, context }) {
-      const [createdUs, credentialId] = decodeCursor(LIST, position, query.cursor) ?? [];
-      const before =
-        createdUs === undefined || credentialId === undefined ? undefined : { createdUs, credentialId };
-      const found = await listCredentials(context.pool, caller.projectId, { limit: query.limit + 1, before });
-      const { rows, nextCursor } = cutPage(found, query.limit, (last) =>
-        encodeCursor(LIST, [last.createdUs, last.credentialId]),
-      );
-      return { status: 200, body: { items: rows.map(presentCredential), nextCursor } };
+      const rows = await listCredentials(context.pool, caller.projectId, readPage(LIST, query));
+      const items = rows.map(({ item, position }) => ({ item: presentCredential(item), position }));
+      return presentPage(LIST, query, items);
     },
 
     async createCredential({ input: { body }, caller, write }) {

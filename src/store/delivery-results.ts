@@ -44,17 +44,18 @@ export interface WrittenResult {
 }
 
 // A delivery that was canceled meanwhile stays so, and has its attempt on record: it was made. One whose lease another
-// dispatcher has taken over is that one's: ours is not written.
+// dispatcher has taken over is that one's: ours is not written. Looked up one by one, in key order: a join would read
+// every delivery that waits.
 const WRITE_RESULTS = `with result as materialized (
     select * from jsonb_to_recordset($1::jsonb) as r (project_id uuid, delivery_id text, attempt smallint, state text,
       next_attempt_at bigint, sent_at bigint, status_code smallint, latency_ms integer, error text, ended_at bigint)),
   mine as materialized (
-    select r.*, d.state as before from result r
-    join deliveries d on d.project_id = r.project_id and d.delivery_id = r.delivery_id
-    where d.attempt_count = r.attempt - 1
-      and (d.lease_owner = $2 and d.state in ('pending', 'failing') or d.state = 'canceled')
-    order by d.project_id, d.delivery_id
-    for update of d),
+    select r.*, d.before from (select * from result order by project_id, delivery_id) r
+    cross join lateral (
+      select d.state as before from deliveries d
+      where d.project_id = r.project_id and d.delivery_id = r.delivery_id and d.attempt_count = r.attempt - 1
+        and (d.lease_owner = $2 and d.state in ('pending', 'failing') or d.state = 'canceled')
+      for update) d),
   written as (
     update deliveries d set
       attempt_count = case when m.sent_at is null then d.attempt_count else m.attempt end,

@@ -48,6 +48,9 @@ interface Waiting {
 }
 
 const MAX_BATCH = 256;
+/** A transaction costs as much as twenty rows of it: a small one waits a moment for company. */
+const SMALL_BATCH = 64;
+const LINGER_MS = 5;
 const IDLE_MS = 1_000;
 /** How long the end of the process waits for a database that is away. */
 const DRAIN_MS = 5_000;
@@ -91,8 +94,9 @@ export class OutcomeWriter {
   }
 
   async #run(): Promise<Round> {
+    if (this.#queue.length === 0) return 'idle';
+    if (this.#queue.length < SMALL_BATCH) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
     const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
-    if (batch.length === 0) return 'idle';
     try {
       const written = await writeOutcomes(
         this.#options,
@@ -131,10 +135,8 @@ async function writeOutcomes(
   outcomes: readonly Outcome[],
 ): Promise<WrittenOutcome[]> {
   return await inTransaction(pool, async (tx) => {
-    const nowMs = await lockEndpoints(
-      tx,
-      outcomes.map(({ claim }) => claim.endpoint),
-    );
+    const endpoints = new Map(outcomes.map(({ claim }) => [keyOf(claim.endpoint), claim.endpoint]));
+    const nowMs = await lockEndpoints(tx, [...endpoints.values()]);
     const clocks = { nowMs, performanceMs: performance.now() };
     const described = outcomes.map((outcome) => describeOutcome(outcome, clocks));
     const results = await writeDeliveryResults(
@@ -172,8 +174,12 @@ async function disableEndpoints(
 ): Promise<void> {
   const gone = new Map<string, { ref: EndpointRef; reason: DisabledReason }>();
   for (const { outcome, disable } of described) {
-    const { projectId, endpointId } = outcome.claim.endpoint;
-    if (disable) gone.set(`${projectId} ${endpointId}`, { ref: { projectId, endpointId }, reason: disable });
+    const ref = outcome.claim.endpoint;
+    if (disable) gone.set(keyOf(ref), { ref, reason: disable });
   }
   for (const { ref, reason } of gone.values()) await disableEndpoint(tx, ref, reason, nowMs);
+}
+
+function keyOf({ projectId, endpointId }: EndpointRef): string {
+  return `${projectId} ${endpointId}`;
 }

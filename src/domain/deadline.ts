@@ -63,20 +63,36 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
 
 /**
  * A moment that fell into an own outage, or within one grace after it, moves by the outage's length, once for each
- * outage (completion.md 3.2). Outages oldest first; `appliedMs`: the end of the last one that moved it before.
+ * outage (completion.md 3.2). Outages oldest first; `appliedMs`: the end of the last one that moved it before;
+ * `leastAfter`: the moment before which it must not be, for the end of an outage.
  */
 export function shiftByOutages(
   timing: Timing,
   due: { dueMs: number; appliedMs: number },
   outages: readonly Outage[],
+  leastAfter: (toMs: number) => number | undefined = () => undefined,
 ): { dueMs: number; appliedMs: number } {
   let { dueMs, appliedMs } = due;
   for (const { fromMs, toMs } of outages) {
     if (toMs <= appliedMs || dueMs <= fromMs || dueMs > toMs + timing.graceMs) continue;
-    dueMs = outOfWindow(dueMs + (toMs - fromMs), timing.maintenance);
+    const moved = outOfWindow(dueMs + (toMs - fromMs), timing.maintenance);
+    dueMs = Math.max(moved, leastAfter(toMs) ?? moved);
     appliedMs = toMs;
   }
   return { dueMs, appliedMs };
+}
+
+/**
+ * The running deadline after the outages that it met. The outage may have swallowed the beat that was due in it, and
+ * the sender's next one comes up to an interval after its end: the clock counts from there at least. Never false, and
+ * what is dead is found within interval plus grace. Returns the same object when nothing moves.
+ */
+export function shiftClock(timing: Timing, live: LiveState, outages: readonly Outage[]): LiveState {
+  if (live.deadlineMs === undefined) return live;
+  const due = { dueMs: live.deadlineMs, appliedMs: live.outageMs };
+  const leastAfter = (toMs: number) => deadlineAfter(timing, live, toMs);
+  const { dueMs, appliedMs } = shiftByOutages(timing, due, outages, leastAfter);
+  return appliedMs === live.outageMs ? live : { ...live, deadlineMs: dueMs, outageMs: appliedMs };
 }
 
 /** When a run that began at `startedMs` becomes overdue. */

@@ -1,7 +1,7 @@
 // What time alone does to a monitor: a missed deadline, an overdue run, the late mark, an end of a window. Pure; the
 // sweeper calls it for each row whose wake_ms has come, under the row's lock.
 import { countOpen } from './beat.ts';
-import { intervalOf, nextWake, outOfWindow, shiftByOutages, stopClock } from './deadline.ts';
+import { intervalOf, nextWake, outOfWindow, shiftByOutages, shiftClock, stopClock } from './deadline.ts';
 import { newId } from './id.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
@@ -49,13 +49,6 @@ export function wakeMonitor(
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
 }
 
-function shiftDeadline(timing: Timing, live: LiveState, moment: Moment): LiveState {
-  if (live.deadlineMs === undefined) return live;
-  const due = { dueMs: live.deadlineMs, appliedMs: live.outageMs };
-  const { dueMs, appliedMs } = shiftByOutages(timing, due, moment.outages);
-  return appliedMs === live.outageMs ? live : { ...live, deadlineMs: dueMs, outageMs: appliedMs };
-}
-
 /** The spans that moved a deadline or a run stand in the timeline of what it opens (completion.md 3.2). */
 function withOutages(
   transition: Transition,
@@ -83,7 +76,7 @@ function missDeadlines(
   live: LiveState,
   moment: Moment,
 ): { live: LiveState; opens?: LiveState & { deadlineMs: number } } {
-  let current = shiftDeadline(timing, live, moment);
+  let current = shiftClock(timing, live, moment.outages);
   for (;;) {
     const { deadlineMs } = current;
     if (deadlineMs === undefined || deadlineMs > moment.horizonMs) return { live: current };
@@ -95,7 +88,7 @@ function missDeadlines(
       return { live: stopClock(current), opens: { ...current, deadlineMs } };
     }
     const followingMs = followingDeadline(timing, current, deadlineMs);
-    current = shiftDeadline(timing, { ...current, deadlineMs: followingMs, missedCount }, moment);
+    current = shiftClock(timing, { ...current, deadlineMs: followingMs, missedCount }, moment.outages);
   }
 }
 

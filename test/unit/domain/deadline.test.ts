@@ -6,6 +6,7 @@ import {
   outOfWindow,
   refitClock,
   shiftByOutages,
+  shiftClock,
   startClock,
 } from '../../../src/domain/deadline.ts';
 import { anyTiming, everySchedule, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
@@ -48,6 +49,42 @@ describe('an outage of our own', () => {
   it('moves a deadline inside of it, or within one grace after it, by its length', () => {
     expect(shift(NOW + 1).dueMs).toBe(NOW + 1 + 10 * MINUTE);
     expect(shift(outage.toMs + MINUTE).dueMs).toBe(outage.toMs + 11 * MINUTE);
+  });
+
+  it('never misses a sender that keeps its interval, whatever beats it swallowed, and finds a dead one in time', () => {
+    const seconds = (min: number, max: number) => fc.integer({ min, max });
+    fc.assert(
+      fc.property(
+        seconds(1, 600),
+        seconds(1, 600),
+        seconds(0, 600),
+        seconds(4, 3_600),
+        (every, grace, into, span) => {
+          const of = timingOf({ intervalMs: every * SECOND, graceMs: grace * SECOND });
+          // The last beat that arrived, and the outage that began before the next one.
+          const live = startClock(of, liveOf(), NOW);
+          const fromMs = NOW + (into % every) * SECOND;
+          const toMs = fromMs + span * SECOND;
+          const { deadlineMs = 0 } = shiftClock(of, live, [{ fromMs, toMs }]);
+          const beats = Math.floor((toMs - NOW) / (every * SECOND)) + 1;
+          const nextBeatMs = NOW + beats * every * SECOND;
+          expect(deadlineMs).toBeGreaterThan(nextBeatMs);
+          expect(deadlineMs).toBeLessThanOrEqual(
+            Math.max(live.deadlineMs ?? 0, toMs + (every + grace) * SECOND),
+          );
+          // By its length at the least, where it moves.
+          const moved = deadlineMs - (live.deadlineMs ?? 0);
+          expect(moved === 0 || moved >= toMs - fromMs).toBe(true);
+        },
+      ),
+    );
+  });
+
+  it('counts from its end to the next time of a schedule', () => {
+    const of = timingOf({ intervalMs: undefined, schedule: everySchedule(HOUR) });
+    const live = startClock(of, liveOf(), NOW);
+    const span = { fromMs: NOW + HOUR - MINUTE, toMs: NOW + HOUR + 10 * SECOND };
+    expect(shiftClock(of, live, [span]).deadlineMs).toBe(NOW + 2 * HOUR + MINUTE);
   });
 
   it('moves none before it and none later than that', () => {

@@ -41,7 +41,7 @@ export interface Working {
   answers: Map<string, KeptAnswer>;
   changed: Map<string, LiveRow>;
   observations: ObservationRow[];
-  keys: BeatKeyRow[];
+  keys: BeatKeyRow<KeptAnswer>[];
   transitions: MonitorTransitions[];
   /** Monitors whose incidents changed in this batch: their next beats wait for the next one. */
   settled: Set<string>;
@@ -125,7 +125,7 @@ function remember(work: Working, item: BeatItem, answer: KeptAnswer): void {
   if (key === undefined || item.idempotencyKey === undefined) return;
   const { projectId, monitorKey } = item.entry.monitor;
   work.answers.set(key, answer);
-  work.keys.push({ projectId, monitorKey, key: item.idempotencyKey, answer: { ...answer } });
+  work.keys.push({ projectId, monitorKey, key: item.idempotencyKey, answer });
 }
 
 function fingerprintOf({

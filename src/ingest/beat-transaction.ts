@@ -98,8 +98,8 @@ async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promi
     idempotencyKey === undefined ? [] : [{ ...entry.monitor, key: idempotencyKey }],
   );
   if (keys.length === 0) return new Map();
-  const rows = await findBeatKeys(client, keys);
-  return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer as unknown as KeptAnswer]));
+  const rows = await findBeatKeys<KeptAnswer>(client, keys);
+  return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer]));
 }
 
 /** Entries whose configuration is not the one of the locked row are read again; the address may have ended too. */

@@ -222,21 +222,22 @@ export async function readLane(db: Queryable, laneId: string): Promise<number | 
   return rows[0]?.last_batch;
 }
 
-export interface BeatKeyRow extends MonitorRef {
+/** `Answer`: what the beat path answered, as JSON keeps it. */
+export interface BeatKeyRow<Answer> extends MonitorRef {
   key: string;
-  answer: Record<string, unknown>;
+  answer: Answer;
 }
 
 /** Answers of beats under an Idempotency-Key that hold still. Under the lock of the live rows no twin is on its way. */
-export async function findBeatKeys(
+export async function findBeatKeys<Answer>(
   tx: Queryable,
   keys: readonly (MonitorRef & { key: string })[],
-): Promise<BeatKeyRow[]> {
+): Promise<BeatKeyRow<Answer>[]> {
   const { rows } = await tx.query<{
     project_id: string;
     monitor_key: string;
     key: string;
-    answer: Record<string, unknown>;
+    answer: Answer;
   }>(
     `select project_id, monitor_key, key, answer from beat_keys
      where (project_id, monitor_key, key) in (select * from unnest($1::uuid[], $2::uuid[], $3::text[]))
@@ -252,7 +253,10 @@ export async function findBeatKeys(
 }
 
 /** Keeps the answers for an hour (completion.md 2.2); an expired key is taken over. */
-export async function insertBeatKeys(tx: Queryable, rows: readonly BeatKeyRow[]): Promise<void> {
+export async function insertBeatKeys<Answer>(
+  tx: Queryable,
+  rows: readonly BeatKeyRow<Answer>[],
+): Promise<void> {
   if (rows.length === 0) return;
   await tx.query(
     `insert into beat_keys (project_id, monitor_key, key, answer, expires_at)

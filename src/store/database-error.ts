@@ -6,7 +6,6 @@ export const SQLSTATE = {
   uniqueViolation: '23505',
   serializationFailure: '40001',
   deadlock: '40P01',
-  duplicateTable: '42P07',
   lockNotAvailable: '55P03',
 } as const;
 

@@ -1,7 +1,6 @@
 // Partitions of history by time: made ahead, dropped when they are over. The default one catches what has none; what
 // is in it moves to its place when the partition is made. Bounds are UTC.
 import type { ClientBase } from 'pg';
-import { codeOf, SQLSTATE } from './database-error.ts';
 import type { Queryable } from './pool.ts';
 
 export interface PartitionedTable {
@@ -55,12 +54,10 @@ export async function createPartitions(db: PartitionConnection, of: PartitionedT
   return created;
 }
 
-// duplicate_table; and unique_violation, which it is in the catalogue while the other one has not committed.
-const MADE_BY_ANOTHER: ReadonlySet<string> = new Set([SQLSTATE.duplicateTable, SQLSTATE.uniqueViolation]);
-
 /**
  * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
- * alone, to see that no row of it belongs here. False when somebody else made it at this moment.
+ * alone, to see that no row of it belongs here. False when somebody else made it: whoever makes partitions of a table
+ * holds the default one in a mode that two can't hold and that no beat waits for, and looks again under it.
  */
 async function createPartition(
   db: PartitionConnection,
@@ -72,18 +69,21 @@ async function createPartition(
   const bounds = `from ('${partition.from.toISOString()}') to ('${partition.to.toISOString()}')`;
   await db.query('begin');
   try {
-    await db.query(`create table ${name} (like ${table} including all)`);
-    await moveFromDefault(db, of, partition);
-    await db.query(`set local lock_timeout = '2s'`);
-    await db.query(`lock table ${table}_default in access exclusive mode`);
-    // What came between the first move and the lock.
-    await moveFromDefault(db, of, partition);
-    await db.query(`alter table ${table} attach partition ${name} for values ${bounds}`);
+    await db.query(`lock table ${table}_default in share update exclusive mode`);
+    const isMade = (await listTables(db, of)).some((made) => made.name === name);
+    if (!isMade) {
+      await db.query(`create table ${name} (like ${table} including all)`);
+      await moveFromDefault(db, of, partition);
+      await db.query(`set local lock_timeout = '2s'`);
+      await db.query(`lock table ${table}_default in access exclusive mode`);
+      // What came between the first move and the lock.
+      await moveFromDefault(db, of, partition);
+      await db.query(`alter table ${table} attach partition ${name} for values ${bounds}`);
+    }
     await db.query('commit');
-    return true;
+    return !isMade;
   } catch (error) {
     await db.query('rollback');
-    if (MADE_BY_ANOTHER.has(codeOf(error) ?? '')) return false;
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 // Reconciles one Monitor: what is there, what it wants, the difference, the status. Level-based: why it is called
 // does not matter. Where nothing has changed it reads nothing of the API and writes nothing.
 
+import { findCondition } from '../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../kube/controller.ts';
 import { hasFinalizer } from '../kube/finalizers.ts';
 import { Blocked } from './blocked.ts';
@@ -112,6 +113,8 @@ export class MonitorReconciler {
     if (status?.monitorId !== wanted.monitorId || status.projectId !== wanted.projectId) return false;
     if (parseSpecHash(status.specHash).wanted !== wanted.hash) return false;
     if (status.configurationVersion !== live.configurationVersion) return false;
+    // A pass that failed has shown the version of what it could not change.
+    if (findCondition(status.conditions, 'Synced')?.status !== 'True') return false;
     if (this.#isWindowDue(wanted, live)) return false;
     return await this.#isSecretRight(object, memory, wanted);
   }

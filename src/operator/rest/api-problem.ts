@@ -60,12 +60,17 @@ const BY_STATUS: Readonly<Record<number, ProblemClass>> = {
 };
 
 export function classify(problem: ApiProblem): ProblemClass {
+  // A page of something in between says nothing of the object: a 404 of it must not make a monitor gone.
+  if (problem.code === pageCode(problem.status)) return problem.status === 401 ? 'unauthorized' : 'passing';
   const known = BY_STATUS[problem.status];
   if (known) return known;
   // Also a 409 while the first call under a key still runs.
   if (problem.status >= 500 || problem.retryable) return 'passing';
   return 'permanent';
 }
+
+/** The code of an answer that is no problem body: the API always sends one. */
+const pageCode = (status: number): string => `http_${status}`;
 
 export function isProblem(error: unknown, ...classes: ProblemClass[]): error is ApiProblem {
   return error instanceof ApiProblem && (classes.length === 0 || classes.includes(classify(error)));
@@ -87,7 +92,7 @@ export function problemFromAnswer(status: number, body: string, retryAfter: stri
     // A proxy or load balancer in between: its page tells users nothing.
     return new ApiProblem({
       status,
-      code: `http_${status}`,
+      code: pageCode(status),
       detail: `The API answered ${status}.`,
       retryAfterSeconds,
     });

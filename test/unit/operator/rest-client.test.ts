@@ -168,6 +168,10 @@ describe('what becomes of a problem', () => {
     [429, 'service.rate_limited', true, 'passing'],
     [500, 'service.internal_error', true, 'passing'],
     [502, 'http_502', false, 'passing'],
+    [404, 'http_404', false, 'passing'],
+    [403, 'http_403', false, 'passing'],
+    [301, 'http_301', false, 'passing'],
+    [401, 'http_401', false, 'unauthorized'],
     [503, 'service.temporarily_unavailable', true, 'passing'],
   ])('%d %s (%s): %s', (status, code, retryable, expected) => {
     expect(classify(new ApiProblem({ status, code, detail: '', retryable }))).toBe(expected);

@@ -1,0 +1,79 @@
+// Calls that the API, or something between, answers with a fault: nothing is taken for done that was not.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { RefusingProxy } from './refusing-proxy.ts';
+
+const disabled = { callback: { kind: 'disabled' } };
+const page = { status: 404, headers: { 'content-type': 'text/html' }, body: '<h1>default backend</h1>' };
+
+describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
+  let room: OperatorRoom;
+  let proxy: RefusingProxy;
+  let operator: TestOperator;
+  beforeAll(async () => {
+    room = await openRoom();
+    proxy = await RefusingProxy.start(room.fixture.url);
+    operator = await room.startOperator({ apiUrl: proxy.url });
+  });
+  afterEach(() => {
+    proxy.answer = () => undefined;
+  });
+  afterAll(async () => {
+    await operator.stop();
+    await room.close();
+    await proxy.close();
+  });
+  const record = async (name: string) => {
+    const monitorId = (await room.monitor(name)).status?.monitorId ?? '';
+    return await room.api.expectSuccess('getMonitor', { params: { monitorId } });
+  };
+
+  it('puts back a change, also when the API failed for a while as it tried', async () => {
+    await room.createMonitor('drifting', { graceSeconds: 120, ...disabled });
+    await room.monitorBecomes('drifting', 'Ready', 'True');
+    proxy.answer = ({ method }) => (method === 'PATCH' ? { status: 503 } : undefined);
+    const { etag, body } = await record('drifting');
+    await room.api.expectSuccess('updateMonitor', {
+      params: { monitorId: body.monitorId },
+      ifMatch: etag,
+      body: { patch: { graceSeconds: 999 } },
+    });
+    await room.kube.client.get(MONITORS, { namespace: room.namespace, name: 'drifting' });
+    await waitFor(
+      async () =>
+        (await room.monitor('drifting')).status?.conditions?.some(
+          ({ type, reason }) => type === 'Synced' && reason === 'ApiUnavailable',
+        ),
+      { what: 'it says that the change is not put back', timeoutMs: 30_000 },
+    );
+    proxy.answer = () => undefined;
+    await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
+      what: 'it is put back',
+      timeoutMs: 30_000,
+    });
+    await room.monitorBecomes('drifting', 'Synced', 'True');
+  });
+
+  it('does not take the page of a load balancer for the word of the API', async () => {
+    await room.createMonitor('kept', disabled);
+    await room.monitorBecomes('kept', 'Ready', 'True');
+    const { body } = await record('kept');
+    proxy.answer = ({ path }) => (path.startsWith('/v1/status-feed') ? undefined : page);
+    const before = proxy.answered;
+    await room.kube.client.delete(MONITORS, { namespace: room.namespace, name: 'kept' });
+    await waitFor(() => proxy.answered > before, { what: 'the operator has asked' });
+    proxy.answer = () => undefined;
+    await waitFor(
+      async () =>
+        (await room.kube.client.find(MONITORS, { namespace: room.namespace, name: 'kept' })) === undefined,
+      { what: 'the object is gone', timeoutMs: 30_000 },
+    );
+    const { body: after } = await room.api.expectSuccess('getMonitor', {
+      params: { monitorId: body.monitorId },
+    });
+    expect(after.lifecycle).toBe('archived');
+  });
+});

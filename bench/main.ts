@@ -1,11 +1,27 @@
-// `npm run bench`: every measurement that the README's figures come from. `--short`: fewer and shorter pairs, for CI.
-import { startEnvironment } from './environment.ts';
+// `npm run bench`: every measurement that the README's figures come from, or those that are named: `npm run bench --
+// deadlines deliveries`. `--short`: fewer and shorter pairs, for CI, of those that take little.
+import { measureDeadlines } from './deadlines.ts';
+import { type Environment, startEnvironment } from './environment.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 
 const isShort = process.argv.includes('--short');
-const environment = await startEnvironment();
-try {
-  await measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 });
-} finally {
-  await environment.close();
+
+/** Each begins with a database of its own. */
+const measurements: Record<string, (environment: Environment) => Promise<void>> = {
+  ping: (environment) =>
+    measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
+  deadlines: (environment) => measureDeadlines(environment, { pairs: isShort ? 2 : 5 }),
+};
+
+const named = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
+for (const name of named.length > 0 ? named : Object.keys(measurements)) {
+  const measure = measurements[name];
+  if (!measure)
+    throw new Error(`No measurement ${name}: name some of ${Object.keys(measurements).join(', ')}.`);
+  const environment = await startEnvironment();
+  try {
+    await measure(environment);
+  } finally {
+    await environment.close();
+  }
 }

@@ -101,6 +101,34 @@ export async function seedMonitors(
   return seeded;
 }
 
+export interface SeedEndpoint {
+  endpointId: string;
+  /** Sealed. */
+  urlBox: Buffer;
+  secretBox: Buffer;
+  /** The organization's default: all monitors' alerts go there. */
+  isDefault?: boolean;
+}
+
+/** A webhook endpoint with one signing secret; its alias is its id. */
+export async function seedEndpoint(db: Db, project: SeedProject, endpoint: SeedEndpoint): Promise<void> {
+  const { projectId, organizationId } = project;
+  const { endpointId, urlBox, secretBox } = endpoint;
+  await db.query(
+    `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box) values ($1, $2, $2, 'webhook', $3)`,
+    [projectId, endpointId, urlBox],
+  );
+  await db.query(
+    `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 1, $3, now())`,
+    [projectId, endpointId, secretBox],
+  );
+  if (!endpoint.isDefault) return;
+  await db.query(
+    'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
+    [organizationId, projectId, endpointId],
+  );
+}
+
 async function insertRows(db: Db, table: string, rows: Record<string, unknown>[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {});
   await db.query(

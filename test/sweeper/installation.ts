@@ -12,7 +12,7 @@ import { DeadlineSweep } from '../../src/sweeper/sweep-deadlines.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTestDatabase } from '../support/database.ts';
-import { type SeedProject, seedProject } from '../support/seed.ts';
+import { type SeedProject, seedEndpoint, seedProject } from '../support/seed.ts';
 
 export const KEY = { id: 'k1', key: randomBytes(32) };
 
@@ -55,20 +55,12 @@ export async function addEndpoint(
 ): Promise<Endpoint> {
   const endpointId = `cb_${randomUUID().replaceAll('-', '')}`;
   const secret = newSigningSecret();
-  await pool.query(
-    `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box) values ($1, $2, $2, 'webhook', $3)`,
-    [project.projectId, endpointId, secrets.seal(url, endpointId)],
-  );
-  await pool.query(
-    `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 1, $3, now())`,
-    [project.projectId, endpointId, secrets.seal(secret, endpointId)],
-  );
-  if (isDefault) {
-    await pool.query(
-      'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
-      [project.organizationId, project.projectId, endpointId],
-    );
-  }
+  await seedEndpoint(pool, project, {
+    endpointId,
+    urlBox: secrets.seal(url, endpointId),
+    secretBox: secrets.seal(secret, endpointId),
+    isDefault,
+  });
   return { endpointId, secret };
 }
 

@@ -1,0 +1,85 @@
+// What the measurements of deadlines and deliveries start from: a project whose alerts go to one endpoint, and the parts
+// of a sweeper. The sweeper runs in this process, as it does in its role.
+import { randomUUID } from 'node:crypto';
+import { Registry } from 'prom-client';
+import { parseAllowedDestinations } from '../src/delivery/allowed-destinations.ts';
+import { createNameResolver } from '../src/delivery/name-resolver.ts';
+import { newSigningSecret } from '../src/delivery/signature.ts';
+import { openPool, type Pool } from '../src/store/pool.ts';
+import { SecretBox } from '../src/store/secret-box.ts';
+import { Dispatcher } from '../src/sweeper/dispatcher.ts';
+import { DeadlineSweep } from '../src/sweeper/sweep-deadlines.ts';
+import { createSweeperMetrics } from '../src/sweeper/sweeper-metrics.ts';
+import { createLog } from '../src/telemetry/log.ts';
+import { type SeedProject, seedEndpoint, seedProject } from '../test/support/seed.ts';
+
+export interface Installation {
+  pool: Pool;
+  project: SeedProject;
+  secrets: SecretBox;
+}
+
+export interface Endpoint {
+  endpointId: string;
+  secret: string;
+}
+
+export async function openInstallation(databaseUrl: string): Promise<Installation> {
+  const pool = openPool({ databaseUrl, size: 10, applicationName: 'bench', statementTimeoutMs: 120_000 });
+  const secrets = new SecretBox([{ id: 'bench', key: Buffer.alloc(32, 1) }]);
+  return { pool, project: await seedProject(pool), secrets };
+}
+
+/** An endpoint of the project; `isDefault`: all monitors' alerts go there. */
+export async function addEndpoint(
+  { pool, project, secrets }: Installation,
+  url: string,
+  isDefault = false,
+): Promise<Endpoint> {
+  const endpointId = `cb_${randomUUID().replaceAll('-', '')}`;
+  const secret = newSigningSecret();
+  const urlBox = secrets.seal(url, endpointId);
+  const secretBox = secrets.seal(secret, endpointId);
+  await seedEndpoint(pool, project, { endpointId, urlBox, secretBox, isDefault });
+  return { endpointId, secret };
+}
+
+/** A default endpoint that nobody sends to. */
+export async function addSilentEndpoint(installation: Installation): Promise<void> {
+  await addEndpoint(installation, 'http://127.0.0.1:9/', true);
+}
+
+function makeParts() {
+  return {
+    metrics: createSweeperMetrics(new Registry()),
+    log: createLog({ role: 'bench', level: 'error' }),
+  };
+}
+
+export function makeSweep(pool: Pool, onTransitions?: () => void): DeadlineSweep {
+  return new DeadlineSweep({ pool, minimumIntervalMs: 60_000, onTransitions, ...makeParts() });
+}
+
+export function startDispatcher({ pool, secrets }: Installation): Dispatcher {
+  const destinations = {
+    allowed: parseAllowedDestinations('127.0.0.0/8'),
+    resolver: createNameResolver(),
+  };
+  return new Dispatcher({ pool, secrets, destinations, ...makeParts() });
+}
+
+/** Milliseconds of processor time that this process took for `work`. */
+export async function cpuMsOf(work: () => Promise<void>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
+/** Where the log of Postgres ends, in bytes: the difference of two is what was written. */
+export async function readWalBytes(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ bytes: number }>(
+    "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint as bytes",
+  );
+  return rows[0]?.bytes ?? 0;
+}

@@ -73,8 +73,9 @@ export const isAlreadyExists = (error: unknown): boolean =>
 /** 410: the resourceVersion or the continue token is too old. */
 export const isExpired = (error: unknown): boolean => hasStatus(error, 410);
 /** The object itself is refused: the same call will be refused again. */
-export const isInvalid = (error: unknown): boolean => hasStatus(error, 400) || hasStatus(error, 422);
-export const isForbidden = (error: unknown): boolean => hasStatus(error, 403);
+export const isInvalid = (error: unknown): error is KubeError =>
+  hasStatus(error, 400) || hasStatus(error, 422);
+export const isForbidden = (error: unknown): error is KubeError => hasStatus(error, 403);
 
 /** No answer, 408, 429 or 5xx: the same call may succeed later. */
 export function isPassing(error: unknown): boolean {

@@ -2,7 +2,7 @@
 // a secret once: one that is lost, edited or rotated elsewhere is replaced by a new one.
 import type { CallbackHandle } from './callback-handle.ts';
 import { type OperatorContext, tell } from './operator-context.ts';
-import { type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
+import { findFormerSecret, type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { contentHash, parseSpecHash, secretHash } from './translate/content-hash.ts';
@@ -37,15 +37,18 @@ export async function ensureSigningSecret(
   if (wanted.secretName === undefined) return { hash: '', lastRotation, dueInMs: Number.POSITIVE_INFINITY };
   const owner = { resource: CALLBACKS, object };
   const known = await readOwnedSecret(context.kube, owner, wanted.secretName);
-  const asked = await rotateAsAsked(facts, known);
-  const isReplaced = handle.issued === undefined && !isCurrent(facts, known);
+  // One that was given another name: what it holds is still right.
+  const names = { former: object.status?.signingSecretRef?.name, current: wanted.secretName };
+  const source = known ?? (await findFormerSecret(context.kube, owner, names));
+  const asked = await rotateAsAsked(facts, source);
+  const isReplaced = handle.issued === undefined && !isCurrent(facts, source);
   if (isReplaced) await handle.rotate(`lost:${endpointIdAndVersion(handle)}`, wanted.overlapSeconds);
-  const data = nextData(facts, known);
+  const data = nextData(facts, source);
   const isRight = known !== undefined && contentHash(ours(known)) === contentHash(data);
   if (!isRight) {
     await writeOwnedSecret(context.kube, owner, known, { name: wanted.secretName, data, keys: KEYS });
   }
-  tellWhy(context, facts, { known, isAsked: asked.rotates, isReplaced });
+  tellWhy(context, facts, { known: source, isAsked: asked.rotates, isReplaced });
   return { hash: hashOf(data), lastRotation: asked.lastRotation, dueInMs: dueInMs(facts) };
 }
 

@@ -3,7 +3,7 @@ import type { BindingDirectory } from './binding-directory.ts';
 import type { MonitorHandle } from './monitor-handle.ts';
 import type { ObjectMemory } from './object-memory.ts';
 import { type OperatorContext, tell } from './operator-context.ts';
-import { type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
+import { findFormerSecret, type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { contentHash, parseSpecHash, secretHash } from './translate/content-hash.ts';
 import type { WantedMonitor } from './translate/wanted-monitor.ts';
@@ -47,7 +47,10 @@ export async function ensureMonitorSecret(
   const { object, wanted, handle } = facts;
   const owner = { resource: MONITORS, object };
   const known = await readOwnedSecret(context.kube, owner, wanted.secretName);
-  const inline = await inlineSecret(context.bindings, facts, known);
+  // One that was given another name: what it holds is still right.
+  const names = { former: object.status?.publishSecretRef?.name, current: wanted.secretName };
+  const source = known ?? (await findFormerSecret(context.kube, owner, names));
+  const inline = await inlineSecret(context.bindings, facts, source);
   const data: Record<string, string> = {
     url: handle.record.publishUrl ?? '',
     ...(inline === undefined ? {} : { signingSecret: inline.secret }),

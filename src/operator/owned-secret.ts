@@ -31,6 +31,26 @@ export async function readOwnedSecret(
   return { secret, data: decodeData(secret) };
 }
 
+/** The Secret under the name that it had before; undefined where it had no other. Throws KubeError. */
+export async function findFormerSecret(
+  kube: KubeClient,
+  owner: SecretOwner,
+  names: { former: string | undefined; current: string },
+): Promise<OwnedSecret | undefined> {
+  const { former, current } = names;
+  return former === undefined || former === current ? undefined : await findOwnedSecret(kube, owner, former);
+}
+
+/** As `readOwnedSecret`, but undefined where another one has the name. */
+async function findOwnedSecret(
+  kube: KubeClient,
+  owner: SecretOwner,
+  name: string,
+): Promise<OwnedSecret | undefined> {
+  const secret = await kube.find(SECRETS, { namespace: owner.object.metadata.namespace, name });
+  return secret !== undefined && isOwned(secret, owner) ? { secret, data: decodeData(secret) } : undefined;
+}
+
 /**
  * Also one of an object of the same kind and name that was there before: after a restore, or a new install over
  * what an old one left. Two objects of one name are never there at once.
@@ -83,15 +103,23 @@ export async function writeOwnedSecret(
     data: Object.fromEntries([...foreign, ...encoded]),
   };
   if (existing === undefined) await kube.create(SECRETS, secret);
+  else if (existing.immutable) await makeAgain(kube, secret);
   else await kube.replace(SECRETS, secret);
+}
+
+/** Nobody can change an immutable Secret: another one takes its place, as immutable as it was. */
+async function makeAgain(kube: KubeClient, secret: SecretObject): Promise<void> {
+  const { uid, resourceVersion, creationTimestamp: _made, ...metadata } = secret.metadata;
+  await kube.delete(SECRETS, secret.metadata, { uid, resourceVersion });
+  await kube.create(SECRETS, { ...secret, metadata });
 }
 
 /** Takes the Secret away if the object owns it. Fine if it is gone. Throws KubeError. */
 export async function deleteOwnedSecret(kube: KubeClient, owner: SecretOwner, name: string): Promise<void> {
-  const ref = { namespace: owner.object.metadata.namespace, name };
-  const secret = await kube.find(SECRETS, ref);
-  if (secret === undefined || !isOwned(secret, owner)) return;
-  await kube.delete(SECRETS, ref, { uid: secret.metadata.uid });
+  const owned = await findOwnedSecret(kube, owner, name);
+  if (owned === undefined) return;
+  const { metadata } = owned.secret;
+  await kube.delete(SECRETS, metadata, { uid: metadata.uid });
 }
 
 /** A value of a Secret that a user made; undefined where Secret or key is missing. Blanks around it are cut. */

@@ -1,7 +1,7 @@
 // What becomes of a pass over an object that ended in a fault: condition, Event, when to look again.
 import { type ConditionFacts, findCondition, type KubeCondition } from '../kube/conditions.ts';
 import type { ReconcileResult } from '../kube/controller.ts';
-import { isConflict } from '../kube/kube-error.ts';
+import { isConflict, isForbidden, isInvalid, type KubeError } from '../kube/kube-error.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import { Blocked } from './blocked.ts';
 import type { ObjectMemory } from './object-memory.ts';
@@ -40,6 +40,7 @@ export async function settleFault(
   { error, failures }: Failure,
 ): Promise<ReconcileResult> {
   if (error instanceof Blocked) return await block(context, pass, error);
+  if (isInvalid(error) || isForbidden(error)) await showRefusedByCluster(context, pass, error);
   if (!isProblem(error)) throw error;
   const kind = classify(error);
   if (kind === 'conflict') return { requeueAfterMs: CONFLICT_RETRY_MS * (1 + Math.random()) };
@@ -79,6 +80,22 @@ async function refuse(
   warn(context, pass.object, 'Refused', fault.message);
   await pass.show(faultConditions(fault), true);
   return { requeueAfterMs: pass.resyncMs };
+}
+
+/**
+ * A Secret that the cluster does not take: a quota, a name that is too long, a webhook. It is tried again with backoff,
+ * as nothing tells when the cause is over.
+ */
+async function showRefusedByCluster(
+  context: OperatorContext,
+  pass: FaultedPass,
+  { message }: KubeError,
+): Promise<void> {
+  const fault = { reason: 'Refused', message: `Kubernetes refused a write of the operator: ${message}` };
+  warn(context, pass.object, 'Refused', fault.message);
+  if (pass.object.metadata.deletionTimestamp !== undefined) return;
+  // Where the status is what was refused, the Event has to do.
+  await pass.show(faultConditions(fault), true).catch(() => undefined);
 }
 
 /** Not synced and not ready, for one reason. */

@@ -1,8 +1,10 @@
 // The objects of Kubernetes itself that the operator reads or writes: Secrets by name, namespaces.
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import { withoutBookkeeping } from './without-bookkeeping.ts';
 
 export interface SecretObject extends KubeObject {
   type?: string;
+  immutable?: boolean;
   /** Base64. */
   data?: Record<string, string>;
 }
@@ -19,4 +21,5 @@ export const NAMESPACES: KubeResource = {
   kind: 'Namespace',
   plural: 'namespaces',
   namespaced: false,
+  transform: withoutBookkeeping,
 };

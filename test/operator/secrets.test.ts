@@ -1,0 +1,65 @@
+// Secrets in the hands of users: renamed, made immutable, refused by the cluster.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { SECRETS } from '../../src/operator/resources/core-resources.ts';
+import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorRoom, openRoom } from './operator-room.ts';
+
+const disabled = { callback: { kind: 'disabled' } };
+
+describe.skipIf(!hasCluster)('a Secret of the operator', () => {
+  let room: OperatorRoom;
+  beforeAll(async () => {
+    room = await openRoom();
+    await room.startOperator();
+  });
+  afterAll(() => room.close());
+  const ref = (name: string) => ({ namespace: room.namespace, name });
+  const has = (name: string) =>
+    waitFor(() => room.secret(name), { what: `the Secret ${name}`, timeoutMs: 20_000 });
+  const isGone = (name: string) =>
+    waitFor(async () => (await room.secret(name)) === undefined, { what: `the Secret ${name} is gone` });
+
+  it('keeps what it holds when it is given another name', async () => {
+    await room.createMonitor('named', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/named' } });
+    await room.createCallback('named');
+    await room.monitorBecomes('named', 'Ready', 'True');
+    await room.callbackBecomes('named', 'Ready', 'True');
+    const [beat, signing] = [await has('named-beat'), await has('named-signing')];
+    await room.kube.client.mergePatch(MONITORS, ref('named'), { spec: { publishSecretName: 'beat-2' } });
+    await room.kube.client.mergePatch(CALLBACKS, ref('named'), { spec: { signingSecretName: 'signing-2' } });
+    expect([await has('beat-2'), await has('signing-2')]).toEqual([beat, signing]);
+    await isGone('named-beat');
+    await isGone('named-signing');
+    expect((await room.callbackBecomes('named', 'Ready', 'True')).status?.secretVersion).toBe(1);
+  });
+
+  it('is made again where it is immutable and its address has changed', async () => {
+    await room.createMonitor('fixed', disabled);
+    const { status } = await room.monitorBecomes('fixed', 'Ready', 'True');
+    await room.kube.client.mergePatch(SECRETS, ref('fixed-beat'), { immutable: true });
+    const params = { monitorId: status?.monitorId ?? '' };
+    const { etag } = await room.api.expectSuccess('getMonitor', { params });
+    const rotated = await room.api.expectSuccess('rotatePublishUrl', { params, ifMatch: etag, body: {} });
+    await waitFor(async () => (await room.secret('fixed-beat'))?.url === rotated.body.publishUrl, {
+      what: 'the new address',
+    });
+    expect((await room.kube.client.get(SECRETS, ref('fixed-beat'))).immutable).toBe(true);
+  });
+
+  it('that the cluster does not take is told of, and made when it does', async () => {
+    const name = `long-${'a'.repeat(245)}`;
+    await room.createMonitor(name, disabled);
+    const refused = await room.monitorBecomes(name, 'Ready', 'False', 'Refused');
+    expect(refused.status?.conditions?.find(({ type }) => type === 'Synced')).toMatchObject({
+      status: 'False',
+      message: expect.stringContaining('must be no more than 253'),
+    });
+    expect((await room.told(name, 'Refused')).type).toBe('Warning');
+    await room.kube.client.mergePatch(MONITORS, ref(name), { spec: { publishSecretName: 'short' } });
+    await room.monitorBecomes(name, 'Ready', 'True');
+    expect(await has('short')).toHaveProperty('url');
+  });
+});

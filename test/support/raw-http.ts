@@ -25,7 +25,7 @@ function readAll(socket: Socket, until: RawOptions['until']): Promise<string> {
       socket.destroy();
       resolve(received);
     };
-    socket.setTimeout(20_000, () => reject(new Error(`No answer within 20 s; so far: ${received}`)));
+    socket.setTimeout(60_000, () => reject(new Error(`No answer within a minute; so far: ${received}`)));
     socket.on('data', (chunk: Buffer) => {
       received += chunk.toString('latin1');
       if (until?.(received)) finish();

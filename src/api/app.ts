@@ -39,6 +39,8 @@ export interface AppDeps {
   issuers: readonly TrustedIssuer[];
   /** The one origin whose pages may call the API from a browser. */
   dashboardOrigin?: string;
+  /** A process whose turns come later than this refuses calls; 0: never. Default 1,500 ms. */
+  maxEventLoopDelayMs?: number;
   /** Registers what is outside of /v1, such as the addresses of beats. */
   mount?: (app: FastifyInstance) => void;
 }
@@ -135,9 +137,12 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
 }
 
 /** Load, foreign browsers, caches: what every answer of /v1 is kept from. */
-async function protect(v1: FastifyInstance, { dashboardOrigin }: AppDeps): Promise<void> {
+async function protect(
+  v1: FastifyInstance,
+  { dashboardOrigin, maxEventLoopDelayMs = MAX_EVENT_LOOP_DELAY_MS }: AppDeps,
+): Promise<void> {
   await v1.register(underPressure, {
-    maxEventLoopDelay: MAX_EVENT_LOOP_DELAY_MS,
+    maxEventLoopDelay: maxEventLoopDelayMs,
     pressureHandler: () => {
       const detail = 'The service has too much to do at this moment: try again.';
       throw new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1 });

@@ -23,6 +23,8 @@ export interface ApiConfig extends ContextSettings {
   dashboardOrigin?: string;
   /** Open connections at most; below the descriptor limit. */
   maxConnections: number;
+  /** As in `AppDeps`; tests, which run on any machine, set it to 0. */
+  maxEventLoopDelayMs?: number;
 }
 
 export interface RunningApi extends Running {
@@ -48,8 +50,9 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   };
   try {
     await requireDurableCommits(context.pool, log);
-    const { issuers, dashboardOrigin } = config;
-    const app = await buildApp({ context, telemetry, issuers, dashboardOrigin, mount: ingest.mount });
+    const { issuers, dashboardOrigin, maxEventLoopDelayMs } = config;
+    const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs };
+    const app = await buildApp({ ...shared, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;

@@ -57,10 +57,13 @@ describe('an API credential', () => {
   });
 
   it('ends when it expires', async () => {
-    const expiresAt = new Date(Date.now() + 1_500);
+    const expiresAt = new Date(Date.now() + 3_600_000);
     const token = await seedCredential(api.pool, { projectId: api.projectId, preset: 'read', expiresAt });
     expect(await statusWith(token)).toBe(200);
-    await waitFor(async () => (await statusWith(token)) === 401, { timeoutMs: 10_000 });
+    await api.pool.query('update credentials set expires_at = clock_timestamp() where credential_id = $1', [
+      token.split('_')[1],
+    ]);
+    await waitFor(async () => (await statusWith(token)) === 401);
   });
 
   it('notes when it was last used, at most once a minute', async () => {
@@ -74,7 +77,7 @@ describe('an API credential', () => {
     };
     expect(await lastUsed()).toBeUndefined();
     await statusWith(token);
-    await waitFor(async () => (await lastUsed()) !== undefined, { timeoutMs: 10_000 });
+    await waitFor(async () => (await lastUsed()) !== undefined);
     const first = await lastUsed();
     for (let call = 0; call < 20; call += 1) await statusWith(token);
     expect(await lastUsed()).toBe(first);
@@ -174,7 +177,7 @@ describe('a session token', () => {
   it('works with the keys of a rotation at once', async () => {
     await api.issuer.rotateKey();
     const token = await api.issuer.sign({ claims: { role: 'owner', org: 'acme' } });
-    await waitFor(async () => (await statusWith(token)) === 200, { timeoutMs: 10_000 });
+    await waitFor(async () => (await statusWith(token)) === 200);
     expect(await statusWith(api.tokens.owner)).toBe(200); // verified before, and not yet expired
   });
 
@@ -183,11 +186,11 @@ describe('a session token', () => {
     try {
       await api.issuer.rotateKey();
       const token = await api.issuer.sign({ claims: { role: 'owner', org: 'acme' } });
-      await waitFor(async () => (await statusWith(token)) === 503, { timeoutMs: 10_000 });
+      await waitFor(async () => (await statusWith(token)) === 503);
       const { problem } = await api.anonymous.as(token).call('listProjects');
       expect(problem).toMatchObject({ code: 'service.temporarily_unavailable', retryable: true });
       api.issuer.broken = false;
-      await waitFor(async () => (await statusWith(token)) === 200, { timeoutMs: 10_000 });
+      await waitFor(async () => (await statusWith(token)) === 200);
     } finally {
       api.issuer.broken = false;
     }

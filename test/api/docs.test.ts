@@ -99,21 +99,17 @@ describe('the samples for checking a signature', () => {
       'webhook-signature': new Webhook(key.toString('base64')).sign(id, at, body),
     };
   };
-  const good = signed(secretKey);
-  const overlap = {
-    ...good,
-    'webhook-signature': `v1,${randomBytes(32).toString('base64')} ${good['webhook-signature']}`,
-  };
-  const old = signed(secretKey, new Date(Date.now() - 3_600_000));
-  const foreign = signed(randomBytes(32));
   const file = (language: keyof typeof WEBHOOK_SAMPLES) =>
     fileURLToPath(new URL(WEBHOOK_SAMPLES[language], SAMPLES_FOLDER));
 
   async function expectVerdicts(accepts: (headers: Record<string, string>) => Promise<boolean>) {
+    // Signed now: what is minutes old is refused, and a compiler may have been at work since this file began.
+    const good = signed(secretKey);
+    const both = `v1,${randomBytes(32).toString('base64')} ${good['webhook-signature']}`;
     expect(await accepts(good)).toBe(true);
-    expect(await accepts(overlap)).toBe(true);
-    expect(await accepts(old)).toBe(false);
-    expect(await accepts(foreign)).toBe(false);
+    expect(await accepts({ ...good, 'webhook-signature': both })).toBe(true);
+    expect(await accepts(signed(secretKey, new Date(Date.now() - 3_600_000)))).toBe(false);
+    expect(await accepts(signed(randomBytes(32)))).toBe(false);
   }
 
   it('are shown as they are', async () => {
@@ -167,7 +163,7 @@ verify(os.environ["SECRET"], json.loads(os.environ["HEADERS"]), sys.stdin.buffer
       await rm(folder, { recursive: true, force: true });
     }
     // Its first run on a machine compiles the standard library.
-  }, 240_000);
+  }, 900_000);
 });
 
 function upperCase(headers: Record<string, string>): Record<string, string> {

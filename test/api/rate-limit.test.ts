@@ -1,5 +1,4 @@
 // Requests a minute of a project: over all replicas, without the database, and as callers see it.
-import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RateLimiter } from '../../src/api/plugins/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
@@ -42,19 +41,20 @@ describe('the limit over replicas', () => {
 
   it.each(['free', 'builder', 'scale'])('is kept within a tenth by four of them, plan %s', async (plan) => {
     const limit = { free: 60, builder: 300, scale: 12_000 }[plan] ?? 0;
-    const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool, log }));
-    const scopeId = newUuid();
-    // Not across the end of a minute, where two limits would count.
-    if (new Date().getSeconds() > 50) await untilNextMinute();
     // What one replica serves between two settlements: each begins one at 2 % of the limit by itself.
     const burst = Math.max(1, Math.floor(limit * 0.02));
-    let allowed = 0;
-    for (let spent = 0; spent < limit; spent += burst) {
-      for (const replica of replicas) {
-        for (let call = 0; call < burst; call += 1) if (isAllowed(replica, scopeId, plan)) allowed += 1;
+    const allowed = await withinOneMinute(async () => {
+      const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool, log }));
+      const scopeId = newUuid();
+      let count = 0;
+      for (let spent = 0; spent < limit; spent += burst) {
+        for (const replica of replicas) {
+          for (let call = 0; call < burst; call += 1) if (isAllowed(replica, scopeId, plan)) count += 1;
+        }
+        await Promise.all(replicas.map((replica) => replica.settle()));
       }
-      await Promise.all(replicas.map((replica) => replica.settle()));
-    }
+      return count;
+    });
     expect(allowed).toBeGreaterThanOrEqual(limit);
     expect(allowed).toBeLessThanOrEqual(limit * 1.1);
   });
@@ -83,9 +83,13 @@ describe('the limit over replicas', () => {
   });
 });
 
-async function untilNextMinute(): Promise<void> {
-  const minute = new Date().getMinutes();
-  while (new Date().getMinutes() === minute) await turn();
+/** Does it again when a minute ended meanwhile: then two limits counted. */
+async function withinOneMinute<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const minute = new Date().getMinutes();
+    const result = await work();
+    if (new Date().getMinutes() === minute) return result;
+  }
 }
 
 describe('the limit as callers see it', () => {
@@ -98,8 +102,10 @@ describe('the limit as callers see it', () => {
   });
 
   it('is a 429 that says which limit, and when to come back; other projects go on', async () => {
-    if (new Date().getSeconds() > 50) await untilNextMinute();
-    const answers = await Promise.all(Array.from({ length: 70 }, () => api.read.call('listProjects')));
+    const { answers, next } = await withinOneMinute(async () => ({
+      answers: await Promise.all(Array.from({ length: 70 }, () => api.read.call('listProjects'))),
+      next: await api.manage.call('listProjects'),
+    }));
     const refused = answers.filter(({ status }) => status === 429);
     expect(refused.length).toBeGreaterThanOrEqual(10);
     for (const { problem, headers } of refused) {
@@ -118,7 +124,7 @@ describe('the limit as callers see it', () => {
       expect(problem?.retryAfterSeconds).toBeLessThanOrEqual(60);
       expect(headers.get('retry-after')).toBe(String(problem?.retryAfterSeconds));
     }
-    expect((await api.manage.call('listProjects')).status).toBe(429);
+    expect(next.status).toBe(429);
     expect((await api.other.manage.call('listProjects')).status).toBe(200);
     // Nobody is limited by those who have no credential.
     expect((await api.anonymous.call('listProjects')).status).toBe(401);

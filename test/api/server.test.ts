@@ -7,6 +7,7 @@ import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -52,12 +53,12 @@ describe('connections', () => {
   });
 
   it('whose headers do not come within ten seconds are ended', async () => {
-    const startedAt = performance.now();
+    const [startedAt, stopwatch] = [performance.now(), startStopwatch()];
     const answer = await sendRaw(api.url, 'GET /v1/projects HTTP/1.1\r\nhost: x\r\n');
     expect(answer).toContain('HTTP/1.1 400');
     expect(answer).toContain('application/problem+json');
     expect(performance.now() - startedAt).toBeGreaterThan(9_000);
-    expect(performance.now() - startedAt).toBeLessThan(14_000);
+    expect(stopwatch.stop()).toBeLessThan(14_000);
   });
 
   it('are bounded: one too many is dropped, and there is room again when others end', async () => {
@@ -68,11 +69,11 @@ describe('connections', () => {
       const isDropped = async () =>
         sockets.filter((socket) => socket.closed || socket.readableEnded).length >= 20;
       for (const socket of sockets) socket.resume();
-      await waitFor(isDropped, { timeoutMs: 5_000 });
+      await waitFor(isDropped);
     } finally {
       for (const socket of sockets) socket.destroy();
     }
-    await waitFor(async () => (await fetch(`${api.url}/livez`)).ok, { timeoutMs: 5_000 });
+    await waitFor(async () => (await fetch(`${api.url}/livez`)).ok);
   });
 
   it('from pages of the dashboard may carry credentials, from others not', async () => {
@@ -121,11 +122,12 @@ describe('the end of an api', () => {
     const held = client.call('getFirstBeat', { params, query: { waitSeconds: 30 } });
     const inFlight = async () =>
       (await (await fetch(`${replica.url}/metrics`)).text()).includes('in_flight 1');
-    await waitFor(inFlight, { timeoutMs: 5_000 });
-    const startedAt = performance.now();
+    await waitFor(inFlight);
+    const stopwatch = startStopwatch();
     const [answer] = await Promise.all([held, replica.close()]);
     expect(answer.body).toMatchObject({ state: 'waiting' });
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    // Not when the 30 s are over.
+    expect(stopwatch.stop()).toBeLessThan(15_000);
     await expect(fetch(`${replica.url}/livez`)).rejects.toThrow();
   });
 
@@ -157,6 +159,8 @@ describe('without its database', () => {
   });
   afterAll(async () => {
     await proxy?.accept();
+    // What a failed test left hanging would hold up the end.
+    proxy?.reset();
     await api?.close();
     await proxy?.close();
   });
@@ -179,7 +183,7 @@ describe('without its database', () => {
     expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
   };
   const expectWell = async () => {
-    await waitFor(async () => (await api.read.call('listMonitors')).status === 200, { timeoutMs: 15_000 });
+    await waitFor(async () => (await api.read.call('listMonitors')).status === 200);
     expect((await fetch(`${api.url}/readyz`)).status).toBe(200);
   };
 
@@ -194,10 +198,10 @@ describe('without its database', () => {
   it('gives up on connections that hang, and finds new ones', async () => {
     await expectWell();
     proxy.blackHole();
-    const startedAt = performance.now();
+    const stopwatch = startStopwatch();
     const { status } = await api.read.call('listMonitors');
     expect(status).toBe(503);
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    expect(stopwatch.stop()).toBeLessThan(10_000);
     proxy.forward();
     await expectWell();
   });
@@ -207,13 +211,10 @@ describe('without its database', () => {
     for (let bytes = 1; bytes < 600; bytes += 23) {
       const request = { body: { name: `torn-${bytes}` }, idempotencyKey: `torn-${bytes}` };
       proxy.resetAfter(bytes);
-      const answer = await waitFor(
-        async () => {
-          const one = await api.owner.call('createProject', request);
-          return one.problem?.retryable ? undefined : one;
-        },
-        { timeoutMs: 15_000 },
-      );
+      const answer = await waitFor(async () => {
+        const one = await api.owner.call('createProject', request);
+        return one.problem?.retryable ? undefined : one;
+      });
       expect([200, 201]).toContain(answer.status);
     }
     const { rows } = await api.pool.query("select name from projects where name like 'torn-%'");

@@ -177,11 +177,12 @@ export class MonitorReconciler {
     const { jurisdiction } = record ?? wanted.spec;
     const state = await this.#context.bindings.find({ projectId, monitorId, jurisdiction, binding });
     const name = object.spec.callback?.callbackRef?.name;
-    const endpointId = this.#callbackOf(object)?.status?.endpointId;
+    const callback = this.#callbackOf(object);
+    const endpointId = callback?.status?.endpointId;
     return monitorReady({
       lifecycle,
       binding: state,
-      ...(name ? { callbackRef: { name, endpointId } } : {}),
+      ...(name ? { callbackRef: { name, endpointId, isMissing: callback === undefined } } : {}),
     });
   }
 

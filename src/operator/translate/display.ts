@@ -30,7 +30,8 @@ export function displayDuration(seconds: number): string {
 export function displayInterval(cadence: Cadence, cron: string | undefined): string | undefined {
   switch (cadence.source) {
     case 'schedule':
-      return cron === undefined ? undefined : `cron ${cron}`;
+      // One blank between fields: a tab would break the column.
+      return cron === undefined ? undefined : `cron ${cron.trim().replaceAll(/\s+/g, ' ')}`;
     case 'learning':
       return 'learning';
     case 'learned':

@@ -26,11 +26,14 @@ export function pendingCondition(type: 'Synced' | 'Ready'): ConditionFacts {
   return { type, status: 'Unknown', reason: 'Reconciling', message: 'The first reconcile is under way.' };
 }
 
-/** Whether the monitor can be beaten and can alert. `target` is the endpoint that a callbackRef must lead to. */
+/**
+ * Whether the monitor can be beaten and can alert. `callbackRef.endpointId` is the endpoint that alerts must lead to;
+ * `isMissing`: there is no such Callback.
+ */
 export function monitorReady(facts: {
   lifecycle: MonitorLive['lifecycle'];
   binding: BindingState | undefined;
-  callbackRef?: { name: string; endpointId: string | undefined };
+  callbackRef?: { name: string; endpointId: string | undefined; isMissing?: boolean };
 }): ConditionFacts {
   const no = (reason: string, message: string): ConditionFacts => ({
     type: 'Ready',
@@ -49,10 +52,10 @@ export function monitorReady(facts: {
   if (lifecycle === 'archived') return yes('Archived', 'The monitor is archived and takes no beats.');
   if (binding === undefined) return no('CallbackUnknown', 'Where alerts go is not known yet.');
   if (callbackRef && callbackRef.endpointId === undefined) {
-    return no(
-      'CallbackNotFound',
-      `The Callback ${callbackRef.name} has no endpoint yet: look at its conditions.`,
-    );
+    const words = callbackRef.isMissing
+      ? `There is no Callback ${callbackRef.name} in this namespace: make it, or name another one.`
+      : `The Callback ${callbackRef.name} has no endpoint yet: look at its conditions.`;
+    return no('CallbackNotFound', words);
   }
   const fault = bindingFault(binding);
   if (fault) return no(fault.reason, fault.message);

@@ -62,7 +62,7 @@ function planPatch(wanted: WantedMonitor, record: Monitor, released: ReadonlySet
   const name = spec.name ?? (released.has('name') ? wanted.defaultName : undefined);
   if (name !== undefined && name !== record.name) patch.name = name;
   for (const field of SCALAR_FIELDS) {
-    const [value, current] = [trimmed(spec[field]), record[field]];
+    const [value, current] = [spec[field], record[field]];
     if (value !== undefined && value !== (current ?? (field === 'description' ? '' : current)))
       patch[field] = value;
     else if (released.has(field) && current !== DEFAULTS[field]) patch[field] = null;
@@ -73,11 +73,6 @@ function planPatch(wanted: WantedMonitor, record: Monitor, released: ReadonlySet
   const measurements = planMeasurements(spec.measurements ?? {}, record.measurements, released);
   if (Object.keys(measurements).length > 0) patch.measurements = withWholeRatios(measurements);
   return patch;
-}
-
-/** The API trims text: a block scalar's last line break is no difference. */
-function trimmed<T>(value: T): T | string {
-  return typeof value === 'string' ? value.trim() : value;
 }
 
 /** Interval and schedule exclude each other: what the spec sets takes the other one away, whoever set it. */

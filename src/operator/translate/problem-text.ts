@@ -1,11 +1,11 @@
 // The API's words as the message of a condition or an Event. Pure.
 import type { ApiProblem } from '../rest/api-problem.ts';
 
-/** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)` */
+/** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`; no sentence twice. */
 export function problemText(problem: ApiProblem): string {
-  const faults = problem.fieldErrors.map(({ path, message }) =>
-    path === '' ? message : `${path}: ${message}`,
-  );
+  const faults = problem.fieldErrors
+    .map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
+    .filter((fault) => !problem.detail.includes(fault));
   const more = faults.length > 0 ? ` (${faults.join(' ')})` : '';
   return `${problem.code}: ${problem.detail}${more}`;
 }

@@ -30,7 +30,8 @@ export interface WantedMonitorFacts {
 }
 
 export function wantedMonitor(object: MonitorObject, facts: WantedMonitorFacts): WantedMonitor {
-  const { spec, metadata } = object;
+  const { metadata } = object;
+  const spec = asStored(object.spec);
   const labels = spec.labels ?? defaultLabels(object);
   const wanted = {
     monitorId: facts.monitorId,
@@ -43,6 +44,14 @@ export function wantedMonitor(object: MonitorObject, facts: WantedMonitorFacts):
   // The policy is of this object's end alone, and the workload is not looked at.
   const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
   return { ...wanted, spec, hash: contentHash({ ...wanted, told }) };
+}
+
+/** As the API will give it back: text trimmed of every kind of blank, and no negative zero. */
+function asStored(spec: Spec): Spec {
+  const stored: Spec = JSON.parse(JSON.stringify(spec), (_key, value: unknown) =>
+    typeof value === 'string' ? value.trim() : value,
+  );
+  return stored;
 }
 
 /** Before the Callback is there its default alias stands for it: the binding resolves as soon as it is made. */

@@ -62,6 +62,13 @@ describe('the patch of a configuration', () => {
       [],
       undefined,
     ],
+    [
+      'blanks of every kind, and a zero below zero',
+      { name: 'x\u00a0', measurements: { rows: { minimum: -0, unit: 'ms\u2003' } } },
+      { name: 'x', measurements: { rows: rule({ minimum: 0, unit: 'ms' }) } },
+      [],
+      undefined,
+    ],
     ['an empty description', { description: '' }, {}, [], undefined],
     [
       'a schedule for an interval',

@@ -50,6 +50,7 @@ describe('columns', () => {
   it.each<[MonitorStatus['cadence'], string | undefined, string | undefined]>([
     [{ source: 'configured', intervalSeconds: 300 }, undefined, '5m'],
     [{ source: 'schedule' }, '0 2 * * *', 'cron 0 2 * * *'],
+    [{ source: 'schedule' }, '0  2 *\t* *', 'cron 0 2 * * *'],
     [{ source: 'schedule' }, undefined, undefined],
     [{ source: 'learned', intervalSeconds: 3600, sampleCount: 20 }, undefined, 'learned 1h'],
     [{ source: 'learning', sampleCount: 2 }, undefined, 'learning'],

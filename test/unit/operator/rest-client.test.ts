@@ -103,6 +103,14 @@ describe('the client', () => {
     expect(problemText(error)).toBe('service.validation_failed: Say why. (name: Be good.)');
   });
 
+  it('says no sentence twice', () => {
+    const fault = { code: 'invalid', message: 'Be good.', path: 'name' };
+    const fields = { status: 400, code: 'service.validation_failed', detail: 'Not valid: name: Be good.' };
+    const other = { code: 'invalid', message: 'Be bad.', path: 'labels' };
+    const error = new ApiProblem({ ...fields, fieldErrors: [fault, other] });
+    expect(problemText(error)).toBe('service.validation_failed: Not valid: name: Be good. (labels: Be bad.)');
+  });
+
   it('throws what kept the answer away', async () => {
     script.push(() => undefined);
     expect(await failure(list())).toMatchObject({ status: 0, code: 'timeout' });

@@ -244,8 +244,8 @@ function decode<T extends KubeObject>(resource: KubeResource<T>, raw: unknown): 
   if (typeof raw !== 'object' || raw === null || !('metadata' in raw)) {
     throw new TypeError(`The answer is no ${resource.kind}.`);
   }
-  const object = { ...raw, apiVersion: resource.apiVersion, kind: resource.kind };
-  return resource.decode === undefined ? trusted<T>(object) : resource.decode(object);
+  const object = trusted<T>({ ...raw, apiVersion: resource.apiVersion, kind: resource.kind });
+  return resource.transform === undefined ? object : resource.transform(object);
 }
 
 /** The server has checked the object against its own schema. */

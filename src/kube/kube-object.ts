@@ -44,31 +44,20 @@ export interface ObjectRef {
 
 /**
  * One kind of object: `{apiVersion: 'batch/v1', kind: 'CronJob', plural: 'cronjobs', namespaced: true}`.
- * `decode` turns parsed JSON into T; without it the server's own schema is trusted.
+ * That the objects are such is left to the server's own schema.
  */
 export interface KubeResource<T extends KubeObject = KubeObject> {
   readonly apiVersion: string;
   readonly kind: string;
   readonly plural: string;
   readonly namespaced: boolean;
-  readonly decode?: (raw: unknown) => T;
+  /** Applied to each object that any call brings: strip what nobody needs, so that caches and answers are alike. */
+  transform?(object: T): T;
 }
 
 /** `namespace/name`, or `name` for a cluster-scoped object: the key of caches and queues. */
-export function objectKey(object: KubeObject): string {
-  return refKey(object.metadata);
-}
-
-/** The key of a reference, as `objectKey`. */
-export function refKey(ref: ObjectRef): string {
-  return ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
-}
-
-/** The reference that a key of `objectKey` stands for. */
-export function parseKey(key: string): ObjectRef {
-  const slash = key.indexOf('/');
-  if (slash < 0) return { name: key };
-  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+export function objectKey({ metadata: { namespace, name } }: KubeObject): string {
+  return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
 /**
@@ -102,7 +91,7 @@ export function controllerReference(resource: KubeResource, object: KubeObject):
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
-/** A copy without `metadata.managedFields`: the usual `transform` of a reflector. */
+/** A copy without `metadata.managedFields`, which no cache needs. */
 export function withoutManagedFields<T extends KubeObject>(object: T): T {
   if (object.metadata.managedFields === undefined) return object;
   const { managedFields: _dropped, ...metadata } = object.metadata;

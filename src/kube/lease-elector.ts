@@ -146,13 +146,13 @@ export class LeaseElector {
     try {
       const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
       const found = await this.#options.client.find(leases, this.#options.lease, call);
-      this.#failures = 0;
       if (found !== undefined) this.#see(found);
-      if (found !== undefined && this.#freeInMs(found) > 0) return false;
+      const isFree = found === undefined || this.#freeInMs(found) === 0;
       const startedAtMs = performance.now();
-      await this.#write(found, signal, call.timeoutMs);
-      this.#renewedAtMs = startedAtMs;
-      return true;
+      if (isFree) await this.#write(found, signal, call.timeoutMs);
+      if (isFree) this.#renewedAtMs = startedAtMs;
+      this.#failures = 0;
+      return isFree;
     } catch (error) {
       if (!signal.aborted) this.#logFailure(error);
       return false;

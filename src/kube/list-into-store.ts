@@ -1,7 +1,7 @@
 // Makes a store equal to a complete list, page by page: one page more than the cache is in memory at a time.
 
 import { isExpired } from './kube-error.ts';
-import { type KubeList, type KubeObject, objectKey } from './kube-object.ts';
+import { type KubeList, type KubeObject, objectKey, withoutManagedFields } from './kube-object.ts';
 import type { ObjectStore, StoreChange } from './object-store.ts';
 
 export interface ListIntoStore<T extends KubeObject> {
@@ -10,7 +10,6 @@ export interface ListIntoStore<T extends KubeObject> {
   namespace: string | undefined;
   pageSize: number;
   fetchPage: (page: { limit?: number; continue?: string }) => Promise<KubeList<T>>;
-  transform: (object: T) => T;
   /** Called after each page, before its changes. May throw to end it. */
   onHeard: () => void;
   onChange: (change: StoreChange<T>) => void;
@@ -22,17 +21,20 @@ export interface ListIntoStore<T extends KubeObject> {
  */
 export async function listIntoStore<T extends KubeObject>(options: ListIntoStore<T>): Promise<string> {
   const seen = new Set<string>();
-  let page = await fetchPaged(options);
+  let page = await options.fetchPage({ limit: options.pageSize });
   for (;;) {
     options.onHeard();
     for (const item of page.items) {
-      const object = options.transform(item);
+      const object = withoutManagedFields(item);
       seen.add(objectKey(object));
       tell(options, options.store.put(object));
     }
     const token = page.metadata.continue;
     if (token === undefined || token === '') break;
-    page = await fetchPaged(options, token);
+    const next = await fetchNext(options, token);
+    // The pages before it are of an older version: what they showed may be gone.
+    if (next === undefined) seen.clear();
+    page = next ?? (await options.fetchPage({}));
   }
   removeUnseen(options, seen);
   const version = page.metadata.resourceVersion;
@@ -40,16 +42,16 @@ export async function listIntoStore<T extends KubeObject>(options: ListIntoStore
   return version;
 }
 
-/** A continue token lives for minutes. When one has expired, the whole list in one answer always works. */
-async function fetchPaged<T extends KubeObject>(
+/** Undefined when the token has expired, after minutes: then the whole list in one answer always works. */
+async function fetchNext<T extends KubeObject>(
   options: ListIntoStore<T>,
-  token?: string,
-): Promise<KubeList<T>> {
+  token: string,
+): Promise<KubeList<T> | undefined> {
   try {
     return await options.fetchPage({ limit: options.pageSize, continue: token });
   } catch (error) {
-    if (token === undefined || !isExpired(error)) throw error;
-    return options.fetchPage({});
+    if (isExpired(error)) return undefined;
+    throw error;
   }
 }
 

@@ -20,8 +20,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   fieldSelector?: string;
   /** Default: a new one without indexes. */
   store?: ObjectStore<T>;
-  /** Applied before storing: strip what is not needed. Default `withoutManagedFields`. */
-  transform?: (object: T) => T;
   /** Called after the store has changed. Only enqueue here: what it throws is logged and dropped. */
   onChange?: (change: StoreChange<T>) => void;
   tuning?: ReflectorTuning;
@@ -142,7 +140,6 @@ export class Reflector<T extends KubeObject> {
       namespace,
       pageSize: tuning?.pageSize ?? 500,
       fetchPage: (page) => client.list(resource, { ...selection, ...page, timeoutMs: listTimeoutMs, signal }),
-      transform: (object) => this.#transform(object),
       // Checked here, so that nothing is told after `stop` even if an answer was on its way.
       onHeard: () => {
         signal.throwIfAborted();
@@ -193,7 +190,7 @@ export class Reflector<T extends KubeObject> {
       if (event.resourceVersion !== '') this.#resourceVersion = event.resourceVersion;
       return;
     }
-    const object = this.#transform(event.object);
+    const object = withoutManagedFields(event.object);
     const changes = event.type === 'DELETED' ? this.store.remove(objectKey(object)) : this.store.put(object);
     for (const change of changes) this.#tell(change);
     this.#resourceVersion = event.object.metadata.resourceVersion ?? this.#resourceVersion;
@@ -206,10 +203,6 @@ export class Reflector<T extends KubeObject> {
     } catch (error) {
       this.#log.error({ err: error, key: change.key }, 'A change handler of a reflector threw.');
     }
-  }
-
-  #transform(object: T): T {
-    return (this.#options.transform ?? withoutManagedFields)(object);
   }
 
   /** Data has come: the next failure is the first again. */
@@ -249,6 +242,7 @@ class WatchLimit {
 
   constructor(outer: AbortSignal, limitMs: number) {
     this.#outer = outer;
+    if (outer.aborted) this.#stop();
     outer.addEventListener('abort', this.#stop, { once: true });
     this.#timer = setTimeout(() => {
       this.isOver = true;

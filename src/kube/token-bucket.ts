@@ -1,5 +1,8 @@
 // A token bucket: `burst` at once, `perSecond` in the long run. Time is passed in.
 
+/** Credit beyond this is given for nothing: one long failure must not make those after it wait for its debts. */
+const maxCreditSeconds = 60;
+
 export class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;
@@ -12,10 +15,13 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes a token, on credit if there is none. Returns the milliseconds until it is really there. */
+  /**
+   * Takes a token, on credit if there is none. Returns the milliseconds until it is really there: a minute at most,
+   * however many wait, so that the rate is exceeded rather than somebody forgotten.
+   */
   reserve(nowMs: number): number {
     this.#fill(nowMs);
-    this.#tokens -= 1;
+    this.#tokens = Math.max(this.#tokens - 1, -maxCreditSeconds * this.#perSecond);
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#perSecond) * 1000;
   }
 

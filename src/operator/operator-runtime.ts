@@ -5,7 +5,7 @@ import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import { type KubeObject, type KubeResource, withoutManagedFields } from '../kube/kube-object.ts';
+import type { KubeObject, KubeResource } from '../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import type { QueuePriority } from '../kube/work-queue.ts';
@@ -41,7 +41,6 @@ type Cache = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'whenSynced' | 'hasS
 /** How long the first reading of the feed is waited for: without it each monitor would be read by itself. */
 const FEED_PATIENCE_MS = 3000;
 const CONCURRENCY = { monitor: 8, callback: 4 };
-const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
 export class OperatorRuntime {
   readonly context: OperatorContext;
@@ -173,7 +172,6 @@ export class OperatorRuntime {
     const { kube: client, kubeMetrics: metrics, log } = this.#options;
     const reflector: Reflector<T> = new Reflector<T>({
       ...{ client, resource, metrics, log, ...place },
-      transform: withoutLastApplied,
       onChange: (change) => onChange(change, reflector.hasSynced ? 'normal' : 'low'),
     });
     this.#reflectors.push(reflector);
@@ -194,13 +192,4 @@ function createContext(options: RuntimeOptions): OperatorContext {
     callbackMemories: new ObjectMemories<CallbackObject>(),
     settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
   };
-}
-
-/** kubectl's copy of the object would double what the cache holds. */
-function withoutLastApplied<T extends KubeObject>(raw: T): T {
-  const object = withoutManagedFields(raw);
-  const { annotations } = object.metadata;
-  if (annotations?.[LAST_APPLIED] === undefined) return object;
-  const { [LAST_APPLIED]: _dropped, ...kept } = annotations;
-  return { ...object, metadata: { ...object.metadata, annotations: kept } };
 }

@@ -94,16 +94,23 @@ describe('a reflector', () => {
     expect(steps(server)).toEqual(['list', 'watch 10', 'list', 'watch 90']);
   });
 
-  it('lists all at once when a page token has expired', async () => {
+  it('lists all at once when a page token has expired, and forgets what has gone since the first page', async () => {
     const { server, reflector } = await reflect([
-      list('10', [map('a', '1')], 'token'),
+      list('10', [map('a', '1'), map('gone', '1')], 'token'),
       status(410, 'Expired'),
       list('20', [map('a', '1'), map('b', '2')]),
     ]);
     await reflector.whenSynced();
     expect(server.requests[1]?.query.get('continue')).toBe('token');
     expect(server.requests[2]?.query.get('limit')).toBeNull();
-    expect(reflector.store.size).toBe(2);
+    expect([...reflector.store.keys()]).toEqual(['n/a', 'n/b']);
+  });
+
+  it('ends at once when it is stopped in the moment of its first complete list', async () => {
+    const { reflector } = await reflect([list('10')]);
+    await reflector.whenSynced();
+    await reflector.stop();
+    expect(reflector.hasSynced).toBe(true);
   });
 
   it('removes nothing on a list that broke off in the middle', async () => {

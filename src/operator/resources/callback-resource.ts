@@ -4,6 +4,7 @@ import type { CallbackResourceSpec, CallbackResourceStatus } from '../../contrac
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore } from '../../kube/object-store.ts';
 import { endpointIdOf } from '../translate/identity.ts';
+import { withoutBookkeeping } from './without-bookkeeping.ts';
 
 export interface CallbackObject extends KubeObject {
   spec: CallbackResourceSpec;
@@ -15,6 +16,7 @@ export const CALLBACKS: KubeResource<CallbackObject> = {
   kind: 'Callback',
   plural: 'callbacks',
   namespaced: true,
+  transform: withoutBookkeeping,
 };
 
 /** A cache with the indexes `id` (the endpoint that an object claims) and `organizationDefault` (`true`). */

@@ -4,6 +4,7 @@ import type { MonitorResourceSpec, MonitorResourceStatus } from '../../contract/
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore } from '../../kube/object-store.ts';
 import { monitorIdOf } from '../translate/identity.ts';
+import { withoutBookkeeping } from './without-bookkeeping.ts';
 
 export interface MonitorObject extends KubeObject {
   spec: MonitorResourceSpec;
@@ -15,6 +16,7 @@ export const MONITORS: KubeResource<MonitorObject> = {
   kind: 'Monitor',
   plural: 'monitors',
   namespaced: true,
+  transform: withoutBookkeeping,
 };
 
 /** A cache with the indexes `id` (the monitor that an object claims) and `callbackRef` (`namespace/name`). */

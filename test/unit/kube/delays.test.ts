@@ -44,6 +44,14 @@ describe('a token bucket', () => {
     expect([1, 2, 3, 4].map(() => bucket.reserve(0))).toEqual([0, 0, 100, 200]);
     expect(bucket.reserve(1000)).toBe(0);
   });
+
+  it('lets nobody wait longer than a minute, however many asked before', () => {
+    const bucket = new TokenBucket(10, 100);
+    for (let i = 0; i < 10_000; i += 1) bucket.reserve(0);
+    expect(bucket.reserve(0)).toBe(60_000);
+    // And the minute is over after a minute.
+    expect(bucket.reserve(60_200)).toBe(0);
+  });
 });
 
 describe('a heap of delays', () => {

@@ -19,18 +19,10 @@ export interface ReconcileContext {
 
 /**
  * Makes one object so as its spec says; reads what is there, whatever the cause of the call.
- * Throw TerminalError for what no retry mends; anything else thrown is retried with backoff, at least
- * `retryAfterMs` later if the error has that. A KubeError conflict is retried without counting as an error.
+ * What it throws is retried with backoff, at least `retryAfterMs` later if the error has that; a KubeError conflict
+ * without counting as an error. What no retry mends is no error: write it into the status and return.
  */
 export type Reconcile = (key: string, context: ReconcileContext) => Promise<ReconcileResult | undefined>;
-
-/** No retry until the object changes. */
-export class TerminalError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'TerminalError';
-  }
-}
 
 export interface ControllerOptions {
   /** Label of metrics and logs. */
@@ -62,7 +54,6 @@ export class Controller {
     const { metrics, name } = options;
     for (const result of results) metrics?.reconciles.inc({ controller: name, result }, 0);
     metrics?.reconcileErrors.inc({ controller: name }, 0);
-    metrics?.terminalErrors.inc({ controller: name }, 0);
     metrics?.reconcileTimeouts.inc({ controller: name }, 0);
     metrics?.activeWorkers.set({ controller: name }, 0);
     metrics?.maxConcurrent.set({ controller: name }, this.#concurrency);
@@ -151,12 +142,6 @@ export class Controller {
     }
     metrics?.reconcileErrors.inc({ controller: name });
     this.#count('error');
-    if (error instanceof TerminalError) {
-      metrics?.terminalErrors.inc({ controller: name });
-      this.queue.forget(key);
-      this.#log.warn({ err: error, controller: name, key }, 'Not retried until the object changes.');
-      return;
-    }
     const delayMs = Math.round(this.queue.addRateLimited(key, retryAfterMs(error)));
     const failures = this.queue.failures(key);
     this.#log.warn({ err: error, controller: name, key, failures, delayMs }, 'A reconcile failed.');

@@ -1,4 +1,4 @@
-// Adds and removes a finalizer by a patch that is guarded by uid and resourceVersion.
+// Takes a finalizer off by a patch that is guarded by uid and resourceVersion.
 
 import type { KubeClient } from './kube-client.ts';
 import { isConflict, isNotFound } from './kube-error.ts';
@@ -10,23 +10,7 @@ export function hasFinalizer(object: KubeObject, finalizer: string): boolean {
   return object.metadata.finalizers?.includes(finalizer) ?? false;
 }
 
-/**
- * Returns the object with the finalizer; sends nothing if it is there. Reads again on a conflict.
- * Throws KubeError: 404 if it is gone, 409 if it was made again; 403 or 422 if it is being deleted.
- */
-export async function addFinalizer<T extends KubeObject>(
-  client: KubeClient,
-  resource: KubeResource<T>,
-  object: T,
-  finalizer: string,
-): Promise<T> {
-  if (hasFinalizer(object, finalizer)) return object;
-  return patchFinalizers(client, resource, object, (present) =>
-    present.includes(finalizer) ? present : [...present, finalizer],
-  );
-}
-
-/** Takes the finalizer off. Fine if it, or this very object, is gone. Reads again on a conflict. */
+/** Fine if the finalizer, or this very object, is gone. Reads again on a conflict. Throws KubeError. */
 export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
@@ -35,9 +19,7 @@ export async function removeFinalizer<T extends KubeObject>(
 ): Promise<void> {
   if (!hasFinalizer(object, finalizer)) return;
   try {
-    await patchFinalizers(client, resource, object, (present) =>
-      present.filter((name) => name !== finalizer),
-    );
+    await patchAway(client, resource, object, finalizer);
   } catch (error) {
     if (isNotFound(error)) return;
     if (isConflict(error) && (await isMadeAgain(client, resource, object))) return;
@@ -46,20 +28,19 @@ export async function removeFinalizer<T extends KubeObject>(
 }
 
 /** A merge patch replaces the whole list: without the guard another's finalizer could be lost. */
-async function patchFinalizers<T extends KubeObject>(
+async function patchAway<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
   object: T,
-  change: (present: string[]) => string[],
-): Promise<T> {
+  finalizer: string,
+): Promise<void> {
   let latest = object;
-  for (let tries = 1; ; tries += 1) {
-    const { uid, resourceVersion, finalizers = [] } = latest.metadata;
-    const changed = change(finalizers);
-    if (changed.length === finalizers.length) return latest;
+  for (let tries = 1; hasFinalizer(latest, finalizer); tries += 1) {
+    const { uid, resourceVersion } = latest.metadata;
+    const finalizers = latest.metadata.finalizers?.filter((name) => name !== finalizer);
     try {
-      const patch = { metadata: { uid, resourceVersion, finalizers: changed } };
-      return await client.mergePatch(resource, latest.metadata, patch);
+      await client.mergePatch(resource, latest.metadata, { metadata: { uid, resourceVersion, finalizers } });
+      return;
     } catch (error) {
       if (!isConflict(error) || tries >= maxTries) throw error;
       latest = await client.get(resource, object.metadata);

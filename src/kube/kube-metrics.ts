@@ -5,7 +5,6 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 export interface KubeMetrics {
   readonly reconciles: Counter<'controller' | 'result'>;
   readonly reconcileErrors: Counter<'controller'>;
-  readonly terminalErrors: Counter<'controller'>;
   readonly reconcileTimeouts: Counter<'controller'>;
   readonly reconcileSeconds: Histogram<'controller'>;
   readonly activeWorkers: Gauge<'controller'>;
@@ -51,9 +50,6 @@ export function createKubeMetrics(registry: Registry): KubeMetrics {
     queues,
     reconciles: counter(`${runtime}_reconcile_total`, 'Reconciles by result.', ['controller', 'result']),
     reconcileErrors: counter(`${runtime}_reconcile_errors_total`, 'Failed reconciles.', ['controller']),
-    terminalErrors: counter(`${runtime}_terminal_reconcile_errors_total`, 'Failures that no retry mends.', [
-      'controller',
-    ]),
     reconcileTimeouts: counter(`${runtime}_reconcile_timeouts_total`, 'Reconciles over their time limit.', [
       'controller',
     ]),

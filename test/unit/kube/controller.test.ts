@@ -2,7 +2,7 @@
 
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Controller, type Reconcile, TerminalError } from '../../../src/kube/controller.ts';
+import { Controller, type Reconcile } from '../../../src/kube/controller.ts';
 import { KubeError } from '../../../src/kube/kube-error.ts';
 import { createKubeMetrics } from '../../../src/kube/kube-metrics.ts';
 import { WorkQueue } from '../../../src/kube/work-queue.ts';
@@ -85,18 +85,6 @@ describe('a controller', () => {
     start(reconcile).controller.enqueue('a');
     await vi.advanceTimersByTimeAsync(60_000);
     expect(gaps()).toEqual([30_000]);
-  });
-
-  it('does not retry what no retry mends, until the key is added again', async () => {
-    const { reconcile, calledAtMs } = outcomes(new TerminalError('refused'));
-    const { controller, count } = start(reconcile);
-    controller.enqueue('a');
-    await vi.advanceTimersByTimeAsync(600_000);
-    expect(calledAtMs).toHaveLength(1);
-    expect(await count('terminal_reconcile_errors_total')).toBe(1);
-    controller.enqueue('a');
-    await vi.advanceTimersByTimeAsync(1);
-    expect(calledAtMs).toHaveLength(2);
   });
 
   it('repeats after a conflict without calling it an error', async () => {

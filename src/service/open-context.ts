@@ -9,6 +9,8 @@ export interface ContextSettings {
   databaseUrl: string;
   /** Connections to Postgres at most. */
   databasePool: number;
+  /** As in `PoolOptions`; tests, which run on any machine, wait longer. */
+  connectTimeoutMs?: number;
   encryptionKeys: readonly EncryptionKey[];
   /** CIDRs and host suffixes, with commas. */
   allowedPrivateDestinations: string;
@@ -26,6 +28,7 @@ export function openContext(
     pool: openPool({
       databaseUrl: settings.databaseUrl,
       size: settings.databasePool,
+      connectTimeoutMs: settings.connectTimeoutMs,
       applicationName,
       onError,
     }),

@@ -9,6 +9,8 @@ export interface PoolOptions {
   applicationName: string;
   /** Longest statement, ms; default 5,000. */
   statementTimeoutMs?: number;
+  /** Longest wait for a connection, be it a new one or one that others use now, ms; default 3,000. */
+  connectTimeoutMs?: number;
   onError?: (error: Error) => void;
 }
 
@@ -27,7 +29,7 @@ export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>)
   return {
     connectionString: options.databaseUrl,
     application_name: options.applicationName,
-    connectionTimeoutMillis: 3_000,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 3_000,
     statement_timeout: limitMs,
     // A hung socket never answers: give up a second after the server itself should have.
     query_timeout: limitMs + 1_000,

@@ -149,7 +149,25 @@ describe('an address', () => {
     const one = await fetch(`${api.url}/v1/projects/${api.projectId}`, { method: 'POST' });
     expect(one.headers.get('allow')).toBe('GET, HEAD, PATCH');
     expect(await one.json()).toMatchObject({ code: 'service.method_not_allowed' });
-    expect(statusLine(await sendRaw(api.url, request('PROPFIND /v1/projects HTTP/1.1')))).toContain('405');
+    for (const method of ['PROPFIND', 'QUERY']) {
+      expect(statusLine(await sendRaw(api.url, request(`${method} /v1/projects HTTP/1.1`)))).toContain('405');
+    }
+  });
+
+  it('that there is not is that, whatever body comes with it', async () => {
+    const bodies = [
+      ['application/json', '{'],
+      ['application/json', 'a'.repeat(20_000)],
+      ['text/plain', 'a'],
+      ['nonsense', 'a'],
+    ] as const;
+    for (const [type, body] of bodies) {
+      const status = async (method: string, path: string) =>
+        (await fetch(`${api.url}${path}`, { method, body, headers: { 'content-type': type } })).status;
+      expect([type, await status('POST', '/v1/nothing')]).toEqual([type, 404]);
+      expect([type, await status('PUT', '/v1/projects')]).toEqual([type, 405]);
+      expect([type, await status('POST', '/docs')]).toEqual([type, 405]);
+    }
   });
 
   it.each([
@@ -242,6 +260,8 @@ describe('bytes that are no HTTP', () => {
   ])('%s: 400', async (_name, bytes) => {
     const answer = await sendRaw(api.url, bytes);
     expect(statusLine(answer)).toContain('400');
+    expect(answer).toContain('application/problem+json');
+    expect(answer).toContain('x-request-id: ');
   });
 });
 

@@ -7,7 +7,7 @@ import type { Organization } from '../../src/store/organizations.ts';
 import { openPool, type Pool } from '../../src/store/pool.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 
 const log = createLog({ role: 'test', level: 'silent' });
 const organization = (plan: string): Organization => ({
@@ -32,7 +32,7 @@ describe('the limit over replicas', () => {
   let pool: Pool;
   beforeAll(async () => {
     database = await createTestDatabase();
-    pool = openPool({ databaseUrl: database.url, size: 4, applicationName: 'test' });
+    pool = openTestPool(database.url, 4);
   });
   afterAll(async () => {
     await pool.end();

@@ -8,8 +8,8 @@ import { Lane } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { isPlain, runPlainBeats } from '../../src/ingest/plain-beats.ts';
 import { LIVE_COLUMNS, lockLive, toLiveRow, updateLive } from '../../src/store/live.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
 
 let database: TestDatabase;
@@ -20,7 +20,7 @@ let monitor: SeedMonitor;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = openPool({ databaseUrl: database.url, size: 2, applicationName: 'test' });
+  pool = openTestPool(database.url, 2);
   directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
   lane = new Lane(database.url);
   const [seeded] = await seedMonitors(pool, await seedProject(pool), 1);

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { createCallback } from '../../src/service/callbacks.ts';
 import type { Caller } from '../../src/service/context.ts';
 import { runWrite } from '../../src/service/write.ts';
-import { type Connection, openPool, type Pool } from '../../src/store/pool.ts';
+import type { Connection, Pool } from '../../src/store/pool.ts';
 import { SecretBox } from '../../src/store/secret-box.ts';
 import { inTransaction } from '../../src/store/transaction.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestPool } from '../support/database.ts';
 import { type SeedProject, seedProject } from '../support/seed.ts';
 
 export interface CallbackRoom {
@@ -35,7 +35,7 @@ export function callerOf(project: SeedProject): Caller {
 
 export async function openCallbackRoom(): Promise<CallbackRoom> {
   const database = await createTestDatabase();
-  const pool = openPool({ databaseUrl: database.url, size: 4, applicationName: 'test' });
+  const pool = openTestPool(database.url, 4);
   const secrets = new SecretBox([{ id: 'k1', key: randomBytes(32) }]);
   const project = await seedProject(pool);
   const caller = callerOf(project);

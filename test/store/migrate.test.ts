@@ -4,8 +4,9 @@ import pg from 'pg';
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { migrateInstallation } from '../../src/hooks/migrate-installation.ts';
 import { DatabaseIsNewerError, listMigrations, migrate, readSchemaVersion } from '../../src/store/migrate.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import type { Pool } from '../../src/store/pool.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { openTestPool } from '../support/database.ts';
 
 let databaseUrl: string;
 let pool: Pool;
@@ -23,7 +24,7 @@ beforeEach(async () => {
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   databaseUrl = url.href;
-  pool = openPool({ databaseUrl, size: 2, applicationName: 'test' });
+  pool = openTestPool(databaseUrl, 2);
 });
 afterEach(async () => {
   await pool.end();

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
 import type { Health } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitor-list.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 
 let database: TestDatabase;
@@ -13,7 +13,7 @@ let pool: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  pool = openPool({ databaseUrl: database.url, size: 2, applicationName: 'test' });
+  pool = openTestPool(database.url, 2);
 });
 afterAll(async () => {
   await pool?.end();

@@ -1,16 +1,16 @@
 // The service clock: gaps become outages, once, with an entry in the timeline of every incident that runs.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import type { Pool } from '../../src/store/pool.ts';
 import { advanceServiceClock, readOutages } from '../../src/store/service-clock.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedProject } from '../support/seed.ts';
 
 let database: TestDatabase;
 let pool: Pool;
 beforeEach(async () => {
   database = await createTestDatabase();
-  pool = openPool({ databaseUrl: database.url, size: 8, applicationName: 'test' });
+  pool = openTestPool(database.url, 8);
 });
 afterEach(async () => {
   await pool.end();

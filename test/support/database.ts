@@ -2,6 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { waitFor } from './wait-for.ts';
 
 export interface TestDatabase {
   /** Connection address, of a superuser. */
@@ -17,7 +19,29 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   await asAdmin(`create database ${name} template ${prefix}_template`);
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
-  return { url: url.href, drop: () => asAdmin(`drop database if exists ${name} with (force)`) };
+  const drop = async () => {
+    await asAdmin(`drop database if exists ${name} with (force)`);
+    return true;
+  };
+  return {
+    url: url.href,
+    async drop() {
+      // Postgres gives those who are still connected five seconds to leave.
+      await waitFor(drop, { what: 'the database is dropped' });
+    },
+  };
+}
+
+/** Connections for a test's own looks and arrangements, with limits that no busy machine meets. */
+export function openTestPool(databaseUrl: string, size: number): Pool {
+  const [applicationName, minuteMs] = ['test', 60_000];
+  return openPool({
+    databaseUrl,
+    size,
+    applicationName,
+    statementTimeoutMs: minuteMs,
+    connectTimeoutMs: minuteMs,
+  });
 }
 
 async function asAdmin(sql: string): Promise<void> {

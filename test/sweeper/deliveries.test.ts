@@ -417,7 +417,6 @@ describe('a database that is away', () => {
     url.hostname = '127.0.0.1';
     url.port = String(proxy.port);
     const pool = openPool({ databaseUrl: url.href, size: 4, applicationName: 'test' });
-    pool.on('error', () => undefined);
     ends.push(
       () => proxy.close(),
       () => pool.end(),

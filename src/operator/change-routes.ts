@@ -58,7 +58,7 @@ export class ChangeRoutes {
     }
     if (type === 'updated' && isSameTarget(previous, object) && isSameAsking(previous, object)) return;
     if (object.spec.organizationDefault || former?.spec.organizationDefault) {
-      this.#enqueueAll(this.#queues.callback, callbacks.listBy('organizationDefault', 'true'));
+      this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(concernsDefault));
     }
     bindings.clear();
     if (priority === 'normal') this.#enqueueMonitorsOf(object);
@@ -137,6 +137,11 @@ export class ChangeRoutes {
   #enqueueAll(enqueue: Enqueue, objects: readonly KubeObject[], priority: QueuePriority = 'normal'): void {
     for (const object of objects) enqueue(objectKey(object), priority);
   }
+}
+
+/** It asks to be the organization's default, or was that when it was last looked at. */
+function concernsDefault({ spec, status }: CallbackObject): boolean {
+  return spec.organizationDefault === true || status?.isOrganizationDefault === true;
 }
 
 function isSameAsking(before: CallbackObject | undefined, after: CallbackObject): boolean {

@@ -1,0 +1,42 @@
+// The default endpoint handed on: who let go of it says so at once, and a namespace that lost the right loses it.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorRoom, openRoom } from './operator-room.ts';
+
+describe.skipIf(!hasCluster)('the default endpoint', () => {
+  let room: OperatorRoom;
+  beforeAll(async () => {
+    room = await openRoom();
+  });
+  afterAll(() => room.close());
+  const shown = async (name: string) => (await room.callback(name)).status?.isOrganizationDefault;
+
+  it('is shown at one Callback alone, also before the next look at the one that let go', async () => {
+    // An hour: nothing but the change itself brings the status about.
+    const operator = await room.startOperator({
+      resyncMs: 3_600_000,
+      defaultCallbackNamespaces: [room.namespace],
+    });
+    await room.createCallback('first', { organizationDefault: true });
+    await room.callbackBecomes('first', 'Default', 'True');
+    await room.createCallback('second', { organizationDefault: true });
+    await room.callbackBecomes('second', 'Default', 'False', 'OlderExists');
+    const spec = { organizationDefault: false };
+    await room.kube.client.mergePatch(CALLBACKS, { namespace: room.namespace, name: 'first' }, { spec });
+    await room.callbackBecomes('second', 'Default', 'True');
+    await waitFor(async () => (await shown('first')) === false, { what: 'the first one shows it no more' });
+    await operator.stop();
+  });
+
+  it('ends with the right of its namespace to give it', async () => {
+    const operator = await room.startOperator({ defaultCallbackNamespaces: ['elsewhere'] });
+    const second = await room.callbackBecomes('second', 'Default', 'False', 'NotAllowed');
+    const params = { endpointId: second.status?.endpointId ?? '' };
+    const { body } = await room.api.expectSuccess('getCallback', { params });
+    expect(body.isOrganizationDefault).toBe(false);
+    expect(await shown('second')).toBe(false);
+    await operator.stop();
+  });
+});

@@ -20,7 +20,7 @@ export interface Beat {
 export interface BeatResult {
   live: LiveState;
   sequence: number;
-  /** It came past the deadline, before a sweeper had opened the incident: it wins. */
+  /** It came past the deadline. Before a sweeper has opened the incident it wins: nothing opens. */
   late: boolean;
   /** From the start that it ends. */
   durationSeconds?: number;
@@ -42,7 +42,7 @@ export function applyBeat(
   if (beat.kind === 'log') {
     return { live: { ...live, lastSequence: sequence }, sequence, late: false, transitions: [] };
   }
-  const late = live.deadlineMs !== undefined && nowMs > live.deadlineMs;
+  const late = isLate(timing, live, incidents, nowMs);
   const seen: LiveState = {
     ...live,
     lastSequence: sequence,
@@ -85,6 +85,13 @@ export function countOpen(before: number, transitions: readonly Transition[]): n
     if (!isNew && !open) count -= 1;
   }
   return Math.max(0, count);
+}
+
+/** Past the deadline, whatever the sweeper has made of that by now: nothing, a miss counted, or an incident. */
+function isLate(timing: Timing, live: LiveState, incidents: readonly Incident[], nowMs: number): boolean {
+  if (live.deadlineMs !== undefined) return live.missedCount > 0 || nowMs > live.deadlineMs;
+  const isMissed = ({ kind, state }: Incident) => kind === 'missed_deadline' && state === 'open';
+  return timing.lifecycle === 'active' && incidents.some(isMissed);
 }
 
 function withStart(timing: Timing, live: LiveState, runId: string | undefined, nowMs: number): LiveState {

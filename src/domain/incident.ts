@@ -120,11 +120,15 @@ export function violateIncident(
     ...incident,
     violationCount: incident.violationCount + 1,
     lastSequence: cause.sequence ?? incident.lastSequence,
-    deadlineMs: cause.deadlineMs ?? incident.deadlineMs,
     recoveryCount: 0,
   };
   if (incident.state !== 'recovering') return { incident: counted, isNew: false, entries: [] };
   const quiet = incident.alertedMs !== undefined && nowMs - incident.alertedMs < REALERT_MS;
+  // The incident keeps the deadline that opened it, as its `openedAt` and its summary do.
+  const detail =
+    cause.deadlineMs === undefined
+      ? {}
+      : { detail: { deadlineAt: new Date(cause.deadlineMs).toISOString() } };
   return {
     isNew: false,
     incident: {
@@ -133,7 +137,7 @@ export function violateIncident(
       recoveringMs: undefined,
       alertedMs: quiet ? incident.alertedMs : nowMs,
     },
-    entries: [{ type: 'reopened', atMs: nowMs, from: 'recovering', to: 'open' }],
+    entries: [{ type: 'reopened', atMs: nowMs, from: 'recovering', to: 'open', ...detail }],
     event: quiet ? undefined : { type: 'incident.reopened', previousState: 'recovering' },
   };
 }

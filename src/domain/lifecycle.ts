@@ -1,6 +1,6 @@
 // Lifecycle actions (completion.md 3.5): which are allowed from where, and what they do to the clock. Pure.
-import { nextWake, outOfWindow, refitClock, startClock, stopClock } from './deadline.ts';
-import type { Lifecycle, LiveState, Timing, Window } from './monitor.ts';
+import { nextWake, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
+import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 
 export type LifecycleAction =
@@ -70,7 +70,10 @@ function apply(
     case 'resume':
     case 'restore': {
       const active: Timing = { ...timing, lifecycle: 'active', maintenance: undefined };
-      return { timing: active, live: startClock(active, { ...live, openRuns: [] }, nowMs) };
+      return {
+        timing: active,
+        live: startClock(active, { ...live, openRuns: resumeRuns(active, live, nowMs) }, nowMs),
+      };
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
@@ -88,4 +91,9 @@ function apply(
       return { timing: without, live: clockRuns ? startClock(without, live, nowMs) : live };
     }
   }
+}
+
+/** A run goes on through a pause. No clock ran meanwhile: its time counts anew, as the deadline's does. */
+function resumeRuns(timing: Timing, { openRuns }: LiveState, nowMs: number): OpenRun[] {
+  return openRuns.map((run) => ({ ...run, dueMs: runDue(timing, nowMs), outageMs: undefined }));
 }

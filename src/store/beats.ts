@@ -159,7 +159,7 @@ const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_
       as v (project_id, monitor_key, configuration_version, count, interval_ms, grace_ms, per_minute), now n
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key
       and l.configuration_version = v.configuration_version
-      and l.open_incidents = 0 and l.open_runs is null
+      and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
       and (l.deadline_ms is null or l.deadline_ms >= n.ms)
       and least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) >= v.count

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyBeat, applyRefusedBeat, type Beat, countOpen } from '../../../src/domain/beat.ts';
-import type { Incident } from '../../../src/domain/incident.ts';
+import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import type { LiveState } from '../../../src/domain/monitor.ts';
 import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
@@ -66,6 +66,23 @@ describe('what each kind of beat does (completion.md 3.3)', () => {
   it('one past the deadline is late, and wins: nothing opens', () => {
     const result = apply({ kind: 'success' }, { ...started, deadlineMs: NOW - 1 });
     expect(result).toMatchObject({ late: true, transitions: [] });
+  });
+
+  it('one past the deadline is late whatever the sweeper has made of that: a miss counted, or an incident', () => {
+    const patient = timingOf({ missedBeatsToOpen: 3 });
+    expect(apply({ kind: 'success' }, { ...started, missedCount: 1 }, patient).late).toBe(true);
+    const { incident } = openIncident(
+      { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' },
+      NOW - SECOND,
+    );
+    const down = { ...started, deadlineMs: undefined, openIncidents: 1 };
+    const slowly = timingOf({ recoveryBeats: 2 });
+    const first = apply({ kind: 'success' }, down, slowly, [incident]);
+    expect(first.late).toBe(true);
+    const recovering = first.transitions.map((transition) => transition.incident);
+    expect(apply({ kind: 'success' }, first.live, slowly, recovering).late).toBe(false);
+    const paused = timingOf({ lifecycle: 'paused' });
+    expect(apply({ kind: 'success' }, down, paused, [incident]).late).toBe(false);
   });
 
   it('nothing opens in a window or a pause; a success ends what is open even then', () => {

@@ -70,6 +70,21 @@ function apply(incident: Incident, step: Step, nowMs: number, needed: number): T
 }
 
 describe('an incident', () => {
+  it('keeps the deadline that opened it; the one that was missed again stands in its timeline', () => {
+    const first = NOW - SECOND;
+    const again = NOW + 60 * SECOND;
+    const { incident } = openIncident(
+      { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: '', deadlineMs: first },
+      NOW,
+    );
+    const recovering = conformIncident(incident, { sequence: 1, needed: 2 }, NOW + SECOND).incident;
+    const reopened = violateIncident(recovering, { deadlineMs: again }, again + SECOND);
+    expect(reopened.incident).toMatchObject({ deadlineMs: first, violationCount: 2 });
+    expect(reopened.entries).toMatchObject([
+      { type: 'reopened', detail: { deadlineAt: new Date(again).toISOString() } },
+    ]);
+  });
+
   it('does what the model does, whatever happens to it', () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 30 }), fc.integer({ min: 1, max: 5 }), (steps, needed) => {

@@ -68,6 +68,14 @@ describe('lifecycle actions', () => {
     }
   });
 
+  it('a run goes on through a pause, and its time counts anew from the end of it', () => {
+    const timing = timingOf({ maxRuntimeMs: 10 * MINUTE });
+    const openRuns = [{ runId: 'a', startedMs: NOW, dueMs: NOW + 10 * MINUTE }];
+    const paused = changeLifecycle(timing, { ...running, openRuns }, 'pause', { nowMs: NOW + MINUTE });
+    const { live } = changeLifecycle(paused.timing, paused.live, 'resume', { nowMs: NOW + HOUR });
+    expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW, dueMs: NOW + HOUR + 10 * MINUTE }]);
+  });
+
   it('a window moves a deadline inside of it to its end, and leaves the others; its end can be brought forward', () => {
     const enter = (window: { startsMs: number; endsMs: number }) =>
       changeLifecycle(timingOf(), running, 'enter_maintenance', { nowMs: NOW, window });

@@ -120,7 +120,8 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     // must be the first to act.
     requestTimeout: 32_000,
     keepAliveTimeout: 65_000,
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
+    // A request without Host is refused by the problem plug-in, in the form of every refusal.
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000, requireHostHeader: false },
     // While closing, calls on open connections are still served; the connections are told to close.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

@@ -89,15 +89,32 @@ function log(request: FastifyRequest, problem: ProblemError, correlationId: stri
 /** Problem bodies for errors and unknown routes of the whole app. `allowedMethods` knows the routes. */
 export function registerProblems(app: FastifyInstance, allowedMethods: (path: string) => string[]): void {
   app.setErrorHandler((error, request, reply) => sendProblem(request, reply, error));
-  app.setNotFoundHandler((request, reply) => {
-    const allow = allowedMethods(request.url.split('?')[0] ?? '/');
-    if (allow.length > 0) {
-      const detail = `Use ${allow.join(', ')} here.`;
-      return sendProblem(request, reply, new ProblemError('method_not_allowed', { detail, allow }));
+  const refuse = (request: FastifyRequest): ProblemError =>
+    unknownRoute(allowedMethods(request.url.split('?')[0] ?? '/'));
+  app.setNotFoundHandler((request, reply) => sendProblem(request, reply, refuse(request)));
+  // Before the body: of a route that there is not, no body is too large or of the wrong type. A scope below has
+  // refusals of its own.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.raw.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      reply.header('connection', 'close');
+      throw hostMissing();
     }
-    const detail = 'There is no such address: the API is documented at /docs.';
-    return sendProblem(request, reply, new ProblemError('not_found', { detail }));
+    if (request.is404 && request.server.prefix === '') throw refuse(request);
   });
+}
+
+function unknownRoute(allow: string[]): ProblemError {
+  if (allow.length > 0) {
+    return new ProblemError('method_not_allowed', { detail: `Use ${allow.join(', ')} here.`, allow });
+  }
+  return new ProblemError('not_found', {
+    detail: 'There is no such address: the API is documented at /docs.',
+  });
+}
+
+/** RFC 9112 3.2. Node would answer without a body and without the headers of every answer. */
+function hostMissing(): ProblemError {
+  return new ProblemError('validation_failed', { detail: 'Send the header Host.' });
 }
 
 /** What is no HTTP, or comes too slowly: answered on the socket, because there is no request yet. */

@@ -43,7 +43,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     if (!accepts(request.headers.accept, 'application/json')) throw notAcceptable();
     const scopeId = projectId ?? organization.organizationId;
     deps.spend(scopeId, organization);
-    if (spec.preset !== 'read') requireActiveService(organization.serviceState);
+    if (spec.method !== 'GET') requireActiveService(organization.serviceState);
     return {
       principal,
       scopeId,

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type PingServer, startPingServer } from './ping-server.ts';
@@ -18,14 +19,15 @@ beforeEach(async () => {
   const url = new URL(database.url);
   proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
   url.port = String(proxy.port);
-  server = await startPingServer(url.href, 2);
+  server = await startPingServer(url.href, { lanes: 2, hurries: true });
   direct = await startPingServer(database.url);
   monitors = await seedMonitors(direct.pool, await seedProject(direct.pool), 8);
 });
 afterEach(async () => {
+  // First: a connection that hangs would hold up the end of who has it.
+  await proxy?.close();
   await server?.close();
   await direct?.close();
-  await proxy?.close();
   await database?.drop();
 });
 
@@ -86,7 +88,7 @@ it('keeps its books through resets at any byte of an answer', async () => {
     const passed = proxy.bytesToClient;
     // Somewhere in the answers of the next transactions: also between COMMIT and its answer.
     proxy.resetAfter(1 + ((fault * 37) % 900));
-    await waitFor(() => proxy.bytesToClient > passed + 2000, { what: 'answers', timeoutMs: 10_000 });
+    await waitFor(() => proxy.bytesToClient > passed + 2000, { what: 'answers' });
   }
   await load.stop();
   expect(load.statuses.get(200) ?? 0).toBeGreaterThan(100);
@@ -103,7 +105,6 @@ it('keeps its books while connections are ended by the server', async () => {
     );
     await waitFor(() => (load.statuses.get(200) ?? 0) > before + 20, {
       what: 'acknowledged beats',
-      timeoutMs: 10_000,
     });
   }
   await load.stop();
@@ -114,11 +115,12 @@ it('answers 503 with Retry-After in time while the database hangs, and goes on b
   const [monitor] = monitors;
   expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
   proxy.blackHole();
-  const startedAt = performance.now();
+  const stopwatch = startStopwatch();
   const answers = await Promise.all(
     Array.from({ length: 50 }, () => fetch(`${server.url}/ping/${monitor?.address}`)),
   );
-  expect(performance.now() - startedAt).toBeLessThan(10_000);
+  // completion.md 3.3.
+  expect(stopwatch.stop()).toBeLessThan(10_000);
   for (const answer of answers) {
     expect(answer.status).toBe(503);
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
@@ -126,7 +128,6 @@ it('answers 503 with Retry-After in time while the database hangs, and goes on b
   proxy.forward();
   await waitFor(async () => (await fetch(`${server.url}/ping/${monitor?.address}`)).status === 200, {
     what: 'the first acknowledgement',
-    timeoutMs: 10_000,
   });
 });
 
@@ -137,7 +138,7 @@ it('saves the beats that arrive while the database is away for a moment', async 
   const waiting = Promise.all(
     Array.from({ length: 20 }, () => fetch(`${server.url}/ping/${monitor?.address}`)),
   );
-  await waitFor(() => server.batcher.queued > 0, { what: 'waiting beats', timeoutMs: 5_000 });
+  await waitFor(() => server.batcher.queued > 0, { what: 'waiting beats' });
   await proxy.accept();
   expect((await waiting).map((answer) => answer.status)).toEqual(Array.from({ length: 20 }, () => 200));
   const { rows } = await direct.pool.query('select last_sequence from monitor_live where monitor_key = $1', [

@@ -1,6 +1,7 @@
 // The service clock: gaps become outages, once, with an entry in the timeline of every incident that runs.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
+import type { Outage } from '../../src/domain/monitor.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { advanceServiceClock, readOutages } from '../../src/store/service-clock.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
@@ -41,10 +42,21 @@ describe('the service clock', () => {
     expect(await advanceServiceClock(pool)).toBeUndefined();
     const first = (await readClock()) ?? 0;
     expect(Math.abs(first - Date.now())).toBeLessThan(60_000);
-    await stopFor(2_900);
-    expect(await advanceServiceClock(pool)).toBeUndefined();
-    expect(await readClock()).toBeGreaterThanOrEqual(first);
     expect(await readOutages(pool, 0)).toEqual([]);
+  });
+
+  it('writes no outage after three seconds and less', async () => {
+    await advanceServiceClock(pool);
+    for (let gapMs = Number.POSITIVE_INFINITY; gapMs > 3_000; ) {
+      // Until a try is fast enough: the time that it takes is in the gap.
+      await pool.query(
+        'update service_clock set last_ms = extract(epoch from clock_timestamp()) * 1000 - 2500',
+      );
+      const before = (await readClock()) ?? 0;
+      const outage = await advanceServiceClock(pool);
+      gapMs = ((await readClock()) ?? 0) - before;
+      expect(outage !== undefined).toBe(gapMs > 3_000);
+    }
   });
 
   it('writes an outage after more than three seconds, from the last beat to the next', async () => {
@@ -61,9 +73,12 @@ describe('the service clock', () => {
   it('writes it once, however many apis find it', async () => {
     await advanceServiceClock(pool);
     await stopFor(60_000);
+    const fromMs = await readClock();
     const found = await Promise.all(Array.from({ length: 8 }, () => advanceServiceClock(pool)));
-    expect(found.filter((outage) => outage !== undefined)).toHaveLength(1);
-    expect(await readOutages(pool, 0)).toHaveLength(1);
+    // By where it begins: one of them that came seconds after the others would have found another gap.
+    const isThis = (outage: Outage | undefined) => outage?.fromMs === fromMs;
+    expect(found.filter(isThis)).toHaveLength(1);
+    expect((await readOutages(pool, 0)).filter(isThis)).toHaveLength(1);
   });
 
   it('writes the span into the timeline of each incident that has not ended', async () => {

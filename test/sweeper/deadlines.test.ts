@@ -260,7 +260,7 @@ describe('a beat and a sweep on one row', () => {
 
   it('at the same moment, many times: each beat is recorded, and no incident stays open', async () => {
     const own = await openInstallation();
-    const server = await startPingServer(own.url, 2);
+    const server = await startPingServer(own.url, { lanes: 2 });
     try {
       const now = await readNowMs(own.pool);
       await moveClock(own.pool);

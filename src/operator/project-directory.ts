@@ -1,6 +1,8 @@
 // Names of projects to their ids, and the making of those that are not there. Ids are kept: a project never goes.
 import { randomUUID } from 'node:crypto';
-import { isProblem } from './rest/api-problem.ts';
+import { Blocked } from './blocked.ts';
+import { ANNOTATION } from './resources/names.ts';
+import { type ApiProblem, isProblem } from './rest/api-problem.ts';
 import type { RestClient } from './rest/rest-client.ts';
 
 /** A list that is younger than this is not read again for a name that is not in it. */
@@ -25,7 +27,7 @@ export class ProjectDirectory {
     return this.#ids.get(key);
   }
 
-  /** As `find`, and makes the project where there is none. Throws ApiProblem. */
+  /** As `find`, and makes the project where there is none. Throws ApiProblem; Blocked where the name is refused. */
   async ensure(name: string): Promise<string> {
     const known = await this.find(name);
     if (known !== undefined) return known;
@@ -38,8 +40,11 @@ export class ProjectDirectory {
       this.#ids.set(nameKey(name), body.projectId);
       return body.projectId;
     } catch (error) {
-      if (!isProblem(error, 'permanent') || error.status !== 409) throw error;
-      // Another namespace of that project, or another replica, was faster.
+      if (!isProblem(error, 'permanent')) throw error;
+      if (error.status === 400) throw refusedName(name, error);
+      if (error.status !== 409) throw error;
+      // Another namespace of that project, or another replica, was faster. A list that began before may lack it.
+      await this.#listing?.catch(() => undefined);
       await this.#list();
       const made = this.#ids.get(nameKey(name));
       if (made === undefined) throw error;
@@ -74,6 +79,13 @@ export class ProjectDirectory {
     } while (cursor !== undefined);
     this.#listedAtMs = performance.now();
   }
+}
+
+/** A namespace's own name always fits: it is the annotation that does not. */
+function refusedName(name: string, { fieldErrors, detail }: ApiProblem): Blocked {
+  const why = fieldErrors[0]?.message ?? detail;
+  const message = `The annotation ${ANNOTATION.project} of the namespace names no project, "${name}": ${why}`;
+  return new Blocked('Refused', message, 600_000);
 }
 
 /** What makes two names the same for the API: case, Unicode form and the number of spaces do not matter. */

@@ -108,11 +108,24 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     const params = { monitorId: before.status?.monitorId ?? '' };
     const old = room.api.as(room.fixture.tokens.operator, project);
     expect((await old.expectSuccess('getMonitor', { params })).body.projectId).toBe(before.status?.projectId);
-    await client.mergePatch(
-      NAMESPACES,
-      { name: namespace },
-      { metadata: { annotations: { 'beatkeeper.dev/project': null } } },
+    const rename = (name: string | null) =>
+      client.mergePatch(
+        NAMESPACES,
+        { name: namespace },
+        { metadata: { annotations: { 'beatkeeper.dev/project': name } } },
+      );
+    await rename('x'.repeat(65));
+    const words = 'The annotation beatkeeper.dev/project of the namespace names no project';
+    await waitFor(
+      async () => {
+        const { status } = await client.get(MONITORS, { namespace, name: 'moving' });
+        return status?.conditions?.some(
+          ({ reason, message }) => reason === 'Refused' && message.includes(words),
+        );
+      },
+      { what: 'it says that no project can have that name' },
     );
+    await rename(null);
     await waitFor(() => isReady(before.status?.projectId), { what: 'it has moved' });
     expect((await old.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('archived');
     const moved = room.api.as(room.fixture.tokens.operator, namespace);

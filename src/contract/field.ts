@@ -19,17 +19,17 @@ interface TextOptions {
   maximum: number;
   /** Line breaks and tabs are allowed. */
   multiline?: boolean;
+  /** Blanks at the ends stay: they mean something in a part of a text. */
+  untrimmed?: boolean;
 }
 
 /**
- * Text for people, trimmed. Lengths are code points, as in JSON Schema and Postgres, not UTF-16 units.
+ * Text for people, trimmed unless said otherwise. Lengths are code points, as in JSON Schema and Postgres, not UTF-16 units.
  * Refuses control characters and lone surrogates, which no database stores.
  */
-export function text({ minimum, maximum, multiline = false }: TextOptions) {
+export function text({ minimum, maximum, multiline = false, untrimmed = false }: TextOptions) {
   const forbidden = multiline ? controlButLineBreaks : controlCharacters;
-  return z
-    .string()
-    .trim()
+  return (untrimmed ? z.string() : z.string().trim())
     .superRefine((value, context) => {
       const length = [...value].length;
       const refuse = (code: string, message: string) =>

@@ -56,7 +56,7 @@ export function monitorOperations(limits: ContractLimits) {
           .max(32)
           .optional()
           .describe('`key=value`. Repeatable: every one must hold.'),
-        name: text({ minimum: 1, maximum: 160 })
+        name: text({ minimum: 1, maximum: 160, untrimmed: true })
           .optional()
           .describe('The name begins with this, ignoring case.'),
         jurisdiction: jurisdiction.optional(),

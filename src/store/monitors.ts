@@ -2,6 +2,7 @@
 // live row (lockLive), then the monitor's row, then what hangs on it, last the organization's counter.
 import type { Jurisdiction, LiveState } from '../domain/monitor.ts';
 import type { ServiceState } from '../domain/problem.ts';
+import { foldCase } from './fold-case.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
 import {
@@ -59,7 +60,7 @@ export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise
 
 /** How names are ordered and searched: ignoring case. */
 export function nameKeyOf(name: string): string {
-  return name.toLowerCase();
+  return foldCase(name);
 }
 
 /** The part of a record that is the monitor's own row. `createdMs` of a new one is its `updatedMs`. */

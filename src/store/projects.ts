@@ -2,6 +2,7 @@
 import { UUID_PATTERN } from '../domain/id.ts';
 import { ProblemError } from '../domain/problem.ts';
 import { codeOf, SQLSTATE } from './database-error.ts';
+import { foldCase } from './fold-case.ts';
 import type { Queryable } from './pool.ts';
 
 export interface Project {
@@ -18,7 +19,9 @@ const COLUMNS = `p.project_id as "projectId", p.organization_id as "organization
 
 /** What makes two names the same: Unicode form, case and the number of spaces do not matter. */
 function projectNameKey(name: string): string {
-  return name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ').toLowerCase();
+  const spaced = name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ');
+  // Folding can take a character apart that has no capital of its own.
+  return foldCase(spaced).normalize('NFKC');
 }
 
 /** Throws `conflict` when the organization has a project of that name. */

@@ -104,6 +104,10 @@ describe('filters', () => {
     expect(await ids({ label: 'example.com/team=web' })).toEqual(['six']);
     expect(await ids({ name: '100% b' })).toEqual(['one']);
     expect(await ids({ name: '100_' })).toEqual(['two']);
+    expect(await ids({ name: '100' })).toEqual(['one', 'two']);
+    expect(await ids({ name: '100 ' })).toEqual([]); // a beginning keeps its blanks
+    await make({ monitorId: 'big', name: 'Große ΟΔΟΣΑ' });
+    expect(await ids({ name: 'GROSSE ΟΔΟΣ' })).toEqual(['big']);
     expect(await ids({ jurisdiction: 'eu' })).toEqual(['two']);
     expect(await ids({ lifecycle: 'paused' })).toEqual(['six']);
     expect(await ids({ health: 'paused' })).toEqual(['six']);

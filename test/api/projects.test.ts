@@ -31,6 +31,10 @@ describe('projects', () => {
       const twin = await api.owner.call('createProject', { body: { name } });
       expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: false });
     }
+    await api.owner.expectSuccess('createProject', { body: { name: 'Große ΟΔΟΣ ǰ' } });
+    for (const name of ['GROSSE οδος ǰ', 'große οδοσ J\u030c', 'Gro\u1e9ee ΟΔΟΣ ǰ']) {
+      expect([name, (await api.owner.call('createProject', { body: { name } })).status]).toEqual([name, 409]);
+    }
     const elsewhere = await api.other.owner.call('createProject', { body: { name: 'night jobs' } });
     expect(elsewhere.status).toBe(201);
   });

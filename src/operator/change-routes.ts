@@ -87,9 +87,13 @@ export class ChangeRoutes {
     }
   }
 
-  /** Monitors that a reading of everything, begun at `sinceMs`, has not shown: deleted elsewhere. */
+  /**
+   * After a reading of everything, begun at `sinceMs`: monitors that it has not shown were deleted elsewhere, and
+   * states that no object stands for are forgotten.
+   */
   forgetUnlisted(listed: ReadonlySet<string>, sinceMs: number): void {
     const { monitors, lives } = this.#context;
+    lives.retain((projectId, monitorId) => this.#objectsOf(projectId, monitorId).length > 0);
     for (const object of monitors.values()) {
       const { projectId, monitorId } = object.status ?? {};
       if (projectId === undefined || monitorId === undefined || listed.has(`${projectId}/${monitorId}`))
@@ -116,13 +120,19 @@ export class ChangeRoutes {
 
   #hear(item: StatusFeedItem, atMs: number): MonitorObject[] {
     const { projectId, monitorId, lifecycle, configurationVersion, status } = item;
-    const { monitors, lives } = this.#context;
-    const objects = monitors
+    const objects = this.#objectsOf(projectId, monitorId);
+    if (objects.length > 0) {
+      const live = { lifecycle, configurationVersion, status, atMs };
+      this.#context.lives.put(projectId, monitorId, live);
+    }
+    return objects;
+  }
+
+  /** Those that stand for the monitor, or may: before the first status an object's project is not known. */
+  #objectsOf(projectId: string, monitorId: string): MonitorObject[] {
+    return this.#context.monitors
       .listBy('id', monitorId)
       .filter((object) => object.status?.projectId === undefined || object.status.projectId === projectId);
-    if (objects.length > 0)
-      lives.put(projectId, monitorId, { lifecycle, configurationVersion, status, atMs });
-    return objects;
   }
 
   #enqueueMonitorsOf(callback: CallbackObject): void {

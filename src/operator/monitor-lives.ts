@@ -34,6 +34,14 @@ export class MonitorLives {
   delete(projectId: string, monitorId: string): void {
     this.#lives.delete(keyOf(projectId, monitorId));
   }
+
+  /** Forgets the others: those of a former project, or of an object whose status never named its monitor. */
+  retain(isHeld: (projectId: string, monitorId: string) => boolean): void {
+    for (const key of this.#lives.keys()) {
+      const slash = key.indexOf('/');
+      if (!isHeld(key.slice(0, slash), key.slice(slash + 1))) this.#lives.delete(key);
+    }
+  }
 }
 
 function keyOf(projectId: string, monitorId: string): string {

@@ -13,7 +13,7 @@ import { writeMonitorStatus } from './monitor-status-writer.ts';
 import { type MonitorPass, syncMonitor } from './monitor-sync.ts';
 import type { ObjectMemory } from './object-memory.ts';
 import { newestOf } from './object-memory.ts';
-import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
+import { type OperatorContext, readProjectName, resyncAfterMs, resyncPeriodMs } from './operator-context.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION, FINALIZER } from './resources/names.ts';
 import { requireHeld } from './rivals.ts';
@@ -128,7 +128,8 @@ export class MonitorReconciler {
   async #isSecretRight(object: MonitorObject, memory: ObjectMemory, wanted: WantedMonitor): Promise<boolean> {
     if (object.status?.publishSecretRef?.name !== wanted.secretName) return false;
     const { secretCheckedAtMs } = memory;
-    const freshMs = this.#context.settings.resyncMs * 0.8;
+    // As long as the next look by itself is away, less its scatter: beats, which come sooner, read no Secret.
+    const freshMs = resyncPeriodMs(this.#context, this.#context.monitors.size) * 0.8;
     if (secretCheckedAtMs !== undefined && performance.now() - secretCheckedAtMs < freshMs) return true;
     if (!(await isMonitorSecretIntact(this.#context, object, wanted.secretName))) return false;
     memory.secretCheckedAtMs = performance.now();

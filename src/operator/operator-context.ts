@@ -85,7 +85,11 @@ function record({ events, log }: OperatorContext, object: KubeObject, facts: Eve
 }
 
 /** The time between two looks at one of `count` objects: stretched so that they are at most some 40 a second. */
-export function resyncAfterMs({ settings }: Pick<OperatorContext, 'settings'>, count: number): number {
-  const leastMs = (count / 40) * 1000;
-  return Math.max(settings.resyncMs, leastMs) * (0.85 + 0.3 * Math.random());
+export function resyncPeriodMs({ settings }: Pick<OperatorContext, 'settings'>, count: number): number {
+  return Math.max(settings.resyncMs, (count / 40) * 1000);
+}
+
+/** As `resyncPeriodMs`, scattered by 15 %, so that looks do not come in waves. */
+export function resyncAfterMs(context: Pick<OperatorContext, 'settings'>, count: number): number {
+  return resyncPeriodMs(context, count) * (0.85 + 0.3 * Math.random());
 }

@@ -95,13 +95,15 @@ export async function startOperator(
   });
   readiness.addCheck('caches', async () => (runtime.hasSynced ? undefined : 'The caches are not full yet.'));
   readiness.addVitalCheck('watches', async () => (runtime.isHearing ? undefined : 'A watch hears nothing.'));
+  let isEnding = false;
   // Standbys keep their caches warm; who has no caches cannot lead.
   runtime.startCaches().then(
-    () => elector.start(),
+    () => (isEnding ? undefined : elector.start()),
     () => log.debug({}, 'Ended before the caches were full.'),
   );
   return {
     async close() {
+      isEnding = true;
       await runtime.stopWork(STOP_GRACE_MS);
       // First the lease, so that the next leader need not wait for the rest.
       await elector.stop();

@@ -111,7 +111,7 @@ export class StatusFeedFollower {
   }
 }
 
-/** One reading of everything, beside the following. Throws ApiProblem. */
+/** One reading of everything, beside the following; `atMs`: when the item's page was asked for. Throws ApiProblem. */
 export async function listStatusFeed(
   api: RestClient,
   onItem: (item: StatusFeedItem, atMs: number) => void,
@@ -120,8 +120,9 @@ export async function listStatusFeed(
   let cursor: string | undefined;
   for (;;) {
     const query = { limit: PAGE, waitSeconds: 0, cursor };
-    const { body } = await api.call('getStatusFeed', { query }, { signal });
+    // When it was asked for: what the follower heard since then is newer than this page, however late the page comes.
     const atMs = performance.now();
+    const { body } = await api.call('getStatusFeed', { query }, { signal });
     for (const item of body.items) onItem(item, atMs);
     cursor = body.nextCursor;
     if (body.items.length < PAGE) return;

@@ -37,7 +37,7 @@ describe('the client', () => {
     tokenFile = join(folder, 'token');
     await writeFile(tokenFile, 'one\n');
     const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    client = new RestClient({ apiUrl, tokenFile, timeoutMs: 300, gate: new RetryGate(() => nowMs) });
+    client = new RestClient({ apiUrl, tokenFile, timeoutMs: 60_000, gate: new RetryGate(() => nowMs) });
   });
   afterEach(async () => {
     await client.close();
@@ -113,7 +113,8 @@ describe('the client', () => {
 
   it('throws what kept the answer away', async () => {
     script.push(() => undefined);
-    expect(await failure(list())).toMatchObject({ status: 0, code: 'timeout' });
+    const impatient = client.call('listProjects', { query: {} }, { timeoutMs: 50 });
+    expect(await failure(impatient)).toMatchObject({ status: 0, code: 'timeout' });
     script.push((request) => request.socket.destroy());
     expect(await failure(list())).toMatchObject({ status: 0, code: 'unreachable' });
     script.push((_request, response) => response.writeHead(502).end('<html>'));

@@ -1,0 +1,55 @@
+// An HTTP server in the place of /v1, for the order of answers that a real one gives only by chance.
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RestClient } from '../../../src/operator/rest/rest-client.ts';
+
+export interface FakeAnswer {
+  status: number;
+  body: object;
+}
+
+export interface FakeApi {
+  client: RestClient;
+  /** `GET /v1/projects`, without the query. */
+  requests: string[];
+  /** Operations whose answers have come. */
+  ended: string[];
+  close(): Promise<void>;
+}
+
+/** `answer` may take its time; `body` is what was sent. */
+export async function startFakeApi(
+  answer: (request: string, body: string) => Promise<FakeAnswer> | FakeAnswer,
+): Promise<FakeApi> {
+  const requests: string[] = [];
+  const server = createServer(async (message, response) => {
+    let sent = '';
+    for await (const chunk of message) sent += chunk;
+    const request = `${message.method} ${message.url?.split('?')[0]}`;
+    requests.push(request);
+    const { status, body } = await answer(request, sent);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-fake-api-'));
+  const tokenFile = join(folder, 'token');
+  await writeFile(tokenFile, 'token');
+  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const ended: string[] = [];
+  const onCall = ({ operation }: { operation: string }) => void ended.push(operation);
+  const client = new RestClient({ apiUrl, tokenFile, timeoutMs: 60_000, onCall });
+  return {
+    ...{ client, requests, ended },
+    async close() {
+      await client.close();
+      server.closeAllConnections();
+      server.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,82 @@
+// What the operator keeps of the API's answers: never the older of two, and nothing for what is gone.
+import { afterEach, describe, expect, it } from 'vitest';
+import { type MonitorLive, MonitorLives } from '../../../src/operator/monitor-lives.ts';
+import { ProjectDirectory } from '../../../src/operator/project-directory.ts';
+import { listStatusFeed } from '../../../src/operator/status-feed-follower.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { type FakeApi, startFakeApi } from './fake-api.ts';
+import { liveStatus } from './resources.ts';
+
+let api: FakeApi | undefined;
+afterEach(() => api?.close());
+
+const live = (health: 'up' | 'down', atMs: number): MonitorLive => ({
+  ...{ lifecycle: 'active', configurationVersion: 1, atMs },
+  status: liveStatus({ health }),
+});
+
+describe('the states of monitors', () => {
+  it('are not those of a page that was asked for before the news came', async () => {
+    const lives = new MonitorLives();
+    const late = Promise.withResolvers<void>();
+    const { lifecycle, configurationVersion, status } = live('up', 0);
+    const item = { monitorId: 'm', projectId: 'p', lifecycle, configurationVersion, status };
+    const { client, requests } = await start(async () => {
+      await late.promise;
+      return { status: 200, body: { items: [item], nextCursor: 'c' } };
+    });
+    const onItem = (_item: unknown, atMs: number) => void lives.put('p', 'm', live('up', atMs));
+    const listing = listStatusFeed(client, onItem, new AbortController().signal);
+    await waitFor(() => requests.length === 1, { what: 'the page is asked for' });
+    lives.put('p', 'm', live('down', performance.now()));
+    late.resolve();
+    await listing;
+    expect(lives.get('p', 'm')?.status.health).toBe('down');
+  });
+
+  it('are forgotten where no object stands for the monitor any more', () => {
+    const lives = new MonitorLives();
+    for (const [project, monitor] of [
+      ['p', 'kept'],
+      ['p', 'gone'],
+      ['former', 'kept'],
+    ] as const)
+      lives.put(project, monitor, live('up', 1));
+    lives.retain((projectId, monitorId) => projectId === 'p' && monitorId === 'kept');
+    expect(lives.size).toBe(1);
+    expect(lives.get('p', 'kept')).toBeDefined();
+  });
+});
+
+describe('the directory of projects', () => {
+  it('finds one that another made while a list was under way', async () => {
+    const names = new Set<string>();
+    const [listed, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let lists = 0;
+    const { client, ended } = await start(async (request, sent) => {
+      if (request === 'POST /v1/projects') {
+        const { name } = JSON.parse(sent);
+        if (name === 'second') await refused.promise;
+        names.add(name);
+        return { status: 409, body: { code: 'service.conflict', detail: 'It is there.' } };
+      }
+      const items = [...names].map((name) => ({ name, projectId: `id of ${name}` }));
+      lists += 1;
+      if (lists === 2) await listed.promise;
+      return { status: 200, body: { items } };
+    });
+    const directory = new ProjectDirectory(client);
+    const found = Promise.all([directory.ensure('first'), directory.ensure('second')]);
+    await waitFor(() => lists === 2, { what: 'the list after the first refusal' });
+    refused.resolve();
+    const refusals = () => ended.filter((operation) => operation === 'createProject').length;
+    await waitFor(() => refusals() === 2, { what: 'the second refusal' });
+    listed.resolve();
+    expect(await found).toEqual(['id of first', 'id of second']);
+  });
+});
+
+async function start(answer: Parameters<typeof startFakeApi>[0]): Promise<FakeApi> {
+  api = await startFakeApi(answer);
+  return api;
+}

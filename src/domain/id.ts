@@ -13,11 +13,16 @@ export const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
  */
 export function newUuid(): string {
   const random = randomUUID();
-  const time = Date.now().toString(16).padStart(12, '0');
+  const time = timeHex();
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;
 }
 
 /** `mon_0192…`: typed prefix and 32 hex digits. */
 export function newId(prefix: IdPrefix): string {
-  return `${prefix}_${newUuid().replaceAll('-', '')}`;
+  const random = randomUUID();
+  return `${prefix}_${timeHex()}7${random.slice(15, 18)}${random.slice(19, 23)}${random.slice(24)}`;
+}
+
+function timeHex(): string {
+  return Date.now().toString(16).padStart(12, '0');
 }

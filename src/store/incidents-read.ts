@@ -7,7 +7,7 @@ import type { Queryable } from './pool.ts';
 
 export interface IncidentFilter {
   projectId: string;
-  /** One monitor, of the monitor's own route. */
+  /** One monitor, of the monitor's own route. Goes with its `monitorId`: the index is by that one. */
   monitorKey?: string;
   /** By the public id, in every jurisdiction: also what a deleted monitor left. */
   monitorId?: string;

@@ -4,7 +4,7 @@
 import { newUuid } from '../domain/id.ts';
 import type { Actor, Incident, TimelineEntry } from '../domain/incident.ts';
 import type { MonitorRef } from './live.ts';
-import { plainArray, textList, textListSql } from './plain-array.ts';
+import { plainArray, sparseArray, textList, textListSql } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 /** An incident with what it holds of its monitor, which it outlives. */
@@ -168,7 +168,9 @@ function toArrays(rows: readonly IncidentRow[]): unknown[] {
     plain((incident) => incident.resolvedMs),
     plain((incident) => incident.acknowledgedMs),
     plain((incident) => incident.alertedMs),
-    rows.map(({ incident }) => incident.acknowledgedBy && JSON.stringify(incident.acknowledgedBy)),
+    sparseArray(
+      rows.map(({ incident }) => incident.acknowledgedBy && JSON.stringify(incident.acknowledgedBy)),
+    ),
     plain((incident) => incident.openSequence),
     plain((incident) => incident.lastSequence),
     plain((incident) => incident.violationCount),
@@ -227,6 +229,7 @@ export interface TimelineRow {
 export async function insertTimelineEntries(tx: Queryable, rows: readonly TimelineRow[]): Promise<void> {
   if (rows.length === 0) return;
   const entries = rows.map(({ entry }) => entry);
+  const texts = (read: (entry: TimelineRow['entry']) => string | undefined) => sparseArray(entries.map(read));
   const json = (value: object | undefined) => value && JSON.stringify(value);
   await tx.query({
     name: 'insert-timeline-entries',
@@ -245,10 +248,10 @@ export async function insertTimelineEntries(tx: Queryable, rows: readonly Timeli
       plainArray(entries.map((entry) => entry.type)),
       plainArray(entries.map((entry) => entry.from)),
       plainArray(entries.map((entry) => entry.to)),
-      entries.map((entry) => json(entry.actor)),
-      entries.map((entry) => entry.note),
-      entries.map((entry) => json(entry.delivery)),
-      entries.map((entry) => json(entry.detail)),
+      texts((entry) => json(entry.actor)),
+      texts((entry) => entry.note),
+      texts((entry) => json(entry.delivery)),
+      texts((entry) => json(entry.detail)),
     ],
   });
 }

@@ -1,7 +1,7 @@
 // monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
 // in key order (project_id, monitor_key), so that two writers never wait for each other in a circle.
 import type { LiveState } from '../domain/monitor.ts';
-import { plainArray } from './plain-array.ts';
+import { plainArray, sparseArray } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 export interface MonitorRef {
@@ -137,9 +137,11 @@ export function liveArrays(rows: readonly LiveRow[]): unknown[] {
     column(({ live }) => live.anchorMs),
     column(({ live }) => live.missedCount),
     column(({ live }) => live.openIncidents),
-    rows.map(({ live }) => (live.openRuns.length === 0 ? null : JSON.stringify(live.openRuns))),
+    sparseArray(
+      rows.map(({ live }) => (live.openRuns.length === 0 ? undefined : JSON.stringify(live.openRuns))),
+    ),
     // An array of arrays of unequal length is no Postgres array: each goes as its text form.
-    rows.map(({ live }) => (live.gaps.length === 0 ? null : `{${live.gaps.join(',')}}`)),
+    sparseArray(rows.map(({ live }) => (live.gaps.length === 0 ? undefined : `{${live.gaps.join(',')}}`))),
     column(({ live }) => live.gapBroken),
     column(({ live }) => live.cadenceMs),
     column(({ live }) => live.tokens),

@@ -185,7 +185,8 @@ export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: numbe
        keys as (delete from beat_keys where project_id = $1 and monitor_key = $2),
        drafts as (delete from drafts where project_id = $1 and monitor_key = $2),
        incidents as (update incidents set monitor_deleted_at = to_timestamp($3 / 1000.0)
-         where project_id = $1 and monitor_key = $2),
+         where project_id = $1 and monitor_key = $2
+           and monitor_id = (select monitor_id from monitors where project_id = $1 and monitor_key = $2)),
        live as (delete from monitor_live where project_id = $1 and monitor_key = $2)
      delete from monitors where project_id = $1 and monitor_key = $2`,
     [ref.projectId, ref.monitorKey, nowMs],

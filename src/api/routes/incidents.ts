@@ -51,7 +51,8 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
       monitorId,
       jurisdiction: query.jurisdiction,
     });
-    const rows = await listIncidents(context.pool, { projectId, monitorKey, state: query.state }, page);
+    const filter = { projectId, monitorKey, monitorId, state: query.state };
+    const rows = await listIncidents(context.pool, filter, page);
     return presentPage(LIST, query, rows);
   },
 

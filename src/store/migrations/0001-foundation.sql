@@ -243,8 +243,7 @@ create unique index incidents_one_open on incidents
   (project_id, monitor_key, kind, coalesce(measurement, ''), coalesce(rule, ''))
   where state in ('open', 'recovering');
 create index incidents_list on incidents (project_id, opened_at desc, incident_id desc);
-create index incidents_monitor on incidents (project_id, monitor_key, opened_at desc, incident_id desc);
--- By the public id, which also finds what a deleted monitor left.
+-- By the public id, which also finds what a deleted monitor left. Who asks by the key states the id too.
 create index incidents_monitor_id on incidents (project_id, monitor_id, opened_at desc, incident_id desc);
 create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;
 
@@ -331,9 +330,10 @@ create table deliveries (
 create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
 create index deliveries_endpoint on deliveries (project_id, endpoint_id, created_at desc, delivery_id desc);
--- For the rare states; nearly all rows are delivered, and those are found through deliveries_list.
+-- For the rare states: nearly all rows are delivered, which deliveries_list finds; what is pending is in the next index
+-- and soon over, so that a delivery that goes well never enters this one.
 create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
-  where state <> 'delivered';
+  where state in ('failing', 'exhausted', 'canceled');
 -- Also the dispatcher's: endpoints that wait for something, and what is due first at each of them.
 create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, next_attempt_at)
   where state in ('pending', 'failing');

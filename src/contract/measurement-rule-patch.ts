@@ -1,5 +1,6 @@
 // Merging a patch into a measurement's rule, and the rule as it is read back. Pure.
 // What is stored is sparse: without nulls, without disabled rules, without defaults.
+import { isDeepStrictEqual } from 'node:util';
 import {
   type MeasurementRuleInput,
   type MeasurementRulePatch,
@@ -33,7 +34,7 @@ export function mergeMeasurementRule(
   // An action from an earlier patch does not outlive the last rule; one that this patch states must have a rule.
   if (!patch.ruleAction && rulesOf(merged).length === 0) delete merged.ruleAction;
   const faults = measurementRuleFaults(merged, key);
-  return faults.length > 0 ? { faults } : { rule: withoutDisabledRules(merged) };
+  return faults.length > 0 ? { faults } : { rule: withoutDefaults(withoutDisabledRules(merged)) };
 }
 
 /** Both sides were valid on their own: only a ratio that was never stated whole can lack something. */
@@ -59,8 +60,19 @@ function withoutDisabledRules(rule: MeasurementRuleInput): StoredMeasurementRule
   return Object.fromEntries(kept) as StoredMeasurementRule;
 }
 
-/** A stored rule with its defaults (completion.md 2.2 and 4), as reads show it. */
-export function measurementRuleWithDefaults(rule: StoredMeasurementRule): MeasurementRuleRecord {
+/**
+ * Stating a default changes nothing: what was read can be sent back, and the version stays. `inactive` is kept also
+ * where there is no rule to act: it is for those that come.
+ */
+function withoutDefaults(rule: StoredMeasurementRule): StoredMeasurementRule {
+  const defaults = new Map<string, unknown>(Object.entries(defaultsOf(rule)));
+  if (rule.ruleAction?.mode === 'inactive') defaults.delete('ruleAction');
+  const kept = Object.entries(rule).filter(([name, value]) => !isDeepStrictEqual(value, defaults.get(name)));
+  return Object.fromEntries(kept) as StoredMeasurementRule;
+}
+
+/** What a rule has that states nothing more than its bounds (completion.md 2.2 and 4). */
+function defaultsOf(rule: StoredMeasurementRule): MeasurementRuleRecord {
   const hasRules = rulesOf(rule).length > 0;
   return {
     metricType: 'gauge',
@@ -68,9 +80,11 @@ export function measurementRuleWithDefaults(rule: StoredMeasurementRule): Measur
     transform: 'none',
     mode: 'heartbeat',
     ...(hasRules ? { rulePolicy: { consecutiveObservations: 1, severity: 'warning' } } : {}),
-    ...rule,
-    ruleAction: hasRules
-      ? (rule.ruleAction ?? { mode: 'active', version: 1 })
-      : { mode: 'inactive', version: 1 },
+    ruleAction: { mode: hasRules ? 'active' : 'inactive', version: 1 },
   };
+}
+
+/** A stored rule with its defaults, as reads show it. */
+export function measurementRuleWithDefaults(rule: StoredMeasurementRule): MeasurementRuleRecord {
+  return { ...defaultsOf(rule), ...rule };
 }

@@ -93,7 +93,8 @@ function mergeSchedule(current: Schedule | undefined, stated: MonitorPatch['sche
   if (stated === undefined) return current;
   if (stated === null) return undefined;
   const cron = stated.cron ?? current?.cron;
-  if (cron !== undefined) return { cron, timeZone: stated.timeZone ?? current?.timeZone ?? 'UTC' };
+  if (cron !== undefined)
+    return { cron, timeZone: withDefault(stated.timeZone, current?.timeZone ?? 'UTC', 'UTC') };
   refuse(['schedule', 'cron'], 'required', 'This is required: state it.');
   return undefined;
 }

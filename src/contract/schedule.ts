@@ -56,6 +56,9 @@ export const timeZone = timeZoneField
   .describe('An IANA time zone.');
 
 export const scheduleInput = z.strictObject({ cron, timeZone: timeZone.default('UTC') });
-export const schedulePatch = z.strictObject({ cron: cron.optional(), timeZone: timeZone.optional() });
+export const schedulePatch = z.strictObject({
+  cron: cron.optional(),
+  timeZone: timeZone.nullable().optional().describe('An IANA time zone. Null goes back to UTC.'),
+});
 export const scheduleRecord = z.object({ cron: z.string(), timeZone: z.string() });
 export type Schedule = z.output<typeof scheduleRecord>;

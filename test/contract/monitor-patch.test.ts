@@ -80,6 +80,7 @@ describe('a patch', () => {
       cron: '0 3 * * *',
     });
     expect(faults({}, { schedule: { timeZone: 'UTC' } })).toEqual(['patch.schedule.cron: required']);
+    expect(merged({ schedule }, { schedule: { timeZone: null } }).schedule?.timeZone).toBe('UTC');
   });
 });
 
@@ -162,6 +163,18 @@ describe('a patch of a measurement', () => {
       ruleAction: active,
       rulePolicy: { consecutiveObservations: 1, severity: 'warning' },
     });
+  });
+
+  it('changes nothing where it states what is read, defaults too', () => {
+    const current = { measurements: { rows: { minimum: 1 }, none: {} } };
+    for (const [key, rule] of Object.entries(current.measurements)) {
+      const { ruleAction, ...read } = measurementRuleWithDefaults(rule);
+      const patch = { measurements: { [key]: key === 'none' ? read : { ...read, ruleAction } } };
+      expect(merged(current, patch).measurements).toEqual(current.measurements);
+    }
+    const inactive = { measurements: { none: { ruleAction: { mode: 'inactive', version: 1 } } } };
+    const later = merged(merged(current, inactive), { measurements: { none: { maximum: 2 } } });
+    expect(measurementRuleWithDefaults(later.measurements.none ?? {}).ruleAction?.mode).toBe('inactive');
   });
 
   it('applied twice is the same as once, and reads back as a valid rule', () => {

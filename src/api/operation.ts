@@ -133,11 +133,12 @@ function guardOf(
   const key = request.headers['idempotency-key'];
   if (!spec.idempotent || typeof key !== 'string') return undefined;
   const { path, pairs } = readTarget(request.raw.url);
+  const body = spec.bodyOptional ? (request.body ?? {}) : request.body;
   return {
     scopeId: admission.scopeId,
     key,
     secrets: context.secrets,
-    fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body: request.body }),
+    fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body }),
   };
 }
 

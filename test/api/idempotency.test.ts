@@ -1,5 +1,6 @@
 // One key, one effect (completion.md 2): twins on one replica and on two, replays without secrets, crashes between.
 import { randomUUID } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { canonicalJson, fingerprintOf } from '../../src/service/idempotency.ts';
@@ -85,6 +86,19 @@ describe('an idempotency key', () => {
     });
     // Credentials are in the project, projects in the organization: two rooms for keys.
     expect(elsewhere.status).toBe(201);
+  });
+
+  it('does not tell no body, an empty object and nothing in gzip apart, where the body may be left out', async () => {
+    const made = await api.owner.expectSuccess('createCredential', { body: { name: 'x', preset: 'read' } });
+    const { credentialId } = made.body.credential;
+    const call = { params: { credentialId }, ifMatch: made.etag, idempotencyKey: randomUUID() };
+    expect((await api.owner.expectSuccess('rotateCredential', call)).body.replayed).toBe(false);
+    const gzip = { rawBody: gzipSync(''), headers: { 'content-encoding': 'gzip' } };
+    for (const body of [{ body: {} }, gzip]) {
+      const again = await api.owner.expectSuccess('rotateCredential', { ...call, ...body });
+      expect(again.body).toMatchObject({ replayed: true, credential: { version: 2 } });
+      expect(again.body.secret).toBeUndefined();
+    }
   });
 
   it('belongs to one project: the same key elsewhere is another one', async () => {

@@ -11,7 +11,8 @@ export function registerBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   const parse = async (request: FastifyRequest, wire: Buffer): Promise<unknown> => {
     requireJson(request);
-    return wire.length === 0 ? undefined : readStrictJson(decodeText(inflate(request, wire)));
+    const bytes = wire.length === 0 ? wire : inflate(request, wire);
+    return bytes.length === 0 ? undefined : readStrictJson(decodeText(bytes));
   };
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, parse);
 }

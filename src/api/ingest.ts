@@ -6,24 +6,41 @@ import { Lane } from '../ingest/lane.ts';
 import { MonitorDirectory } from '../ingest/monitor-directory.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/context.ts';
+import { openPool } from '../store/pool.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
+/** Of a look-up of addresses, and of a connection for it: short, so that a beat can still be written after one that hung. */
+const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
+  /** False while beats wait and none gets through. */
+  isAccepting: () => boolean;
   /** Writes what waits. Call it when the application is closed. */
   close(): Promise<void>;
 }
 
 export function startIngest(
   { databaseUrl }: { databaseUrl: string },
-  { pool, minimumIntervalSeconds }: ServiceContext,
+  { minimumIntervalSeconds }: Pick<ServiceContext, 'minimumIntervalSeconds'>,
   { log, registry }: Telemetry,
 ): Ingest {
-  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: minimumIntervalSeconds * 1_000 });
+  // A connection of its own: those of the pool may all be busy, or dead and not known to be.
+  const addresses = openPool({
+    databaseUrl,
+    size: 1,
+    applicationName: 'beatkeeper-addresses',
+    statementTimeoutMs: LOOKUP_MS.statement,
+    connectTimeoutMs: LOOKUP_MS.connect,
+    onError: (err) => log.warn({ err }, 'A connection to the database broke.'),
+  });
+  const directory = new MonitorDirectory({
+    db: addresses,
+    minimumIntervalMs: minimumIntervalSeconds * 1_000,
+  });
   const batcher = new Batcher({
     directory,
     lanes: Array.from({ length: LANES }, () => new Lane(databaseUrl)),
@@ -45,6 +62,10 @@ export function startIngest(
   });
   return {
     mount: (app) => registerPing(app, { directory, batcher, onOutcome: (outcome) => beats.inc({ outcome }) }),
-    close: () => batcher.close(),
+    isAccepting: () => !batcher.isStuck && !directory.isStuck,
+    close: async () => {
+      await batcher.close();
+      await addresses.end();
+    },
   };
 }

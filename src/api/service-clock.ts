@@ -1,4 +1,5 @@
-// The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2).
+// The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2). While they wait and
+// none gets through it says nothing, though the database may answer this connection: the span becomes an outage.
 
 import type { Pool } from '../store/pool.ts';
 import { advanceServiceClock } from '../store/service-clock.ts';
@@ -12,7 +13,7 @@ export interface ServiceClock {
 }
 
 /** Start it once beats are accepted. A beat that fails is tried again a second later: then it was an outage. */
-export function startServiceClock(pool: Pool, log: Log): ServiceClock {
+export function startServiceClock(pool: Pool, log: Log, isAccepting: () => boolean): ServiceClock {
   let beating: Promise<void> | undefined;
   const beat = async () => {
     try {
@@ -25,7 +26,7 @@ export function startServiceClock(pool: Pool, log: Log): ServiceClock {
     }
   };
   const tick = () => {
-    beating ??= beat();
+    if (isAccepting()) beating ??= beat();
   };
   tick();
   const timer = setInterval(tick, BEAT_MS);

@@ -24,12 +24,15 @@ export interface BatcherOptions {
 
 interface Waiting {
   item: BeatItem;
+  since: number;
   expiresAt: number;
   settled: boolean;
   resolve: (outcome: Outcome) => void;
 }
 
 const SLOW_COMMIT_MS = 8;
+/** A beat has waited so long, and nothing became durable meanwhile: beats can't be accepted at the moment. */
+const STUCK_MS = 1_000;
 const RETRY_MS = [5, 20, 50, 100];
 
 export class Batcher {
@@ -38,6 +41,7 @@ export class Batcher {
   readonly #inFlight = new Set<Waiting[]>();
   readonly #idle: Lane[];
   #usualMs = 1;
+  #durableAt = 0;
   #isClosed = false;
   readonly #expiry: NodeJS.Timeout;
 
@@ -52,18 +56,26 @@ export class Batcher {
     return this.#queue.length;
   }
 
-  /** Resolves when the beat is durable, or with the problem that refused it. Never rejects. */
-  submit(item: BeatItem): Promise<Outcome> {
+  /** Whether beats wait and none gets through: a fault of the database, or of the way to it. */
+  get isStuck(): boolean {
+    const before = performance.now() - STUCK_MS;
+    if (this.#durableAt > before) return false;
+    return [this.#queue, ...this.#inFlight].some((batch) =>
+      batch.some(({ settled, since }) => !settled && since < before),
+    );
+  }
+
+  /**
+   * Resolves when the beat is durable, or with the problem that refused it. Never rejects. `waitedMs`: what of its
+   * patience is spent already.
+   */
+  submit(item: BeatItem, waitedMs = 0): Promise<Outcome> {
     if (this.#isClosed || this.#queue.length >= this.#options.maxQueued) {
       return Promise.resolve({ problem: unavailable() });
     }
     return new Promise((resolve) => {
-      this.#queue.push({
-        item,
-        expiresAt: performance.now() + this.#options.patienceMs,
-        settled: false,
-        resolve,
-      });
+      const since = performance.now() - waitedMs;
+      this.#queue.push({ item, since, expiresAt: since + this.#options.patienceMs, settled: false, resolve });
       this.#pump();
     });
   }
@@ -122,10 +134,12 @@ export class Batcher {
       const items = pending.map((waiting) => waiting.item);
       try {
         const results = await lane.write((connection, of) => runPlainBeats(connection, items, of));
+        this.#durableAt = performance.now();
         return this.#answer(pending, results);
       } catch (error) {
         this.#options.onError?.(error);
         if (isFaultOfData(error)) return pending;
+        this.#distrustIdle();
         const committed = await this.#findOut(lane, pending);
         // The answer with the sequences is lost: the sender is told to send again (completion.md 3.3).
         if (committed !== false) {
@@ -148,6 +162,7 @@ export class Batcher {
         const results = await lane.write((connection, of) =>
           runBeatTransaction(connection, items, { ...of, directory }),
         );
+        this.#durableAt = performance.now();
         this.#queue.unshift(...this.#answer(pending, results));
         return;
       } catch (error) {
@@ -165,9 +180,14 @@ export class Batcher {
           for (const waiting of pending) await this.#writeUntilSettled(lane, [waiting]);
           return;
         }
+        this.#distrustIdle();
       }
       await pauseBefore(attempt);
     }
+  }
+
+  #distrustIdle(): void {
+    for (const lane of this.#idle) lane.distrust();
   }
 
   /** Asks until it is known, or nobody waits any more (undefined). */
@@ -198,11 +218,11 @@ export class Batcher {
     const now = performance.now();
     for (const batch of [this.#queue, ...this.#inFlight]) {
       for (const waiting of batch) {
-        if (waiting.expiresAt > now) break;
-        settle(waiting, { problem: unavailable() });
+        if (waiting.expiresAt <= now) settle(waiting, { problem: unavailable() });
       }
     }
-    if (this.#queue[0]?.settled) this.#queue = this.#queue.filter((waiting) => !waiting.settled);
+    if (this.#queue.some((waiting) => waiting.settled))
+      this.#queue = this.#queue.filter((waiting) => !waiting.settled);
   }
 }
 

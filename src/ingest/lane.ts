@@ -13,6 +13,8 @@ export interface LaneBatch {
 
 /** Shorter than a beat's patience, so that a hung connection is found while its beats can still be saved. */
 const STATEMENT_TIMEOUT_MS = 2_500;
+/** Shorter than that: whoever waits for the locks of a process that was stopped has them in time. */
+const IDLE_IN_TRANSACTION_MS = 2_000;
 
 export class Lane {
   readonly #databaseUrl: string;
@@ -52,6 +54,11 @@ export class Lane {
     }
   }
 
+  /** Another lane has lost the database: the connection of this idle one may be as dead, and nothing would tell. */
+  distrust(): void {
+    this.#drop();
+  }
+
   async close(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
@@ -65,6 +72,7 @@ export class Lane {
         databaseUrl: this.#databaseUrl,
         applicationName: 'beatkeeper-ingest',
         statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+        idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
         settings: LANE_SETTINGS,
       },
       () => {

@@ -1,6 +1,8 @@
 // Publish addresses to monitors: a bounded cache, filled in batches. An entry may be stale: the batch compares its
-// configuration version with the live row's under the lock and reloads; nothing is decided on a stale entry.
+// configuration version with the live row's under the lock and reloads; nothing is decided on a stale entry. While the
+// database is away an old entry is good enough, and who has none waits a moment for it.
 import { type AddressRow, findAddresses } from '../store/beats.ts';
+import { isDatabaseUnavailable } from '../store/database-error.ts';
 import { loadTimings, type MonitorTiming } from '../store/monitor-timing.ts';
 import type { Queryable } from '../store/pool.ts';
 
@@ -18,6 +20,8 @@ export interface DirectoryOptions {
   minimumIntervalMs: number;
   /** Entries kept; the one loaded longest ago goes. */
   capacity?: number;
+  /** How long an address waits for a database that is away. */
+  patienceMs?: number;
   /** Monotonic ms, for ages alone. */
   now?: () => number;
 }
@@ -26,8 +30,17 @@ const ENTRY_AGE_MS = 60_000;
 /** An address that is not there is asked for again after a second: guessing must not reach the database. */
 const UNKNOWN_AGE_MS = 1_000;
 const DEFAULT_CAPACITY = 100_000;
+/** Half of a beat's patience: the other half is for writing it. */
+const DEFAULT_PATIENCE_MS = 4_000;
+const RETRY_MS = 50;
+/** A look-up that takes so long, with its retries, is one that the database does not answer. */
+const STUCK_MS = 1_000;
 
-type Waiter = { resolve: (entry: DirectoryEntry | undefined) => void; reject: (error: unknown) => void };
+interface Waiter {
+  expiresAt: number;
+  resolve: (entry: DirectoryEntry | undefined) => void;
+  reject: (error: unknown) => void;
+}
 
 export class MonitorDirectory {
   readonly #options: DirectoryOptions;
@@ -37,11 +50,18 @@ export class MonitorDirectory {
   readonly #unknown = new Map<string, number>();
   #waiting = new Map<string, Waiter[]>();
   #isLoading = false;
+  /** When the look-up that has not succeeded yet began. */
+  #askingSince: number | undefined;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
     this.#capacity = options.capacity ?? DEFAULT_CAPACITY;
     this.#now = options.now ?? (() => performance.now());
+  }
+
+  /** Whether addresses are asked for and the database does not answer. */
+  get isStuck(): boolean {
+    return this.#askingSince !== undefined && this.#now() - this.#askingSince > STUCK_MS;
   }
 
   /** The entry if it is here and young; else undefined, and `load` finds out. `address` in lower case. */
@@ -51,16 +71,18 @@ export class MonitorDirectory {
     return entry;
   }
 
-  /** Finds the monitor of an address; undefined when there is none. One query serves all that ask meanwhile. */
+  /**
+   * Finds the monitor of an address; undefined when there is none. One query serves all that ask meanwhile. Rejects
+   * when the database does not answer in time and the address has no older entry.
+   */
   load(address: string): Promise<DirectoryEntry | undefined> {
     const unknownSince = this.#unknown.get(address);
     if (unknownSince !== undefined && this.#now() - unknownSince < UNKNOWN_AGE_MS) {
       return Promise.resolve(undefined);
     }
     return new Promise((resolve, reject) => {
-      const waiters = this.#waiting.get(address);
-      if (waiters) waiters.push({ resolve, reject });
-      else this.#waiting.set(address, [{ resolve, reject }]);
+      const expiresAt = this.#now() + (this.#options.patienceMs ?? DEFAULT_PATIENCE_MS);
+      this.#enqueue(address, [{ expiresAt, resolve, reject }]);
       if (!this.#isLoading) void this.#loadWaiting();
     });
   }
@@ -76,11 +98,16 @@ export class MonitorDirectory {
     return found;
   }
 
+  #enqueue(address: string, waiters: readonly Waiter[]): void {
+    this.#waiting.set(address, [...(this.#waiting.get(address) ?? []), ...waiters]);
+  }
+
   async #loadWaiting(): Promise<void> {
     this.#isLoading = true;
     while (this.#waiting.size > 0) {
       const batch = this.#waiting;
       this.#waiting = new Map();
+      this.#askingSince ??= this.#now();
       try {
         const found = await this.#read(this.#options.db, [...batch.keys()]);
         for (const [address, waiters] of batch) {
@@ -89,11 +116,26 @@ export class MonitorDirectory {
           else this.#forget(address);
           for (const waiter of waiters) waiter.resolve(entry);
         }
+        this.#askingSince = undefined;
       } catch (error) {
-        for (const waiters of batch.values()) for (const waiter of waiters) waiter.reject(error);
+        for (const [address, waiters] of batch) this.#doWithout(address, waiters, error);
+        if (this.#waiting.size > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
+    this.#askingSince = undefined;
     this.#isLoading = false;
+  }
+
+  /** The database did not answer: an old entry serves, those whose time is over are told, the others ask again. */
+  #doWithout(address: string, waiters: readonly Waiter[], error: unknown): void {
+    const entry = this.#entries.get(address);
+    const waiting: Waiter[] = [];
+    for (const waiter of waiters) {
+      if (entry) waiter.resolve(entry);
+      else if (waiter.expiresAt <= this.#now() || !isDatabaseUnavailable(error)) waiter.reject(error);
+      else waiting.push(waiter);
+    }
+    if (waiting.length > 0) this.#enqueue(address, waiting);
   }
 
   async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {

@@ -109,16 +109,20 @@ async function beat(
   const path = kindOfSuffix(request.params.suffix);
   const address = request.params.address.toLowerCase();
   if (!path || !UUID_PATTERN.test(address)) throw unknownAddress();
+  const startedAt = performance.now();
   const entry = deps.directory.peek(address) ?? (await findEntry(deps.directory, address));
   if (!entry) throw unknownAddress();
+  // Both waits for the database are one patience; the body takes the sender's own time.
+  const waitedMs = performance.now() - startedAt;
   const input = await readBeat(request, reply, path);
   const idempotencyKey = idempotencyKeyOf(request);
   const isBadKey = idempotencyKey instanceof ProblemError;
-  const outcome = await deps.batcher.submit({
+  const item = {
     entry,
     beat: isBadKey ? idempotencyKey : input,
     idempotencyKey: isBadKey ? undefined : idempotencyKey,
-  });
+  };
+  const outcome = await deps.batcher.submit(item, waitedMs);
   if ('problem' in outcome) throw outcome.problem;
   return outcome.answer;
 }

@@ -44,6 +44,11 @@ const NETWORK_CODES = new Set([
 const DRIVER_WORDS =
   /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|The server does not support SSL|Connection ended)/;
 
+/** Whether the database did not answer in time: the connection hangs, and nothing else would tell. */
+export function isHungConnection(error: unknown): error is Error {
+  return error instanceof Error && error.message === 'Query read timeout';
+}
+
 /** Whether a later attempt may find the database well. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -1,6 +1,7 @@
 // Connections to Postgres: one pool a role. Every statement has a time limit on our side, because the driver
 // would wait on a half-open socket for ever.
 import pg from 'pg';
+import { isHungConnection } from './database-error.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
@@ -11,6 +12,11 @@ export interface PoolOptions {
   statementTimeoutMs?: number;
   /** Longest wait for a connection, be it a new one or one that others use now, ms; default 3,000. */
   connectTimeoutMs?: number;
+  /**
+   * How long a transaction may wait for its next statement, ms; default 10,000. That long a process that was stopped
+   * holds its locks.
+   */
+  idleInTransactionMs?: number;
   onError?: (error: Error) => void;
 }
 
@@ -33,7 +39,7 @@ export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>)
     statement_timeout: limitMs,
     // A hung socket never answers: give up a second after the server itself should have.
     query_timeout: limitMs + 1_000,
-    idle_in_transaction_session_timeout: 10_000,
+    idle_in_transaction_session_timeout: options.idleInTransactionMs ?? 10_000,
     keepAlive: true,
     types,
   };
@@ -52,5 +58,18 @@ export function openPool(options: PoolOptions): Pool {
   pool.on('connect', (client) => {
     client.on('error', (error) => options.onError?.(error));
   });
+  // Where one connection hangs the idle ones hang as well: each would cost its next user a whole time-out.
+  pool.on('release', (error) => {
+    if (isHungConnection(error)) dropIdle(pool);
+  });
   return pool;
+}
+
+/** Idle connections are handed out at once: each is taken to be closed. */
+function dropIdle(pool: Pool): void {
+  for (let left = pool.idleCount; left > 0; left -= 1) {
+    pool.connect((_error, client, release) => {
+      if (client) release(true);
+    });
+  }
 }

@@ -1,5 +1,5 @@
 // Transactions that may be run again: on a serialization failure, a deadlock or a connection lost before COMMIT was sent.
-import { codeOf, SQLSTATE } from './database-error.ts';
+import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
 import type { Connection, Pool } from './pool.ts';
 
 const RETRYABLE: ReadonlySet<string> = new Set([SQLSTATE.serializationFailure, SQLSTATE.deadlock]);
@@ -20,9 +20,13 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Pro
       await tx.query('commit');
       return result;
     } catch (error) {
-      await tx.query('rollback').catch((cause: Error) => {
-        broken = cause;
-      });
+      // A connection that hangs would let us wait for the answer to a rollback too; without it the server rolls back.
+      if (isHungConnection(error)) broken = error;
+      else {
+        await tx.query('rollback').catch((cause: Error) => {
+          broken = cause;
+        });
+      }
       if (attempt < ATTEMPTS && RETRYABLE.has(codeOf(error) ?? '')) continue;
       throw error;
     } finally {

@@ -1,0 +1,158 @@
+// The beat path while the database is away, seen from inside of one api: what it notices, what it tells the service
+// clock, and how soon it is itself again. faults.test.ts looks at the same from outside.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { startServiceClock } from '../../src/api/service-clock.ts';
+import type { BeatItem } from '../../src/ingest/apply-items.ts';
+import { Batcher } from '../../src/ingest/batcher.ts';
+import { Lane } from '../../src/ingest/lane.ts';
+import { type DirectoryEntry, MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
+import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let url: string;
+let direct: Pool;
+let monitor: SeedMonitor;
+let endings: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  endings = [];
+  database = await createTestDatabase();
+  const behind = new URL(database.url);
+  proxy = await TcpProxy.start({ host: behind.hostname, port: Number(behind.port) });
+  behind.port = String(proxy.port);
+  url = behind.href;
+  direct = openTestPool(database.url, 2);
+  const [seeded] = await seedMonitors(direct, await seedProject(direct), 1);
+  if (!seeded) throw new Error('no monitor was seeded');
+  monitor = seeded;
+});
+afterEach(async () => {
+  await proxy?.close();
+  for (const end of endings) await end();
+  await direct?.end();
+  await database?.drop();
+});
+
+function openDirectory(statementTimeoutMs = 60_000): MonitorDirectory {
+  const pool = openPool({ databaseUrl: url, size: 1, applicationName: 'addresses', statementTimeoutMs });
+  endings.push(() => pool.end());
+  return new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, patienceMs: 60_000 });
+}
+
+function openBatcher(directory: MonitorDirectory, lanes: number) {
+  const failures: unknown[] = [];
+  const batcher = new Batcher({
+    directory,
+    lanes: Array.from({ length: lanes }, () => new Lane(url)),
+    patienceMs: 60_000,
+    onError: (error) => failures.push(error),
+  });
+  endings.push(() => batcher.close());
+  return { batcher, failures };
+}
+
+async function findEntry(directory: MonitorDirectory): Promise<DirectoryEntry> {
+  const entry = await directory.load(monitor.address);
+  if (!entry) throw new Error('the address was not found');
+  return entry;
+}
+
+const beatOf = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'success' } });
+
+it('trusts no idle lane when another one has lost the database', async () => {
+  const directory = openDirectory();
+  const entry = await findEntry(directory);
+  const { batcher, failures } = openBatcher(directory, 2);
+  // Slow answers bring the second lane into use: then both are connected.
+  proxy.delay(20);
+  await waitFor(
+    async () => {
+      await Promise.all(Array.from({ length: 4 }, () => batcher.submit(beatOf(entry))));
+      const { rows } = await direct.query(
+        "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
+      );
+      return rows[0].lanes === 2;
+    },
+    { what: 'both lanes' },
+  );
+  proxy.delay(0);
+
+  proxy.blackHole();
+  const hung = batcher.submit(beatOf(entry));
+  await waitFor(() => failures.length > 0, { what: 'the lane that hangs' });
+  proxy.forward();
+  expect(await hung).toHaveProperty('answer');
+  const known = failures.length;
+  for (let beat = 0; beat < 20; beat += 1) {
+    const outcomes = await Promise.all([batcher.submit(beatOf(entry)), batcher.submit(beatOf(entry))]);
+    for (const outcome of outcomes) expect(outcome).toHaveProperty('answer');
+  }
+  expect(failures).toHaveLength(known);
+});
+
+it('says that beats can not be accepted while some wait and none gets through', async () => {
+  const directory = openDirectory();
+  const entry = await findEntry(directory);
+  const { batcher } = openBatcher(directory, 1);
+  expect(await batcher.submit(beatOf(entry))).toHaveProperty('answer');
+  expect(batcher.isStuck).toBe(false);
+  await proxy.refuse();
+  // Nobody waits: nothing is known to be wrong.
+  expect(batcher.isStuck).toBe(false);
+  const waiting = batcher.submit(beatOf(entry));
+  await waitFor(() => batcher.isStuck, { what: 'the beat that waits' });
+  await proxy.accept();
+  expect(await waiting).toHaveProperty('answer');
+  expect(batcher.isStuck).toBe(false);
+});
+
+it('waits with an address that it does not know, and takes the one that it knows', async () => {
+  const directory = openDirectory();
+  await proxy.refuse();
+  const unknown = directory.load(monitor.address);
+  await waitFor(() => directory.isStuck, { what: 'the address that is asked for' });
+  await proxy.accept();
+  expect(await unknown).toMatchObject({ address: monitor.address });
+  expect(directory.isStuck).toBe(false);
+  await proxy.refuse();
+  expect(await directory.load(monitor.address)).toMatchObject({ address: monitor.address });
+});
+
+it('refuses an address that nobody knows when its time is over', async () => {
+  const pool = openPool({ databaseUrl: url, size: 1, applicationName: 'addresses' });
+  endings.push(() => pool.end());
+  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, patienceMs: 200 });
+  await proxy.refuse();
+  await expect(directory.load(monitor.address)).rejects.toThrow();
+});
+
+it('counts the wait for the address into the patience of the beat', async () => {
+  const directory = openDirectory();
+  const entry = await findEntry(directory);
+  const { batcher } = openBatcher(directory, 1);
+  await proxy.refuse();
+  expect(await batcher.submit(beatOf(entry), 60_000)).toMatchObject({
+    problem: { code: 'temporarily_unavailable' },
+  });
+});
+
+it('lets the service clock stand still while beats can not be accepted, though the database answers it', async () => {
+  let isAccepting = false;
+  let asked = 0;
+  const clock = startServiceClock(direct, createLog({ role: 'test', level: 'silent' }), () => {
+    asked += 1;
+    return isAccepting;
+  });
+  endings.push(() => clock.stop());
+  const readClock = async () => (await direct.query('select last_ms from service_clock')).rows[0]?.last_ms;
+  await waitFor(() => asked > 2, { what: 'some ticks' });
+  expect(await readClock()).toBeUndefined();
+  isAccepting = true;
+  await waitFor(async () => (await readClock()) !== undefined, { what: 'the first beat' });
+});

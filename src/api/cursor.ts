@@ -2,6 +2,7 @@
 // refused by another, and so is anything that a caller made up.
 import type { z } from 'zod';
 import { invalidField } from '../domain/problem.ts';
+import { isStorable } from './storable-text.ts';
 
 /** `list` names the list and what it is filtered by, where a position means nothing under another filter. */
 export function encodeCursor(list: string, position: readonly (string | number)[]): string {
@@ -29,10 +30,6 @@ function readParts(cursor: string): unknown[] {
   } catch {
     return []; // not JSON: not a cursor of ours, and the caller is told so
   }
-}
-
-function isStorable(text: string): boolean {
-  return !text.includes('\0') && text.isWellFormed();
 }
 
 function foreignCursor() {

@@ -160,6 +160,9 @@ describe('a session token', () => {
       'no signature': `${header}.${payload}.`,
       'no algorithm': new UnsecuredJWT(named).encode(),
       'the public key as a shared secret': hmacToken(named, JSON.stringify(api.issuer.publicJwk())),
+      'a subject that cannot be kept': await api.issuer.sign({ claims, subject: 'a\0b' }),
+      'half a character for a subject': await api.issuer.sign({ claims, subject: 'a\ud800' }),
+      'an organization that cannot be': await api.issuer.sign({ claims: { ...claims, org: 'acme\0' } }),
       'not a token': 'a.b.c',
       'only dots': '..',
     };

@@ -7,6 +7,7 @@ import { ProblemError } from '../../domain/problem.ts';
 import { findOrganizationByName, type Organization } from '../../store/organizations.ts';
 import type { Pool } from '../../store/pool.ts';
 import { ExpiringMap } from '../expiring-map.ts';
+import { isStorable } from '../storable-text.ts';
 import { type Authenticated, authenticationRequired } from './authentication.ts';
 import { type IssuerAddress, IssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
 
@@ -153,11 +154,14 @@ function isUnreachable(error: unknown): boolean {
 function sessionOf(claims: JWTPayload, trusted: TrustedIssuer): Session {
   const subject = String(claims.sub);
   const named = trusted.organizationClaim ? claims[trusted.organizationClaim] : undefined;
+  const organizationName = typeof named === 'string' ? named : trusted.organization;
+  // Both go into the database. An issuer may sign what it likes.
+  if (!isStorable(subject) || !isStorable(organizationName)) throw authenticationRequired();
   return {
     subject,
     display: displayOf(claims, subject),
     role: roleOf(trusted.roleClaim ? claims[trusted.roleClaim] : subject, trusted.roles),
-    organizationName: typeof named === 'string' ? named : trusted.organization,
+    organizationName,
   };
 }
 

@@ -1,0 +1,79 @@
+// What the state of an endpoint does to its deliveries: gone, disabled, removed, or one that hangs.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { waitFor } from '../support/wait-for.ts';
+import { DeliveryRoom, holding, idsOf, ok, status } from './delivery-room.ts';
+
+let room: DeliveryRoom;
+beforeAll(async () => {
+  room = await DeliveryRoom.open();
+});
+afterEach(() => room.endTest());
+afterAll(() => room?.close());
+
+describe('an endpoint', () => {
+  it('that answers 410 is disabled, and what waits for it is canceled', async () => {
+    const { receiver, endpoint } = await room.receive(status(410));
+    const rows = await room.enqueue(endpoint, 5);
+    room.dispatch();
+    const isDisabled = async () => (await room.endpointRow(endpoint)).lifecycle === 'disabled';
+    await waitFor(isDisabled, { what: 'the endpoint is disabled' });
+    expect(await room.endpointRow(endpoint)).toMatchObject({ disabled_reason: 'gone', generation: 2 });
+    const states = await Promise.all(rows.map(async (row) => (await room.rowOf(row)).state));
+    expect(states.toSorted()).toEqual(['canceled', 'canceled', 'canceled', 'canceled', 'exhausted']);
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('that was disabled or removed after the event is told nothing, and the timeline says why', async () => {
+    const disabled = await room.receive(ok);
+    const removed = await room.receive(ok);
+    const { pool } = room.installation;
+    await pool.query(`update callback_endpoints set lifecycle = 'disabled' where endpoint_id = $1`, [
+      disabled.endpoint.endpointId,
+    ]);
+    await pool.query(
+      'update callback_endpoints set removed_at = now(), url_box = null where endpoint_id = $1',
+      [removed.endpoint.endpointId],
+    );
+    const one = await room.enqueueOne(disabled.endpoint);
+    const other = await room.enqueueOne(removed.endpoint);
+    room.dispatch();
+    await room.stateIs(one, 'canceled');
+    await room.stateIs(other, 'canceled');
+    expect(await room.timelineOf(one)).toMatchObject([{ detail: { reason: 'endpoint_disabled' } }]);
+    expect(await room.timelineOf(other)).toMatchObject([{ detail: { reason: 'endpoint_removed' } }]);
+    expect([...disabled.receiver.requests, ...removed.receiver.requests]).toEqual([]);
+    expect(await room.attemptsOf(one)).toEqual([]);
+  });
+
+  it('that is disabled while an attempt is under way keeps the delivery canceled, with the attempt on record', async () => {
+    const held = holding();
+    const { receiver, endpoint } = await room.receive(held.answer);
+    const row = await room.enqueueOne(endpoint);
+    room.dispatch();
+    await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
+    await room.cancel(row);
+    held.release();
+    const isOnRecord = async () => (await room.attemptsOf(row)).length === 1;
+    await waitFor(isOnRecord, { what: 'the attempt is on record' });
+    expect(await room.rowOf(row)).toMatchObject({ state: 'canceled', attempt_count: 1, delivered_at: null });
+  });
+
+  it('that hangs holds up no other', async () => {
+    const hanging = await Promise.all(Array.from({ length: 5 }, () => room.receive(() => undefined)));
+    const healthy = await Promise.all(Array.from({ length: 45 }, () => room.receive(ok)));
+    for (const { endpoint } of hanging) await room.enqueue(endpoint, 40);
+    const rows = (await Promise.all(healthy.map(({ endpoint }) => room.enqueue(endpoint, 10)))).flat();
+    // So long that none of the attempts that hang ends before all others have theirs.
+    room.dispatch({ attemptTimeoutMs: 60_000 });
+    await waitFor(() => healthy.every(({ receiver }) => new Set(idsOf(receiver)).size === 10), {
+      what: 'all healthy endpoints have theirs',
+    });
+    expect(healthy.reduce((sum, { receiver }) => sum + receiver.requests.length, 0)).toBe(rows.length);
+    // One place each: a receiver that has never answered gets one attempt at a time.
+    await waitFor(() => hanging.every(({ receiver }) => receiver.requests.length > 0), {
+      what: 'the others are asked too',
+    });
+    expect(hanging.map(({ receiver }) => receiver.requests.length)).toEqual([1, 1, 1, 1, 1]);
+    for (const { receiver } of hanging) await receiver.close();
+  });
+});

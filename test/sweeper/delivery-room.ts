@@ -1,0 +1,167 @@
+// What the tests of dispatchers share: receivers, the outbox, and looks at what was written.
+import { Webhook } from 'standardwebhooks';
+import { newId } from '../../src/domain/id.ts';
+import { insertDeliveries, type OutboxRow } from '../../src/store/outbox.ts';
+import type { Dispatcher } from '../../src/sweeper/dispatcher.ts';
+import { type Answer, type Receiver, startReceiver } from '../delivery/receiver.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  addEndpoint,
+  type Endpoint,
+  type Installation,
+  openInstallation,
+  readNowMs,
+  startDispatcher,
+} from './installation.ts';
+
+type Ref = Pick<OutboxRow, 'deliveryId'>;
+
+export class DeliveryRoom {
+  readonly installation: Installation;
+  readonly #ends: (() => Promise<unknown>)[] = [];
+
+  private constructor(installation: Installation) {
+    this.installation = installation;
+  }
+
+  static async open(): Promise<DeliveryRoom> {
+    return new DeliveryRoom(await openInstallation());
+  }
+
+  /** After each test. What was opened last ends first: a dispatcher before its receivers, so that attempts may end. */
+  async endTest(): Promise<void> {
+    for (const end of this.#ends.splice(0).reverse()) await end();
+    // What is left would be sent to the next test's receiver, if that is given the port of one that is closed.
+    await this.#query(
+      `update deliveries set state = 'canceled', next_attempt_at = null, ended_at = now()
+       where state in ('pending', 'failing')`,
+    );
+  }
+
+  /** After the last one. */
+  async close(): Promise<void> {
+    await this.installation.close();
+  }
+
+  /** Something to end with the test. */
+  atEnd(end: () => Promise<unknown>): void {
+    this.#ends.push(end);
+  }
+
+  /** A receiver, and an endpoint that leads to it. */
+  async receive(answer: Answer): Promise<{ receiver: Receiver; endpoint: Endpoint }> {
+    const receiver = await startReceiver(answer);
+    this.atEnd(() => receiver.close());
+    const endpoint = await addEndpoint(this.installation, `http://127.0.0.1:${receiver.port}/hook`);
+    return { receiver, endpoint };
+  }
+
+  dispatch(options: Parameters<typeof startDispatcher>[1] = {}): Dispatcher {
+    const dispatcher = startDispatcher(this.installation, options);
+    this.atEnd(() => dispatcher.stop());
+    return dispatcher;
+  }
+
+  /** Puts events into the outbox: of one incident when `incidentId` is given, else each of its own. */
+  async enqueue(endpoint: Endpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
+    const { projectId } = this.installation.project;
+    const rows = Array.from(
+      { length: count },
+      (_, index): OutboxRow => ({
+        projectId,
+        deliveryId: newId('dlv'),
+        endpointId: endpoint.endpointId,
+        endpointProjectId: projectId,
+        incidentId: newId('inc'),
+        event: 'incident.opened',
+        sequence: more.incidentId ? index + 1 : 1,
+        webhookId: newId('msg'),
+        body: JSON.stringify({ type: 'incident.opened', index }),
+        ...more,
+      }),
+    );
+    await insertDeliveries(this.installation.pool, rows, await this.nowMs());
+    return rows;
+  }
+
+  async enqueueOne(endpoint: Endpoint, more: Partial<OutboxRow> = {}): Promise<OutboxRow> {
+    const [row] = await this.enqueue(endpoint, 1, more);
+    if (!row) throw new Error('There is no row.');
+    return row;
+  }
+
+  nowMs(): Promise<number> {
+    return readNowMs(this.installation.pool);
+  }
+
+  async rowOf({ deliveryId }: Ref) {
+    const [row] = await this.#query('select * from deliveries where delivery_id = $1', deliveryId);
+    return row;
+  }
+
+  async stateIs(row: Ref, state: string): Promise<void> {
+    const isThere = async () => (await this.rowOf(row)).state === state;
+    await waitFor(isThere, { what: `the delivery is ${state}` });
+  }
+
+  attemptsOf({ deliveryId }: Ref) {
+    const text = 'select * from delivery_attempts where delivery_id = $1 order by attempt';
+    return this.#query(text, deliveryId);
+  }
+
+  async endpointRow({ endpointId }: Endpoint) {
+    const [row] = await this.#query('select * from callback_endpoints where endpoint_id = $1', endpointId);
+    return row;
+  }
+
+  timelineOf({ incidentId }: OutboxRow) {
+    return this.#query(
+      'select type, delivery, detail from timeline_entries where incident_id = $1 order by at, entry_id',
+      incidentId,
+    );
+  }
+
+  /** Its wait is over, and so is the lease of who has it. */
+  async makeDue({ deliveryId }: Ref): Promise<void> {
+    await this.#query(
+      'update deliveries set next_attempt_at = now(), lease_until = least(lease_until, now()) where delivery_id = $1',
+      deliveryId,
+    );
+  }
+
+  /** As the end of its endpoint leaves it. */
+  async cancel({ deliveryId }: Ref): Promise<void> {
+    await this.#query(
+      `update deliveries set state = 'canceled', next_attempt_at = null, ended_at = now(), lease_until = null,
+         lease_owner = null where delivery_id = $1`,
+      deliveryId,
+    );
+  }
+
+  async #query(text: string, ...values: unknown[]) {
+    const { rows } = await this.installation.pool.query(text, values);
+    return rows;
+  }
+}
+
+export const ok: Answer = (_request, _message, response) => response.writeHead(204).end();
+
+export const status =
+  (code: number): Answer =>
+  (_request, _message, response) =>
+    response.writeHead(code).end();
+
+/** Answers when the test says so. */
+export function holding(): { answer: Answer; release(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return {
+    answer: (...request) => void promise.then(() => ok(...request)),
+    release: resolve,
+  };
+}
+
+export const idsOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['webhook-id']);
+
+/** What a receiver verifies with. */
+export const verifierOf = (secret: string) =>
+  new Webhook(Buffer.from(secret.slice('sigcb_v1_'.length), 'base64url').toString('base64'));

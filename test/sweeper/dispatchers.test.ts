@@ -1,0 +1,93 @@
+// Several dispatchers on one outbox, the end of one, and a database that goes away under it.
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { claimDeliveries } from '../../src/store/delivery-queue.ts';
+import { openPool } from '../../src/store/pool.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { DeliveryRoom, holding, idsOf, ok } from './delivery-room.ts';
+import { startDispatcher } from './installation.ts';
+
+let room: DeliveryRoom;
+beforeAll(async () => {
+  room = await DeliveryRoom.open();
+});
+afterEach(() => room.endTest());
+afterAll(() => room?.close());
+
+describe('several dispatchers', () => {
+  it('share the work and double nothing', async () => {
+    const endpoints = await Promise.all(Array.from({ length: 8 }, () => room.receive(ok)));
+    const rows = (await Promise.all(endpoints.map(({ endpoint }) => room.enqueue(endpoint, 100)))).flat();
+    room.dispatch();
+    room.dispatch();
+    const received = () => endpoints.flatMap(({ receiver }) => idsOf(receiver));
+    await waitFor(() => received().length >= rows.length, { what: 'all are there' });
+    const areWritten = async () => {
+      const { rows: left } = await room.installation.pool.query(
+        `select from deliveries where delivery_id = any($1) and state <> 'delivered'`,
+        [rows.map(({ deliveryId }) => deliveryId)],
+      );
+      return left.length === 0;
+    };
+    await waitFor(areWritten, { what: 'all are written' });
+    expect(received().toSorted()).toEqual(rows.map(({ webhookId }) => webhookId).toSorted());
+  });
+
+  it('take over what a dead one held, when its lease is over and not before', async () => {
+    const { receiver, endpoint } = await room.receive(ok);
+    const row = await room.enqueueOne(endpoint);
+    const { pool, project } = room.installation;
+    const place = { projectId: project.projectId, endpointId: endpoint.endpointId, places: 1 };
+    const beforeMs = await room.nowMs();
+    const [claim] = await claimDeliveries(pool, randomUUID(), [place]);
+    expect(claim?.deliveryId).toBe(row.deliveryId);
+    expect((await room.rowOf(row)).lease_until.getTime() - beforeMs).toBeGreaterThanOrEqual(30_000);
+    room.dispatch();
+    const other = await room.enqueueOne(endpoint);
+    await room.stateIs(other, 'delivered');
+    expect(idsOf(receiver)).toEqual([other.webhookId]);
+    await room.makeDue(row);
+    await room.stateIs(row, 'delivered');
+    expect(idsOf(receiver)).toEqual([other.webhookId, row.webhookId]);
+  });
+
+  it('give back what they hold when they stop, after the attempts under way have ended', async () => {
+    const held = holding();
+    const { receiver, endpoint } = await room.receive(held.answer);
+    const rows = await room.enqueue(endpoint, 5);
+    const dispatcher = startDispatcher(room.installation);
+    await waitFor(() => receiver.requests.length === 1, { what: 'an attempt is under way' });
+    const stopping = dispatcher.stop();
+    held.release();
+    await stopping;
+    const after = await Promise.all(rows.map((row) => room.rowOf(row)));
+    expect(after.filter(({ state }) => state === 'delivered')).toHaveLength(1);
+    expect(after.filter(({ lease_owner: owner }) => owner !== null)).toEqual([]);
+    expect(receiver.requests).toHaveLength(1);
+  });
+});
+
+describe('a database that is away', () => {
+  it('while an attempt ends loses nothing and sends nothing twice', async () => {
+    const url = new URL(room.installation.url);
+    const proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
+    url.hostname = '127.0.0.1';
+    url.port = String(proxy.port);
+    const pool = openPool({ databaseUrl: url.href, size: 4, applicationName: 'test' });
+    room.atEnd(() => proxy.close());
+    room.atEnd(() => pool.end());
+    const held = holding();
+    const { receiver, endpoint } = await room.receive(held.answer);
+    const row = await room.enqueueOne(endpoint);
+    room.dispatch({ pool });
+    await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
+    await proxy.refuse();
+    held.release();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect((await room.rowOf(row)).state).toBe('pending');
+    await proxy.accept();
+    await room.stateIs(row, 'delivered');
+    expect(receiver.requests).toHaveLength(1);
+  });
+});

@@ -134,7 +134,7 @@ describe('the end of an api', () => {
   it('is announced: not ready, while calls are still served', async () => {
     const api = await startApiFixture();
     started.push(api);
-    expect((await fetch(`${api.url}/readyz`)).status).toBe(200);
+    await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
     api.telemetry.readiness.beginShutdown();
     expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
     const answer = await api.read.call('listProjects');
@@ -184,7 +184,7 @@ describe('without its database', () => {
   };
   const expectWell = async () => {
     await waitFor(async () => (await api.read.call('listMonitors')).status === 200);
-    expect((await fetch(`${api.url}/readyz`)).status).toBe(200);
+    await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
   };
 
   it('answers 503, stays alive, and goes on when the database is back', async () => {

@@ -35,7 +35,7 @@ export interface RunningApi extends Running {
 export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise<RunningApi> {
   const { log } = telemetry;
   const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
-  const context = openContext(config, 'beatkeeper-api', warn);
+  const context = openContext(config, 'beatkeeper-api', { onError: warn });
   // A connection of its own: a busy pool must not look like an outage.
   const clockPool = openPool({
     databaseUrl: config.databaseUrl,

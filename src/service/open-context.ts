@@ -1,7 +1,7 @@
 // Opens what use cases work with: the database, the keys, the way to callbacks. Each process has one.
 import { parseAllowedDestinations } from '../delivery/allowed-destinations.ts';
 import { createNameResolver } from '../delivery/name-resolver.ts';
-import { openPool } from '../store/pool.ts';
+import { openPool, type PoolOptions } from '../store/pool.ts';
 import { type EncryptionKey, SecretBox } from '../store/secret-box.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -22,7 +22,7 @@ export interface ContextSettings {
 export function openContext(
   settings: ContextSettings,
   applicationName: string,
-  onError?: (error: Error) => void,
+  options: Pick<PoolOptions, 'onError' | 'idleInTransactionMs'> = {},
 ): ServiceContext {
   return {
     pool: openPool({
@@ -30,7 +30,7 @@ export function openContext(
       size: settings.databasePool,
       connectTimeoutMs: settings.connectTimeoutMs,
       applicationName,
-      onError,
+      ...options,
     }),
     secrets: new SecretBox(settings.encryptionKeys),
     destinations: {

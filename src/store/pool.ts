@@ -13,8 +13,8 @@ export interface PoolOptions {
   /** Longest wait for a connection, be it a new one or one that others use now, ms; default 3,000. */
   connectTimeoutMs?: number;
   /**
-   * How long a transaction may wait for its next statement, ms; default 10,000. That long a process that was stopped
-   * holds its locks.
+   * How long a transaction may wait for its next statement, ms; default 4,000. So long a process that was stopped
+   * holds its locks: beats that wait for them have 8 s.
    */
   idleInTransactionMs?: number;
   onError?: (error: Error) => void;
@@ -39,7 +39,7 @@ export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>)
     statement_timeout: limitMs,
     // A hung socket never answers: give up a second after the server itself should have.
     query_timeout: limitMs + 1_000,
-    idle_in_transaction_session_timeout: options.idleInTransactionMs ?? 10_000,
+    idle_in_transaction_session_timeout: options.idleInTransactionMs ?? 4_000,
     keepAlive: true,
     types,
   };

@@ -14,6 +14,8 @@ import { findSchemaFault, waitForSchema } from './wait-for-schema.ts';
 const DEADLINES_EVERY_MS = 200;
 /** No sweep of deadlines for so long: this replica is of no use at the moment. */
 const READY_WITHIN_MS = 10_000;
+/** A sweep locks many monitors: if this process is stopped in it, their beats wait no longer than this. */
+const IDLE_IN_TRANSACTION_MS = 2_000;
 /** Moving rows out of a default partition may take its time. */
 const HOUSEKEEPING_STATEMENT_MS = 60_000;
 
@@ -21,7 +23,10 @@ const HOUSEKEEPING_STATEMENT_MS = 60_000;
 export async function startSweeper(config: ContextSettings, telemetry: Telemetry): Promise<Running> {
   const { log, readiness, registry } = telemetry;
   const onError = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
-  const context = openContext(config, 'beatkeeper-sweeper', onError);
+  const context = openContext(config, 'beatkeeper-sweeper', {
+    onError,
+    idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
+  });
   const { pool, minimumIntervalSeconds } = context;
   const housePool = openPool({
     databaseUrl: config.databaseUrl,

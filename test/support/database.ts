@@ -41,6 +41,7 @@ export function openTestPool(databaseUrl: string, size: number): Pool {
     applicationName,
     statementTimeoutMs: minuteMs,
     connectTimeoutMs: minuteMs,
+    idleInTransactionMs: minuteMs,
   });
 }
 

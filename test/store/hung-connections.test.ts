@@ -1,0 +1,70 @@
+// Connections that hang, as after a network that lost its way: no error comes, and no answer either.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openPool, type Pool } from '../../src/store/pool.ts';
+import { inTransaction } from '../../src/store/transaction.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let url: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  const behind = new URL(database.url);
+  proxy = await TcpProxy.start({ host: behind.hostname, port: Number(behind.port) });
+  behind.port = String(proxy.port);
+  url = behind.href;
+});
+afterAll(async () => {
+  await proxy?.close();
+  await database?.drop();
+});
+
+const HANGS = 'Query read timeout';
+
+/** A statement counts as hung after 1.5 s. */
+async function openBusyPool(size: number): Promise<Pool> {
+  const pool = openPool({
+    databaseUrl: url,
+    size,
+    applicationName: 'test',
+    statementTimeoutMs: 500,
+    connectTimeoutMs: 60_000,
+  });
+  await Promise.all(Array.from({ length: size }, () => pool.query('select pg_sleep(0.1)')));
+  expect(pool.idleCount).toBe(size);
+  return pool;
+}
+
+it('go with the first of them: its idle neighbours cost nobody a time-out', async () => {
+  const pool = await openBusyPool(4);
+  proxy.blackHole();
+  await expect(pool.query('select 1')).rejects.toThrow(HANGS);
+  proxy.forward();
+  for (let query = 0; query < 8; query += 1) {
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  }
+  await pool.end();
+});
+
+it('end their transaction at once: no rollback is waited for', async () => {
+  const pool = await openBusyPool(2);
+  const neighbour = await pool.connect();
+  const order: string[] = [];
+  const transaction = inTransaction(pool, async (tx) => {
+    proxy.blackHole();
+    await tx.query('select 1');
+  }).catch((error: Error) => order.push(error.message));
+  // A rollback after the statement would take as long as a second one here.
+  const twoStatements = neighbour
+    .query('select 1')
+    .catch(() => neighbour.query('select 1'))
+    .catch(() => order.push('two statements'));
+  await Promise.all([transaction, twoStatements]);
+  expect(order).toEqual([HANGS, 'two statements']);
+  neighbour.release(true);
+  proxy.forward();
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  await pool.end();
+});

@@ -75,6 +75,25 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect((await read('left-out')).status).toEqual(status);
     });
 
+    it('becomes what it should be, also where somebody else has written into it', async () => {
+      await create('of-two');
+      const theirs = { text: 'theirs', conditions: [{ ...ready('True')[0], type: 'Theirs' }] };
+      const write = { subresource: 'status' as const, fieldManager: 'somebody' };
+      const object = await test.client.mergePatch(
+        widgets,
+        (await read('of-two')).metadata,
+        { status: theirs },
+        write,
+      );
+      const ours = { text: 'ours', conditions: ready('True') };
+      const stored = await applyStatus(test.client, widgets, { object, status: ours, fieldManager });
+      expect(stored?.status).toEqual(ours);
+      expect((await read('of-two')).status).toEqual(ours);
+      const status = { conditions: ready('True') };
+      await applyStatus(test.client, widgets, { object: stored ?? object, status, fieldManager });
+      expect((await read('of-two')).status).toEqual(status);
+    });
+
     it('is never written on another object of the same name, nor on one that is gone', async () => {
       const object = await create('again');
       await test.client.delete(widgets, object.metadata);

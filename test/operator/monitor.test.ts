@@ -1,4 +1,5 @@
 // A Monitor from YAML to the API and back, on a real API server and a real api.
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
@@ -119,6 +120,29 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     });
     expect((await record('drifting')).body.description).toBe('mine');
     expect((await room.told('drifting', 'Drifted')).note).toContain('graceSeconds');
+  });
+
+  it('rights a status that somebody wrote into, and tells of nothing that was not', async () => {
+    await room.createMonitor('forged', { graceSeconds: 120, ...disabled });
+    const { status } = await room.monitorBecomes('forged', 'Ready', 'True');
+    const openIncidents = [
+      {
+        ...{ incidentId: 'inc_forged', kind: 'missed_deadline', state: 'open', severity: 'critical' },
+        openedAt: '2026-01-01T00:00:00Z',
+      },
+    ];
+    const forged = {
+      health: 'down',
+      ownedFields: ['name'],
+      restorableUntil: '2030-01-01T00:00:00Z',
+      openIncidents,
+    };
+    const ref = { namespace: room.namespace, name: 'forged' };
+    const write = { subresource: 'status' as const, fieldManager: 'somebody' };
+    await room.kube.client.mergePatch(MONITORS, ref, { status: forged }, write);
+    await waitFor(async () => isDeepStrictEqual((await room.monitor('forged')).status, status), {
+      what: 'the status is as it was',
+    });
   });
 
   it('is made again when it was deleted elsewhere', async () => {

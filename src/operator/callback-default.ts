@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { findCondition } from '../kube/conditions.ts';
 import type { CallbackHandle } from './callback-handle.ts';
-import { type OperatorContext, warn } from './operator-context.ts';
+import type { OperatorContext } from './operator-context.ts';
 import type { CallbackObject } from './resources/callback-resource.ts';
+import { tellDifferences } from './tell-differences.ts';
 import { candidates, type DefaultRank, rankDefault } from './translate/default-callback.ts';
 import type { WantedCallback } from './translate/wanted-callback.ts';
 
@@ -21,10 +22,8 @@ export async function ensureDefault(context: OperatorContext, facts: DefaultFact
   const { isOrganizationDefault } = handle.endpoint;
   if (rank.state === 'first' && !isOrganizationDefault) {
     await setDefault(context, { projectId, endpointId });
-    if (object.status?.isOrganizationDefault) {
-      context.metrics.drifts.inc({ kind: 'Callback' });
-      warn(context, object, 'Drifted', 'Put back what was changed elsewhere: organizationDefault.');
-    }
+    if (object.status?.isOrganizationDefault)
+      tellDifferences(context, object, { fields: ['organizationDefault'], isChanged: false });
     await handle.read();
   }
   // A spec that never said anything about it leaves it as it is.

@@ -1,15 +1,14 @@
-// The end of a Callback: its endpoint is removed or left, its Secret goes, then the finalizer.
-import { hasFinalizer, removeFinalizer } from '../kube/finalizers.ts';
+// The end of a Callback: its endpoint is removed or left.
 import { clearDefault } from './callback-default.ts';
 import { CallbackHandle } from './callback-handle.ts';
-import { unlessForced } from './monitor-deletion.ts';
+import { finalizeObject } from './finalize-object.ts';
 import { type OperatorContext, projectNameOf, tell } from './operator-context.ts';
-import { deleteOwnedSecret } from './owned-secret.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
-import { ANNOTATION, FINALIZER, SECRET_SUFFIX } from './resources/names.ts';
+import { ANNOTATION } from './resources/names.ts';
 import { isGone } from './rest/api-problem.ts';
 import { findHolder } from './rivals.ts';
 import { endpointIdOf, ownId } from './translate/identity.ts';
+import { signingSecretNameOf } from './translate/wanted-callback.ts';
 
 /** Throws ApiProblem while the API does not let the endpoint go, unless the object is forced; KubeError. */
 export async function finalizeCallback(
@@ -17,12 +16,14 @@ export async function finalizeCallback(
   object: CallbackObject,
   signal?: AbortSignal,
 ): Promise<void> {
-  if (!hasFinalizer(object, FINALIZER)) return;
-  await unlessForced(context, object, () => leaveEndpointOf(context, object, signal));
-  for (const name of secretNames(object)) {
-    await deleteOwnedSecret(context.kube, { resource: CALLBACKS, object }, name);
-  }
-  await removeFinalizer(context.kube, CALLBACKS, object, FINALIZER);
+  await finalizeObject(
+    context,
+    { resource: CALLBACKS, object },
+    {
+      leave: () => leaveEndpointOf(context, object, signal),
+      secretNames: [signingSecretNameOf(object), object.status?.signingSecretRef?.name],
+    },
+  );
 }
 
 async function leaveEndpointOf(
@@ -61,9 +62,4 @@ export async function leaveEndpoint(
   } catch (error) {
     if (!isGone(error)) throw error;
   }
-}
-
-function secretNames({ metadata, spec, status }: CallbackObject): Set<string> {
-  const wanted = spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`;
-  return new Set([wanted, status?.signingSecretRef?.name ?? wanted]);
 }

@@ -2,61 +2,52 @@
 // each is read again about twice a minute.
 import { applyStatus, isSameStatus } from '../kube/apply-status.ts';
 import type { ConditionFacts } from '../kube/conditions.ts';
-import type { Reconcile, ReconcileResult } from '../kube/controller.ts';
+import type { ReconcileResult } from '../kube/controller.ts';
+import type { ObjectStore } from '../kube/object-store.ts';
 import { Blocked } from './blocked.ts';
 import { finalizeCallback } from './callback-deletion.ts';
 import { type CallbackPass, syncCallback } from './callback-sync.ts';
 import { claimObject } from './claim-object.ts';
-import { newestOf } from './object-memory.ts';
+import type { ObjectMemories } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
 import { readSecretValue } from './owned-secret.ts';
+import type { ObjectKind, ObjectPass } from './reconcile-object.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
 import { ANNOTATION, FIELD_MANAGER } from './resources/names.ts';
 import { type ApiProblem, isTaken } from './rest/api-problem.ts';
 import { requireHeld } from './rivals.ts';
-import { type FaultedPass, faultConditions, settleFault } from './settle-fault.ts';
+import { type FaultDisplay, faultConditions } from './settle-fault.ts';
 import { callbackReady, callbackStatusOf } from './translate/callback-status.ts';
-import { endpointIdOf, isIdentifier } from './translate/identity.ts';
+import { endpointIdOf } from './translate/identity.ts';
 import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
 import { problemText, withoutAddress } from './translate/problem-text.ts';
 import { wantedCallback } from './translate/wanted-callback.ts';
 import { wishOf } from './wish.ts';
 
-export class CallbackReconciler {
+export class CallbackReconciler implements ObjectKind<CallbackObject, CallbackPass> {
+  readonly store: ObjectStore<CallbackObject>;
+  readonly memories: ObjectMemories<CallbackObject>;
   readonly #context: OperatorContext;
 
   constructor(context: OperatorContext) {
     this.#context = context;
+    this.store = context.callbacks;
+    this.memories = context.callbackMemories;
   }
 
-  readonly reconcile: Reconcile = async (key, call) => {
-    const cached = this.#context.callbacks.get(key);
-    if (cached === undefined) return undefined;
-    const memory = this.#context.callbackMemories.of(cached.metadata.uid ?? '');
-    const object = newestOf(cached, memory);
-    const dueInMs = Number.POSITIVE_INFINITY;
-    const pass: CallbackPass = { object, memory, signal: call.signal, fields: {}, dueInMs };
-    try {
-      return await this.#run(pass);
-    } catch (error) {
-      return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
-    } finally {
-      memory.written = pass.object;
-    }
-  };
+  begin(pass: ObjectPass<CallbackObject>): CallbackPass {
+    return { ...pass, fields: {}, dueInMs: Number.POSITIVE_INFINITY };
+  }
 
-  async #run(pass: CallbackPass): Promise<ReconcileResult | undefined> {
+  async finalize({ object, signal }: CallbackPass): Promise<void> {
+    await finalizeCallback(this.#context, object, signal);
+  }
+
+  async run(pass: CallbackPass): Promise<ReconcileResult> {
     const context = this.#context;
-    if (pass.object.metadata.deletionTimestamp !== undefined) {
-      await finalizeCallback(context, pass.object, pass.signal);
-      return undefined;
-    }
     const endpointId = endpointIdOf(pass.object);
-    if (!isIdentifier(endpointId)) {
-      const message = `The annotation ${ANNOTATION.endpointId} is no identifier: correct or remove it.`;
-      throw new Blocked('Refused', message, 600_000);
-    }
-    requireHeld(context, { store: context.callbacks, object: pass.object, id: endpointId });
+    const claim = { store: this.store, object: pass.object, id: endpointId };
+    requireHeld(context, claim, ANNOTATION.endpointId);
     const url = await this.#url(pass);
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedCallback(pass.object, { endpointId, projectId, url });
@@ -101,11 +92,10 @@ export class CallbackReconciler {
     this.#context.metrics.statusWrites.inc({ kind: 'Callback' });
   }
 
-  #faulted(pass: CallbackPass): FaultedPass {
-    const { object, memory, wish } = pass;
-    const projectId = pass.fields.projectId ?? object.status?.projectId;
+  display(pass: CallbackPass): FaultDisplay {
+    const projectId = pass.fields.projectId ?? pass.object.status?.projectId;
     return {
-      ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
+      ...{ projectId, resyncMs: this.#resyncMs },
       explain: (problem) => explain(problem, pass.hiddenUrl),
       show: (conditions, isObserved) => this.#write(pass, conditions, isObserved),
     };

@@ -1,36 +1,30 @@
 // Brings the API to what a Callback wants: finds or makes the endpoint, changes what differs, makes the Secret right.
 // Each step may have been done before; a pass that ends anywhere is gone on with by the next one.
 import type { CallbackEndpoint } from '../contract/callback.ts';
-import { applyStatus } from '../kube/apply-status.ts';
+import { announceFields } from './announce-fields.ts';
 import { ensureDefault } from './callback-default.ts';
 import { leaveEndpoint } from './callback-deletion.ts';
 import { CallbackHandle } from './callback-handle.ts';
 import { ensureSigningSecret } from './callback-secret.ts';
 import { claimObject } from './claim-object.ts';
-import type { ObjectMemory } from './object-memory.ts';
-import { type OperatorContext, tell, warn } from './operator-context.ts';
-import { deleteOwnedSecret } from './owned-secret.ts';
+import { type OperatorContext, tell } from './operator-context.ts';
+import { deleteFormerSecret } from './owned-secret.ts';
+import type { ObjectPass } from './reconcile-object.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
-import { ANNOTATION, FIELD_MANAGER } from './resources/names.ts';
+import { ANNOTATION } from './resources/names.ts';
 import { isTaken } from './rest/api-problem.ts';
+import { tellDifferences, tellDrift } from './tell-differences.ts';
 import { type CallbackStatusFacts, callbackStatusOf } from './translate/callback-status.ts';
 import { formatSpecHash, parseSpecHash } from './translate/content-hash.ts';
 import type { DefaultRank } from './translate/default-callback.ts';
 import { nextEndpointId, ownId } from './translate/identity.ts';
-import { pendingCondition } from './translate/monitor-conditions.ts';
-import { unitedFields } from './translate/owned-fields.ts';
 import { createCallbackBodyOf, planCallback, type WantedCallback } from './translate/wanted-callback.ts';
 
 /** What a pass has found out so far: for the status, also where the pass ends in a fault. */
-export interface CallbackPass {
-  object: CallbackObject;
-  memory: ObjectMemory<CallbackObject>;
-  signal: AbortSignal;
+export interface CallbackPass extends ObjectPass<CallbackObject> {
   fields: CallbackStatusFacts['fields'];
   endpoint?: CallbackEndpoint;
   rank?: DefaultRank;
-  /** What the API is asked for, once that is known: what a refusal is about. */
-  wish?: string;
   /** An address that a Secret holds: never to be shown. */
   hiddenUrl?: string;
   /** When something is due at the signing secret. */
@@ -44,7 +38,14 @@ export async function syncCallback(
   first: WantedCallback,
 ): Promise<void> {
   await leaveFormerProject(context, pass, first);
-  await announce(context, pass, first);
+  const { ownedFields } = first;
+  const announced = {
+    resource: CALLBACKS,
+    projectId: first.projectId,
+    ownedFields,
+    statusOf: callbackStatusOf,
+  };
+  await announceFields(context, pass, announced);
   const { wanted, handle, isCreated } = await findOrCreate(context, pass, first);
   const { endpointId, projectId } = wanted;
   pass.endpoint = handle.endpoint;
@@ -61,11 +62,12 @@ export async function syncCallback(
   pass.fields.lastRotation = signing.lastRotation;
   pass.rank = await ensureDefault(context, { object: pass.object, wanted, handle });
   pass.endpoint = handle.endpoint;
-  await removeFormerSecret(context, pass, wanted);
+  const names = { former: pass.object.status?.signingSecretRef?.name, current: wanted.secretName };
+  await deleteFormerSecret(context.kube, { resource: CALLBACKS, object: pass.object }, names);
   tellChanges(context, pass.object, { endpointId, isCreated, isChanged, fields: plan.fields });
   pass.fields = {
     ...pass.fields,
-    ownedFields: wanted.ownedFields,
+    ownedFields,
     specHash: formatSpecHash({ wanted: first.hash, secret: signing.hash }),
     signingSecretRef: wanted.secretName === undefined ? undefined : { name: wanted.secretName },
   };
@@ -85,25 +87,6 @@ async function leaveFormerProject(
   const { signingSecretRef, lastRotation } = status;
   // Nothing else of the status holds in the new one.
   pass.object = { ...pass.object, status: { signingSecretRef, lastRotation } };
-}
-
-/** Before the API is told anything, the status says which fields this object sets, as for a Monitor. */
-async function announce(context: OperatorContext, pass: CallbackPass, wanted: WantedCallback): Promise<void> {
-  const { object } = pass;
-  const before = object.status?.ownedFields;
-  const ownedFields = unitedFields(before, wanted.ownedFields);
-  const isKnown = object.status?.projectId === wanted.projectId && before !== undefined;
-  if (isKnown && ownedFields.length === before.length) return;
-  const isNew = object.status?.conditions === undefined;
-  const status = callbackStatusOf({
-    object,
-    nowMs: Date.now(),
-    fields: { ownedFields, projectId: wanted.projectId },
-    conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
-    isObserved: false,
-  });
-  const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
-  pass.object = (await applyStatus(context.kube, CALLBACKS, apply)) ?? object;
 }
 
 interface FoundEndpoint {
@@ -135,17 +118,6 @@ async function findOrCreate(
   }
 }
 
-async function removeFormerSecret(
-  { kube }: OperatorContext,
-  { object }: CallbackPass,
-  { secretName }: WantedCallback,
-): Promise<void> {
-  const former = object.status?.signingSecretRef?.name;
-  if (former !== undefined && former !== secretName) {
-    await deleteOwnedSecret(kube, { resource: CALLBACKS, object }, former);
-  }
-}
-
 interface Outcome {
   endpointId: string;
   isCreated: boolean;
@@ -157,27 +129,9 @@ function tellChanges(context: OperatorContext, object: CallbackObject, outcome: 
   const { endpointId, isCreated, isChanged, fields } = outcome;
   const before = object.status?.endpointId;
   const isOwn = endpointId.startsWith(ownId('cb', object));
-  if (isCreated && before !== undefined) {
-    context.metrics.drifts.inc({ kind: 'Callback' });
-    warn(
-      context,
-      object,
-      'Drifted',
-      `The callback endpoint ${before} was removed elsewhere; made ${endpointId}.`,
-    );
-    return;
-  }
-  if (before !== endpointId) {
-    if (isCreated || isOwn) tell(context, object, 'Created', `Made the callback endpoint ${endpointId}.`);
-    else tell(context, object, 'Adopted', `Took over the callback endpoint ${endpointId}.`);
-    return;
-  }
-  if (fields.length === 0) return;
-  const names = fields.join(', ');
-  if (isChanged) {
-    tell(context, object, 'Updated', `Changed ${names}.`);
-    return;
-  }
-  context.metrics.drifts.inc({ kind: 'Callback' });
-  warn(context, object, 'Drifted', `Put back what was changed elsewhere: ${names}.`);
+  if (isCreated && before !== undefined)
+    tellDrift(context, object, `The callback endpoint ${before} was removed elsewhere; made ${endpointId}.`);
+  else if (before === endpointId) tellDifferences(context, object, { fields, isChanged });
+  else if (isCreated || isOwn) tell(context, object, 'Created', `Made the callback endpoint ${endpointId}.`);
+  else tell(context, object, 'Adopted', `Took over the callback endpoint ${endpointId}.`);
 }

@@ -1,13 +1,13 @@
-// The end of a Monitor: its monitor is archived, deleted or left, its Secret goes, then the finalizer.
-import { hasFinalizer, removeFinalizer } from '../kube/finalizers.ts';
+// The end of a Monitor: its monitor is archived, deleted or left.
+import { finalizeObject } from './finalize-object.ts';
 import { MonitorHandle } from './monitor-handle.ts';
 import { type OperatorContext, projectNameOf, tell } from './operator-context.ts';
-import { deleteOwnedSecret } from './owned-secret.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
-import { ANNOTATION, FINALIZER, SECRET_SUFFIX } from './resources/names.ts';
-import { ApiProblem, isGone } from './rest/api-problem.ts';
+import { ANNOTATION } from './resources/names.ts';
+import { isGone } from './rest/api-problem.ts';
 import { findHolder } from './rivals.ts';
 import { monitorIdOf, ownId } from './translate/identity.ts';
+import { publishSecretNameOf } from './translate/wanted-monitor.ts';
 
 /** Throws ApiProblem while the API does not let the monitor go, unless the object is forced; KubeError. */
 export async function finalizeMonitor(
@@ -15,28 +15,14 @@ export async function finalizeMonitor(
   object: MonitorObject,
   signal?: AbortSignal,
 ): Promise<void> {
-  if (!hasFinalizer(object, FINALIZER)) return;
-  await unlessForced(context, object, () => leaveMonitorOf(context, object, signal));
-  for (const name of secretNames(object)) {
-    await deleteOwnedSecret(context.kube, { resource: MONITORS, object }, name);
-  }
-  await removeFinalizer(context.kube, MONITORS, object, FINALIZER);
-}
-
-/** With `force-delete` what the API says, or that it says nothing, holds nobody up. */
-export async function unlessForced(
-  { log }: OperatorContext,
-  object: MonitorObject | { metadata: MonitorObject['metadata'] },
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    const isForced = object.metadata.annotations?.[ANNOTATION.forceDelete] === 'true';
-    if (!isForced || !(error instanceof ApiProblem)) throw error;
-    const { namespace, name } = object.metadata;
-    log.warn({ err: error, namespace, name }, 'Let an object go without the API: it is forced.');
-  }
+  await finalizeObject(
+    context,
+    { resource: MONITORS, object },
+    {
+      leave: () => leaveMonitorOf(context, object, signal),
+      secretNames: [publishSecretNameOf(object), object.status?.publishSecretRef?.name],
+    },
+  );
 }
 
 async function leaveMonitorOf(
@@ -86,9 +72,4 @@ export async function leaveMonitor(
   } catch (error) {
     if (!isGone(error)) throw error;
   }
-}
-
-function secretNames({ metadata, spec, status }: MonitorObject): Set<string> {
-  const wanted = spec.publishSecretName ?? `${metadata.name}${SECRET_SUFFIX.monitor}`;
-  return new Set([wanted, status?.publishSecretRef?.name ?? wanted]);
 }

@@ -1,65 +1,57 @@
 // Reconciles one Monitor: what is there, what it wants, the difference, the status. Level-based: why it is called
 // does not matter. Where nothing has changed it reads nothing of the API and writes nothing.
 
+import { isDeepStrictEqual } from 'node:util';
 import { findCondition } from '../kube/conditions.ts';
-import type { Reconcile, ReconcileResult } from '../kube/controller.ts';
+import type { ReconcileResult } from '../kube/controller.ts';
 import { hasFinalizer } from '../kube/finalizers.ts';
-import { Blocked } from './blocked.ts';
+import type { ObjectStore } from '../kube/object-store.ts';
 import { claimObject } from './claim-object.ts';
 import { finalizeMonitor } from './monitor-deletion.ts';
 import type { MonitorLive } from './monitor-lives.ts';
 import { isMonitorSecretIntact } from './monitor-secret.ts';
 import { writeMonitorStatus } from './monitor-status-writer.ts';
 import { type MonitorPass, syncMonitor } from './monitor-sync.ts';
-import type { ObjectMemory } from './object-memory.ts';
-import { newestOf } from './object-memory.ts';
+import type { ObjectMemories, ObjectMemory } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs, resyncPeriodMs } from './operator-context.ts';
+import type { ObjectKind, ObjectPass } from './reconcile-object.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION, FINALIZER } from './resources/names.ts';
 import { requireHeld } from './rivals.ts';
-import { type FaultedPass, faultConditions, settleFault } from './settle-fault.ts';
+import { type FaultDisplay, faultConditions } from './settle-fault.ts';
 import { parseSpecHash } from './translate/content-hash.ts';
 import { bindingOf } from './translate/display.ts';
-import { isIdentifier, monitorIdOf } from './translate/identity.ts';
+import { monitorIdOf } from './translate/identity.ts';
 import { monitorReady, syncedCondition } from './translate/monitor-conditions.ts';
+import { ownedMonitorFields } from './translate/owned-fields.ts';
 import { problemText } from './translate/problem-text.ts';
 import { type WantedMonitor, wantedMonitor } from './translate/wanted-monitor.ts';
 import { wishOf } from './wish.ts';
 
-export class MonitorReconciler {
+export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass> {
+  readonly store: ObjectStore<MonitorObject>;
+  readonly memories: ObjectMemories<MonitorObject>;
   readonly #context: OperatorContext;
 
   constructor(context: OperatorContext) {
     this.#context = context;
+    this.store = context.monitors;
+    this.memories = context.monitorMemories;
   }
 
-  readonly reconcile: Reconcile = async (key, call) => {
-    const cached = this.#context.monitors.get(key);
-    if (cached === undefined) return undefined;
-    const memory = this.#context.monitorMemories.of(cached.metadata.uid ?? '');
-    const object = newestOf(cached, memory);
-    const pass: MonitorPass = { object, memory, signal: call.signal, fields: {} };
-    try {
-      return await this.#run(pass);
-    } catch (error) {
-      return await settleFault(this.#context, this.#faulted(pass), { error, failures: call.failures });
-    } finally {
-      memory.written = pass.object;
-    }
-  };
+  begin(pass: ObjectPass<MonitorObject>): MonitorPass {
+    return { ...pass, fields: {} };
+  }
 
-  async #run(pass: MonitorPass): Promise<ReconcileResult | undefined> {
+  async finalize({ object, signal }: MonitorPass): Promise<void> {
+    await finalizeMonitor(this.#context, object, signal);
+  }
+
+  async run(pass: MonitorPass): Promise<ReconcileResult> {
     const context = this.#context;
-    if (pass.object.metadata.deletionTimestamp !== undefined) {
-      await finalizeMonitor(context, pass.object, pass.signal);
-      return undefined;
-    }
     const monitorId = monitorIdOf(pass.object);
-    if (!isIdentifier(monitorId)) {
-      const message = `The annotation ${ANNOTATION.monitorId} is no identifier: correct or remove it.`;
-      throw new Blocked('Refused', message, 600_000);
-    }
-    requireHeld(context, { store: context.monitors, object: pass.object, id: monitorId });
+    const claim = { store: this.store, object: pass.object, id: monitorId };
+    requireHeld(context, claim, ANNOTATION.monitorId);
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedMonitor(pass.object, { monitorId, projectId, alias: this.#alias(pass.object) });
     pass.wish = wishOf(pass.object, wanted.hash);
@@ -75,13 +67,13 @@ export class MonitorReconciler {
     return await this.#settle(pass, wanted);
   }
 
-  #faulted(pass: MonitorPass): FaultedPass {
+  display(pass: MonitorPass): FaultDisplay {
     const context = this.#context;
-    const { object, memory, wish } = pass;
+    const { object } = pass;
     const projectId = pass.fields.projectId ?? object.status?.projectId;
     const monitorId = pass.fields.monitorId ?? object.status?.monitorId;
     return {
-      ...{ object, memory, wish, projectId, resyncMs: this.#resyncMs },
+      ...{ projectId, resyncMs: this.#resyncMs },
       explain: (problem) => ({ reason: 'Refused', message: problemText(problem) }),
       async show(conditions, isObserved) {
         const isHad = projectId !== undefined && monitorId !== undefined;
@@ -112,6 +104,7 @@ export class MonitorReconciler {
     if (metadata.annotations?.[ANNOTATION.monitorId] !== wanted.monitorId) return false;
     if (status?.monitorId !== wanted.monitorId || status.projectId !== wanted.projectId) return false;
     if (parseSpecHash(status.specHash).wanted !== wanted.hash) return false;
+    if (!isDeepStrictEqual(status.ownedFields, ownedMonitorFields(wanted, Date.now()))) return false;
     if (status.configurationVersion !== live.configurationVersion) return false;
     // A pass that failed has shown the version of what it could not change.
     if (findCondition(status.conditions, 'Synced')?.status !== 'True') return false;

@@ -1,35 +1,30 @@
 // Brings the API to what a Monitor wants: finds or makes the monitor, changes what differs, makes the Secret right.
 // Each step may have been done before; a pass that ends anywhere is gone on with by the next one.
 import type { Monitor } from '../contract/monitor.ts';
-import { applyStatus } from '../kube/apply-status.ts';
+import { announceFields } from './announce-fields.ts';
 import { Blocked } from './blocked.ts';
 import { leaveMonitor } from './monitor-deletion.ts';
 import { MonitorHandle } from './monitor-handle.ts';
 import { ensureMonitorSecret, visibleHash } from './monitor-secret.ts';
 import type { ObjectMemory } from './object-memory.ts';
-import { type OperatorContext, tell, warn } from './operator-context.ts';
-import { deleteOwnedSecret } from './owned-secret.ts';
+import { type OperatorContext, tell } from './operator-context.ts';
+import { deleteFormerSecret } from './owned-secret.ts';
+import type { ObjectPass } from './reconcile-object.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
-import { FIELD_MANAGER } from './resources/names.ts';
+import { tellDifferences, tellDrift } from './tell-differences.ts';
 import { formatSpecHash, parseSpecHash } from './translate/content-hash.ts';
 import { ownId } from './translate/identity.ts';
-import { pendingCondition } from './translate/monitor-conditions.ts';
 import { type MonitorPlan, planMonitor } from './translate/monitor-plan.ts';
 import { type MonitorStatusFacts, monitorStatusOf } from './translate/monitor-status.ts';
-import { ownedMonitorFields, unitedFields } from './translate/owned-fields.ts';
+import { ownedMonitorFields } from './translate/owned-fields.ts';
 import { createMonitorBodyOf, type WantedMonitor } from './translate/wanted-monitor.ts';
 
 /** What a pass has found out so far: for the status, also where the pass ends in a fault. */
-export interface MonitorPass {
-  object: MonitorObject;
-  memory: ObjectMemory<MonitorObject>;
-  signal: AbortSignal;
+export interface MonitorPass extends ObjectPass<MonitorObject> {
   fields: MonitorStatusFacts['fields'];
   record?: Monitor;
   /** When the monitor was asked for, ms of the process's clock. */
   readAtMs?: number;
-  /** What the API is asked for, once that is known: what a refusal is about. */
-  wish?: string;
 }
 
 /** Throws Blocked, ApiProblem, KubeError. What is known until then is in `pass`. */
@@ -39,8 +34,10 @@ export async function syncMonitor(
   wanted: WantedMonitor,
 ): Promise<void> {
   await leaveFormerProject(context, pass, wanted);
-  await announce(context, pass, wanted);
   const { projectId, monitorId } = wanted;
+  const ownedFields = ownedMonitorFields(wanted, Date.now());
+  const announced = { resource: MONITORS, projectId, ownedFields, statusOf: monitorStatusOf };
+  await announceFields(context, pass, announced);
   const uid = pass.object.metadata.uid ?? '';
   const handle = new MonitorHandle(context.api, { projectId, monitorId, uid, signal: pass.signal });
   pass.readAtMs = performance.now();
@@ -68,7 +65,8 @@ export async function syncMonitor(
     isRotatedElsewhere,
   });
   pass.record = handle.record;
-  await removeFormerSecret(context, pass, wanted);
+  const names = { former: pass.object.status?.publishSecretRef?.name, current: wanted.secretName };
+  await deleteFormerSecret(context.kube, { resource: MONITORS, object: pass.object }, names);
   tellChanges(context, pass.object, { wanted, plan, isFound: found !== undefined, isTakenOver, isChanged });
   const { configurationVersion } = handle.record;
   pass.memory.seen = { configurationVersion, hash: visibleHash(handle) };
@@ -96,28 +94,6 @@ async function leaveFormerProject(
   pass.object = { ...pass.object, status: { publishSecretRef: status.publishSecretRef } };
 }
 
-/**
- * Before the API is told anything, the status says which fields this object sets: a crash after the change must
- * not forget that they were ours.
- */
-async function announce(context: OperatorContext, pass: MonitorPass, wanted: WantedMonitor): Promise<void> {
-  const { object } = pass;
-  const before = object.status?.ownedFields;
-  const ownedFields = unitedFields(before, ownedMonitorFields(wanted, Date.now()));
-  const isKnown = object.status?.projectId === wanted.projectId && before !== undefined;
-  if (isKnown && ownedFields.length === before.length) return;
-  const isNew = object.status?.conditions === undefined;
-  const status = monitorStatusOf({
-    object,
-    nowMs: Date.now(),
-    fields: { ownedFields, projectId: wanted.projectId },
-    conditions: isNew ? [pendingCondition('Synced'), pendingCondition('Ready')] : [],
-    isObserved: false,
-  });
-  const apply = { object, status, fieldManager: FIELD_MANAGER, signal: pass.signal };
-  pass.object = (await applyStatus(context.kube, MONITORS, apply)) ?? object;
-}
-
 async function create(
   context: OperatorContext,
   { object, fields }: MonitorPass,
@@ -132,15 +108,8 @@ async function create(
     throw new Blocked('Refused', message, 600_000);
   }
   await handle.create(createMonitorBodyOf(wanted));
-  if (wasThere) {
-    context.metrics.drifts.inc({ kind: 'Monitor' });
-    warn(
-      context,
-      object,
-      'Drifted',
-      `The monitor ${wanted.monitorId} was deleted elsewhere and is made again.`,
-    );
-  }
+  if (wasThere)
+    tellDrift(context, object, `The monitor ${wanted.monitorId} was deleted elsewhere and is made again.`);
 }
 
 function requireJurisdiction({ spec }: WantedMonitor, record: Monitor): void {
@@ -154,17 +123,6 @@ function changedInvisibly({ seen }: ObjectMemory, handle: MonitorHandle): boolea
   return (
     seen?.configurationVersion === handle.record.configurationVersion - 1 && seen.hash === visibleHash(handle)
   );
-}
-
-async function removeFormerSecret(
-  { kube }: OperatorContext,
-  { object }: MonitorPass,
-  { secretName }: WantedMonitor,
-): Promise<void> {
-  const former = object.status?.publishSecretRef?.name;
-  if (former !== undefined && former !== secretName) {
-    await deleteOwnedSecret(kube, { resource: MONITORS, object }, former);
-  }
 }
 
 interface Outcome {
@@ -186,12 +144,5 @@ function tellChanges(context: OperatorContext, object: MonitorObject, outcome: O
   if (plan.steps.some((step) => step.call === 'lifecycle' && step.body.action === 'archive')) {
     tell(context, object, 'Archived', `Archived the monitor ${monitorId}.`);
   }
-  if (plan.fields.length === 0 || !wasThere || !isFound) return;
-  const names = plan.fields.join(', ');
-  if (isChanged) {
-    tell(context, object, 'Updated', `Changed ${names}.`);
-    return;
-  }
-  context.metrics.drifts.inc({ kind: 'Monitor' });
-  warn(context, object, 'Drifted', `Put back what was changed elsewhere: ${names}.`);
+  if (wasThere && isFound) tellDifferences(context, object, { fields: plan.fields, isChanged });
 }

@@ -1,6 +1,6 @@
 // The operator without its process: caches, feed, queues and reconcilers put together. Who leads starts the work.
 import { setTimeout as delay } from 'node:timers/promises';
-import { Controller } from '../kube/controller.ts';
+import { Controller, type Reconcile } from '../kube/controller.ts';
 import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
@@ -18,6 +18,7 @@ import { ObjectMemories } from './object-memory.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { ProjectDirectory } from './project-directory.ts';
+import { reconcilerOf } from './reconcile-object.ts';
 import { CALLBACKS, type CallbackObject, createCallbackStore } from './resources/callback-resource.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
 import { createMonitorStore, MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
@@ -56,11 +57,12 @@ export class OperatorRuntime {
     this.#options = options;
     this.context = createContext(options);
     const { kubeMetrics: metrics, log } = options;
-    const controller = (name: 'monitor' | 'callback', reconciler: MonitorReconciler | CallbackReconciler) =>
-      new Controller({ name, reconcile: reconciler.reconcile, concurrency: CONCURRENCY[name], metrics, log });
+    const controller = (name: 'monitor' | 'callback', reconcile: Reconcile) =>
+      new Controller({ name, reconcile, concurrency: CONCURRENCY[name], metrics, log });
+    const { context } = this;
     this.#controllers = {
-      monitor: controller('monitor', new MonitorReconciler(this.context)),
-      callback: controller('callback', new CallbackReconciler(this.context)),
+      monitor: controller('monitor', reconcilerOf(context, new MonitorReconciler(context))),
+      callback: controller('callback', reconcilerOf(context, new CallbackReconciler(context))),
     };
     this.#routes = new ChangeRoutes(this.context, {
       monitor: (key, priority) => this.#controllers.monitor.enqueue(key, priority),

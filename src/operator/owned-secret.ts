@@ -122,6 +122,15 @@ export async function deleteOwnedSecret(kube: KubeClient, owner: SecretOwner, na
   await kube.delete(SECRETS, metadata, { uid: metadata.uid });
 }
 
+/** Takes the Secret under a former name away, once the one under the current name is right. Throws KubeError. */
+export async function deleteFormerSecret(
+  kube: KubeClient,
+  owner: SecretOwner,
+  { former, current }: { former: string | undefined; current: string | undefined },
+): Promise<void> {
+  if (former !== undefined && former !== current) await deleteOwnedSecret(kube, owner, former);
+}
+
 /** A value of a Secret that a user made; undefined where Secret or key is missing. Blanks around it are cut. */
 export async function readSecretValue(
   kube: KubeClient,

@@ -4,7 +4,7 @@ import { objectKey } from '../kube/kube-object.ts';
 import type { ObjectStore } from '../kube/object-store.ts';
 import { Blocked } from './blocked.ts';
 import { type OperatorContext, projectNameOf } from './operator-context.ts';
-import { holderOf } from './translate/identity.ts';
+import { holderOf, isIdentifier } from './translate/identity.ts';
 
 export interface Claim<T extends KubeObject> {
   /** With the index `id`. */
@@ -25,8 +25,16 @@ export function findHolder<T extends KubeObject>(context: OperatorContext, claim
   return holderOf([...rivals, object], id) ?? object;
 }
 
-/** Throws Blocked `Conflict` where another object has the id. */
-export function requireHeld<T extends KubeObject>(context: OperatorContext, claim: Claim<T>): void {
+/** Throws Blocked: `Refused` where the id, which `annotation` states, is none; `Conflict` where another object has it. */
+export function requireHeld<T extends KubeObject>(
+  context: OperatorContext,
+  claim: Claim<T>,
+  annotation: string,
+): void {
+  if (!isIdentifier(claim.id)) {
+    const message = `The annotation ${annotation} is no identifier: correct or remove it.`;
+    throw new Blocked('Refused', message, 600_000);
+  }
   const holder = findHolder(context, claim);
   if (holder === claim.object) return;
   const message = `${claim.id} belongs to ${objectKey(holder)}: remove the annotation here, or delete that object.`;

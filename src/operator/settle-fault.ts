@@ -9,17 +9,21 @@ import { type OperatorContext, warn } from './operator-context.ts';
 import { type ApiProblem, classify, isProblem } from './rest/api-problem.ts';
 import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
 
-export interface FaultedPass {
-  object: KubeObject & { status?: { conditions?: KubeCondition[] } };
-  memory: ObjectMemory;
-  /** What the API was asked for: what a refusal is about. */
-  wish: string | undefined;
+/** How a kind shows a fault. */
+export interface FaultDisplay {
   projectId: string | undefined;
   resyncMs: number;
   /** Writes the status with these conditions; `isObserved`: the generation is dealt with. */
   show(conditions: readonly ConditionFacts[], isObserved: boolean): Promise<void>;
   /** A refusal in words, without what is secret, and its reason. */
   explain(problem: ApiProblem): Fault;
+}
+
+export interface FaultedPass extends FaultDisplay {
+  object: KubeObject & { status?: { conditions?: KubeCondition[] } };
+  memory: ObjectMemory;
+  /** What the API was asked for: what a refusal is about. */
+  wish: string | undefined;
 }
 
 export interface Failure {

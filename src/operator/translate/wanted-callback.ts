@@ -39,10 +39,7 @@ export function wantedCallback(
     ...facts,
     kind,
     defaultAlias: defaultAlias(metadata.name),
-    secretName:
-      kind === 'webhook'
-        ? (spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`)
-        : undefined,
+    secretName: kind === 'webhook' ? signingSecretNameOf(object) : undefined,
   };
   const { deletionPolicy: _policy, rotation: _rotation, ...told } = spec;
   return {
@@ -53,6 +50,11 @@ export function wantedCallback(
     // The id may become another one, of the same wish.
     hash: contentHash({ ...wanted, endpointId: '', told }),
   };
+}
+
+/** Of a webhook; other kinds have none. */
+export function signingSecretNameOf({ spec, metadata }: CallbackObject): string {
+  return spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`;
 }
 
 /** The body of POST /v1/callbacks. The lifecycle is set afterwards. */

@@ -39,7 +39,7 @@ export function wantedMonitor(object: MonitorObject, facts: WantedMonitorFacts):
     defaultName: defaultName(metadata.name),
     labels,
     binding: wantedBinding(spec, facts.alias),
-    secretName: spec.publishSecretName ?? `${metadata.name}${SECRET_SUFFIX.monitor}`,
+    secretName: publishSecretNameOf(object),
   };
   // The policy is of this object's end alone, and the workload is not looked at.
   const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
@@ -52,6 +52,10 @@ function asStored(spec: Spec): Spec {
     typeof value === 'string' ? value.trim() : value,
   );
   return stored;
+}
+
+export function publishSecretNameOf({ spec, metadata }: MonitorObject): string {
+  return spec.publishSecretName ?? `${metadata.name}${SECRET_SUFFIX.monitor}`;
 }
 
 /** Before the Callback is there its default alias stands for it: the binding resolves as soon as it is made. */

@@ -170,8 +170,12 @@ const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_
     from live, generate_series(last_sequence - count + 1, last_sequence) as sequence)
   select monitor_key, last_sequence, ms from live`;
 
-/** Session settings of a lane's connection: only plans that visit live rows in the order of the batch. */
-export const LANE_SETTINGS = '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off';
+/**
+ * Session settings of a lane's connection: only plans that visit live rows in the order of the batch, and none made
+ * for one batch alone: small batches would be planned again each time, for more than their execution takes.
+ */
+export const LANE_SETTINGS =
+  '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan';
 
 /** Writes plain beats; `beats` in key order, one entry a monitor. Monitors that are not answered were left alone. */
 export async function writePlainBeats(

@@ -155,7 +155,7 @@ it('converges to one monitor an object, with the right Secrets', async () => {
   receiver.secret = await decoded('oncall-signing', 'secret');
   const monitorUrl = byId.get(objects[0]?.status?.monitorId ?? '')?.publishUrl;
   expect((await fetch(`${monitorUrl}/fail`)).status).toBe(200);
-  await waitFor(() => receiver.received.length > 0, { what: 'the alert', timeoutMs: 20_000 });
+  await waitFor(() => receiver.received.length > 0, { what: 'the alert' });
   expect(receiver.unverified).toBe(0);
   console.log(
     `${run.pids('operator').length - 1} operators killed: ${names.length} Monitors, each with its own monitor and Secret.`,

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { signalProcess } from '../../src/dev/run-processes.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { DevelopmentRun, makeStateFolder, type ReadyFields } from './development-run.ts';
+import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
 async function status(url: string, token: string): Promise<number> {
   const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
@@ -29,7 +29,6 @@ async function createMonitor(ready: ReadyFields, monitorId: string) {
 const works = (ready: ReadyFields) =>
   waitFor(async () => (await status(`${ready.api}/v1/monitors`, ready.credential)) === 200, {
     what: 'the API answers',
-    timeoutMs: 30_000,
   });
 
 describe('npm run dev without a cluster', () => {
@@ -113,8 +112,9 @@ describe('npm run dev without a cluster', () => {
       const { publishUrl } = await createMonitor(ready, `before-${role}`);
       await run.killAndAwaitNext(role);
       await works(ready);
-      await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is taken', timeoutMs: 30_000 });
-      expect(await status(`${ready.api}/v1/monitors/before-${role}`, ready.credential)).toBe(200);
+      await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is taken' });
+      const read = () => status(`${ready.api}/v1/monitors/before-${role}`, ready.credential);
+      await waitFor(async () => (await read()) === 200, { what: 'the monitor is read' });
       // No role dies because another one did.
       expect(others.map((other) => run.pids(other).length)).toEqual(before);
     },
@@ -153,13 +153,13 @@ describe('the life of npm run dev', () => {
     signalProcess(pid, signal);
     const { code, tookMs } = await run.exit();
     expect(code).toBe(0);
-    expect(tookMs).toBeLessThan(10_000);
+    expect(tookMs).toBeLessThan(END_LIMIT_MS);
     expect(await run.leftovers()).toEqual([]);
   });
 
   test('a signal during the start ends it too', async () => {
     const run = start();
-    await waitFor(() => run.pids('postgres').length > 0, { what: 'Postgres is started', timeoutMs: 30_000 });
+    await waitFor(() => run.pids('postgres').length > 0, { what: 'Postgres is started' });
     signalProcess(run.npmPid, 'SIGTERM');
     expect((await run.exit()).code).toBe(0);
     expect(await run.leftovers()).toEqual([]);
@@ -195,7 +195,6 @@ describe('the life of npm run dev', () => {
     signalProcess(-run.npmPid, 'SIGKILL');
     await waitFor(async () => (await run.leftovers()).length === 0, {
       what: 'no process is left',
-      timeoutMs: 15_000,
     });
   });
 
@@ -227,7 +226,7 @@ describe('the life of npm run dev', () => {
     await client.end();
     await first.stop();
     const second = start();
-    expect((await second.exit(60_000)).code).toBe(1);
+    expect((await second.exit()).code).toBe(1);
     expect(second.stderr).toContain('schema version 9999');
     expect(await second.leftovers()).toEqual([]);
   });

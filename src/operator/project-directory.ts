@@ -1,5 +1,6 @@
 // Names of projects to their ids, and the making of those that are not there. Ids are kept: a project never goes.
 import { randomUUID } from 'node:crypto';
+import { projectNameKey } from '../domain/name-key.ts';
 import { Blocked } from './blocked.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { type ApiProblem, isProblem } from './rest/api-problem.ts';
@@ -20,7 +21,7 @@ export class ProjectDirectory {
 
   /** The id of a project, by name; undefined where there is none. Throws ApiProblem. */
   async find(name: string): Promise<string | undefined> {
-    const key = nameKey(name);
+    const key = projectNameKey(name);
     const known = this.#ids.get(key);
     if (known !== undefined || this.#isFresh) return known;
     await this.#list();
@@ -37,7 +38,7 @@ export class ProjectDirectory {
         body: { name },
         idempotencyKey: randomUUID(),
       });
-      this.#ids.set(nameKey(name), body.projectId);
+      this.#ids.set(projectNameKey(name), body.projectId);
       return body.projectId;
     } catch (error) {
       if (!isProblem(error, 'permanent')) throw error;
@@ -46,7 +47,7 @@ export class ProjectDirectory {
       // Another namespace of that project, or another replica, was faster. A list that began before may lack it.
       await this.#listing?.catch(() => undefined);
       await this.#list();
-      const made = this.#ids.get(nameKey(name));
+      const made = this.#ids.get(projectNameKey(name));
       if (made === undefined) throw error;
       return made;
     }
@@ -74,7 +75,7 @@ export class ProjectDirectory {
     let cursor: string | undefined;
     do {
       const { body } = await this.#api.call('listProjects', { query: { limit: 200, cursor } });
-      for (const { name, projectId } of body.items) this.#ids.set(nameKey(name), projectId);
+      for (const { name, projectId } of body.items) this.#ids.set(projectNameKey(name), projectId);
       cursor = body.nextCursor;
     } while (cursor !== undefined);
     this.#listedAtMs = performance.now();
@@ -86,9 +87,4 @@ function refusedName(name: string, { fieldErrors, detail }: ApiProblem): Blocked
   const why = fieldErrors[0]?.message ?? detail;
   const message = `The annotation ${ANNOTATION.project} of the namespace names no project, "${name}": ${why}`;
   return new Blocked('Refused', message, 600_000);
-}
-
-/** What makes two names the same for the API: case, Unicode form and the number of spaces do not matter. */
-function nameKey(name: string): string {
-  return name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ').toLowerCase();
 }

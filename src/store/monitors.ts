@@ -1,8 +1,8 @@
 // Monitors: finding one, and writing its configuration. Lists are in monitor-list.ts. Lock order of every writer: the
 // live row (lockLive), then the monitor's row, then what hangs on it, last the organization's counter.
 import type { Jurisdiction, LiveState } from '../domain/monitor.ts';
+import { foldCase } from '../domain/name-key.ts';
 import type { ServiceState } from '../domain/problem.ts';
-import { foldCase } from './fold-case.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
 import {

@@ -1,8 +1,8 @@
 // projects: named rooms of an organization. Names are unique ignoring case and extra spaces (rest-api.md 2.8).
 import { UUID_PATTERN } from '../domain/id.ts';
+import { projectNameKey } from '../domain/name-key.ts';
 import { ProblemError } from '../domain/problem.ts';
 import { codeOf, SQLSTATE } from './database-error.ts';
-import { foldCase } from './fold-case.ts';
 import type { Queryable } from './pool.ts';
 
 export interface Project {
@@ -16,13 +16,6 @@ export interface Project {
 
 const COLUMNS = `p.project_id as "projectId", p.organization_id as "organizationId", p.name, p.version,
   p.created_at as "createdAt", p.updated_at as "updatedAt"`;
-
-/** What makes two names the same: Unicode form, case and the number of spaces do not matter. */
-function projectNameKey(name: string): string {
-  const spaced = name.normalize('NFKC').trim().replaceAll(/\s+/gu, ' ');
-  // Folding can take a character apart that has no capital of its own.
-  return foldCase(spaced).normalize('NFKC');
-}
 
 /** Throws `conflict` when the organization has a project of that name. */
 export async function insertProject(

@@ -36,6 +36,7 @@ export async function startEnvironment(): Promise<Environment> {
     port,
     password,
     durable: true,
+    env: process.env,
   });
   const children: ChildProcess[] = [
     spawn(server.command, server.args, { ...server.options, stdio: 'ignore' }),

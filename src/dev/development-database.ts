@@ -50,6 +50,7 @@ export async function openDevelopmentDatabase(
     port,
     password: adminPassword,
     durable: true,
+    env,
   });
   const adminUrl = (database: string) => postgresUrl(port, POSTGRES_SUPERUSER, adminPassword, database);
   return {

@@ -18,6 +18,8 @@ export interface PostgresOptions {
   password: string;
   /** False in tests alone: no fsync, so that a crash of the machine may lose data. */
   durable: boolean;
+  /** Of the program that makes the data folder: with the run's mark, so that the end of the run ends it too. */
+  env: NodeJS.ProcessEnv;
 }
 
 export interface ServerCommand {
@@ -59,7 +61,7 @@ function ids({ uid, gid }: { uid?: number; gid?: number }): SpawnOptions {
 }
 
 async function initialise(
-  { binaries, dataFolder, password, durable }: PostgresOptions,
+  { binaries, dataFolder, password, durable, env }: PostgresOptions,
   run: (program: string, args: string[]) => ServerCommand,
 ): Promise<void> {
   await rm(dataFolder, { recursive: true, force: true });
@@ -76,7 +78,7 @@ async function initialise(
     ...['--encoding', 'UTF8', '--locale-provider', 'builtin', '--locale', 'C.UTF-8'],
     ...(durable ? [] : ['--no-sync']),
   ]);
-  const child = spawn(command, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let words = '';
   child.stderr?.on('data', (chunk: Buffer) => {
     words += chunk.toString();

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { signalProcess } from '../../src/dev/run-processes.ts';
@@ -163,6 +165,18 @@ describe('the life of npm run dev', () => {
     signalProcess(run.npmPid, 'SIGTERM');
     expect((await run.exit()).code).toBe(0);
     expect(await run.leftovers()).toEqual([]);
+  });
+
+  test('a signal while the data folder is made ends that too', async () => {
+    const fresh = await makeStateFolder();
+    const run = new DevelopmentRun(fresh.folder, { args: ['--no-cluster'] });
+    runs.push(run);
+    const isBegun = () => existsSync(join(fresh.folder, 'postgres'));
+    await waitFor(isBegun, { what: 'the data folder is begun', intervalMs: 5 });
+    signalProcess(run.npmPid, 'SIGTERM');
+    expect((await run.exit()).code).toBe(0);
+    expect(await run.leftovers()).toEqual([]);
+    await fresh.remove();
   });
 
   test('a second start has the same ids, credentials and data', async () => {

@@ -65,14 +65,15 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
   const watchdog = startWatchdog(folder, runId);
   const [port, password] = [await findFreePort(), randomBytes(16).toString('hex')];
   const dataFolder = join(folder, 'data');
+  const env = { PATH: process.env.PATH, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
   const { command, args, options } = await preparePostgres({
     binaries,
     dataFolder,
     port,
     password,
     durable: false,
+    env,
   });
-  const env = { PATH: process.env.PATH, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
   const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let words = '';
   child.stderr?.on('data', (chunk: Buffer) => {
@@ -88,7 +89,7 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
   const adminUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
   try {
     await Promise.race([
-      waitForPostgres(adminUrl, 30_000),
+      waitForPostgres(adminUrl, 120_000),
       exited.then(() => Promise.reject(new Error(`Postgres ended at its start: ${words}`))),
     ]);
   } catch (error) {

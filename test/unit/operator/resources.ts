@@ -3,6 +3,11 @@ import type { CallbackEndpoint } from '../../../src/contract/callback.ts';
 import type { Monitor, MonitorStatus } from '../../../src/contract/monitor.ts';
 import type { CallbackObject } from '../../../src/operator/resources/callback-resource.ts';
 import type { MonitorObject } from '../../../src/operator/resources/monitor-resource.ts';
+import {
+  type MonitorPlan,
+  type MonitorPlanFacts,
+  planMonitor,
+} from '../../../src/operator/translate/monitor-plan.ts';
 import { type WantedMonitor, wantedMonitor } from '../../../src/operator/translate/wanted-monitor.ts';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
@@ -89,4 +94,14 @@ export function endpoint(fields: Partial<CallbackEndpoint> = {}): CallbackEndpoi
     ...{ lifecycle: 'active', isOrganizationDefault: false, generation: 1, createdAt, updatedAt: createdAt },
     ...fields,
   };
+}
+
+/** The plan of a new spec that owns nothing yet, on a monitor that has these fields; `facts` says what is otherwise. */
+export function plan(
+  spec: object,
+  has: Partial<Monitor> = {},
+  facts: Partial<MonitorPlanFacts> = {},
+): MonitorPlan {
+  const given = { record: record(has), owned: [], isTakenOver: false, isChanged: true, nowMs: NOW };
+  return planMonitor(wanted(spec), { ...given, ...facts });
 }

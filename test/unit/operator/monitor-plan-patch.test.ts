@@ -1,0 +1,188 @@
+// Which patch brings a monitor's configuration to what its object wants.
+import { describe, expect, it } from 'vitest';
+import {
+  measurementRuleWithDefaults,
+  type StoredMeasurementRule,
+} from '../../../src/contract/measurement-rule-patch.ts';
+import type { Monitor } from '../../../src/contract/monitor.ts';
+import { splitPatch } from '../../../src/operator/translate/monitor-plan.ts';
+import { plan, wanted } from './resources.ts';
+
+const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = []) => {
+  const { steps } = plan(spec, has, { owned });
+  return steps.flatMap((step) => (step.call === 'patch' ? [step.patch] : []))[0];
+};
+const rule = (fields: object) => measurementRuleWithDefaults(fields as StoredMeasurementRule);
+
+describe('the patch of a configuration', () => {
+  it.each<[string, object, Partial<Monitor>, string[], object | undefined]>([
+    [
+      'nothing said, nothing done',
+      {},
+      { graceSeconds: 999, description: 'theirs', name: 'theirs' },
+      [],
+      undefined,
+    ],
+    ['a field that differs', { graceSeconds: 120 }, {}, [], { graceSeconds: 120 }],
+    ['a field that is right', { graceSeconds: 300, recoveryBeats: 1 }, {}, [], undefined],
+    ['a field given back', {}, { graceSeconds: 120 }, ['graceSeconds'], { graceSeconds: null }],
+    [
+      'a field given back that has its default',
+      {},
+      {},
+      ['graceSeconds', 'awaitFirstBeat', 'maxRuntimeSeconds'],
+      undefined,
+    ],
+    [
+      'an optional field given back',
+      {},
+      { maxRuntimeSeconds: 5 },
+      ['maxRuntimeSeconds'],
+      { maxRuntimeSeconds: null },
+    ],
+    ['a name given back', {}, { name: 'Other' }, ['name'], { name: 'backup' }],
+    [
+      'a text with a last line break',
+      { description: 'two\nlines\n' },
+      { description: 'two\nlines' },
+      [],
+      undefined,
+    ],
+    [
+      'blanks of every kind, and a zero below zero',
+      { name: 'x\u00a0', measurements: { rows: { minimum: -0, unit: 'ms\u2003' } } },
+      { name: 'x', measurements: { rows: rule({ minimum: 0, unit: 'ms' }) } },
+      [],
+      undefined,
+    ],
+    ['an empty description', { description: '' }, {}, [], undefined],
+    [
+      'a schedule for an interval',
+      { schedule: { cron: '0 2 * * *' } },
+      { intervalSeconds: 60 },
+      ['intervalSeconds'],
+      {
+        schedule: { cron: '0 2 * * *' },
+        intervalSeconds: null,
+      },
+    ],
+    [
+      'an interval for a schedule',
+      { intervalSeconds: 60 },
+      { schedule: { cron: '0 2 * * *', timeZone: 'UTC' } },
+      [],
+      {
+        intervalSeconds: 60,
+        schedule: null,
+      },
+    ],
+    [
+      'a schedule given back',
+      {},
+      { schedule: { cron: '0 2 * * *', timeZone: 'UTC' } },
+      ['schedule'],
+      { schedule: null },
+    ],
+    [
+      'a time zone left alone',
+      { schedule: { cron: '0 2 * * *' } },
+      { schedule: { cron: '0 2 * * *', timeZone: 'Europe/Berlin' } },
+      [],
+      undefined,
+    ],
+    [
+      'a time zone given back',
+      { schedule: { cron: '0 2 * * *' } },
+      { schedule: { cron: '0 2 * * *', timeZone: 'Europe/Berlin' } },
+      ['schedule.timeZone'],
+      {
+        schedule: { cron: '0 2 * * *', timeZone: 'UTC' },
+      },
+    ],
+    [
+      'labels by key',
+      { labels: { a: '1', b: '2' } },
+      { labels: { a: '1', b: 'x', theirs: 'y', ours: 'z' } },
+      ['labels.ours', 'labels.a'],
+      {
+        labels: { b: '2', ours: null },
+      },
+    ],
+    [
+      'a measurement by field',
+      { measurements: { rows: { minimum: 1 } } },
+      { measurements: { rows: rule({ minimum: 2, maximum: 9 }) } },
+      [],
+      {
+        measurements: { rows: { minimum: 1 } },
+      },
+    ],
+    [
+      'a field of a measurement given back',
+      { measurements: { rows: { minimum: 1 } } },
+      { measurements: { rows: rule({ minimum: 1, maximum: 9 }) } },
+      ['measurements.rows', 'measurements.rows.maximum'],
+      { measurements: { rows: { maximum: null } } },
+    ],
+    [
+      'a measurement given back',
+      {},
+      { measurements: { rows: rule({ minimum: 1 }) } },
+      ['measurements.rows', 'measurements.rows.minimum'],
+      {
+        measurements: { rows: null },
+      },
+    ],
+    [
+      'a measurement of others',
+      {},
+      { measurements: { theirs: rule({ minimum: 1 }) } },
+      ['measurements.rows'],
+      undefined,
+    ],
+    ['a measurement without rules', { measurements: { rows: {} } }, {}, [], { measurements: { rows: {} } }],
+    [
+      'a disabled rule',
+      { measurements: { rows: { minimum: 1, maximum: 2, disabledRules: ['maximum'] } } },
+      {
+        measurements: { rows: rule({ minimum: 1, maximum: 5 }) },
+      },
+      [],
+      { measurements: { rows: { maximum: null } } },
+    ],
+    [
+      'a ratio as a whole',
+      { measurements: { rows: { ratio: { denominator: 'all', maximum: 1 } } } },
+      {
+        measurements: { rows: rule({ ratio: { denominator: 'all', minimum: 0, maximum: 1 } }) },
+      },
+      [],
+      {
+        measurements: { rows: { ratio: { denominator: 'all', minimum: null, maximum: 1 } } },
+      },
+    ],
+  ])('%s', (_name, spec, has, owned, expected) => {
+    expect(patchOf({ labels: {}, ...spec }, has, owned)).toEqual(expected);
+  });
+
+  it('takes labels of the object, but those of Kubernetes itself', () => {
+    const labels = {
+      team: 'a',
+      'app.kubernetes.io/name': 'x',
+      'kubernetes.io/os': 'y',
+      'example.com/z': '1',
+    };
+    expect(wanted({}, { labels }).labels).toEqual({ team: 'a', 'example.com/z': '1' });
+    expect(wanted({ labels: { own: '1' } }, { labels }).labels).toEqual({ own: '1' });
+  });
+
+  it('is split where a body would be too long, and loses nothing', () => {
+    const measurements = Object.fromEntries(
+      Array.from({ length: 64 }, (_, i) => [`m${i}`, { unit: 'x'.repeat(400) }]),
+    );
+    const parts = splitPatch({ graceSeconds: 60, measurements });
+    expect(parts.length).toBeGreaterThan(1);
+    for (const part of parts) expect(JSON.stringify({ patch: part }).length).toBeLessThan(16_384);
+    expect(Object.assign({}, ...parts.map((part) => part.measurements))).toEqual(measurements);
+  });
+});

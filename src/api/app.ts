@@ -5,6 +5,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { contractOperations } from '../contract/operations.ts';
 import { newId } from '../domain/id.ts';
 import { ProblemError } from '../domain/problem.ts';
+import { refuseUnreadable } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/context.ts';
 import { RunningKeys } from '../service/idempotency.ts';
 import { findProject } from '../store/projects.ts';
@@ -16,9 +17,10 @@ import { type OperationDeps, registerOperations } from './operation.ts';
 import { CredentialAuthenticator } from './plugins/api-credential.ts';
 import { createAuthenticate } from './plugins/authentication.ts';
 import { MAX_BODY_BYTES, registerBody } from './plugins/body.ts';
-import { registerCorrelation } from './plugins/correlation.ts';
+import { ClientErrors } from './plugins/client-error.ts';
+import { nameRequest, registerCorrelation } from './plugins/correlation.ts';
 import { registerMetrics } from './plugins/metrics.ts';
-import { answerClientError, registerProblems, sendProblem } from './plugins/problem.ts';
+import { registerProblems, sendProblem, toProblem } from './plugins/problem.ts';
 import { RateLimiter } from './plugins/rate-limit.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './plugins/session-token.ts';
 import { callbackHandlers } from './routes/callbacks.ts';
@@ -110,6 +112,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
 
 function newApp({ telemetry }: AppDeps): FastifyInstance {
   const log: FastifyBaseLogger = telemetry.log;
+  const clientErrors = new ClientErrors();
   const app: FastifyInstance = Fastify({
     loggerInstance: log,
     logController: new LogController({ disableRequestLogging: true }),
@@ -126,10 +129,13 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     frameworkErrors: (error, request, reply) => {
-      sendProblem(request, reply, error);
+      nameRequest(request, reply);
+      const problem = toProblem(error);
+      if (!refuseUnreadable(request, reply, problem)) sendProblem(request, reply, problem);
     },
-    clientErrorHandler: (error, socket) => answerClientError(error, socket),
+    clientErrorHandler: (error, socket) => clientErrors.answer(error, socket),
   });
+  app.server.on('request', (_request, response) => clientErrors.begin(response));
   // A client that has sent its request and closed its half waits for the answer.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   // An expectation that nobody knows stays unmet (RFC 9110 10.1.1): no beat is lost for it.

@@ -6,6 +6,7 @@ import { Lane } from '../ingest/lane.ts';
 import { MonitorDirectory } from '../ingest/monitor-directory.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/context.ts';
+import type { ContextSettings } from '../service/open-context.ts';
 import { openPool } from '../store/pool.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 
@@ -24,7 +25,10 @@ export interface Ingest {
 }
 
 export function startIngest(
-  { databaseUrl }: { databaseUrl: string },
+  {
+    databaseUrl,
+    connectTimeoutMs = LOOKUP_MS.connect,
+  }: Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'>,
   { minimumIntervalSeconds }: Pick<ServiceContext, 'minimumIntervalSeconds'>,
   { log, registry }: Telemetry,
 ): Ingest {
@@ -34,7 +38,7 @@ export function startIngest(
     size: 1,
     applicationName: 'beatkeeper-addresses',
     statementTimeoutMs: LOOKUP_MS.statement,
-    connectTimeoutMs: LOOKUP_MS.connect,
+    connectTimeoutMs,
     onError: (err) => log.warn({ err }, 'A connection to the database broke.'),
   });
   const directory = new MonitorDirectory({

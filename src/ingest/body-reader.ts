@@ -13,7 +13,7 @@ const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
 /** UTF-8 has at most four bytes a character. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
 /** completion.md 3.3: body 30 s. */
-const BODY_TIME_MS = 30_000;
+export const BODY_TIME_MS = 30_000;
 
 export interface ReadBody {
   bytes: Buffer;
@@ -24,9 +24,12 @@ export interface ReadBody {
 }
 
 /** Reads a JSON body and inflates it. Throws `payload_too_large`, `unsupported_media_type` or `validation_failed`. */
-export async function readJsonText(request: IncomingMessage): Promise<{ text: string; unfinished: boolean }> {
+export async function readJsonText(
+  request: IncomingMessage,
+  timeMs: number,
+): Promise<{ text: string; unfinished: boolean }> {
   const encoding = encodingOf(request);
-  const { bytes, exceeded, unfinished } = await readUpTo(request, request, MAX_JSON_BYTES);
+  const { bytes, exceeded, unfinished } = await readUpTo(request, request, { bytes: MAX_JSON_BYTES, timeMs });
   if (exceeded) throw tooLarge();
   if (unfinished) throw invalidBody('The body took too long to arrive.', undefined);
   const plain = encoding === 'gzip' ? inflate(bytes) : bytes;
@@ -40,15 +43,16 @@ export async function readJsonText(request: IncomingMessage): Promise<{ text: st
 /** Reads the first characters of a body of any other type; text that is not UTF-8 keeps its readable part. */
 export async function readMessageText(
   request: IncomingMessage,
+  timeMs: number,
 ): Promise<{ text: string; unfinished: boolean }> {
   if (encodingOf(request) !== 'gzip') {
-    const { bytes, unfinished } = await readUpTo(request, request, MAX_TEXT_BYTES);
+    const { bytes, unfinished } = await readUpTo(request, request, { bytes: MAX_TEXT_BYTES, timeMs });
     return { text: bytes.toString('utf8'), unfinished };
   }
   const gunzip = createGunzip();
   request.pipe(gunzip);
   try {
-    const { bytes, unfinished } = await readUpTo(request, gunzip, MAX_TEXT_BYTES);
+    const { bytes, unfinished } = await readUpTo(request, gunzip, { bytes: MAX_TEXT_BYTES, timeMs });
     return { text: bytes.toString('utf8'), unfinished };
   } finally {
     request.unpipe(gunzip);
@@ -90,10 +94,14 @@ function invalidBody(message: string, cause: unknown): ProblemError {
 }
 
 /**
- * Keeps the first `limit` bytes of `source` and drains `request` to its end, its time or its bound.
+ * Keeps the first `bytes` of `source` and drains `request` to its end, its time or its bound.
  * A sender that goes away, or bad gzip, is an error.
  */
-function readUpTo(request: IncomingMessage, source: Readable, limit: number): Promise<ReadBody> {
+function readUpTo(
+  request: IncomingMessage,
+  source: Readable,
+  { bytes: limit, timeMs }: { bytes: number; timeMs: number },
+): Promise<ReadBody> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let kept = 0;
@@ -107,7 +115,7 @@ function readUpTo(request: IncomingMessage, source: Readable, limit: number): Pr
     };
     const done = (unfinished: boolean) =>
       settle(() => resolve({ bytes: Buffer.concat(chunks), exceeded, unfinished }));
-    const timer = setTimeout(() => done(true), BODY_TIME_MS);
+    const timer = setTimeout(() => done(true), timeMs);
     const keep = (chunk: Buffer) => {
       if (kept + chunk.length > limit) exceeded = true;
       if (kept < limit) chunks.push(chunk.subarray(0, limit - kept));

@@ -13,12 +13,14 @@ import {
   messageOf,
   plainBeat,
 } from './beat-input.ts';
-import { readJsonText, readMessageText } from './body-reader.ts';
+import { BODY_TIME_MS, readJsonText, readMessageText } from './body-reader.ts';
 import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
 
 export interface PingDeps {
   directory: MonitorDirectory;
   batcher: Pick<Batcher, 'submit'>;
+  /** How long a body is waited for; default 30 s. */
+  bodyTimeMs?: number;
   /** Counts answers by outcome: `accepted`, or the code of the problem. */
   onOutcome?: (outcome: string) => void;
 }
@@ -39,12 +41,13 @@ export function registerPing(app: FastifyInstance, deps: PingDeps): void {
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
       scope.addHook('onRequest', (request, reply, done) => {
         simplifyContentType(request);
-        reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS);
+        setPingHeaders(reply);
         done();
       });
       const handler = (request: FastifyRequest<PingRequest>, reply: FastifyReply) =>
         ping(deps, request, reply);
-      for (const url of ['/:address', '/:address/:suffix']) {
+      // The slash at the end is what the clients of the de-facto interface may send too.
+      for (const url of ['/:address', '/:address/', '/:address/:suffix']) {
         scope.route<PingRequest>({ method: [...METHODS], url, handler, bodyLimit: Number.MAX_SAFE_INTEGER });
       }
       // Every refusal here has the form that its sender reads, also of a method or a path that is none of ours.
@@ -63,9 +66,30 @@ function simplifyContentType({ raw }: FastifyRequest): void {
     : 'application/octet-stream';
 }
 
+/** On every answer. No cache may answer for us: that beat would be lost. */
+function setPingHeaders(reply: FastifyReply): void {
+  reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS).header('cache-control', 'no-store');
+}
+
+/**
+ * Refuses a path under /ping that the router can't read (a bad escape, an address of endless length) in text. False
+ * for other paths, and for a sender who reads JSON: the api makes the problem body.
+ */
+export function refuseUnreadable(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  problem: ProblemError,
+): boolean {
+  if (!request.url.startsWith('/ping/')) return false;
+  setPingHeaders(reply);
+  if (wantsJson(request)) return false;
+  sendText(reply, problem);
+  return true;
+}
+
 function notFound(request: FastifyRequest): ProblemError {
   const path = request.url.split('?')[0] ?? '';
-  const isAddress = /^\/ping\/[^/]+(\/[^/]+)?$/.test(path);
+  const isAddress = /^\/ping\/[^/]+(\/[^/]*)?$/.test(path);
   if (!isAddress || METHODS.some((method) => method === request.method)) return unknownAddress();
   return new ProblemError('method_not_allowed', {
     detail: `Use ${METHODS.join(', ')} here.`,
@@ -114,7 +138,7 @@ async function beat(
   if (!entry) throw unknownAddress();
   // Both waits for the database are one patience; the body takes the sender's own time.
   const waitedMs = performance.now() - startedAt;
-  const input = await readBeat(request, reply, path);
+  const input = await readBeat(deps, request, reply, path);
   const idempotencyKey = idempotencyKeyOf(request);
   const isBadKey = idempotencyKey instanceof ProblemError;
   const item = {
@@ -137,6 +161,7 @@ async function findEntry(directory: MonitorDirectory, address: string): Promise<
 
 /** The beat, or the problem with its content: the batch moves the deadline for either. */
 async function readBeat(
+  { bodyTimeMs = BODY_TIME_MS }: PingDeps,
   request: FastifyRequest<PingRequest>,
   reply: FastifyReply,
   path: NonNullable<ReturnType<typeof kindOfSuffix>>,
@@ -146,8 +171,8 @@ async function readBeat(
   const isJson = request.headers['content-type'] === 'application/json';
   try {
     const { text, unfinished } = isJson
-      ? await readJsonText(request.raw)
-      : await readMessageText(request.raw);
+      ? await readJsonText(request.raw, bodyTimeMs)
+      : await readMessageText(request.raw, bodyTimeMs);
     if (unfinished) reply.header('connection', 'close');
     return isJson ? jsonBeat(path, rid, text) : plainBeat(path, rid, messageOf(text));
   } catch (error) {

@@ -112,7 +112,7 @@ it('says in text what method to use, and that a path is not known', async () => 
   expect(put.headers.get('allow')).toBe('GET, HEAD, POST');
   expect(put.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   expect(put.headers.get('ping-body-limit')).toBe('1024');
-  for (const suffix of ['/start/again', '/start/', '/256']) {
+  for (const suffix of ['/start/again', '/start/', '//', '/256']) {
     const answer = await send(`${monitor.address}${suffix}`);
     expect(answer.status, suffix).toBe(404);
     expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');

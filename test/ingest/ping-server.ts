@@ -17,7 +17,7 @@ export interface PingServer {
 /** `hurries`: a beat waits as long as in the product, and not as long as no busy machine makes it wait. */
 export async function startPingServer(
   databaseUrl: string,
-  { lanes = 1, hurries = false } = {},
+  { lanes = 1, hurries = false, bodyTimeMs }: { lanes?: number; hurries?: boolean; bodyTimeMs?: number } = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
@@ -27,7 +27,7 @@ export async function startPingServer(
     ...(hurries ? {} : { patienceMs: 60_000 }),
   });
   const app = Fastify({ forceCloseConnections: true });
-  registerPing(app, { directory, batcher });
+  registerPing(app, { directory, batcher, bodyTimeMs });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   return {
     url,

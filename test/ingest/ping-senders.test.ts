@@ -1,0 +1,167 @@
+// What real senders of all ages send and read: spellings of headers, a slash at the end, bodies that never end, paths
+// that nobody can read, caches on the way (completion.md 3.3).
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildApp } from '../../src/api/app.ts';
+import { BODY_TIME_MS } from '../../src/ingest/body-reader.ts';
+import { openContext } from '../../src/service/open-context.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
+import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
+import { type PingServer, startPingServer } from './ping-server.ts';
+
+let database: TestDatabase;
+let server: PingServer;
+let project: SeedProject;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  server = await startPingServer(database.url, { bodyTimeMs: 100 });
+  project = await seedProject(server.pool);
+});
+afterAll(async () => {
+  await server?.close();
+  await database?.drop();
+});
+
+async function makeMonitor(): Promise<SeedMonitor> {
+  const [monitor] = await seedMonitors(server.pool, project, 1, {});
+  if (!monitor) throw new Error('no monitor was seeded');
+  return monitor;
+}
+
+const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+
+async function readState({ monitorKey }: SeedMonitor) {
+  const { rows } = await server.pool.query<{ deadline_ms: number; messages: (string | null)[] }>(
+    `select l.deadline_ms, (select coalesce(array_agg(o.message order by o.sequence), '{}') from observations o
+       where o.monitor_key = l.monitor_key) as messages
+     from monitor_live l where l.monitor_key = $1`,
+    [monitorKey],
+  );
+  const [row] = rows;
+  if (!row) throw new Error('the monitor has no live row');
+  return row;
+}
+
+describe('headers', () => {
+  it.each(['application/json', 'Application/JSON', 'text/html, APPLICATION/json;q=0.5'])(
+    'Accept: %s is for JSON, in an answer and in a refusal',
+    async (accept) => {
+      const monitor = await makeMonitor();
+      const answer = await send(monitor.address, { headers: { accept } });
+      expect(await answer.json()).toMatchObject({ accepted: true, sequence: 1 });
+      const refusal = await send(`${monitor.address}/256`, { headers: { accept } });
+      expect([refusal.status, refusal.headers.get('content-type')]).toEqual([
+        404,
+        expect.stringContaining('json'),
+      ]);
+    },
+  );
+
+  it.each(['gzip', 'x-gzip', 'X-GZIP', ' GZip '])('Content-Encoding: %s is gzip', async (encoding) => {
+    const monitor = await makeMonitor();
+    const post = (contentType: string, body: string) =>
+      send(monitor.address, {
+        method: 'POST',
+        headers: { 'content-type': contentType, 'content-encoding': encoding },
+        body: gzipSync(body),
+      });
+    expect((await post('application/json', '{"message":"in JSON"}')).status).toBe(200);
+    expect((await post('text/plain', 'in text')).status).toBe(200);
+    expect((await readState(monitor)).messages).toEqual(['in JSON', 'in text']);
+  });
+
+  it('let no cache answer for us', async () => {
+    const monitor = await makeMonitor();
+    for (const path of [monitor.address, `${monitor.address}/256`, 'nothing']) {
+      expect((await send(path)).headers.get('cache-control'), path).toBe('no-store');
+    }
+  });
+});
+
+describe('an address', () => {
+  it('with a slash at its end is the address', async () => {
+    const monitor = await makeMonitor();
+    expect((await send(`${monitor.address}/`)).status).toBe(200);
+    expect((await send(`${monitor.address}/?rid=a`, { method: 'POST', body: 'text' })).status).toBe(200);
+    expect((await send(`${monitor.address}/`, { method: 'PUT' })).status).toBe(405);
+    expect((await readState(monitor)).messages).toEqual([null, 'text']);
+  });
+});
+
+describe('a body that does not end', () => {
+  const begin = (address: string, contentType: string, text: string) =>
+    sendRaw(
+      server.url,
+      `POST /ping/${address} HTTP/1.1\r\nhost: x\r\ncontent-type: ${contentType}\r\ncontent-length: 1000\r\n\r\n${text}`,
+    );
+
+  it('is refused when it is JSON; the deadline moves, because the job ran', async () => {
+    const monitor = await makeMonitor();
+    expect((await send(monitor.address)).status).toBe(200);
+    const before = await readState(monitor);
+    const answer = await begin(monitor.address, 'application/json', '{"message":"never en');
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer.toLowerCase()).toContain('connection: close');
+    const after = await readState(monitor);
+    expect(after.messages).toEqual([null]);
+    expect(after.deadline_ms).toBeGreaterThan(before.deadline_ms);
+  });
+
+  it('is kept as far as it came when it is text', async () => {
+    const monitor = await makeMonitor();
+    const answer = await begin(monitor.address, 'text/plain', 'as far as this');
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(answer.toLowerCase()).toContain('connection: close');
+    expect((await readState(monitor)).messages).toEqual(['as far as this']);
+  });
+});
+
+describe('in the whole api', () => {
+  let api: ApiFixture;
+  beforeAll(async () => {
+    api = await startApiFixture();
+  });
+  afterAll(async () => {
+    await api?.close();
+  });
+
+  it.each(['%zz', '%ff', 'x'.repeat(5_000)])(
+    'a path that can not be read is refused as every path: %s',
+    async (path) => {
+      const text = await fetch(`${api.url}/ping/${path}`);
+      expect(text.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+      const json = await fetch(`${api.url}/ping/${path}`, { headers: { accept: 'application/json' } });
+      expect(json.headers.get('content-type')).toMatch('application/problem+json');
+      for (const answer of [text, json]) {
+        expect([400, 404]).toContain(answer.status);
+        expect(answer.headers.get('ping-body-limit')).toBe('1024');
+        expect(answer.headers.get('x-request-id')).toBeTruthy();
+      }
+    },
+  );
+
+  it('the server waits longer for a request than the beat path for its body, which keeps what has come', async () => {
+    const context = openContext(
+      {
+        databaseUrl: api.databaseUrl,
+        databasePool: 1,
+        encryptionKeys: [{ id: 'test', key: Buffer.alloc(32) }],
+        allowedPrivateDestinations: '',
+        publicUrl: api.url,
+        minimumIntervalSeconds: 60,
+      },
+      'test',
+    );
+    const telemetry = createTelemetry({ role: 'api', logLevel: 'silent' });
+    const app = await buildApp({ context, telemetry, issuers: [] });
+    // The server looks at its connections once a second.
+    expect(app.server.requestTimeout).toBeGreaterThan(BODY_TIME_MS + 1_000);
+    expect(BODY_TIME_MS).toBe(30_000);
+    await app.close();
+    await context.pool.end();
+  });
+});

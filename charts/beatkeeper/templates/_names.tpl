@@ -4,15 +4,20 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Cut to 40, so that the longest suffix fits into a name of 63. */}}
+{{/*
+At most 40 characters, so that the longest suffix fits into a name of 63. A longer one is cut, with a hash of the whole,
+so that two long releases don't meet. Services have no dots in their names.
+*/}}
 {{- define "beatkeeper.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains (include "beatkeeper.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "beatkeeper.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $own := contains (include "beatkeeper.name" .) .Release.Name -}}
+{{- $name = $own | ternary .Release.Name (printf "%s-%s" .Release.Name (include "beatkeeper.name" .)) -}}
 {{- end -}}
+{{- if gt (len $name) 40 -}}
+{{- $name = printf "%s-%s" ($name | trunc 31 | trimSuffix "-" | trimSuffix ".") ($name | sha256sum | trunc 8) -}}
+{{- end -}}
+{{- $name | replace "." "-" -}}
 {{- end -}}
 
 {{/* Labels of an object. Not for pod templates and claims: a chart's new version alone must restart no database. */}}
@@ -31,8 +36,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace
 {{- end -}}
 
 {{- define "beatkeeper.matchLabels" -}}
-app.kubernetes.io/name: {{ include "beatkeeper.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "beatkeeper.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
@@ -66,6 +71,14 @@ http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ 
 
 {{/* Values that each are fine and do not go together. */}}
 {{- define "beatkeeper.check" -}}
+{{- if not (regexMatch "^[a-z]" (include "beatkeeper.fullname" .)) -}}
+{{- fail "The name of a Service begins with a letter, and the release's name does not: set fullnameOverride" -}}
+{{- end -}}
+{{- range $key, $_ := .Values.commonLabels -}}
+{{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) -}}
+{{- fail (printf "commonLabels.%s: the chart sets the labels of app.kubernetes.io and helm.sh itself, leave it out" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.postgresql.enabled .Values.database.existingSecret -}}
 {{- fail "database.existingSecret names an external database, and postgresql.enabled brings one: set postgresql.enabled=false, or leave database.existingSecret out" -}}
 {{- end -}}

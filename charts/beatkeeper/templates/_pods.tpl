@@ -6,7 +6,7 @@
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .root.Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 enableServiceLinks: false
 securityContext: {{- include "beatkeeper.podSecurity" 1000 | nindent 2 }}
@@ -74,13 +74,13 @@ readinessProbe:
 {{- if .Values.postgresql.enabled -}}
 - name: POSTGRES_PASSWORD
   valueFrom:
-    secretKeyRef: {name: {{ include "beatkeeper.postgresqlSecret" . }}, key: password}
+    secretKeyRef: {name: {{ include "beatkeeper.postgresqlSecret" . | quote }}, key: password}
 - name: DATABASE_URL
   value: postgresql://beatkeeper:$(POSTGRES_PASSWORD)@{{ include "beatkeeper.fullname" . }}-postgresql:5432/beatkeeper
 {{- else -}}
 - name: DATABASE_URL
   valueFrom:
-    secretKeyRef: {name: {{ .Values.database.existingSecret }}, key: {{ .Values.database.existingSecretKey }}}
+    secretKeyRef: {name: {{ .Values.database.existingSecret | quote }}, key: {{ .Values.database.existingSecretKey | quote }}}
 {{- end }}
 {{- end -}}
 
@@ -91,7 +91,7 @@ readinessProbe:
   value: {{ .Values.database.poolSize | quote }}
 - name: BEATKEEPER_ENCRYPTION_KEYS
   valueFrom:
-    secretKeyRef: {name: {{ include "beatkeeper.encryptionSecret" . }}, key: keys}
+    secretKeyRef: {name: {{ include "beatkeeper.encryptionSecret" . | quote }}, key: keys}
 {{- end -}}
 
 {{- define "beatkeeper.databaseMounts" -}}
@@ -106,7 +106,7 @@ readinessProbe:
   emptyDir: {}
 {{- with .Values.database.caSecret }}
 - name: database-ca
-  secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+  secret: {secretName: {{ . | quote }}, items: [{key: ca.crt, path: ca.crt}]}
 {{- end }}
 {{- end -}}
 

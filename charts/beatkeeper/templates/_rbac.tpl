@@ -1,6 +1,9 @@
-{{/* Objects of the cluster have the namespace in their name, so that two releases of one name don't meet. */}}
+{{/*
+Objects of the cluster have the namespace in their name, so that two releases of one name don't meet. No namespace has
+a dot: `a-b` with `c` is another name than `a` with `b-c`.
+*/}}
 {{- define "beatkeeper.clusterName" -}}
-{{- printf "%s-%s" .Release.Namespace (include "beatkeeper.fullname" .) -}}
+{{- printf "%s.%s" .Release.Namespace (include "beatkeeper.fullname" .) -}}
 {{- end -}}
 
 {{/* What the operator may do where it watches. Secrets only one by one, by name: it never sees a list of them. */}}

@@ -1,0 +1,87 @@
+// Names that users give: releases, overrides, Secrets. Whatever helm takes makes objects that a cluster takes.
+import { describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { CHART, type Manifest, NAMESPACE, requireHelm, run, template } from './helm.ts';
+
+const found = await requireHelm();
+const helm = found ?? '';
+
+async function renderAs(release: string, ...more: string[]): Promise<Manifest[]> {
+  const args = ['template', release, CHART, '--namespace', NAMESPACE, ...more];
+  const { code, stdout, stderr } = await run(helm, args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return parseAllDocuments(stdout).flatMap((document) => document.toJS() ?? []);
+}
+const namesOf = (manifests: Manifest[], kind: string) =>
+  manifests.filter((manifest) => manifest.kind === kind).map(({ metadata }) => metadata.name);
+
+describe.skipIf(found === undefined)('the objects of a release', () => {
+  it.each([
+    ['prod', []],
+    ['a'.repeat(53), []],
+    ['my.release', []],
+    ['a-very-long-release-name-cut.at.a.dot.or-dash-x', []],
+    ['true', []],
+    ['123', ['--set', 'fullnameOverride=beats']],
+    ['prod', ['--set', `nameOverride=${'n'.repeat(80)}`]],
+    ['prod', ['--set', 'fullnameOverride=a.b']],
+  ])('have names and labels that a cluster takes: %s %j', async (release, more) => {
+    const manifests = await renderAs(release, ...more);
+    for (const name of namesOf(manifests, 'Service')) expect(name).toMatch(/^[a-z][-a-z0-9]{0,61}[a-z0-9]$/);
+    for (const { metadata } of manifests) {
+      expect(metadata.name.split('.').at(-1)?.length).toBeLessThanOrEqual(63);
+      for (const value of Object.values(metadata.labels ?? {})) expect(value).toEqual(expect.any(String));
+    }
+    expect(manifests.find(({ kind }) => kind === 'Deployment')?.metadata.labels).toMatchObject({
+      'app.kubernetes.io/instance': release,
+    });
+  });
+
+  it('are others than those of another long release, or of another namespace', async () => {
+    const [one, two] = [await renderAs(`${'a'.repeat(50)}-1`), await renderAs(`${'a'.repeat(50)}-2`)];
+    expect(namesOf(one, 'Service').filter((name) => namesOf(two, 'Service').includes(name))).toEqual([]);
+    const inner = await renderAs('beatkeeper', '--namespace', 'a-b');
+    const outer = await renderAs('b-beatkeeper', '--namespace', 'a');
+    const shared = namesOf(outer, 'ClusterRole').filter((name) =>
+      namesOf(inner, 'ClusterRole').includes(name),
+    );
+    expect(shared).toEqual([]);
+  });
+
+  it('have text where text looks like a number', async () => {
+    const { stdout, stderr } = await template(helm, {
+      priorityClassName: '100',
+      encryption: { existingSecret: '11' },
+      postgresql: { enabled: false },
+      database: { existingSecret: '22', existingSecretKey: '33', caSecret: '44' },
+      migrations: { mode: 'job', existingSecret: '55', existingSecretKey: '66' },
+      api: { ingress: { enabled: true, host: 'a.example.com', className: '1', tlsSecret: '2' } },
+      operator: { watchNamespaces: ['77'] },
+    });
+    expect(stderr).toBe('');
+    const manifests: Manifest[] = parseAllDocuments(stdout).flatMap((document) => document.toJS() ?? []);
+    const numbers: unknown[] = [];
+    JSON.stringify(manifests, (key, value: unknown) => {
+      const isText = [
+        'name',
+        'key',
+        'namespace',
+        'secretName',
+        'priorityClassName',
+        'ingressClassName',
+        'value',
+      ];
+      if (isText.includes(key) && typeof value !== 'string' && typeof value !== 'object') numbers.push(key);
+      return value;
+    });
+    expect(numbers).toEqual([]);
+  });
+
+  it('are refused where no Service could have their name, or a label of the chart is given', async () => {
+    const digit = await run(helm, ['template', '1st', CHART]);
+    expect(digit.stderr).toContain('set fullnameOverride');
+    const label = await template(helm, { commonLabels: { 'app.kubernetes.io/name': 'mine' } });
+    expect(label.stderr).toContain('commonLabels.app.kubernetes.io/name');
+  });
+});

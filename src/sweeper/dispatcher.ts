@@ -34,8 +34,8 @@ export interface DispatcherOptions {
 const POLL_MS = 150;
 /** Endpoints looked at in one round. */
 const MAX_ENDPOINTS = 1_000;
-/** Outcomes that wait for the database; more is not begun meanwhile. */
-const MAX_WAITING = 1_000;
+/** Outcomes that wait for the database; more is not begun meanwhile. A crash sends again what they stand for. */
+const MAX_WAITING = 512;
 /** An endpoint whose deliveries all wait for others is asked less often; a retry of one of those is late by as much. */
 const HUSH_MS = { first: 250, most: 500 };
 
@@ -47,8 +47,12 @@ export class Dispatcher {
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
   readonly #inFlight = new Set<Promise<void>>();
+  /** Endpoints that answered 410, until that is written: nothing more may go out to them. */
+  readonly #gone = new Set<string>();
   /** Endpoints at which a claim found nothing. */
   #hushed = new Map<string, { untilAt: number; pauseMs: number }>();
+  /** The last round found something, or had no room for what there was: a free place is worth another. */
+  #hasMore = false;
   /** Where the next round begins, when one could not look at all endpoints. */
   #after: EndpointRef | undefined;
 
@@ -95,6 +99,7 @@ export class Dispatcher {
     const { wanted, after } = this.#choose(due);
     this.#after = after ?? (due.length === MAX_ENDPOINTS ? due.at(-1) : undefined);
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
+    this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
     this.#hush(wanted, claims);
     const refused = claims.filter((claim) => !this.#begin(claim));
     await releaseLeases(pool, this.#owner, refused);
@@ -110,8 +115,9 @@ export class Dispatcher {
     const wanted: (EndpointRef & { places: number })[] = [];
     let free = this.#gate.free;
     for (const ref of due) {
-      if ((this.#hushed.get(keyOf(ref))?.untilAt ?? 0) > now) continue;
-      const places = Math.min(this.#gate.placesFor(keyOf(ref), now), free);
+      const key = keyOf(ref);
+      if (this.#gone.has(key) || (this.#hushed.get(key)?.untilAt ?? 0) > now) continue;
+      const places = Math.min(this.#gate.placesFor(key, now), free);
       if (places === 0) continue;
       wanted.push({ ...ref, places });
       free -= places;
@@ -145,12 +151,17 @@ export class Dispatcher {
       this.#writer.add({ claim, kind: 'canceled', reason }, () => undefined);
       return true;
     }
-    const passage = this.#gate.enter(keyOf(claim.endpoint), performance.now());
+    const key = keyOf(claim.endpoint);
+    if (this.#gone.has(key)) return false;
+    const passage = this.#gate.enter(key, performance.now());
     if (passage.state !== 'entered') return false;
-    // The place is free when the outcome is written: after a 410 nothing more may go out.
     const attempt = this.#send(claim).then((outcome) => {
-      this.#writer.add(outcome, () => this.#leave(passage, outcome));
+      this.#leave(passage, outcome);
+      const isGone = outcome.kind === 'sent' && outcome.result.gone;
+      if (isGone) this.#gone.add(key);
+      this.#writer.add(outcome, () => isGone && this.#gone.delete(key));
       this.#inFlight.delete(attempt);
+      if (this.#hasMore) this.#loop.wake();
     });
     this.#inFlight.add(attempt);
     this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);

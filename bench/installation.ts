@@ -60,12 +60,26 @@ export function makeSweep(pool: Pool, onTransitions?: () => void): DeadlineSweep
   return new DeadlineSweep({ pool, minimumIntervalMs: 60_000, onTransitions, ...makeParts() });
 }
 
-export function startDispatcher({ pool, secrets }: Installation): Dispatcher {
+export interface RunningDispatcher {
+  /** Deliveries whose outcome is committed. */
+  delivered(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export function startDispatcher({ pool, secrets }: Installation): RunningDispatcher {
   const destinations = {
     allowed: parseAllowedDestinations('127.0.0.0/8'),
     resolver: createNameResolver(),
   };
-  return new Dispatcher({ pool, secrets, destinations, ...makeParts() });
+  const parts = makeParts();
+  const dispatcher = new Dispatcher({ pool, secrets, destinations, ...parts });
+  return {
+    async delivered() {
+      const { values } = await parts.metrics.deliveries.get();
+      return values.find(({ labels }) => labels.outcome === 'delivered')?.value ?? 0;
+    },
+    stop: () => dispatcher.stop(),
+  };
 }
 
 /** Milliseconds of processor time that this process took for `work`. */

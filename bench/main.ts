@@ -1,6 +1,7 @@
 // `npm run bench`: every measurement that the README's figures come from, or those that are named: `npm run bench --
 // deadlines deliveries`. `--short`: fewer and shorter pairs, for CI, of those that take little.
 import { measureDeadlines } from './deadlines.ts';
+import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment } from './environment.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 
@@ -10,6 +11,7 @@ const isShort = process.argv.includes('--short');
 const measurements: Record<string, (environment: Environment) => Promise<void>> = {
   ping: (environment) =>
     measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
+  deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
   deadlines: (environment) => measureDeadlines(environment, { pairs: isShort ? 2 : 5 }),
 };
 

@@ -1,0 +1,136 @@
+// Deliveries from the outbox to a receiver in another process. Beside them, in the same run: the same number of signed
+// POSTs by undici alone, which read and write nothing. Then what the receiver waits for one alert, and what others
+// notice of endpoints that hang.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Pool as UndiciPool } from 'undici';
+import { signatureHeaders } from '../src/delivery/signature.ts';
+import { newId } from '../src/domain/id.ts';
+import { readNow } from '../src/store/clock.ts';
+import { insertDeliveries } from '../src/store/outbox.ts';
+import type { Environment } from './environment.ts';
+import {
+  addEndpoint,
+  cpuMsOf,
+  type Endpoint,
+  type Installation,
+  openInstallation,
+  readWalBytes,
+  startDispatcher,
+} from './installation.ts';
+import { median, noiseOf, printRatios } from './table.ts';
+
+const DELIVERIES = 2_000;
+const CONNECTIONS = 32;
+const ENDPOINTS = 50;
+/** As long as that of a usual alert. */
+const BODY = JSON.stringify({ type: 'incident.opened', data: 'x'.repeat(850) });
+
+export async function measureDeliveries(
+  environment: Environment,
+  { pairs }: { pairs: number },
+): Promise<void> {
+  const installation = await openInstallation(environment.databaseUrl);
+  const port = await environment.startServer('receiver.ts', []);
+  const url = `http://127.0.0.1:${port}/fast`;
+  const one = [await addEndpoint(installation, url)];
+  const many: Endpoint[] = [];
+  for (let count = 0; count < ENDPOINTS; count += 1) many.push(await addEndpoint(installation, url));
+  await sendBare(url, one[0]);
+  await sendFromOutbox(installation, one);
+  const figures = {
+    bare: [] as number[],
+    one: [] as number[],
+    many: [] as number[],
+    cpu: [] as number[],
+    wal: [] as number[],
+  };
+  for (let pair = 0; pair < pairs; pair += 1) {
+    figures.bare.push(await sendBare(url, one[0]));
+    const sent = await sendFromOutbox(installation, one);
+    figures.one.push(sent.perSecond);
+    figures.cpu.push(sent.cpuMs / DELIVERIES);
+    figures.wal.push(sent.walBytes / DELIVERIES);
+    figures.many.push((await sendFromOutbox(installation, many)).perSecond);
+  }
+  const overBare = (values: number[]) =>
+    values.map((value, pair) => value / (figures.bare[pair] ?? Number.NaN));
+  printRatios(`${DELIVERIES.toLocaleString('en')} deliveries that wait`, [
+    { name: 'one endpoint / bare signed POSTs', values: overBare(figures.one), goal: '>= 0.5' },
+    { name: `${ENDPOINTS} endpoints / bare signed POSTs`, values: overBare(figures.many), goal: '>= 0.5' },
+  ]);
+  const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
+  console.log(
+    `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${(median(figures.cpu) * 1_000).toFixed(0)} µs of processor time of the sweeper and ${median(figures.wal).toFixed(0)} bytes of write-ahead log a delivery.`,
+  );
+  await installation.pool.end();
+}
+
+/** As many POSTs with a signature each, over as many connections as an endpoint gets. Returns how many a second. */
+async function sendBare(url: string, endpoint: Endpoint | undefined): Promise<number> {
+  const { origin, pathname: path } = new URL(url);
+  const pool = new UndiciPool(origin, { connections: CONNECTIONS });
+  const secrets = endpoint ? [endpoint.secret] : [];
+  let left = DELIVERIES;
+  const send = async () => {
+    for (; left > 0; ) {
+      left -= 1;
+      const timestampSeconds = Date.now() / 1_000;
+      const signature = signatureHeaders({ webhookId: newId('msg'), timestampSeconds, body: BODY, secrets });
+      const headers = { 'content-type': 'application/json', ...signature };
+      const answer = await pool.request({ method: 'POST', path, headers, body: BODY });
+      await answer.body.dump();
+    }
+  };
+  const startedAt = performance.now();
+  await Promise.all(Array.from({ length: CONNECTIONS }, send));
+  const perSecond = (DELIVERIES / (performance.now() - startedAt)) * 1_000;
+  await pool.close();
+  return perSecond;
+}
+
+interface Sent {
+  perSecond: number;
+  cpuMs: number;
+  walBytes: number;
+}
+
+/** From the start of a dispatcher until the outcome of the last delivery is committed. */
+async function sendFromOutbox(installation: Installation, endpoints: readonly Endpoint[]): Promise<Sent> {
+  const { pool } = installation;
+  await pool.query('truncate deliveries, delivery_attempts');
+  await fillOutbox(installation, endpoints);
+  await pool.query('vacuum analyze deliveries');
+  const walBefore = await readWalBytes(pool);
+  const startedAt = performance.now();
+  let wallMs = 0;
+  const cpuMs = await cpuMsOf(async () => {
+    const dispatcher = startDispatcher(installation);
+    while ((await dispatcher.delivered()) < DELIVERIES) await delay(1);
+    wallMs = performance.now() - startedAt;
+    await dispatcher.stop();
+  });
+  return {
+    perSecond: (DELIVERIES / wallMs) * 1_000,
+    cpuMs,
+    walBytes: (await readWalBytes(pool)) - walBefore,
+  };
+}
+
+async function fillOutbox({ pool, project }: Installation, endpoints: readonly Endpoint[]): Promise<void> {
+  const { projectId } = project;
+  const each = DELIVERIES / endpoints.length;
+  const rows = endpoints.flatMap(({ endpointId }) =>
+    Array.from({ length: each }, () => ({
+      projectId,
+      deliveryId: newId('dlv'),
+      endpointId,
+      endpointProjectId: projectId,
+      incidentId: newId('inc'),
+      event: 'incident.opened',
+      sequence: 1,
+      webhookId: newId('msg'),
+      body: BODY,
+    })),
+  );
+  await insertDeliveries(pool, rows, await readNow(pool));
+}

@@ -45,6 +45,25 @@ describe('connections', () => {
     ]);
   });
 
+  it('that end in what is no HTTP get every answer before the refusal', async () => {
+    const body = JSON.stringify({ name: 'told' });
+    const key = 'idempotency-key: told\r\n';
+    const head = `${key}content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+    const create = get('/v1/monitors', api.tokens.manage, head).replace('GET', 'POST') + body;
+    const read = get('/v1/projects', api.tokens.read);
+    const answer = await sendRaw(api.url, `${read}${create}${body}`);
+    expect([...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual([
+      '200',
+      '201',
+      '400',
+    ]);
+    // A body that is broken has nothing to wait for.
+    const chunks = head.replace(/content-length: \d+/, 'transfer-encoding: chunked').replace('told', 'cut');
+    const broken = get('/v1/monitors', api.tokens.manage, chunks).replace('GET', 'POST');
+    const refusal = await sendRaw(api.url, `${read}${broken}zz\r\n`);
+    expect([...refusal.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(['200', '400']);
+  });
+
   it('with an expectation that nobody knows are served all the same', async () => {
     const call = get('/v1/projects', api.tokens.read, 'expect: the-unexpected\r\n');
     const answer = await sendRaw(api.url, call, { halfClose: true });

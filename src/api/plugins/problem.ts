@@ -1,19 +1,16 @@
 // Every error of the API -> a problem body (rest-api.md 7). Nothing of what a fault of ours says reaches the caller:
 // the correlation id finds it in the log.
-import { STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Problem } from '../../contract/problem.ts';
-import { newId } from '../../domain/id.ts';
 import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/database-error.ts';
 import { correlationIdOf, nameRequest } from './correlation.ts';
 
-const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
+export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 const DEFAULT_RETRY_SECONDS = 1;
 
 /** The wire body of an error. */
-function problemBody(error: ProblemError, correlationId: string): Problem {
+export function problemBody(error: ProblemError, correlationId: string): Problem {
   const { code, options, status, retryable } = error;
   return {
     type: `/docs/problems/${code}`,
@@ -94,12 +91,12 @@ export function registerProblems(app: FastifyInstance, allowedMethods: (path: st
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, refuse(request)));
   // Before the body: of a route that there is not, no body is too large or of the wrong type. A scope below has
   // refusals of its own.
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.headers.host === undefined && request.raw.httpVersion === '1.1') {
       reply.header('connection', 'close');
-      throw hostMissing();
-    }
-    if (request.is404 && request.server.prefix === '') throw refuse(request);
+      done(hostMissing());
+    } else if (request.is404 && request.server.prefix === '') done(refuse(request));
+    else done();
   });
 }
 
@@ -115,30 +112,4 @@ function unknownRoute(allow: string[]): ProblemError {
 /** RFC 9112 3.2. Node would answer without a body and without the headers of every answer. */
 function hostMissing(): ProblemError {
   return new ProblemError('validation_failed', { detail: 'Send the header Host.' });
-}
-
-/** What is no HTTP, or comes too slowly: answered on the socket, because there is no request yet. */
-export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
-  if (socket.destroyed || !socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const problem = new ProblemError('validation_failed', { detail: clientErrorDetail(error.code) });
-  const id = newId('req');
-  const body = JSON.stringify(problemBody(problem, id));
-  const head = [
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
-    `content-type: ${PROBLEM_TYPE}`,
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${id}`,
-    `x-correlation-id: ${id}`,
-    'connection: close',
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-}
-
-function clientErrorDetail(code: string | undefined): string {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request took too long to arrive.';
-  if (code === 'HPE_HEADER_OVERFLOW') return 'The headers are too long: all together at most 16 KiB.';
-  return 'This is not a valid HTTP request.';
 }

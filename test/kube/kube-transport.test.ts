@@ -31,7 +31,7 @@ describe('the transport', () => {
     return server;
   }
 
-  function transportTo(server: FakeKubeServer, tokens = ['token'], requestTimeoutMs = 5000): KubeTransport {
+  function transportTo(server: FakeKubeServer, tokens = ['token'], requestTimeoutMs = 60_000): KubeTransport {
     const loadConfig = () => server.config(tokens.shift());
     const transport = new KubeTransport({ loadConfig, userAgent: 'kube-test/1', requestTimeoutMs });
     closing.unshift(() => transport.close());
@@ -112,11 +112,12 @@ describe('the transport', () => {
     const namespace = await createNamespace(test.client);
     for (let i = 0; i < 20; i += 1) await test.client.list(configMaps, { namespace });
     const before = test.proxy.accepted;
-    expect(before).toBeLessThanOrEqual(2);
+    // Not one a call; a connection that was idle for seconds may have been closed.
+    expect(before).toBeLessThan(10);
     test.proxy.resetAfter(100);
     const torn = await caught(test.client.list(configMaps, { namespace }));
     expect(torn).toMatchObject({ status: 0, reason: 'Unreachable' });
     await test.client.list(configMaps, { namespace });
-    expect(test.proxy.accepted).toBeLessThanOrEqual(before + 1);
+    expect(test.proxy.accepted).toBeLessThanOrEqual(before + 2);
   });
 });

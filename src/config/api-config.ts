@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { issuers } from './issuers.ts';
 import * as shared from './shared-settings.ts';
-import { baseUrl, integer, optional, text, variable } from './variable.ts';
+import { baseUrl, integer, optional, variable } from './variable.ts';
 
 export const apiSchema = z.object({
   databaseUrl: shared.databaseUrl(),
@@ -10,14 +10,6 @@ export const apiSchema = z.object({
   port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
   host: shared.host(),
   publicUrl: shared.publicUrl(),
-  organization: variable(
-    {
-      name: 'BEATKEEPER_ORGANIZATION',
-      description: "Name of the installation's organization.",
-      fallback: 'default',
-    },
-    text,
-  ),
   issuers: variable(
     {
       name: 'BEATKEEPER_ISSUERS',
@@ -55,5 +47,3 @@ export const apiSchema = z.object({
   databasePool: shared.databasePool(),
   logLevel: shared.logLevel(),
 });
-
-export type ApiConfig = Readonly<z.infer<typeof apiSchema>>;

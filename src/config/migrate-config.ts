@@ -31,5 +31,3 @@ export const migrateSchema = z.object({
   ),
   logLevel: shared.logLevel(),
 });
-
-export type MigrateConfig = Readonly<z.infer<typeof migrateSchema>>;

@@ -68,8 +68,6 @@ export const operatorSchema = z.object({
   logLevel: shared.logLevel(),
 });
 
-export type OperatorConfig = Readonly<z.infer<typeof operatorSchema>>;
-
 /** Of the command `crds`. */
 export const crdsSchema = z.object({ kubeconfig: kubeconfig(), logLevel: shared.logLevel() });
 

@@ -13,5 +13,3 @@ export const sweeperSchema = z.object({
   databasePool: shared.databasePool(),
   logLevel: shared.logLevel(),
 });
-
-export type SweeperConfig = Readonly<z.infer<typeof sweeperSchema>>;

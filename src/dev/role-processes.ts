@@ -11,7 +11,6 @@ const LOOPBACK = '127.0.0.0/8,::1/128';
 export interface RoleSettings {
   databaseUrl: string;
   encryptionKeys: string;
-  organization: string;
   issuers: readonly object[];
   minimumIntervalSeconds: number;
   logLevel: string;
@@ -81,7 +80,6 @@ function roleEnvironment(
     ...(role === 'api'
       ? {
           PORT: String(port),
-          BEATKEEPER_ORGANIZATION: settings.organization,
           BEATKEEPER_ISSUERS: JSON.stringify(settings.issuers),
           BEATKEEPER_DRAIN_SECONDS: '0',
         }

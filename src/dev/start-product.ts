@@ -99,7 +99,6 @@ async function startRoles(context: RunContext, started: Started): Promise<RolePr
   const settings = {
     databaseUrl: database.databaseUrl,
     encryptionKeys: state.values.encryptionKeys,
-    organization: ORGANIZATION,
     issuers: [issuer.settings, ...(cluster ? [cluster.issuer] : [])],
     minimumIntervalSeconds: options.minimumIntervalSeconds,
     logLevel: options.logLevel,

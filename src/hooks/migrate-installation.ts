@@ -17,8 +17,8 @@ export interface InstallationOptions {
 
 /**
  * A schema one version newer is taken as it is: an old pod that starts again during an upgrade, or a rollback, works
- * with it (migrations expand before they contract). Throws DatabaseIsNewerError for a newer one at once, and what the database said last when it did not answer in
- * time.
+ * with it (migrations expand before they contract). Throws DatabaseIsNewerError for a newer one at once, and what the
+ * database said last when it did not answer in time.
  */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
   const { databaseUrl } = options;

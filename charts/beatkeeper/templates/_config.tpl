@@ -1,4 +1,4 @@
-{{/* Environment of api, sweeper and migrate that is no secret. Its checksum is an annotation of their pods. */}}
+{{/* Environment of api, sweeper and migrate that is no secret; the organization is for migrate alone. Its checksum is an annotation of their pods. */}}
 {{- define "beatkeeper.config" -}}
 BEATKEEPER_ORGANIZATION: {{ .Values.organization | quote }}
 BEATKEEPER_PLAN: {{ .Values.plan }}

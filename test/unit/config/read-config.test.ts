@@ -31,7 +31,6 @@ describe('readConfig', () => {
     expect(config).toMatchObject({
       port: 8080,
       host: '0.0.0.0',
-      organization: 'default',
       issuers: [],
       minimumIntervalSeconds: 60,
       maxConnections: 10_000,

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/signature.ts';
 import { newId } from '../../src/domain/id.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryRoom, idsOf, ok, status, verifierOf } from './delivery-room.ts';
 import { addEndpoint, startDispatcher } from './installation.ts';
@@ -161,5 +162,26 @@ describe('the order inside an incident', () => {
     expect(receiver.requests).toEqual([]);
     await room.cancel(before);
     await room.stateIs(after, 'delivered');
+  });
+
+  it('is looked at twice a second, however long an endpoint has had nothing else to send', async () => {
+    let release: () => void = () => undefined;
+    const first = await room.receive((...request) => {
+      release = () => ok(...request);
+    });
+    const second = await room.receive(ok);
+    const incidentId = newId('inc');
+    await room.enqueueOne(first.endpoint, { incidentId });
+    await room.enqueueOne(second.endpoint, { incidentId, sequence: 2 });
+    room.dispatch({ attemptTimeoutMs: 60_000 });
+    await waitFor(() => first.receiver.requests.length > 0, { what: 'the first event' });
+    // Pauses that doubled without an end would have come to four seconds by now.
+    const startedAt = performance.now();
+    await waitFor(() => performance.now() - startedAt > 4_500, { what: 'four pauses' });
+    expect(second.receiver.requests).toEqual([]);
+    const stopwatch = startStopwatch();
+    release();
+    await waitFor(() => second.receiver.requests.length > 0, { what: 'the second event' });
+    expect(stopwatch.stop()).toBeLessThan(2_000);
   });
 });

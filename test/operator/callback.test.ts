@@ -173,7 +173,9 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await room.monitorBecomes('waiting', 'Ready', 'False', 'EndpointDisabled');
     await room.kube.client.delete(CALLBACKS, ref('pager'));
     await room.monitorBecomes('waiting', 'Ready', 'False', 'CallbackNotFound');
-    expect(await room.secret('pager-signing')).toBeUndefined();
+    await waitFor(async () => (await room.secret('pager-signing')) === undefined, {
+      what: 'its Secret is gone',
+    });
   });
 
   it('gives the organization its default endpoint: the oldest wins, the next one follows', async () => {

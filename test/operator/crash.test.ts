@@ -110,7 +110,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       }
       expect(count).toBeGreaterThan(12);
     },
-    180_000,
+    600_000,
   );
 
   it.each(['before', 'after'] as const)(
@@ -169,6 +169,6 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       }
       expect(count).toBeGreaterThan(6);
     },
-    180_000,
+    600_000,
   );
 });

@@ -42,7 +42,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await room.createMonitor('restored', disabled);
     const { status } = await room.monitorBecomes('restored', 'Ready', 'True');
     const id = status?.monitorId ?? '';
-    expect((await room.kubectl(['delete', 'mon', 'restored', '--timeout=20s'])).code).toBe(0);
+    expect((await room.kubectl(['delete', 'mon', 'restored', '--timeout=120s'])).code).toBe(0);
     await room.createMonitor('restored', disabled, claiming(id));
     await room.monitorBecomes('restored', 'Ready', 'True', 'Available');
     expect((await read(id)).body.lifecycle).toBe('active');
@@ -68,7 +68,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await room.kube.client.mergePatch(MONITORS, ref('loser'), {
       metadata: { finalizers: ['beatkeeper.dev/sync'] },
     });
-    expect((await room.kubectl(['delete', 'mon', 'loser', '--timeout=20s'])).code).toBe(0);
+    expect((await room.kubectl(['delete', 'mon', 'loser', '--timeout=120s'])).code).toBe(0);
     expect((await read('kept')).body.lifecycle).toBe('active');
   });
 
@@ -81,7 +81,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
       const name = `policy-${deletionPolicy.toLowerCase()}`;
       await room.createMonitor(name, { ...disabled, deletionPolicy });
       const object = await room.monitorBecomes(name, 'Ready', 'True');
-      expect((await room.kubectl(['delete', 'mon', name, '--timeout=20s'])).code).toBe(0);
+      expect((await room.kubectl(['delete', 'mon', name, '--timeout=120s'])).code).toBe(0);
       const answer = await read(object.status?.monitorId ?? '');
       expect(answer.status).toBe(status);
       expect(answer.problem === undefined ? answer.body.lifecycle : undefined).toBe(lifecycle);

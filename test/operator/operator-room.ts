@@ -187,7 +187,7 @@ async function startTestOperator(options: OperatorOptions, tokenFile: string): P
   const clientOptions = {
     apiUrl: options.apiUrl ?? '',
     tokenFile,
-    timeoutMs: options.timeoutMs ?? 5000,
+    timeoutMs: options.timeoutMs ?? 30_000,
     onCall: ({ operation }: { operation: string }) =>
       void calls.set(operation, (calls.get(operation) ?? 0) + 1),
   };

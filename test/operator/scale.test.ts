@@ -9,6 +9,7 @@ import type { Readiness } from '../../src/telemetry/readiness.ts';
 import type { Running } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { hasCluster } from '../kube/cluster.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Crash } from './crashing-clients.ts';
 import { counted, type OperatorRoom, openRoom } from './operator-room.ts';
@@ -42,7 +43,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     const first = await room.startOperator({ resyncMs: 60_000 });
     await waitFor(async () => (await list()).every(isReady), {
       what: 'all are ready',
-      timeoutMs: 200_000,
+      timeoutMs: 800_000,
       intervalMs: 500,
     });
     expect(first.calls.get('createMonitor')).toBe(COUNT);
@@ -56,15 +57,16 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       [...context.monitors.values()].every(
         ({ metadata }) => context.monitorMemories.of(metadata.uid ?? '').secretCheckedAtMs !== undefined,
       );
-    await waitFor(isLookedAt, { what: 'each was looked at', timeoutMs: 60_000 });
+    await waitFor(isLookedAt, { what: 'each was looked at', timeoutMs: 300_000 });
     expect(crash.writes).toEqual([]);
     expect(second.calls.get('getMonitor')).toBeUndefined();
     expect(second.calls.get('getMonitorBinding')).toBeUndefined();
-    const reads = [...second.calls.values()].reduce((sum, count) => sum + count, 0);
-    expect(reads).toBeLessThan(20);
+    // The feed is read as long as it takes.
+    const others = [...second.calls].filter(([operation]) => operation !== 'getStatusFeed');
+    expect(others).toEqual([['listProjects', 1]]);
     expect((await list()).map(({ metadata }) => metadata.resourceVersion)).toEqual(before);
     await second.stop();
-  }, 300_000);
+  }, 1_200_000);
 
   it('write lastBeatAt alone at most once a period, and read no Secret for a beat', async () => {
     const secretsRead: string[] = [];
@@ -126,10 +128,10 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     await room.createMonitor('by-one', spec);
     await room.monitorBecomes('by-one', 'Ready', 'True');
     await one.close();
-    const endedMs = performance.now();
+    const stopwatch = startStopwatch();
     await room.createMonitor('by-two', spec);
     await room.monitorBecomes('by-two', 'Ready', 'True');
-    expect(performance.now() - endedMs).toBeLessThan(4000);
+    expect(stopwatch.stop()).toBeLessThan(4000);
     expect(await leads(two.registry)).toBe(1);
     await two.close();
   });

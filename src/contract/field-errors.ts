@@ -47,8 +47,13 @@ function fieldError(path: readonly PropertyKey[], code: string, message: string)
   return {
     code,
     message: message.slice(0, MAX_MESSAGE),
-    path: path.map(String).join('.').toWellFormed().slice(0, MAX_PATH),
+    path: fieldPath(path),
   };
+}
+
+/** Dots between the parts, at most 256 characters. A cut can leave half of a character: it is replaced. */
+export function fieldPath(path: readonly PropertyKey[]): string {
+  return path.map(String).join('.').slice(0, MAX_PATH).toWellFormed();
 }
 
 /** The branch of a union that the caller most likely meant: the one with the fewest foreign keys, then issues. */

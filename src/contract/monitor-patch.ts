@@ -2,6 +2,7 @@
 // configuration can fail. Pure: the caller holds the row's lock and passes what is stored.
 import type { FieldError } from '../domain/problem.ts';
 import { MAX_LABELS } from './field.ts';
+import { fieldPath } from './field-errors.ts';
 import { MAX_MEASUREMENTS } from './measurement-rule.ts';
 import { mergeMeasurementRule, type StoredMeasurementRule } from './measurement-rule-patch.ts';
 import { type ContractLimits, cadenceFault, DEFAULT_GRACE_SECONDS, type MonitorPatch } from './monitor.ts';
@@ -35,7 +36,7 @@ export function applyMonitorPatch(
 ): PatchedConfiguration {
   const errors: FieldError[] = [];
   const refuse = (path: readonly string[], code: string, message: string) =>
-    errors.push({ code, message, path: ['patch', ...path].join('.').slice(0, 256) });
+    errors.push({ code, message, path: fieldPath(['patch', ...path]) });
 
   const configuration: MonitorConfiguration = {
     name: patch.name ?? current.name,

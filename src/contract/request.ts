@@ -1,6 +1,6 @@
 // A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
 import { type FieldError, ProblemError } from '../domain/problem.ts';
-import { MAX_FIELD_ERRORS, type Parsed, parseInput } from './field-errors.ts';
+import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from './field-errors.ts';
 import { HEADER, idempotencyKey, ifMatch } from './headers.ts';
 import type { InputOf, OperationSpec } from './operation.ts';
 import { decodeQuery, type RawQuery } from './query.ts';
@@ -53,7 +53,7 @@ function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
   if (unknown.length === 0) return { value: undefined };
   const message = 'Remove it: this operation has no such query parameter.';
   return {
-    fieldErrors: unknown.map((path) => ({ code: 'unknown_field', message, path: path.slice(0, 256) })),
+    fieldErrors: unknown.map((path) => ({ code: 'unknown_field', message, path: fieldPath([path]) })),
   };
 }
 

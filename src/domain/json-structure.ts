@@ -56,7 +56,7 @@ class KeyScan {
 
 /** A refusal of the body for one fault at `path`. */
 export function jsonRefusal(path: readonly (string | number)[], code: string, message: string): ProblemError {
-  const fault: FieldError = { code, message, path: path.join('.').toWellFormed().slice(0, 256) };
+  const fault: FieldError = { code, message, path: path.join('.').slice(0, 256).toWellFormed() };
   const where = fault.path === '' ? '' : `${fault.path}: `;
   const detail = `The request is not valid. ${where}${message}`;
   return new ProblemError('validation_failed', { detail, fieldErrors: [fault] });

@@ -63,6 +63,21 @@ describe('a body', () => {
     expect(await at('{}')).toEqual(['name required']);
   });
 
+  it('names no half of a character, however long the place is', async () => {
+    for (const start of ['', 'a']) {
+      const key = `${start}${'😀'.repeat(200)}`;
+      for (const problem of [
+        await post(JSON.stringify({ name: 'a', [key]: 1 })),
+        await post(`{"name": "a", "${key}": 1, "${key}": 2}`),
+        (await api.owner.call('listProjects', { query: { [key]: '1' } })).problem,
+      ]) {
+        const path = problem?.fieldErrors?.[0]?.path ?? '\ud800';
+        expect([start, path.length, path.isWellFormed()]).toEqual([start, 256, true]);
+        expect(problem?.detail.isWellFormed()).toBe(true);
+      }
+    }
+  });
+
   it('may have the same key in two objects, and braces in its texts', async () => {
     const problem = await post('{"name": "{\\"a\\": [", "b": {"name": 1}, "c": [{"name": 1}, {"name": 2}]}');
     expect(problem.fieldErrors?.map(({ path }) => path)).toEqual(['b', 'c']);

@@ -11,7 +11,7 @@ import { Reflector } from '../kube/reflector.ts';
 import type { QueuePriority } from '../kube/work-queue.ts';
 import { BindingDirectory } from './binding-directory.ts';
 import { CallbackReconciler } from './callback-reconciler.ts';
-import { ChangeRoutes } from './change-routes.ts';
+import { ChangeRoutes, type Enqueue } from './change-routes.ts';
 import { MonitorLives } from './monitor-lives.ts';
 import { MonitorReconciler } from './monitor-reconciler.ts';
 import { ObjectMemories } from './object-memory.ts';
@@ -51,6 +51,7 @@ export class OperatorRuntime {
   readonly #routes: ChangeRoutes;
   readonly #feed: StatusFeedFollower;
   readonly #abort = new AbortController();
+  #isWorking: boolean = false;
   #housekeeping: Promise<void> | undefined;
 
   constructor(options: RuntimeOptions) {
@@ -64,9 +65,15 @@ export class OperatorRuntime {
       monitor: controller('monitor', reconcilerOf(context, new MonitorReconciler(context))),
       callback: controller('callback', reconcilerOf(context, new CallbackReconciler(context))),
     };
-    this.#routes = new ChangeRoutes(this.context, {
-      monitor: (key, priority) => this.#controllers.monitor.enqueue(key, priority),
-      callback: (key, priority) => this.#controllers.callback.enqueue(key, priority),
+    // Who stands by keeps no queue: keys of objects that come and go would heap up in it for weeks.
+    const enqueueTo =
+      (name: 'monitor' | 'callback'): Enqueue =>
+      (key, priority) => {
+        if (this.#isWorking) this.#controllers[name].enqueue(key, priority);
+      };
+    this.#routes = new ChangeRoutes(context, {
+      monitor: enqueueTo('monitor'),
+      callback: enqueueTo('callback'),
     });
     this.#feed = new StatusFeedFollower({
       api: options.api,
@@ -91,6 +98,9 @@ export class OperatorRuntime {
     const patience = delay(FEED_PATIENCE_MS, undefined, { signal }).catch(() => undefined);
     await Promise.race([this.#feed.whenSynced(), patience]);
     if (signal.aborted) return;
+    this.#isWorking = true;
+    for (const key of this.context.callbacks.keys()) this.#controllers.callback.enqueue(key, 'low');
+    for (const key of this.context.monitors.keys()) this.#controllers.monitor.enqueue(key, 'low');
     this.#controllers.callback.start();
     this.#controllers.monitor.start();
     this.#housekeeping ??= this.#keepHouse();

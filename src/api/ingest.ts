@@ -8,6 +8,7 @@ import { registerPing } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/context.ts';
 import type { ContextSettings } from '../service/open-context.ts';
 import { openPool } from '../store/pool.ts';
+import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 
 /** The second one works only while commits are slow. */
@@ -45,10 +46,11 @@ export function startIngest(
     db: addresses,
     minimumIntervalMs: minimumIntervalSeconds * 1_000,
   });
+  const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
   const batcher = new Batcher({
     directory,
     lanes: Array.from({ length: LANES }, () => new Lane(databaseUrl)),
-    onError: (err) => log.warn({ err }, 'A batch of beats could not be written.'),
+    onError: (err) => unwritten.tell({ err }),
   });
   const beats = new Counter({
     name: 'beatkeeper_beats_total',

@@ -1,7 +1,7 @@
 // The HTTP server: connections of all sorts, its end, and a database that goes away and comes back.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApi } from '../../src/api/start-api.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
@@ -210,6 +210,21 @@ describe('without its database', () => {
     await expectWell();
     await proxy.refuse();
     await expectUnavailable();
+    await proxy.accept();
+    await expectWell();
+  });
+
+  it('tells the log once in some seconds, and not of each request', async () => {
+    await expectWell();
+    const warn = vi.spyOn(api.telemetry.log, 'warn');
+    await proxy.refuse();
+    const stopwatch = startStopwatch();
+    for (let call = 0; call < 20; call += 1) {
+      expect((await api.read.call('listMonitors')).status).toBe(503);
+    }
+    const told = warn.mock.calls.filter(([, words]) => words === 'A request could not be served.');
+    expect(told.length).toBeLessThanOrEqual(1 + stopwatch.stop() / 4_000);
+    warn.mockRestore();
     await proxy.accept();
     await expectWell();
   });

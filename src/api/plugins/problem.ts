@@ -1,10 +1,18 @@
 // Every error of the API -> a problem body (rest-api.md 7). Nothing of what a fault of ours says reaches the caller:
-// the correlation id finds it in the log.
+// the correlation id finds it in the log. What is away for everybody at once is not told for each of them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Problem } from '../../contract/problem.ts';
 import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/database-error.ts';
+import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
 import { correlationIdOf, nameRequest } from './correlation.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Requests answered with 503. */
+    unserved: OccasionalWarning;
+  }
+}
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 const DEFAULT_RETRY_SECONDS = 1;
@@ -80,11 +88,12 @@ function log(request: FastifyRequest, problem: ProblemError, correlationId: stri
   const route = request.routeOptions?.url;
   const fields = { err: problem.options.cause ?? problem, correlationId, requestId: request.id, route };
   if (problem.code === 'internal_error') request.log.error(fields, 'A request failed.');
-  else request.log.warn(fields, 'A request could not be served.');
+  else request.server.unserved.tell(fields);
 }
 
 /** Problem bodies for errors and unknown routes of the whole app. `allowedMethods` knows the routes. */
 export function registerProblems(app: FastifyInstance, allowedMethods: (path: string) => string[]): void {
+  app.decorate('unserved', new OccasionalWarning(app.log, 'A request could not be served.'));
   app.setErrorHandler((error, request, reply) => sendProblem(request, reply, error));
   const refuse = (request: FastifyRequest): ProblemError =>
     unknownRoute(allowedMethods(request.url.split('?')[0] ?? '/'));

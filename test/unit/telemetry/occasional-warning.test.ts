@@ -1,0 +1,40 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createLog } from '../../../src/telemetry/log.ts';
+import { OccasionalWarning } from '../../../src/telemetry/occasional-warning.ts';
+
+describe('an occasional warning', () => {
+  let lines: Record<string, unknown>[];
+  let warning: OccasionalWarning;
+  beforeEach(() => {
+    vi.useFakeTimers();
+    lines = [];
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(JSON.parse(line)) },
+    );
+    warning = new OccasionalWarning(log, 'It does not work.', 5_000);
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+  const told = () => lines.map(({ n, others, msg }) => ({ n, others, msg }));
+
+  test('is told at once, and then by the newest with the number of the others', () => {
+    for (let n = 1; n <= 4; n += 1) warning.tell({ n });
+    expect(told()).toEqual([{ n: 1, others: undefined, msg: 'It does not work.' }]);
+    vi.advanceTimersByTime(5_000);
+    expect(told().slice(1)).toEqual([{ n: 4, others: 2, msg: 'It does not work.' }]);
+  });
+
+  test('goes on in that pace while it lasts, and begins anew after a pause', () => {
+    for (let n = 1; n <= 120; n += 1) {
+      warning.tell({ n });
+      vi.advanceTimersByTime(100);
+    }
+    expect(told().map(({ others }) => others)).toEqual([undefined, 48, 49]);
+    vi.advanceTimersByTime(20_000);
+    expect(lines).toHaveLength(4);
+    warning.tell({ n: 0 });
+    expect(told().at(-1)).toMatchObject({ n: 0, others: undefined });
+  });
+});

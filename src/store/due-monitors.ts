@@ -1,6 +1,7 @@
 // Claims monitors whose moment has come: late mark, deadline, overdue run, end of a window. Lock order: claims skip
 // what others hold and wait for nothing, so that they are in no circle; what is written after hangs on these rows.
 import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
+import { plainArray } from './plain-array.ts';
 import type { Queryable } from './pool.ts';
 
 export interface DueClaim {
@@ -15,24 +16,61 @@ export interface DueClaim {
   firstBucket: number;
 }
 
-export interface DueMonitors {
-  /** The database's clock, before the claim. */
+/** What was looked at. */
+export interface DueSpan {
+  /** The database's clock, before the look. */
   nowMs: number;
   /** The last moment up to which beats could be accepted; undefined before the first api ran. */
   horizonMs?: number;
   /** All moments up to this one were looked at, if fewer than `limit` rows came. */
   uptoMs: number;
+}
+
+export interface DueMonitors extends DueSpan {
   rows: LiveRow[];
+}
+
+interface MomentColumns {
+  now_ms: number;
+  horizon_ms: number | null;
+  upto_ms: number;
 }
 
 type Columns = Parameters<typeof toLiveRow>[0];
 
-// One index scan a bucket (monitor_live_wake), each in the order of time; the outer limit stops at the first buckets
-// when there is much to do. A row that changed while we came is looked at again under the lock: the beat wins.
-const CLAIM = `with moment as materialized (
+const MOMENT = `moment as materialized (
     select n.now_ms, c.last_ms as horizon_ms, least(n.now_ms, c.last_ms) as upto_ms
     from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms) n
-    left join service_clock c on true),
+    left join service_clock c on true)`;
+
+/** Whether anything may be due after `sinceMs`: a third of an empty claim, and no transaction. Nothing is locked. */
+export async function findDue(
+  db: Queryable,
+  sinceMs: number | undefined,
+): Promise<DueSpan & { isDue: boolean }> {
+  const { rows } = await db.query<MomentColumns & { is_due: boolean }>({
+    name: 'find-due',
+    text: `with ${MOMENT}
+      select moment.*, moment.horizon_ms is not null and exists (
+        select from monitor_live l
+        where l.sweep_bucket = any ($1::smallint[]) and l.wake_ms > $2 and l.wake_ms <= moment.upto_ms) as is_due
+      from moment`,
+    values: [ALL_BUCKETS, sinceMs ?? -1],
+  });
+  const [first] = rows;
+  if (!first) throw new Error('The look for due monitors told no time.');
+  return { ...toSpan(first), isDue: first.is_due };
+}
+
+const ALL_BUCKETS = plainArray(Array.from({ length: SWEEP_BUCKETS }, (_, bucket) => bucket));
+
+function toSpan(row: MomentColumns): DueSpan {
+  return { nowMs: row.now_ms, horizonMs: row.horizon_ms ?? undefined, uptoMs: row.upto_ms };
+}
+
+// One index scan a bucket (monitor_live_wake), each in the order of time; the outer limit stops at the first buckets
+// when there is much to do. A row that changed while we came is looked at again under the lock: the beat wins.
+const CLAIM = `with ${MOMENT},
   due as materialized (
     select d.* from moment
     cross join generate_series(0, ${SWEEP_BUCKETS - 1}) as b (place)
@@ -48,7 +86,7 @@ const CLAIM = `with moment as materialized (
 
 /** Locks due rows that nobody else holds, and reads the clock and the horizon, in one round trip. */
 export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<DueMonitors> {
-  const { rows } = await tx.query<Columns & { now_ms: number; horizon_ms: number | null; upto_ms: number }>({
+  const { rows } = await tx.query<Columns & MomentColumns>({
     name: 'claim-due-monitors',
     text: CLAIM,
     values: [claim.firstBucket, claim.sinceMs ?? -1, claim.limit],
@@ -56,9 +94,7 @@ export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<
   const [first] = rows;
   if (!first) throw new Error('The claim of due monitors told no time.');
   return {
-    nowMs: first.now_ms,
-    horizonMs: first.horizon_ms ?? undefined,
-    uptoMs: first.upto_ms,
+    ...toSpan(first),
     rows: rows.flatMap((row) => ((row.project_id as string | null) === null ? [] : toLiveRow(row))),
   };
 }

@@ -1,7 +1,7 @@
 // The sweep of deadlines: wakes due monitors in batches, beginning where the last round ended. Any number of replicas
 // do this at once and share the rows.
 import type { Transition } from '../domain/incident.ts';
-import { type DueClaim, postponeWake } from '../store/due-monitors.ts';
+import { type DueClaim, type DueSpan, findDue, postponeWake } from '../store/due-monitors.ts';
 import { SWEEP_BUCKETS } from '../store/live.ts';
 import type { Pool } from '../store/pool.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -22,10 +22,16 @@ export interface DeadlineSweepOptions {
 }
 
 const BATCH_SIZE = 2_000;
-/** Longer than any transaction holds a row that we skipped, or commits a moment that is past already. */
-const SLACK_MS = 30_000;
-/** What was left behind all the same is found by a scan from the beginning. */
-const FULL_SCAN_MS = 60_000;
+/**
+ * How far back a round looks from where the last one ended, the longest first, and how often. Longer looks find what a
+ * shorter one could not see: a row that somebody held for a moment, or a moment that was past when it was committed.
+ * They are dear while an old snapshot elsewhere keeps what beats leave in the index (performance.md 5).
+ */
+const LOOKS = [
+  { backMs: undefined, everyMs: 60_000 },
+  { backMs: 30_000, everyMs: 5_000 },
+  { backMs: 1_000, everyMs: 0 },
+];
 
 export class DeadlineSweep {
   readonly #options: DeadlineSweepOptions;
@@ -35,7 +41,8 @@ export class DeadlineSweep {
   #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
   /** Everything up to here was looked at. */
   #watermarkMs: number | undefined;
-  #lastFullScanAt = Number.NEGATIVE_INFINITY;
+  /** When each of LOOKS was done last. */
+  #lookedAt: number[] = LOOKS.map(() => Number.NEGATIVE_INFINITY);
   #lastRoundAt: number | undefined;
   #isBehind = false;
 
@@ -53,9 +60,19 @@ export class DeadlineSweep {
   /** One batch; two at once while there is more than one to do. */
   async run(): Promise<Round> {
     const startedAt = performance.now();
-    const isFullScan = this.#watermarkMs === undefined || startedAt - this.#lastFullScanAt >= FULL_SCAN_MS;
+    const look = LOOKS.findIndex(({ everyMs }, place) => startedAt - (this.#lookedAt[place] ?? 0) >= everyMs);
+    const sinceMs = this.#sinceMs(LOOKS[look]?.backMs);
     const limit = this.#limit;
-    const claims = this.#nextClaims(isFullScan ? undefined : this.#watermarkMs);
+    if (!this.#isBehind && limit === this.#batchSize) {
+      const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
+      if (!isDue) {
+        this.#lastRoundAt = performance.now();
+        this.#show({ ...span, claimed: 0, transitions: [], faults: [] }, 0);
+        this.#rest(span, look, startedAt);
+        return 'idle';
+      }
+    }
+    const claims = this.#nextClaims(sinceMs);
     const batches = await this.#wakeAll(claims);
     this.#lastRoundAt = performance.now();
     // A fault in some row: the next batch is smaller, or leaves that row out.
@@ -66,14 +83,24 @@ export class DeadlineSweep {
     this.#limit = this.#batchSize;
     // Nothing was left over by the batch that was not full, in any bucket, up to its moment.
     const drained = batches.find(({ claimed }) => claimed < limit);
-    if (drained?.horizonMs === undefined) return 'idle';
-    this.#watermarkMs = drained.uptoMs;
-    if (isFullScan) this.#lastFullScanAt = startedAt;
+    if (drained) this.#rest(drained, look, startedAt);
     return 'idle';
   }
 
-  #nextClaims(watermarkMs: number | undefined): DueClaim[] {
-    const sinceMs = watermarkMs === undefined ? undefined : watermarkMs - SLACK_MS;
+  /** Nothing is left up to the end of `span`. */
+  #rest({ horizonMs, uptoMs }: DueSpan, look: number, startedAt: number): void {
+    if (horizonMs === undefined) return;
+    this.#watermarkMs = uptoMs;
+    this.#lookedAt = this.#lookedAt.map((at, place) => (place >= look ? startedAt : at));
+  }
+
+  /** Undefined: from the beginning. */
+  #sinceMs(backMs: number | undefined): number | undefined {
+    if (backMs === undefined || this.#watermarkMs === undefined) return undefined;
+    return this.#watermarkMs - backMs;
+  }
+
+  #nextClaims(sinceMs: number | undefined): DueClaim[] {
     const limit = this.#limit;
     // While a fault is cornered the claims begin at one bucket, so that they come to it.
     if (limit < this.#batchSize) return [{ limit, sinceMs, firstBucket: this.#firstBucket }];

@@ -25,7 +25,7 @@ export interface Endpoint {
 }
 
 export async function openInstallation(databaseUrl: string): Promise<Installation> {
-  const pool = openPool({ databaseUrl, size: 10, applicationName: 'bench', statementTimeoutMs: 120_000 });
+  const pool = openPool({ databaseUrl, size: 10, applicationName: 'bench', statementTimeoutMs: 600_000 });
   const secrets = new SecretBox([{ id: 'bench', key: Buffer.alloc(32, 1) }]);
   return { pool, project: await seedProject(pool), secrets };
 }

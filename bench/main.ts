@@ -3,6 +3,7 @@
 import { measureDeadlines } from './deadlines.ts';
 import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment } from './environment.ts';
+import { measureIdleTick } from './idle-tick.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 
 const isShort = process.argv.includes('--short');
@@ -12,6 +13,7 @@ const measurements: Record<string, (environment: Environment) => Promise<void>> 
   ping: (environment) =>
     measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
   deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
+  'idle-tick': (environment) => measureIdleTick(environment, { pairs: 5 }),
   deadlines: (environment) => measureDeadlines(environment, { pairs: isShort ? 2 : 5 }),
 };
 

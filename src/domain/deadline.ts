@@ -129,6 +129,15 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
   return moments.length === 0 ? undefined : Math.min(...moments);
 }
 
+/**
+ * As `nextWake`, after an action or a change of timing: what was due long ago by it is due now. Most sweeps begin only
+ * a second behind where the last one ended.
+ */
+export function nextWakeAfterChange(timing: Timing, live: LiveState, nowMs: number): number | undefined {
+  const wakeMs = nextWake(timing, live, nowMs);
+  return wakeMs === undefined ? undefined : Math.max(wakeMs, nowMs);
+}
+
 function addDefined(a: number, b: number | undefined): number | undefined {
   return b === undefined ? undefined : a + b;
 }

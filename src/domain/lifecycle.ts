@@ -1,5 +1,5 @@
 // Lifecycle actions (completion.md 3.5): which are allowed from where, and what they do to the clock. Pure.
-import { nextWake, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
+import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 
@@ -49,7 +49,7 @@ export function changeLifecycle(
     throw new ProblemError('conflict', { detail: 'The monitor has no maintenance window to end.' });
   }
   const changed = apply(timing, live, action, moment);
-  const wakeMs = nextWake(changed.timing, changed.live, nowMs);
+  const wakeMs = nextWakeAfterChange(changed.timing, changed.live, nowMs);
   return { timing: changed.timing, live: { ...changed.live, gapBroken: true, wakeMs } };
 }
 

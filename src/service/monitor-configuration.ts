@@ -1,6 +1,6 @@
 // Changes of a monitor's configuration. How a patch is merged the contract says: the api hands the merge in.
 import { isDeepStrictEqual } from 'node:util';
-import { nextWake, refitClock, startClock, stopClock } from '../domain/deadline.ts';
+import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../domain/deadline.ts';
 import type { LiveState, Timing } from '../domain/monitor.ts';
 import { findPlan } from '../domain/plan.ts';
 import type { MonitorConfiguration } from '../store/monitor-record.ts';
@@ -83,7 +83,7 @@ function refit(
   const { deadlineMs, missedCount, outageMs } = live;
   const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, outageMs };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
-  return { ...clocked, wakeMs: nextWake(after, clocked, nowMs) };
+  return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
 }
 
 /** Before the first beat, awaitFirstBeat decides whether the clock runs. */

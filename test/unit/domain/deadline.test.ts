@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   deadlineAfter,
   nextWake,
+  nextWakeAfterChange,
   outOfWindow,
   refitClock,
   shiftByOutages,
@@ -169,6 +170,13 @@ describe('the next look', () => {
     const live = startClock(timingOf(), liveOf(), NOW);
     expect(nextWake(timingOf(), live, NOW)).toBe(NOW + MINUTE);
     expect(nextWake(timingOf(), live, NOW + MINUTE)).toBe(NOW + 2 * MINUTE);
+  });
+
+  it('is now for what is due since long ago by a change of timing: that is where a sweep looks', () => {
+    const timing = timingOf({ maxRuntimeMs: MINUTE });
+    const live = liveOf({ openRuns: [{ startedMs: NOW - HOUR, dueMs: NOW - HOUR + MINUTE }] });
+    expect(nextWakeAfterChange(timing, live, NOW)).toBe(NOW);
+    expect(nextWakeAfterChange(timing, startClock(timing, liveOf(), NOW), NOW)).toBe(NOW + MINUTE);
   });
 
   it('is at either end of a window, and never for a monitor that is not active', () => {

@@ -69,7 +69,8 @@ export class StatusFeedFollower {
     // The first read is a listing: it waits for nothing.
     const waitSeconds = this.#hasSynced ? WAIT_SECONDS : 0;
     const query = { limit: PAGE, waitSeconds, cursor: this.#cursor };
-    const { body } = await api.call('getStatusFeed', { query }, { signal, timeoutMs: POLL_TIMEOUT_MS });
+    const options = { signal, timeoutMs: POLL_TIMEOUT_MS, isLongPoll: true };
+    const { body } = await api.call('getStatusFeed', { query }, options);
     if (signal.aborted) return;
     const atMs = performance.now();
     for (const item of body.items) onItem(item, atMs);

@@ -13,6 +13,7 @@ import {
 } from '../../contract/operations.ts';
 import { ApiProblem, problemFromAnswer } from './api-problem.ts';
 import { RetryGate, WHOLE_SERVICE } from './retry-gate.ts';
+import { SilenceGuard } from './silence-guard.ts';
 import { TokenSource } from './token-source.ts';
 
 export interface RestClientOptions {
@@ -31,6 +32,8 @@ export interface CallOptions {
   /** Default: a random one. */
   correlationId?: string;
   timeoutMs?: number;
+  /** The answer may take its time: that it does not come says nothing about the API. Default false. */
+  isLongPoll?: boolean;
   signal?: AbortSignal;
 }
 
@@ -50,6 +53,7 @@ export class RestClient {
   readonly #agent: Agent;
   readonly #token: TokenSource;
   readonly #gate: RetryGate;
+  readonly #silence = new SilenceGuard();
 
   constructor(options: RestClientOptions) {
     this.#options = options;
@@ -67,15 +71,23 @@ export class RestClient {
 
   /**
    * Calls an operation. Throws ApiProblem for every answer that is not 2xx, for none within the time limit, and at
-   * once while Retry-After asks to be left alone; an aborted `signal` throws its reason.
+   * once while Retry-After asks to be left alone or the API is silent; an aborted `signal` throws its reason.
    */
   async call<Id extends OperationId>(
     operation: Id,
     request: OperationRequest<Id>,
     options: CallOptions = {},
   ): Promise<ApiAnswer<Id>> {
-    const scope = options.project ?? WHOLE_SERVICE;
-    await this.#passGate(scope, options.signal);
+    await this.#passGate(options.project ?? WHOLE_SERVICE, options.signal);
+    const call = () => this.#measured(operation, request, options);
+    return await (options.isLongPoll ? this.#silence.listen(call) : this.#silence.run(call));
+  }
+
+  async #measured<Id extends OperationId>(
+    operation: Id,
+    request: OperationRequest<Id>,
+    options: CallOptions,
+  ): Promise<ApiAnswer<Id>> {
     const startedMs = performance.now();
     let code = 'none';
     try {
@@ -85,7 +97,7 @@ export class RestClient {
     } catch (error) {
       if (error instanceof ApiProblem) {
         code = error.status === 0 ? error.code : String(error.status);
-        this.#heed(error, scope);
+        this.#heed(error, options.project ?? WHOLE_SERVICE);
       }
       throw error;
     } finally {

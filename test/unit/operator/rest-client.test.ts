@@ -121,6 +121,24 @@ describe('the client', () => {
     expect(await failure(list())).toMatchObject({ status: 502, code: 'http_502' });
   });
 
+  it('waits with one call at a time for an API that is silent, and goes on with its first answer', async () => {
+    for (let i = 0; i < 5; i += 1) {
+      script.push((request) => request.socket.destroy());
+      expect((await failure(list())).code).toBe('unreachable');
+    }
+    const held = Promise.withResolvers<ServerResponse>();
+    script.push((_request, response) => held.resolve(response));
+    const probe = list();
+    const response = await held.promise;
+    const asked = requests.length;
+    expect((await failure(list())).code).toBe('unreachable');
+    expect(requests).toHaveLength(asked);
+    answer(200, { items: [] })({} as IncomingMessage, response);
+    await probe;
+    await Promise.all([list(), list()]);
+    expect(requests).toHaveLength(asked + 2);
+  });
+
   it('heeds Retry-After with all calls, and a limit of one project with its own', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),

@@ -250,9 +250,9 @@ export class EventRecorder {
   }
 }
 
-/** `<object>.<random>`, as names of Events are; at most 253 characters. */
+/** `<object>.<random>`, as names of Events are; at most 253 characters, and no part that a cut leaves without its end. */
 function eventName(about: string): string {
-  return `${about.slice(0, 230)}.${randomBytes(8).toString('hex')}`;
+  return `${about.slice(0, 230).replace(/[^a-z0-9]+$/, '')}.${randomBytes(8).toString('hex')}`;
 }
 
 /** Cuts at a character's border. */

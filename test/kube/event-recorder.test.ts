@@ -68,6 +68,15 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     });
   });
 
+  it('writes about an object whose name is so long that it is cut at a dot', async () => {
+    const name = `${'a'.repeat(229)}.${'b'.repeat(20)}`;
+    const long = await test.client.create(configMaps, { metadata: { name, namespace } });
+    const recorder = record();
+    recorder.record(long, made);
+    await recorder.stop(patienceMs);
+    expect(await list()).toMatchObject([{ involvedObject: { name } }]);
+  });
+
   it('counts repeats on one Event instead of writing more', async () => {
     const recorder = record({ repeatMs: 100 });
     recorder.record(about, made);

@@ -63,6 +63,7 @@ export function makeSweep(pool: Pool, onTransitions?: () => void): DeadlineSweep
 export interface RunningDispatcher {
   /** Deliveries whose outcome is committed. */
   delivered(): Promise<number>;
+  wake(): void;
   stop(): Promise<void>;
 }
 
@@ -78,6 +79,7 @@ export function startDispatcher({ pool, secrets }: Installation): RunningDispatc
       const { values } = await parts.metrics.deliveries.get();
       return values.find(({ labels }) => labels.outcome === 'delivered')?.value ?? 0;
     },
+    wake: () => dispatcher.wake(),
     stop: () => dispatcher.stop(),
   };
 }

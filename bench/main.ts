@@ -1,5 +1,6 @@
 // `npm run bench`: every measurement that the README's figures come from, or those that are named: `npm run bench --
 // deadlines deliveries`. `--short`: fewer and shorter pairs, for CI, of those that take little.
+import { measureAlerts } from './alerts.ts';
 import { measureDeadlines } from './deadlines.ts';
 import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment } from './environment.ts';
@@ -13,6 +14,7 @@ const measurements: Record<string, (environment: Environment) => Promise<void>> 
   ping: (environment) =>
     measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
   deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
+  alerts: (environment) => measureAlerts(environment, { pairs: isShort ? 1 : 3 }),
   'idle-tick': (environment) => measureIdleTick(environment, { pairs: 5 }),
   deadlines: (environment) => measureDeadlines(environment, { pairs: isShort ? 2 : 5 }),
 };

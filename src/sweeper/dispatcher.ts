@@ -81,7 +81,7 @@ export class Dispatcher {
     this.#loop.wake();
   }
 
-  /** Claims no more, lets attempts end (they have their 10 s), writes what came of them, gives leases back. */
+  /** Begins no more, lets attempts end (they have their 10 s), writes what came of them, gives leases back. */
   async stop(): Promise<void> {
     await this.#loop.stop();
     await Promise.all(this.#inFlight);
@@ -96,12 +96,13 @@ export class Dispatcher {
     const { pool } = this.#options;
     if (this.#gate.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
     const due = await findDueEndpoints(pool, { after: this.#after, limit: MAX_ENDPOINTS });
+    if (this.#loop.isStopped) return 'idle';
     const { wanted, after } = this.#choose(due);
     this.#after = after ?? (due.length === MAX_ENDPOINTS ? due.at(-1) : undefined);
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
     this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
     this.#hush(wanted, claims);
-    const refused = claims.filter((claim) => !this.#begin(claim));
+    const refused = claims.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
     await releaseLeases(pool, this.#owner, refused);
     return claims.length > refused.length || this.#after ? 'more' : 'idle';
   }

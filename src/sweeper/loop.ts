@@ -33,6 +33,11 @@ export class Loop {
     this.#running = this.#run();
   }
 
+  /** A round under way should begin nothing more. */
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
   /** Ends the pause; during a round: the next one follows at once. A failed round's pause is not cut short. */
   wake(): void {
     this.#isWoken = true;

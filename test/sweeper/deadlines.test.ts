@@ -1,11 +1,9 @@
 // The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { insertIncidents } from '../../src/store/incidents.ts';
-import type { Pool } from '../../src/store/pool.ts';
 import { advanceServiceClock } from '../../src/store/service-clock.ts';
 import { startPingServer } from '../ingest/ping-server.ts';
-import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
 import {
   addEndpoint,
   drain,
@@ -291,74 +289,6 @@ describe('a beat and a sweep on one row', () => {
     }
   });
 });
-
-describe('many sweepers', () => {
-  it('open each of 10,000 incidents once, while their connections are ended', async () => {
-    const own = await openInstallation();
-    try {
-      await addEndpoint(own, 'http://127.0.0.1:9/', true);
-      const now = await readNowMs(own.pool);
-      const project = await seedProject(own.pool);
-      await own.pool.query('update projects set organization_id = $2 where project_id = $1', [
-        project.projectId,
-        own.project.organizationId,
-      ]);
-      for (const of of [own.project, project]) {
-        await seedMonitors(own.pool, of, 5_000, {
-          live: { anchor_ms: now - 120_010, deadline_ms: now - 10, wake_ms: now - 10 },
-        });
-      }
-      await moveClock(own.pool);
-      let isOver = false;
-      let kills = 0;
-      const killing = (async () => {
-        for (let before = 0; !isOver; kills += 1) {
-          await own.pool.query(KILL_ONE).catch(() => undefined);
-          // Something was done since the last kill: on a slow machine nothing ever would, were it killed by the clock.
-          const countMore = async () => {
-            if (isOver) return before + 1;
-            const count = await countIncidents(own.pool);
-            return count > before && count;
-          };
-          before = await waitFor(countMore, { what: 'more incidents', intervalMs: 5 });
-        }
-      })();
-      const sweepUntilDone = async () => {
-        const deadlines = makeSweep(own.pool, 250);
-        for (;;) {
-          const round = await deadlines.run().catch(() => 'more' as const);
-          if (round === 'idle') return;
-        }
-      };
-      await Promise.all(Array.from({ length: 8 }, sweepUntilDone));
-      isOver = true;
-      await killing;
-      expect(kills).toBeGreaterThan(5);
-      // What a killed sweeper held while the others looked is found by the next scan from the beginning.
-      await drain(makeSweep(own.pool));
-      const { rows } = await own.pool.query(
-        `select (select count(*)::integer from incidents) as incidents,
-           (select count(distinct monitor_key)::integer from incidents) as monitors,
-           (select count(*)::integer from deliveries) as deliveries,
-           (select count(*)::integer from timeline_entries) as entries,
-           (select sum(open_incidents)::integer from monitor_live) as counted`,
-      );
-      expect(rows).toEqual([
-        { incidents: 10_000, monitors: 10_000, deliveries: 10_000, entries: 10_000, counted: 10_000 },
-      ]);
-    } finally {
-      await own.close();
-    }
-  });
-});
-
-const KILL_ONE = `select pg_terminate_backend(pid) from pg_stat_activity
-  where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
-
-async function countIncidents(pool: Pool): Promise<number> {
-  const { rows } = await pool.query('select count(*)::integer as count from incidents');
-  return rows[0].count;
-}
 
 describe('a monitor at fault', () => {
   it('holds up nobody: it is looked at again a minute later', async () => {

@@ -1,5 +1,5 @@
-// Monitors: made, read, deleted. Changes of a monitor that stays are in monitor-configuration.ts, monitor-lifecycle.ts,
-// bindings.ts and publish-address.ts.
+// Monitors: made, read, deleted. Lists are in monitor-pages.ts, changes of a monitor that stays in
+// monitor-configuration.ts, monitor-lifecycle.ts, bindings.ts and publish-address.ts.
 import { randomUUID } from 'node:crypto';
 import { checkDestination } from '../delivery/destination.ts';
 import { nextWake, startClock } from '../domain/deadline.ts';
@@ -7,15 +7,9 @@ import { newId, newUuid } from '../domain/id.ts';
 import { type Actor, resolveIncident, type Transition } from '../domain/incident.ts';
 import { type Jurisdiction, type LiveState, newLiveState, type Timing } from '../domain/monitor.ts';
 import { findPlan, type Plan, planLimitReached } from '../domain/plan.ts';
-import { invalidField, notFound, ProblemError } from '../domain/problem.ts';
+import { notFound, ProblemError } from '../domain/problem.ts';
 import { findOpenIncidents } from '../store/incidents.ts';
 import type { MonitorRef } from '../store/live.ts';
-import {
-  findMonitorPosition,
-  listMonitors,
-  type MonitorFilter,
-  type MonitorPosition,
-} from '../store/monitor-list.ts';
 import type { MonitorConfiguration, MonitorRecord } from '../store/monitor-record.ts';
 import {
   countActiveMonitors,
@@ -158,28 +152,6 @@ export async function takeSlot(tx: Queryable, organizationId: string, plan: Plan
   if (await takeMonitorSlot(tx, organizationId, limit)) return;
   const current = await countActiveMonitors(tx, organizationId);
   throw planLimitReached(plan, { dimension: 'active_monitors', limit, current, attempted: current + 1 });
-}
-
-/** Where a page begins: after a place, or after a monitor wherever it stands now. */
-export type MonitorPageStart = MonitorPosition | { monitorId: string; jurisdiction: Jurisdiction };
-
-/** A page of the project's monitors. Throws `validation_failed` when the monitor that it begins after is gone. */
-export async function readMonitors(
-  context: ServiceContext,
-  projectId: string,
-  filter: MonitorFilter,
-  page: { limit: number; after?: MonitorPageStart },
-): Promise<{ monitors: MonitorView[]; next?: MonitorPosition }> {
-  const after = page.after && (await placeOf(context.pool, projectId, page.after));
-  const { monitors, next } = await listMonitors(context.pool, projectId, filter, { ...page, after });
-  return { monitors: monitors.map((record) => viewOf(context, record)), next };
-}
-
-async function placeOf(db: Queryable, projectId: string, start: MonitorPageStart): Promise<MonitorPosition> {
-  if ('nameKey' in start) return start;
-  const place = await findMonitorPosition(db, projectId, start);
-  if (place) return place;
-  throw invalidField('cursor', 'The monitor that it stands at is gone: start again without it.', 'gone');
 }
 
 /** One monitor with its latest observation. Throws `not_found` and `conflict`. */

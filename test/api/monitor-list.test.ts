@@ -84,6 +84,25 @@ describe('order and pages', () => {
     const second = await client.expectSuccess('listMonitors', { query });
     expect(second.body.items.map((item) => item.monitorId)).toEqual(['c']);
   });
+
+  it('leaves out none when the monitor at which a page ended is renamed or deleted, however long its name', async () => {
+    const { client, make } = await projectOf('long and gone');
+    const ids = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(128));
+    for (const monitorId of ids) await make({ monitorId, name: `${monitorId[0]}${'\u{1F680}'.repeat(150)}` });
+    const itemsAfter = async (cursor: string | undefined) => {
+      const { body } = await client.expectSuccess('listMonitors', { query: { cursor } });
+      return body.items.map((item) => item.monitorId[0]).join('');
+    };
+    const page = await client.expectSuccess('listMonitors', { query: { limit: 2 } });
+    const { nextCursor } = page.body;
+    expect(await itemsAfter(nextCursor)).toBe('cd');
+    const params = { monitorId: ids[1] ?? '' };
+    const patch = { body: { patch: { name: 'z' } }, ifMatch: '"configuration-1"' };
+    const renamed = await client.expectSuccess('updateMonitor', { params, ...patch });
+    expect(await itemsAfter(nextCursor)).toBe('cdb');
+    await client.expectSuccess('deleteMonitor', { params, ifMatch: renamed.etag });
+    expect(await itemsAfter(nextCursor)).toBe('cd');
+  });
 });
 
 describe('filters', () => {

@@ -5,14 +5,13 @@ import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/mon
 import type { OperationInput } from '../../contract/operations.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { changeConfiguration, type Merge } from '../../service/monitor-configuration.ts';
+import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitor-pages.ts';
 import {
   checkBinding,
   createMonitor,
   deleteMonitor,
   type MonitorInput,
-  type MonitorPageStart,
   readMonitor,
-  readMonitors,
 } from '../../service/monitors.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitor-record.ts';
@@ -137,18 +136,21 @@ const LIST = 'monitors';
 const MAX_CURSOR = 512;
 const placeSchema = z.union([
   z.tuple([z.string().max(640), z.string().max(128), jurisdiction]),
-  z.tuple([z.string().max(128), jurisdiction]),
+  z.tuple([z.string().max(128), z.string().max(16), z.string().max(128), jurisdiction]),
 ]);
 
-function cursorOf({ nameKey, monitorId, jurisdiction: where }: MonitorPosition): string {
+function cursorOf(position: MonitorPosition): string {
+  const { nameKey, monitorId, jurisdiction: where } = position;
   const cursor = encodeCursor(LIST, [nameKey, monitorId, where]);
-  // A name of many characters outside of ASCII: the place of the monitor is looked up by its id.
-  return cursor.length <= MAX_CURSOR ? cursor : encodeCursor(LIST, [monitorId, where]);
+  if (cursor.length <= MAX_CURSOR) return cursor;
+  // A name of many characters outside of ASCII.
+  const { prefix, digest } = shorten(position);
+  return encodeCursor(LIST, [prefix, digest, monitorId, where]);
 }
 
 function startOf(cursor: string | undefined): MonitorPageStart | undefined {
   const place = decodeCursor(LIST, placeSchema, cursor);
   if (!place) return undefined;
-  if (place.length === 2) return { monitorId: place[0], jurisdiction: place[1] };
-  return { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
+  if (place.length === 3) return { nameKey: place[0], monitorId: place[1], jurisdiction: place[2] };
+  return { prefix: place[0], digest: place[1], monitorId: place[2], jurisdiction: place[3] };
 }

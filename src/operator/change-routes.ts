@@ -3,7 +3,6 @@ import type { StatusFeedItem } from '../contract/status-feed.ts';
 import { findCondition } from '../kube/conditions.ts';
 import { type KubeObject, objectKey } from '../kube/kube-object.ts';
 import type { StoreChange } from '../kube/object-store.ts';
-import type { QueuePriority } from '../kube/work-queue.ts';
 import { isSameTarget } from './callback-reconciler.ts';
 import type { OperatorContext } from './operator-context.ts';
 import type { CallbackObject } from './resources/callback-resource.ts';
@@ -11,20 +10,12 @@ import type { MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { endpointIdOf, monitorIdOf } from './translate/identity.ts';
 
-export type Enqueue = (key: string, priority?: QueuePriority) => void;
+export type Enqueue = (key: string) => void;
 
 export interface Queues {
   monitor: Enqueue;
   callback: Enqueue;
 }
-
-/** Conditions of Monitors that a Callback may end. */
-const WAITING_FOR_CALLBACK = new Set([
-  'CallbackNotFound',
-  'NoOrganizationDefault',
-  'EndpointDisabled',
-  'CallbackUnknown',
-]);
 
 export class ChangeRoutes {
   readonly #context: OperatorContext;
@@ -35,10 +26,9 @@ export class ChangeRoutes {
     this.#queues = queues;
   }
 
-  /** `priority` is low while the cache is filled for the first time. */
-  monitorChanged(change: StoreChange<MonitorObject>, priority: QueuePriority): void {
+  monitorChanged(change: StoreChange<MonitorObject>): void {
     const { object, previous, key, type } = change;
-    this.#queues.monitor(key, priority);
+    this.#queues.monitor(key);
     const former = type === 'deleted' ? object : previous;
     if (type === 'deleted') this.#context.monitorMemories.forget(object.metadata.uid ?? '');
     if (former === undefined || (type === 'updated' && monitorIdOf(former) === monitorIdOf(object))) return;
@@ -47,10 +37,10 @@ export class ChangeRoutes {
     this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listBy('id', monitorIdOf(former)));
   }
 
-  callbackChanged(change: StoreChange<CallbackObject>, priority: QueuePriority): void {
+  callbackChanged(change: StoreChange<CallbackObject>): void {
     const { object, previous, key, type } = change;
-    const { callbacks, callbackMemories, bindings } = this.#context;
-    this.#queues.callback(key, priority);
+    const { callbacks, callbackMemories, bindings, monitors } = this.#context;
+    this.#queues.callback(key);
     const former = type === 'deleted' ? object : previous;
     if (type === 'deleted') callbackMemories.forget(object.metadata.uid ?? '');
     if (former !== undefined && (type === 'deleted' || endpointIdOf(former) !== endpointIdOf(object))) {
@@ -61,17 +51,18 @@ export class ChangeRoutes {
       this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(concernsDefault));
     }
     bindings.clear();
-    if (priority === 'normal') this.#enqueueMonitorsOf(object);
+    this.#enqueueAll(this.#queues.monitor, monitors.listBy('callbackRef', objectKey(object)));
+    this.#enqueueAll(this.#queues.monitor, monitors.listBy('waitsForCallback', 'true'));
   }
 
-  namespaceChanged(change: StoreChange<KubeObject>, priority: QueuePriority): void {
+  namespaceChanged(change: StoreChange<KubeObject>): void {
     const { object, previous, type } = change;
     const project = (namespace: KubeObject | undefined) =>
       namespace?.metadata.annotations?.[ANNOTATION.project];
     if (type === 'updated' && project(object) === project(previous)) return;
     const { name } = object.metadata;
-    this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listInNamespace(name), priority);
-    this.#enqueueAll(this.#queues.callback, this.#context.callbacks.listInNamespace(name), priority);
+    this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listInNamespace(name));
+    this.#enqueueAll(this.#queues.callback, this.#context.callbacks.listInNamespace(name));
   }
 
   /** What came by the feed. */
@@ -135,17 +126,8 @@ export class ChangeRoutes {
       .filter((object) => object.status?.projectId === undefined || object.status.projectId === projectId);
   }
 
-  #enqueueMonitorsOf(callback: CallbackObject): void {
-    const { monitors } = this.#context;
-    this.#enqueueAll(this.#queues.monitor, monitors.listBy('callbackRef', objectKey(callback)));
-    for (const object of monitors.values()) {
-      const reason = findCondition(object.status?.conditions, 'Ready')?.reason;
-      if (reason !== undefined && WAITING_FOR_CALLBACK.has(reason)) this.#queues.monitor(objectKey(object));
-    }
-  }
-
-  #enqueueAll(enqueue: Enqueue, objects: readonly KubeObject[], priority: QueuePriority = 'normal'): void {
-    for (const object of objects) enqueue(objectKey(object), priority);
+  #enqueueAll(enqueue: Enqueue, objects: readonly KubeObject[]): void {
+    for (const object of objects) enqueue(objectKey(object));
   }
 }
 

@@ -8,7 +8,6 @@ import type { KubeMetrics } from '../kube/kube-metrics.ts';
 import type { KubeObject, KubeResource } from '../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
-import type { QueuePriority } from '../kube/work-queue.ts';
 import { BindingDirectory } from './binding-directory.ts';
 import { CallbackReconciler } from './callback-reconciler.ts';
 import { ChangeRoutes, type Enqueue } from './change-routes.ts';
@@ -68,8 +67,8 @@ export class OperatorRuntime {
     // Who stands by keeps no queue: keys of objects that come and go would heap up in it for weeks.
     const enqueueTo =
       (name: 'monitor' | 'callback'): Enqueue =>
-      (key, priority) => {
-        if (this.#isWorking) this.#controllers[name].enqueue(key, priority);
+      (key) => {
+        if (this.#isWorking) this.#controllers[name].enqueue(key);
       };
     this.#routes = new ChangeRoutes(context, {
       monitor: enqueueTo('monitor'),
@@ -163,30 +162,20 @@ export class OperatorRuntime {
     const { monitors, callbacks, namespaces } = this.context;
     const routes = this.#routes;
     for (const namespace of watchNamespaces.length > 0 ? watchNamespaces : [undefined]) {
-      this.#watch(MONITORS, { store: monitors, namespace }, (change, priority) =>
-        routes.monitorChanged(change, priority),
-      );
-      this.#watch(CALLBACKS, { store: callbacks, namespace }, (change, priority) =>
-        routes.callbackChanged(change, priority),
-      );
+      this.#watch(MONITORS, { store: monitors, namespace }, (change) => routes.monitorChanged(change));
+      this.#watch(CALLBACKS, { store: callbacks, namespace }, (change) => routes.callbackChanged(change));
     }
     if (!this.context.settings.isClusterWide) return;
-    this.#watch(NAMESPACES, { store: namespaces }, (change, priority) =>
-      routes.namespaceChanged(change, priority),
-    );
+    this.#watch(NAMESPACES, { store: namespaces }, (change) => routes.namespaceChanged(change));
   }
 
   #watch<T extends KubeObject>(
     resource: KubeResource<T>,
     place: { store: ObjectStore<T>; namespace?: string },
-    onChange: (change: StoreChange<T>, priority: QueuePriority) => void,
+    onChange: (change: StoreChange<T>) => void,
   ): void {
     const { kube: client, kubeMetrics: metrics, log } = this.#options;
-    const reflector: Reflector<T> = new Reflector<T>({
-      ...{ client, resource, metrics, log, ...place },
-      onChange: (change) => onChange(change, reflector.hasSynced ? 'normal' : 'low'),
-    });
-    this.#reflectors.push(reflector);
+    this.#reflectors.push(new Reflector<T>({ client, resource, metrics, log, onChange, ...place }));
   }
 }
 

@@ -1,6 +1,7 @@
 // The Monitor as an object of the cluster: its type, its place in the API, its indexes. No decisions.
 import { API_GROUP, API_VERSION } from '../../contract/crd.ts';
 import type { MonitorResourceSpec, MonitorResourceStatus } from '../../contract/crd-monitor.ts';
+import { findCondition } from '../../kube/conditions.ts';
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore } from '../../kube/object-store.ts';
 import { monitorIdOf } from '../translate/identity.ts';
@@ -19,7 +20,18 @@ export const MONITORS: KubeResource<MonitorObject> = {
   transform: withoutBookkeeping,
 };
 
-/** A cache with the indexes `id` (the monitor that an object claims) and `callbackRef` (`namespace/name`). */
+/** Reasons of `Ready` that another Callback, or a change of one, may end. */
+const WAITING_FOR_CALLBACK = new Set([
+  'CallbackNotFound',
+  'NoOrganizationDefault',
+  'EndpointDisabled',
+  'CallbackUnknown',
+]);
+
+/**
+ * A cache with the indexes `id` (the monitor that an object claims), `callbackRef` (`namespace/name`) and
+ * `waitsForCallback` (`true`).
+ */
 export function createMonitorStore(): ObjectStore<MonitorObject> {
   return new ObjectStore<MonitorObject>({
     indexes: {
@@ -27,6 +39,10 @@ export function createMonitorStore(): ObjectStore<MonitorObject> {
       callbackRef: ({ metadata, spec }) => {
         const name = spec.callback?.callbackRef?.name;
         return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+      },
+      waitsForCallback: ({ status }) => {
+        const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
+        return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
       },
     },
   });

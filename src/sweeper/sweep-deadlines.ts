@@ -79,7 +79,11 @@ export class DeadlineSweep {
     if (batches.length < claims.length) return 'more';
     for (const batch of batches) this.#show(batch, this.#lastRoundAt - startedAt);
     this.#isBehind = batches.every(({ claimed }) => claimed >= limit);
-    if (this.#isBehind) return 'more';
+    if (this.#isBehind) {
+      // What was at fault may lie behind by now; a fault that is met again halves it again.
+      this.#limit = Math.min(limit * 2, this.#batchSize);
+      return 'more';
+    }
     this.#limit = this.#batchSize;
     // Nothing was left over by the batch that was not full, in any bucket, up to its moment.
     const drained = batches.find(({ claimed }) => claimed < limit);

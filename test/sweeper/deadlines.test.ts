@@ -1,6 +1,6 @@
 // The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { insertIncidents } from '../../src/store/incidents.ts';
+import { type IncidentRow, insertIncidents } from '../../src/store/incidents.ts';
 import { advanceServiceClock } from '../../src/store/service-clock.ts';
 import { startPingServer } from '../ingest/ping-server.ts';
 import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
@@ -290,6 +290,25 @@ describe('a beat and a sweep on one row', () => {
   });
 });
 
+/** An incident of the monitor, which is not counted in its live row. */
+function openedBefore(monitor: SeedMonitor, openedMs: number): IncidentRow {
+  return {
+    ...monitor,
+    jurisdiction: 'unrestricted',
+    incident: {
+      incidentId: `inc_${monitor.monitorKey}`,
+      kind: 'missed_deadline',
+      state: 'open',
+      severity: 'critical',
+      openedMs,
+      violationCount: 1,
+      recoveryCount: 0,
+      summary: 'Opened before.',
+      eventSequence: 0,
+    },
+  };
+}
+
 describe('a monitor at fault', () => {
   it('holds up nobody: it is looked at again a minute later', async () => {
     const monitors = await Promise.all(
@@ -303,28 +322,35 @@ describe('a monitor at fault', () => {
     );
     // An open incident that the live row does not count: the batch fails on the unique index.
     const now = await readNowMs(installation.pool);
-    await insertIncidents(installation.pool, [
-      {
-        ...doubled,
-        jurisdiction: 'unrestricted',
-        incident: {
-          incidentId: 'inc_doubled',
-          kind: 'missed_deadline',
-          state: 'open',
-          severity: 'critical',
-          openedMs: now,
-          violationCount: 1,
-          recoveryCount: 0,
-          summary: 'Opened before.',
-          eventSequence: 0,
-        },
-      },
-    ]);
+    await insertIncidents(installation.pool, [openedBefore(doubled, now)]);
     await sweep();
     for (const monitor of monitors) {
       expect(await incidentsOf(monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
     }
     expect(await liveOf(doubled)).toMatchObject({ open_incidents: 1, wake_ms: null });
     expect((await liveOf(unversioned)).wake_ms).toBeGreaterThan(now + 30_000);
+  });
+
+  it('does not leave those behind it to be looked at one by one', async () => {
+    const own = await openInstallation();
+    try {
+      const now = await readNowMs(own.pool);
+      const due = (agoMs: number) => ({
+        live: { anchor_ms: now - 2 * MINUTE_MS - agoMs, deadline_ms: now - agoMs, wake_ms: now - agoMs },
+      });
+      const [first] = await seedMonitors(own.pool, own.project, 1, due(1_000));
+      if (!first) throw new Error('no monitor was seeded');
+      await insertIncidents(own.pool, [openedBefore(first, now)]);
+      await seedMonitors(own.pool, own.project, 400, due(500));
+      await moveClock(own.pool);
+      const deadlines = makeSweep(own.pool);
+      let rounds = 1;
+      while ((await deadlines.run()) === 'more') rounds += 1;
+      const { rows } = await own.pool.query('select count(*)::integer as count from incidents');
+      expect(rows).toEqual([{ count: 401 }]);
+      expect(rounds).toBeLessThan(50);
+    } finally {
+      await own.close();
+    }
   });
 });

@@ -6,7 +6,7 @@ import { DelayHeap } from './delay-heap.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import { TokenBucket } from './token-bucket.ts';
 
-/** `low`: start-up and resync, taken only when nothing normal is ready. */
+/** `low`: what can wait, as the first look at everything: taken only when nothing normal is ready. */
 export type QueuePriority = 'normal' | 'low';
 
 export interface WorkQueueOptions {

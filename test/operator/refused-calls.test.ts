@@ -47,12 +47,11 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
         (await room.monitor('drifting')).status?.conditions?.some(
           ({ type, reason }) => type === 'Synced' && reason === 'ApiUnavailable',
         ),
-      { what: 'it says that the change is not put back', timeoutMs: 30_000 },
+      { what: 'it says that the change is not put back' },
     );
     proxy.answer = () => undefined;
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
       what: 'it is put back',
-      timeoutMs: 30_000,
     });
     await room.monitorBecomes('drifting', 'Synced', 'True');
   });
@@ -69,7 +68,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     await waitFor(
       async () =>
         (await room.kube.client.find(MONITORS, { namespace: room.namespace, name: 'kept' })) === undefined,
-      { what: 'the object is gone', timeoutMs: 30_000 },
+      { what: 'the object is gone' },
     );
     const { body: after } = await room.api.expectSuccess('getMonitor', {
       params: { monitorId: body.monitorId },

@@ -17,8 +17,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
   });
   afterAll(() => room.close());
   const ref = (name: string) => ({ namespace: room.namespace, name });
-  const has = (name: string) =>
-    waitFor(() => room.secret(name), { what: `the Secret ${name}`, timeoutMs: 20_000 });
+  const has = (name: string) => waitFor(() => room.secret(name), { what: `the Secret ${name}` });
   const isGone = (name: string) =>
     waitFor(async () => (await room.secret(name)) === undefined, { what: `the Secret ${name} is gone` });
 

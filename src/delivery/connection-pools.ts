@@ -26,6 +26,8 @@ export interface PoolLease {
 interface Entry {
   pool: Pool;
   leases: number;
+  /** Counted by events: the pool's own figures ask each of its connections. */
+  connections: number;
 }
 
 /** Shorter than the idle time of common servers (5 s and up), so that they rarely close under a request. */
@@ -47,14 +49,14 @@ export class ConnectionPools {
 
   lease(destination: Destination, addresses: readonly string[]): PoolLease {
     const key = `${destination.url.origin} ${addresses.toSorted().join(' ')}`;
-    const entry = this.#entries.get(key) ?? { pool: this.#openPool(destination, addresses), leases: 0 };
+    const entry = this.#entries.get(key) ?? this.#openEntry(destination, addresses);
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     entry.leases += 1;
     this.#closeSurplus();
     return {
       pool: entry.pool,
-      mayReuse: entry.pool.stats.free > 0,
+      mayReuse: entry.connections > 0,
       release: () => {
         entry.leases -= 1;
         this.#closeSurplus();
@@ -72,6 +74,18 @@ export class ConnectionPools {
     const pools = [...this.#entries.values()].map((entry) => entry.pool);
     this.#entries.clear();
     await Promise.all(pools.map((pool) => pool.destroy()));
+  }
+
+  #openEntry(destination: Destination, addresses: readonly string[]): Entry {
+    const pool = this.#openPool(destination, addresses);
+    const entry: Entry = { pool, leases: 0, connections: 0 };
+    pool.on('connect', () => {
+      entry.connections += 1;
+    });
+    pool.on('disconnect', () => {
+      entry.connections -= 1;
+    });
+    return entry;
   }
 
   #openPool(destination: Destination, addresses: readonly string[]): Pool {

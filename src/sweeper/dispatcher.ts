@@ -76,8 +76,9 @@ export class Dispatcher {
     });
   }
 
-  /** Something was put into the outbox. */
+  /** Something was put into the outbox, for whomever: also for those whose deliveries all waited. */
   wake(): void {
+    this.#hushed = new Map();
     this.#loop.wake();
   }
 

@@ -20,11 +20,12 @@ export async function startPingServer(
   { lanes = 1, hurries = false, bodyTimeMs }: { lanes?: number; hurries?: boolean; bodyTimeMs?: number } = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
-  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
+  const patience = hurries ? {} : { patienceMs: 60_000 };
+  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, ...patience });
   const batcher = new Batcher({
     directory,
     lanes: Array.from({ length: lanes }, () => new Lane(databaseUrl)),
-    ...(hurries ? {} : { patienceMs: 60_000 }),
+    ...patience,
   });
   const app = Fastify({ forceCloseConnections: true });
   registerPing(app, { directory, batcher, bodyTimeMs });

@@ -33,7 +33,7 @@ interface Waiting {
 const SLOW_COMMIT_MS = 8;
 /** A beat has waited so long, and nothing became durable meanwhile: beats can't be accepted at the moment. */
 const STUCK_MS = 1_000;
-const RETRY_MS = [5, 20, 50, 100];
+const RETRY_MS = [5, 20, 50];
 
 export class Batcher {
   readonly #options: Required<Omit<BatcherOptions, 'onBatch' | 'onError'>> & BatcherOptions;
@@ -41,6 +41,9 @@ export class Batcher {
   readonly #inFlight = new Set<Waiting[]>();
   readonly #idle: Lane[];
   #usualMs = 1;
+  #isPumping = false;
+  /** Given at the end of the turn. */
+  readonly #answers: (() => void)[] = [];
   #durableAt = 0;
   #isClosed = false;
   readonly #expiry: NodeJS.Timeout;
@@ -90,14 +93,29 @@ export class Batcher {
     await Promise.all(this.#options.lanes.map((lane) => lane.close()));
   }
 
+  /**
+   * Once all that arrived in this turn of the event loop is read: the next batch goes first, with all of it, so that
+   * the database works while the answers to the one before are written.
+   */
   #pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    setImmediate(() => {
+      this.#isPumping = false;
+      this.#startFlights();
+    });
+    setImmediate(() => {
+      for (const give of this.#answers.splice(0)) give();
+    });
+  }
+
+  #startFlights(): void {
     while (this.#queue.length > 0 && this.#mayStart()) {
       const lane = this.#idle.shift();
       if (!lane) return;
-      // A batch that begins in this turn would hold one beat: what else arrives in it joins.
-      const started: Waiting[] = [];
-      this.#inFlight.add(started);
-      setImmediate(() => void this.#fly(lane, started));
+      const batch = this.#queue.splice(0, this.#options.maxBatch).filter(({ settled }) => !settled);
+      this.#inFlight.add(batch);
+      void this.#fly(lane, batch);
     }
   }
 
@@ -107,9 +125,6 @@ export class Batcher {
   }
 
   async #fly(lane: Lane, batch: Waiting[]): Promise<void> {
-    for (const waiting of this.#queue.splice(0, this.#options.maxBatch)) {
-      if (!waiting.settled) batch.push(waiting);
-    }
     const startedAt = performance.now();
     await this.#writeBatch(lane, batch);
     const durationMs = performance.now() - startedAt;
@@ -143,7 +158,7 @@ export class Batcher {
         const committed = await this.#findOut(lane, pending);
         // The answer with the sequences is lost: the sender is told to send again (completion.md 3.3).
         if (committed !== false) {
-          for (const waiting of pending) settle(waiting, { problem: unavailable(error) });
+          for (const waiting of pending) this.#settle(waiting, { problem: unavailable(error) });
           return [];
         }
       }
@@ -176,7 +191,7 @@ export class Batcher {
           }
         }
         if (isFaultOfData(error instanceof CommitUnknownError ? error.cause : error)) {
-          if (pending.length === 1) return fail(pending);
+          if (pending.length === 1) return this.#fail(pending);
           for (const waiting of pending) await this.#writeUntilSettled(lane, [waiting]);
           return;
         }
@@ -208,17 +223,29 @@ export class Batcher {
     const left: Waiting[] = [];
     for (const [index, waiting] of pending.entries()) {
       const result = results[index];
-      if (typeof result === 'object') settle(waiting, result);
+      if (typeof result === 'object') this.#settle(waiting, result);
       else left.push(waiting);
     }
     return left;
+  }
+
+  #settle(waiting: Waiting, outcome: Outcome): void {
+    if (waiting.settled) return;
+    waiting.settled = true;
+    this.#answers.push(() => waiting.resolve(outcome));
+    this.#pump();
+  }
+
+  #fail(pending: Waiting[]): void {
+    const problem = new ProblemError('internal_error', { detail: 'The beat could not be recorded.' });
+    for (const waiting of pending) this.#settle(waiting, { problem });
   }
 
   #expire(): void {
     const now = performance.now();
     for (const batch of [this.#queue, ...this.#inFlight]) {
       for (const waiting of batch) {
-        if (waiting.expiresAt <= now) settle(waiting, { problem: unavailable() });
+        if (waiting.expiresAt <= now) this.#settle(waiting, { problem: unavailable() });
       }
     }
     if (this.#queue.some((waiting) => waiting.settled))
@@ -238,17 +265,6 @@ function split(batch: readonly Waiting[]): { plain: Waiting[]; others: Waiting[]
   return { plain, others };
 }
 
-function settle(waiting: Waiting, outcome: Outcome): void {
-  if (waiting.settled) return;
-  waiting.settled = true;
-  waiting.resolve(outcome);
-}
-
-function fail(pending: Waiting[]): void {
-  const problem = new ProblemError('internal_error', { detail: 'The beat could not be recorded.' });
-  for (const waiting of pending) settle(waiting, { problem });
-}
-
 /** 503 with Retry-After: the beat may be sent again. */
 export function unavailable(cause?: unknown): ProblemError {
   return new ProblemError('temporarily_unavailable', {
@@ -259,6 +275,6 @@ export function unavailable(cause?: unknown): ProblemError {
 }
 
 function pauseBefore(attempt: number): Promise<void> {
-  const ms = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 100;
+  const ms = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 50;
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

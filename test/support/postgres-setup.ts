@@ -31,6 +31,8 @@ declare module 'vitest' {
 
 interface Server {
   adminUrl: string;
+  /** It is there after the run too: what the run made in it is to be dropped. */
+  isKept: boolean;
   stop(): Promise<void>;
 }
 
@@ -46,14 +48,14 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide('postgresAdminUrl', server.adminUrl);
   project.provide('postgresPrefix', prefix);
   return async () => {
-    await dropDatabases(server.adminUrl, prefix);
+    if (server.isKept) await dropDatabases(server.adminUrl, prefix);
     await server.stop();
   };
 }
 
 async function startServer(): Promise<Server> {
   const given = process.env.DATABASE_URL;
-  if (given) return { adminUrl: given, stop: async () => undefined };
+  if (given) return { adminUrl: given, isKept: true, stop: async () => undefined };
   const binaries = await findPostgresBinaries();
   return binaries ? await startEmbedded(binaries) : await startContainer();
 }
@@ -96,7 +98,7 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
     await stop();
     throw error;
   }
-  return { adminUrl, stop };
+  return { adminUrl, isKept: false, stop };
 }
 
 async function startContainer(): Promise<Server> {
@@ -111,6 +113,7 @@ async function startContainer(): Promise<Server> {
   });
   return {
     adminUrl: container.getConnectionUri(),
+    isKept: false,
     stop: async () => {
       await container.stop();
     },

@@ -124,8 +124,10 @@ async function writeToken({ transport }: Cluster, { file, account, audience }: A
 }
 
 function repeat(work: () => Promise<void>, onTrouble: (words: string) => void): () => void {
-  let timer: NodeJS.Timeout;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
   const schedule = (afterMs: number) => {
+    if (isOver) return;
     timer = setTimeout(() => {
       work().then(
         () => schedule(REFRESH_MS),
@@ -137,7 +139,10 @@ function repeat(work: () => Promise<void>, onTrouble: (words: string) => void): 
     }, afterMs);
   };
   schedule(REFRESH_MS);
-  return () => clearTimeout(timer);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
 }
 
 async function issuerSettings(

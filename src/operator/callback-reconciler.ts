@@ -8,7 +8,7 @@ import { Blocked } from './blocked.ts';
 import { finalizeCallback } from './callback-deletion.ts';
 import { type CallbackPass, syncCallback } from './callback-sync.ts';
 import { claimObject } from './claim-object.ts';
-import type { ObjectMemories } from './object-memory.ts';
+import { type ObjectMemories, refusedFault } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs } from './operator-context.ts';
 import { readSecretValue } from './owned-secret.ts';
 import type { ObjectKind, ObjectPass } from './reconcile-object.ts';
@@ -52,9 +52,9 @@ export class CallbackReconciler implements ObjectKind<CallbackObject, CallbackPa
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedCallback(pass.object, { endpointId, projectId, url });
     pass.wish = wishOf(pass.object, wanted.hash);
-    const { refusal } = pass.memory;
-    if (refusal?.wish === pass.wish) {
-      await this.#write(pass, faultConditions(refusal.fault));
+    const fault = refusedFault(pass.memory, pass.wish, performance.now());
+    if (fault !== undefined) {
+      await this.#write(pass, faultConditions(fault));
       return { requeueAfterMs: this.#resyncMs };
     }
     const mark = { annotation: ANNOTATION.endpointId, id: endpointId };

@@ -50,6 +50,11 @@ export class ChangeRoutes {
     if (object.spec.organizationDefault || former?.spec.organizationDefault) {
       this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(concernsDefault));
     }
+    // An alias may be free now.
+    const isWaiting = ({ status }: CallbackObject) =>
+      findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict';
+    callbackMemories.forgetRefusals('service.conflict');
+    this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(isWaiting));
     bindings.clear();
     this.#enqueueAll(this.#queues.monitor, monitors.listBy('callbackRef', objectKey(object)));
     this.#enqueueAll(this.#queues.monitor, monitors.listBy('waitsForCallback', 'true'));

@@ -12,7 +12,7 @@ import type { MonitorLive } from './monitor-lives.ts';
 import { isMonitorSecretIntact } from './monitor-secret.ts';
 import { writeMonitorStatus } from './monitor-status-writer.ts';
 import { type MonitorPass, syncMonitor } from './monitor-sync.ts';
-import type { ObjectMemories, ObjectMemory } from './object-memory.ts';
+import { type ObjectMemories, type ObjectMemory, refusedFault } from './object-memory.ts';
 import { type OperatorContext, readProjectName, resyncAfterMs, resyncPeriodMs } from './operator-context.ts';
 import type { ObjectKind, ObjectPass } from './reconcile-object.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
@@ -55,7 +55,7 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedMonitor(pass.object, { monitorId, projectId, alias: this.#alias(pass.object) });
     pass.wish = wishOf(pass.object, wanted.hash);
-    if (pass.memory.refusal?.wish === pass.wish) return await this.#refresh(pass, { wanted });
+    if (refusedFault(pass.memory, pass.wish, performance.now())) return await this.#refresh(pass, { wanted });
     const live = context.lives.get(projectId, monitorId);
     if (live !== undefined && (await this.#isAsWanted(pass, wanted, live))) {
       return await this.#refresh(pass, { wanted, live });

@@ -6,13 +6,18 @@ export interface ObjectMemory<T extends KubeObject = KubeObject> {
   /** As our last write left it: the cache may not have it yet. */
   written?: T;
   /** The API refused this wish for good: not told again until the wish is another one. */
-  refusal?: { wish: string; code: string; fault: Fault };
+  refusal?: { wish: string; code: string; fault: Fault; untilMs: number };
   /** When the Secret was last seen to be right, ms of the process's clock. */
   secretCheckedAtMs?: number;
   /** When a status was last written for a beat alone. */
   beatWrittenAtMs?: number;
   /** The configuration as it was last read, and its version. */
   seen?: { configurationVersion: number; hash: string };
+}
+
+/** Why the API would refuse this wish again; undefined where it is worth a try. `nowMs` is the process's clock. */
+export function refusedFault({ refusal }: ObjectMemory, wish: string, nowMs: number): Fault | undefined {
+  return refusal?.wish === wish && nowMs < refusal.untilMs ? refusal.fault : undefined;
 }
 
 export class ObjectMemories<T extends KubeObject = KubeObject> {

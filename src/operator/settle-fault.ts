@@ -34,6 +34,7 @@ export interface Failure {
 
 /** After a conflict: soon, as the next read shows what the other one did. */
 const CONFLICT_RETRY_MS = 200;
+const LIMIT_RETRY_MS = 600_000;
 /** A passing fault shows in the status from the third failure on; at once where the object was never synced. */
 const FAILURES_TO_SHOW = 2;
 
@@ -80,7 +81,9 @@ async function refuse(
   problem: ApiProblem,
 ): Promise<ReconcileResult> {
   const fault = pass.explain(problem);
-  if (pass.wish !== undefined) pass.memory.refusal = { wish: pass.wish, code: problem.code, fault };
+  // What a plan refuses may be granted without a word: another monitor was deleted, or the plan is another one.
+  const untilMs = problem.limit ? performance.now() + LIMIT_RETRY_MS : Number.POSITIVE_INFINITY;
+  if (pass.wish !== undefined) pass.memory.refusal = { wish: pass.wish, code: problem.code, fault, untilMs };
   warn(context, pass.object, 'Refused', fault.message);
   await pass.show(faultConditions(fault), true);
   return { requeueAfterMs: pass.resyncMs };

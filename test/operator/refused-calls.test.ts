@@ -1,5 +1,6 @@
 // Calls that the API, or something between, answers with a fault: nothing is taken for done that was not.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
 import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -54,6 +55,15 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
       what: 'it is put back',
     });
     await room.monitorBecomes('drifting', 'Synced', 'True');
+  });
+
+  it('gives a free alias to the Callback that waits for it', async () => {
+    await room.createCallback('first', { alias: 'pager' });
+    await room.callbackBecomes('first', 'Ready', 'True');
+    await room.createCallback('second', { alias: 'pager' });
+    await room.callbackBecomes('second', 'Ready', 'False', 'AliasConflict');
+    await room.kube.client.delete(CALLBACKS, { namespace: room.namespace, name: 'first' });
+    await room.callbackBecomes('second', 'Ready', 'True');
   });
 
   it('does not take the page of a load balancer for the word of the API', async () => {

@@ -1,0 +1,21 @@
+// What the operator remembers of a refusal: for how long, and of which wish.
+import { describe, expect, it } from 'vitest';
+import { refusedFault } from '../../../src/operator/object-memory.ts';
+
+describe('a refusal', () => {
+  const fault = { reason: 'Refused', message: 'No.' };
+  const refusal = { wish: 'a', code: 'service.validation_failed', fault };
+
+  it('holds for the wish that was refused', () => {
+    const memory = { refusal: { ...refusal, untilMs: Number.POSITIVE_INFINITY } };
+    expect(refusedFault(memory, 'a', 1e12)).toEqual(fault);
+    expect(refusedFault(memory, 'b', 0)).toBeUndefined();
+    expect(refusedFault({}, 'a', 0)).toBeUndefined();
+  });
+
+  it('of a plan ends by itself', () => {
+    const memory = { refusal: { ...refusal, code: 'service.plan_limit_reached', untilMs: 1000 } };
+    expect(refusedFault(memory, 'a', 999)).toEqual(fault);
+    expect(refusedFault(memory, 'a', 1000)).toBeUndefined();
+  });
+});

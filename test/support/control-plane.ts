@@ -46,8 +46,9 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-cluster-')));
   const runId = randomUUID();
   const watchdog = startWatchdog(folder, runId);
-  const [etcd, etcdPeer, apiserver] = [await findFreePort(), await findFreePort(), await findFreePort()];
-  const ports = { etcd, etcdPeer, apiserver };
+  const etcd = await findFreePort();
+  const etcdPeer = await findFreePort(new Set([etcd]));
+  const ports = { etcd, etcdPeer, apiserver: await findFreePort(new Set([etcd, etcdPeer])) };
   const plane = await prepareControlPlane({ binaries, folder, ports, durable: false });
   const processes = [plane.etcd, plane.apiserver].map((command) => run(command, runMark(folder, runId)));
   const stop = async () => {
@@ -57,7 +58,7 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    await Promise.race([plane.waitUntilReady(60_000), ...processes.map(({ failed }) => failed)]);
+    await Promise.race([plane.waitUntilReady(240_000), ...processes.map(({ failed }) => failed)]);
   } catch (error) {
     await stop();
     throw error;

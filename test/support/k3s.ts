@@ -14,7 +14,7 @@ export async function startK3s(): Promise<{ kubeconfig: string; stop(): Promise<
     .withTmpFs({ '/run': '', '/var/run': '' })
     .withCommand(['server', '--disable=traefik,servicelb,metrics-server', '--tls-san=127.0.0.1'])
     .withWaitStrategy(Wait.forLogMessage(/Node controller sync successful/))
-    .withStartupTimeout(120_000)
+    .withStartupTimeout(300_000)
     .start()
     .catch(() => undefined);
   if (container === undefined) return undefined;

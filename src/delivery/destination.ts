@@ -41,6 +41,7 @@ export function parseDestination(text: string): Destination | FieldError {
   if (url.username || url.password || authorityOf(text).includes('@')) {
     return fault('user_info_not_allowed', 'Remove the user name and password.');
   }
+  if (url.port === '0') return fault('invalid_url', 'Use a port from 1 to 65535.');
   if (text.includes('#')) return fault('fragment_not_allowed', 'Remove the fragment (the part after #).');
   return { url, hostname: url.hostname.replace(/^\[|\]$/g, '') };
 }

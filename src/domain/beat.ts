@@ -28,7 +28,7 @@ export interface BeatResult {
 }
 
 /** Open runs that are kept; a sender that only ever starts runs must not grow the row. */
-const MAX_OPEN_RUNS = 16;
+const MAX_OPEN_RUNS = 50;
 
 /** Applies one accepted beat. `incidents`: the monitor's not-ended ones. The monitor is not archived. */
 export function applyBeat(

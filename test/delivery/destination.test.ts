@@ -115,6 +115,7 @@ describe('a destination with a fault of form', () => {
     ['https://256.0.0.1/', 'invalid_url'],
     ['https://1.2.3.4.5/', 'invalid_url'],
     ['https://public.test:99999/', 'invalid_url'],
+    ['https://public.test:0/', 'invalid_url'],
     ['https://public.test/a b', 'invalid_url'],
     [' https://public.test/', 'invalid_url'],
     ['https://public.test/\n', 'invalid_url'],

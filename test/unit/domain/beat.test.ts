@@ -97,6 +97,18 @@ describe('what each kind of beat does (completion.md 3.3)', () => {
     expect(result.live).toMatchObject({ openIncidents: 0, deadlineMs: undefined, wakeMs: undefined });
   });
 
+  it('ties fifty runs at once to their ends; of more the oldest are forgotten', () => {
+    let live = started;
+    for (let run = 0; run <= 50; run += 1) live = apply({ kind: 'start', runId: `run-${run}` }, live).live;
+    expect(apply({ kind: 'success', runId: 'run-0' }, live).durationSeconds).toBeUndefined();
+    for (let run = 1; run <= 50; run += 1) {
+      const result = apply({ kind: 'success', runId: `run-${run}` }, live);
+      expect(result.durationSeconds).toBe(0);
+      live = result.live;
+    }
+    expect(live.openRuns).toEqual([]);
+  });
+
   it('an end without an id closes every run; one with an unknown id closes none', () => {
     const openRuns = [
       { runId: 'a', startedMs: NOW - MINUTE },
@@ -167,7 +179,7 @@ describe('any sequence of beats', () => {
           ].filter(({ state }) => state === 'open' || state === 'recovering');
           expect(new Set(open.map(({ kind }) => kind)).size).toBe(open.length);
           expect(result.live.openIncidents).toBe(open.length);
-          expect(result.live.openRuns.length).toBeLessThanOrEqual(16);
+          expect(result.live.openRuns.length).toBeLessThanOrEqual(50);
           live = result.live;
           const moments = [live.deadlineMs, ...live.openRuns.map(({ dueMs }) => dueMs)].filter(
             (moment) => moment !== undefined,

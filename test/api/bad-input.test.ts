@@ -139,8 +139,12 @@ describe('a body', () => {
 
   it('is application/json', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'x', '*/*']) {
-      const problem = await post('{"name": "a"}', { 'content-type': type });
+      const headers = { 'content-type': type };
+      const problem = await post('{"name": "a"}', headers);
       expect([type, problem.code]).toEqual([type, 'service.unsupported_media_type']);
+      // Nothing is no body: this one may be left out.
+      const call = { params: { incidentId: 'none' }, rawBody: '', headers };
+      if (type !== 'x') expect((await api.owner.call('resolveIncident', call)).status).toBe(404);
     }
   });
 });

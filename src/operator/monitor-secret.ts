@@ -58,8 +58,7 @@ export async function ensureMonitorSecret(
   const endpointId = known?.secret.metadata.annotations?.[ENDPOINT_ANNOTATION];
   const isRight = known !== undefined && secretHash(ours(known.data)) === secretHash(data);
   if (!isRight || endpointId !== inline?.endpointId) {
-    const annotations: Record<string, string> =
-      inline?.endpointId === undefined ? {} : { [ENDPOINT_ANNOTATION]: inline.endpointId };
+    const annotations = { [ENDPOINT_ANNOTATION]: inline?.endpointId };
     await writeOwnedSecret(context.kube, owner, known, {
       name: wanted.secretName,
       data,

@@ -15,7 +15,17 @@ export interface OperatorMetrics {
 
 /** Makes and registers them: once per registry. */
 export function createOperatorMetrics(registry: Registry): OperatorMetrics {
-  const registers = [registry];
+  const metrics = makeMetrics([registry]);
+  // Every series exists from the start, so that an increase over it is right from the first one on.
+  for (const kind of ['Monitor', 'Callback']) {
+    metrics.statusWrites.inc({ kind }, 0);
+    metrics.drifts.inc({ kind }, 0);
+    metrics.refused.set({ kind }, 0);
+  }
+  return metrics;
+}
+
+function makeMetrics(registers: Registry[]): OperatorMetrics {
   const prefix = 'beatkeeper_operator';
   return {
     apiRequests: new Counter({

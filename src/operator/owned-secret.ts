@@ -72,7 +72,8 @@ export interface SecretContent {
   /** In the clear. A key of `keys` that is not in it is taken away; keys of others stay. */
   data: Record<string, string>;
   keys: readonly string[];
-  annotations?: Record<string, string>;
+  /** Undefined: taken away. */
+  annotations?: Record<string, string | undefined>;
 }
 
 /** Creates the Secret or replaces the version `known`. Throws KubeError, a conflict among them. */
@@ -96,7 +97,7 @@ export async function writeOwnedSecret(
       name: content.name,
       namespace,
       labels: { ...existing?.metadata.labels, ...MANAGED_BY_LABEL },
-      annotations: { ...existing?.metadata.annotations, ...content.annotations },
+      annotations: defined({ ...existing?.metadata.annotations, ...content.annotations }),
       ownerReferences: [controllerReference(owner.resource, owner.object)],
     },
     type: existing?.type ?? 'Opaque',
@@ -105,6 +106,12 @@ export async function writeOwnedSecret(
   if (existing === undefined) await kube.create(SECRETS, secret);
   else if (existing.immutable) await makeAgain(kube, secret);
   else await kube.replace(SECRETS, secret);
+}
+
+function defined(texts: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(texts).flatMap(([key, text]) => (text === undefined ? [] : [[key, text]])),
+  );
 }
 
 /** Nobody can change an immutable Secret: another one takes its place, as immutable as it was. */

@@ -35,6 +35,20 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect((await room.callbackBecomes('named', 'Ready', 'True')).status?.secretVersion).toBe(1);
   });
 
+  it('holds no signing secret, and no trace of one, when the binding is inline no more', async () => {
+    await room.createMonitor('once', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/once' } });
+    await room.monitorBecomes('once', 'Ready', 'True');
+    expect(await has('once-beat')).toHaveProperty('signingSecret');
+    await room.kube.client.mergePatch(MONITORS, ref('once'), {
+      spec: { callback: { kind: 'disabled', url: null } },
+    });
+    await waitFor(async () => !(await has('once-beat')).signingSecret, {
+      what: 'the signing secret is gone',
+    });
+    const { metadata } = await room.kube.client.get(SECRETS, ref('once-beat'));
+    expect(metadata.annotations ?? {}).toEqual({});
+  });
+
   it('is made again where it is immutable and its address has changed', async () => {
     await room.createMonitor('fixed', disabled);
     const { status } = await room.monitorBecomes('fixed', 'Ready', 'True');

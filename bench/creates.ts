@@ -1,0 +1,100 @@
+// Monitors a second that POST /v1/monitors makes, from as many callers as an operator has. Beside them, in the same run,
+// what bounds them: the organization's count of monitors is one row, which each creation changes and commits.
+import { randomUUID } from 'node:crypto';
+import { Pool as UndiciPool } from 'undici';
+import {
+  digestOfSecret,
+  formatCredential,
+  newCredentialId,
+  newCredentialSecret,
+} from '../src/service/credential-token.ts';
+import { insertCredential } from '../src/store/credentials.ts';
+import { takeMonitorSlot } from '../src/store/monitors.ts';
+import { openPool, type Pool } from '../src/store/pool.ts';
+import { seedProject } from '../test/support/seed.ts';
+import type { Environment } from './environment.ts';
+import { median, noiseOf, printRatios } from './table.ts';
+
+const CALLERS = 8;
+const GOAL_A_SECOND = 200;
+/** More than a run can make. */
+const LIMIT = 1_000_000_000;
+
+export interface CreatesOptions {
+  pairs: number;
+  seconds: number;
+}
+
+export async function measureCreates(
+  environment: Environment,
+  { pairs, seconds }: CreatesOptions,
+): Promise<void> {
+  const { databaseUrl } = environment;
+  const pool = openPool({ databaseUrl, size: CALLERS, applicationName: 'bench', statementTimeoutMs: 60_000 });
+  const { projectId } = await seedProject(pool);
+  // Another one's row, which no plan limits.
+  const { organizationId } = await seedProject(pool);
+  const authorization = `Bearer ${await seedCredential(pool, projectId)}`;
+  const port = await environment.startServer('api-server.ts', []);
+  const client = new UndiciPool(`http://127.0.0.1:${port}`, { connections: CALLERS });
+  const create = () => createMonitor(client, authorization);
+  const count = () => takeMonitorSlot(pool, organizationId, LIMIT);
+  await perSecond(create, 1);
+  const figures = { creates: [] as number[], counts: [] as number[] };
+  for (let pair = 0; pair < pairs; pair += 1) {
+    figures.counts.push(await perSecond(count, seconds));
+    figures.creates.push(await perSecond(create, seconds));
+  }
+  printRatios(`POST /v1/monitors, ${CALLERS} callers`, [
+    {
+      name: `created a second / ${GOAL_A_SECOND}`,
+      values: figures.creates.map((value) => value / GOAL_A_SECOND),
+      goal: '>= 1',
+    },
+    {
+      name: 'created / changes of the one row, each its own transaction',
+      values: figures.creates.map((value, pair) => value / (figures.counts[pair] ?? Number.NaN)),
+    },
+  ]);
+  console.log(
+    `\nMedians: ${median(figures.creates).toFixed(0)} created a second, ${median(figures.counts).toFixed(0)} changes of the row (noise ${noiseOf(figures.counts)}).`,
+  );
+  await client.close();
+  await pool.end();
+}
+
+async function perSecond(work: () => Promise<unknown>, seconds: number): Promise<number> {
+  const startedAt = performance.now();
+  const endsAt = startedAt + seconds * 1_000;
+  let done = 0;
+  const call = async () => {
+    for (; performance.now() < endsAt; done += 1) await work();
+  };
+  await Promise.all(Array.from({ length: CALLERS }, call));
+  return (done / (performance.now() - startedAt)) * 1_000;
+}
+
+async function createMonitor(client: UndiciPool, authorization: string): Promise<void> {
+  const name = `mon-${randomUUID()}`;
+  const { statusCode, body } = await client.request({
+    method: 'POST',
+    path: '/v1/monitors',
+    headers: { authorization, 'content-type': 'application/json', 'idempotency-key': randomUUID() },
+    body: JSON.stringify({ monitorId: name, name, intervalSeconds: 300, labels: { app: 'billing' } }),
+  });
+  const answer = await body.text();
+  if (statusCode !== 201) throw new Error(`A monitor was not made: ${statusCode} ${answer}`);
+}
+
+async function seedCredential(pool: Pool, projectId: string): Promise<string> {
+  const token = { credentialId: newCredentialId(), secret: newCredentialSecret() };
+  await insertCredential(pool, {
+    projectId,
+    credentialId: token.credentialId,
+    name: 'bench',
+    preset: 'manage',
+    scopes: [],
+    digest: digestOfSecret(token.secret),
+  });
+  return formatCredential(token);
+}

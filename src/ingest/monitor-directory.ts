@@ -11,7 +11,7 @@ export interface DirectoryEntry {
   monitor: MonitorTiming;
   /** Set on a rotated address. */
   endsMs?: number;
-  /** The plan is no part of the configuration version: an entry is read again after a while. */
+  /** The plan and the project's name are no part of the configuration version: an entry is read again after a while. */
   loadedAt: number;
 }
 
@@ -26,7 +26,8 @@ export interface DirectoryOptions {
   now?: () => number;
 }
 
-const ENTRY_AGE_MS = 60_000;
+/** Ten times the shortest interval: an entry that is older at each beat of its monitor would serve none. */
+const ENTRY_AGE_MS = 600_000;
 /** An address that is not there is asked for again after a second: guessing must not reach the database. */
 const UNKNOWN_AGE_MS = 1_000;
 const DEFAULT_CAPACITY = 100_000;

@@ -5,7 +5,7 @@ import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import type { KubeObject, KubeResource } from '../kube/kube-object.ts';
+import { type KubeObject, type KubeResource, objectKey } from '../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import { BindingDirectory } from './binding-directory.ts';
@@ -98,8 +98,8 @@ export class OperatorRuntime {
     await Promise.race([this.#feed.whenSynced(), patience]);
     if (signal.aborted) return;
     this.#isWorking = true;
-    for (const key of this.context.callbacks.keys()) this.#controllers.callback.enqueue(key, 'low');
-    for (const key of this.context.monitors.keys()) this.#controllers.monitor.enqueue(key, 'low');
+    enqueueAll(this.#controllers.callback, this.context.callbacks.values());
+    enqueueAll(this.#controllers.monitor, this.context.monitors.values());
     this.#controllers.callback.start();
     this.#controllers.monitor.start();
     this.#housekeeping ??= this.#keepHouse();
@@ -176,6 +176,15 @@ export class OperatorRuntime {
   ): void {
     const { kube: client, kubeMetrics: metrics, log } = this.#options;
     this.#reflectors.push(new Reflector<T>({ client, resource, metrics, log, onChange, ...place }));
+  }
+}
+
+/** What changed while nobody led goes before what is only to be looked at. */
+function enqueueAll(controller: Controller, objects: Iterable<MonitorObject | CallbackObject>): void {
+  for (const object of objects) {
+    const { generation, deletionTimestamp } = object.metadata;
+    const isSeen = deletionTimestamp === undefined && object.status?.observedGeneration === generation;
+    controller.enqueue(objectKey(object), isSeen ? 'low' : 'normal');
   }
 }
 

@@ -111,12 +111,29 @@ export class Batcher {
 
   #startFlights(): void {
     while (this.#queue.length > 0 && this.#mayStart()) {
-      const lane = this.#idle.shift();
+      const batch = this.#takeBatch();
+      const lane = batch.length > 0 ? this.#idle.shift() : undefined;
       if (!lane) return;
-      const batch = this.#queue.splice(0, this.#options.maxBatch).filter(({ settled }) => !settled);
       this.#inFlight.add(batch);
       void this.#fly(lane, batch);
     }
+  }
+
+  /**
+   * The next beats, but for those of monitors that another lane writes at this moment: they would overtake the ones
+   * before them, or wait for the same row.
+   */
+  #takeBatch(): Waiting[] {
+    const busy = new Set([...this.#inFlight].flat().map(monitorOf));
+    const batch: Waiting[] = [];
+    const left: Waiting[] = [];
+    for (const waiting of this.#queue) {
+      if (waiting.settled) continue;
+      const isTaken = batch.length < this.#options.maxBatch && !busy.has(monitorOf(waiting));
+      (isTaken ? batch : left).push(waiting);
+    }
+    this.#queue = left;
+    return batch;
   }
 
   #mayStart(): boolean {
@@ -251,6 +268,10 @@ export class Batcher {
     if (this.#queue.some((waiting) => waiting.settled))
       this.#queue = this.#queue.filter((waiting) => !waiting.settled);
   }
+}
+
+function monitorOf({ item }: Waiting): string {
+  return item.entry.monitor.monitorKey;
 }
 
 /** A monitor that has a beat of the other sort in the batch takes the other way with all: its beats stay in order. */

@@ -65,15 +65,17 @@ async function findEntry(directory: MonitorDirectory): Promise<DirectoryEntry> {
 
 const beatOf = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'success' } });
 
-it('trusts no idle lane when another one has lost the database', async () => {
-  const directory = openDirectory();
-  const entry = await findEntry(directory);
-  const { batcher, failures } = openBatcher(directory, 2);
-  // Slow answers bring the second lane into use: then both are connected.
+/** Slow answers bring the second lane into use: then both are connected. A monitor has its beats in one lane at a time. */
+async function useBothLanes(batcher: Batcher, entry: DirectoryEntry): Promise<void> {
+  const [another] = await seedMonitors(direct, await seedProject(direct), 1);
+  const second = await openDirectory().load(another?.address ?? '');
+  if (!second) throw new Error('the address was not found');
   proxy.delay(20);
   await waitFor(
     async () => {
-      await Promise.all(Array.from({ length: 4 }, () => batcher.submit(beatOf(entry))));
+      const first = batcher.submit(beatOf(entry));
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+      await Promise.all([first, batcher.submit(beatOf(second))]);
       const { rows } = await direct.query(
         "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
       );
@@ -81,6 +83,13 @@ it('trusts no idle lane when another one has lost the database', async () => {
     },
     { what: 'both lanes' },
   );
+}
+
+it('trusts no idle lane when another one has lost the database', async () => {
+  const directory = openDirectory();
+  const entry = await findEntry(directory);
+  const { batcher, failures } = openBatcher(directory, 2);
+  await useBothLanes(batcher, entry);
   proxy.delay(0);
 
   proxy.blackHole();
@@ -94,6 +103,25 @@ it('trusts no idle lane when another one has lost the database', async () => {
     for (const outcome of outcomes) expect(outcome).toHaveProperty('answer');
   }
   expect(failures).toHaveLength(known);
+});
+
+it('keeps the order of the beats of a monitor when two lanes are at work', async () => {
+  const directory = openDirectory();
+  const [other] = await seedMonitors(direct, await seedProject(direct), 1);
+  const [entry, neighbour] = [await findEntry(directory), await directory.load(other?.address ?? '')];
+  if (!neighbour) throw new Error('the address was not found');
+  const { batcher } = openBatcher(directory, 2);
+  await useBothLanes(batcher, neighbour);
+  // The failure goes behind the plain beat of its batch: a success in the other lane could overtake it.
+  const first = [batcher.submit(beatOf(neighbour)), batcher.submit({ entry, beat: { kind: 'fail' } })];
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  const success = batcher.submit(beatOf(entry));
+  await Promise.all(first);
+  expect(await success).toMatchObject({ answer: { sequence: 2 } });
+  const { rows } = await direct.query('select state from incidents where monitor_key = $1', [
+    monitor.monitorKey,
+  ]);
+  expect(rows).toEqual([{ state: 'recovered' }]);
 });
 
 it('says that beats can not be accepted while some wait and none gets through', async () => {

@@ -72,7 +72,7 @@ const DESCRIPTION = `Heartbeat monitoring: a monitor expects a beat at a regular
 
 Calls carry \`Authorization: Bearer <token>\`: an API credential, which acts in its own project, or a session token, which names its project in \`Service-Project\`. Lists answer \`items\` and \`nextCursor\`: send it as \`cursor\` for the next page; without it the page is the last.
 
-Writes with an \`Idempotency-Key\` can be sent again with the same key for 24 hours: the stored answer comes again, a 201 as 200, without secrets. Changes take the \`ETag\` of an earlier read in \`If-Match\`. Bodies are JSON of at most 16 KiB, plain or gzip. Unknown fields and query parameters are refused. Retry only where \`retryable\` is true, after \`Retry-After\`. What a caller may not see is 404.`;
+Writes with an \`Idempotency-Key\` can be sent again with the same key for 24 hours: the stored answer comes again, a 201 as 200, without secrets. Changes take the \`ETag\` of an earlier read in \`If-Match\`. Bodies are JSON of at most 16 KiB, plain or gzip. Unknown fields and query parameters are refused; names, notes and other texts lose the blanks at their ends, then their length counts. Retry only where \`retryable\` is true, after \`Retry-After\`. What a caller may not see is 404.`;
 
 export interface OpenApiOptions {
   /** Base address of the API. Default: the address that the document came from. */

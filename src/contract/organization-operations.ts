@@ -115,7 +115,7 @@ export const organizationOperations = {
     method: 'DELETE',
     path: '/v1/credentials/{credentialId}',
     summary: 'Revoke an API credential',
-    description: 'For owners. It stops at once.',
+    description: 'For owners. It stops everywhere within five seconds.',
     params: credentialParams,
     ifMatch: 'credential',
     success: 204,

@@ -70,7 +70,9 @@ try {
   });
   const secret = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}/secrets/${MONITOR}-beat`);
   const url = new URL(Buffer.from(secret?.data?.url ?? '', 'base64').toString());
-  const beat = await fetch(API_URL + url.pathname, { method: 'POST', signal: AbortSignal.timeout(10_000) });
+  // publicUrl may have a path, which an ingress takes off: only the end of the address is api's own.
+  const address = `${API_URL}/ping/${url.pathname.split('/').at(-1)}`;
+  const beat = await fetch(address, { method: 'POST', signal: AbortSignal.timeout(10_000) });
   if (!beat.ok) throw new Error(`the beat was refused: ${beat.status} ${await beat.text()}`);
   say('ok: the beat is accepted');
   await until('the object shows the beat', 30, async () => {

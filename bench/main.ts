@@ -7,6 +7,7 @@ import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment } from './environment.ts';
 import { measureIdleTick } from './idle-tick.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
+import { measureSlowCommits } from './slow-commits.ts';
 
 const isShort = process.argv.includes('--short');
 
@@ -14,6 +15,7 @@ const isShort = process.argv.includes('--short');
 const measurements: Record<string, (environment: Environment) => Promise<void>> = {
   ping: (environment) =>
     measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
+  'slow-commits': (environment) => measureSlowCommits(environment, { pairs: 5, seconds: isShort ? 2 : 4 }),
   deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
   alerts: (environment) => measureAlerts(environment, { pairs: isShort ? 1 : 3 }),
   creates: (environment) =>

@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { KubeClient } from './kube-client.ts';
-import { isNotFound, isPassing } from './kube-error.ts';
+import { isAlreadyExists, isNotFound, isPassing } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import type { KubeObject, KubeResource } from './kube-object.ts';
@@ -174,13 +174,20 @@ export class EventRecorder {
     this.#count(series.writtenCount === 0 ? 'created' : 'repeated');
     series.writtenCount = count;
     series.writtenAtMs = Date.now();
+    if (series.count === count) return true;
     this.#queue.forget(key);
-    return series.count === count;
+    return false;
   }
 
   async #create(series: Series, times: EventObject['series']): Promise<void> {
     const event = times === undefined ? series.event : { ...series.event, series: times };
-    await this.#options.client.create(events, event, { signal: this.#abort.signal });
+    try {
+      await this.#options.client.create(events, event, { signal: this.#abort.signal });
+    } catch (error) {
+      // Made by an earlier try, whose answer was lost.
+      if (!isAlreadyExists(error)) throw error;
+      if (times !== undefined) await this.#patch(event, times);
+    }
   }
 
   async #patch(event: EventObject, times: EventObject['series']): Promise<void> {
@@ -205,13 +212,14 @@ export class EventRecorder {
       return false;
     }
     // For example 403 in a namespace that is being deleted.
-    this.#queue.forget(key);
     this.#count('dropped');
     this.#log.debug({ err: error, reason: series.event.reason }, 'An Event was dropped.');
     return true;
   }
 
   #settle(key: string): void {
+    // Also the failures of a series that was forgotten meanwhile.
+    this.#queue.forget(key);
     this.#unwritten.delete(key);
     if (this.#unwritten.size === 0) this.#allWritten?.();
   }

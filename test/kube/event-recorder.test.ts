@@ -91,6 +91,17 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await counted('repeated')).toBeLessThanOrEqual(3);
   });
 
+  it('knows an Event again that it made and never heard of', async () => {
+    const recorder = record({ repeatMs: 50 });
+    test.proxy.resetAfter(100);
+    recorder.record(about, made);
+    await waitFor(async () => (await counted('created')) === 1, { what: 'it counts as made' });
+    recorder.record(about, made);
+    await recorder.stop(patienceMs);
+    expect(await counted('dropped')).toBe(0);
+    expect(await list()).toMatchObject([{ series: { count: 2 } }]);
+  });
+
   it('bounds what one object may cause, and notes that are too long', async () => {
     const recorder = record();
     for (let i = 0; i < 100; i += 1) recorder.record(about, { ...made, note: `${i} ${'é'.repeat(2000)}` });

@@ -74,6 +74,8 @@ export class LeaseElector {
   #seen: { lease: Lease; atMs: number } | undefined;
   /** Start of the last renewal that succeeded; undefined: not the leader. */
   #renewedAtMs: number | undefined;
+  /** A write that has begun may be stored, whatever became of its answer: then the lease may be ours at the end. */
+  #hasWritten: boolean = false;
   #failures = 0;
 
   constructor(options: LeaseElectorOptions) {
@@ -111,17 +113,16 @@ export class LeaseElector {
     this.#run = { abort, ended: this.#elect(abort.signal) };
   }
 
-  /** Ends; a leader releases the lease, so call it after the work has ended. `onLost` is not called. */
+  /** Ends; a lease that is ours is released, so call it after the work has ended. `onLost` is not called. */
   async stop(): Promise<void> {
     const run = this.#run;
     if (run === undefined) return;
     run.abort.abort();
     await run.ended;
     this.#run = undefined;
-    if (!this.isLeader) return;
     this.#renewedAtMs = undefined;
     this.#setGauge(0);
-    await this.#release();
+    if (this.#hasWritten) await this.#release();
   }
 
   async #elect(signal: AbortSignal): Promise<void> {
@@ -217,6 +218,7 @@ export class LeaseElector {
       leaseTransitions: (previous.leaseTransitions ?? 0) + (isOurs || known === undefined ? 0 : 1),
     };
     const call = { signal, timeoutMs };
+    this.#hasWritten = true;
     if (known === undefined) this.#see(await client.create(leases, { metadata: { ...lease }, spec }, call));
     else this.#see(await client.replace(leases, { ...known, spec }, call));
   }

@@ -4,8 +4,14 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { KubeClient } from '../../src/kube/kube-client.ts';
 import { silentLog } from '../../src/kube/kube-log.ts';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
-import { LeaseElector } from '../../src/kube/lease-elector.ts';
-import { type FakeStep, startFakeKubeServer, status } from '../support/fake-kube-server.ts';
+import { LeaseElector, type LeaseElectorOptions } from '../../src/kube/lease-elector.ts';
+import {
+  type FakeKubeServer,
+  type FakeStep,
+  json,
+  startFakeKubeServer,
+  status,
+} from '../support/fake-kube-server.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 describe('an elector', () => {
@@ -14,20 +20,16 @@ describe('an elector', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
 
-  it('says once that it may not take the lease, and goes on trying', async () => {
-    const answer: FakeStep = (request, response) =>
-      (request.method === 'GET' ? status(404, 'NotFound') : status(403, 'Forbidden'))(request, response);
-    const server = await startFakeKubeServer([], answer);
+  function electorAt(server: FakeKubeServer, options: Partial<LeaseElectorOptions>): LeaseElector {
     const transport = new KubeTransport({ loadConfig: () => server.config(), userAgent: 'kube-test/1' });
-    const said: string[] = [];
     const elector = new LeaseElector({
       client: new KubeClient(transport),
       lease: { namespace: 'n', name: 'leader' },
       identity: 'one',
       onElected: () => undefined,
       onLost: () => undefined,
-      tuning: { leaseMs: 60_000, renewDeadlineMs: 50_000, retryMs: 10 },
-      log: { ...silentLog, warn: (_fields, message) => void said.push(message) },
+      tuning: { leaseMs: 400_000, renewDeadlineMs: 300_000, retryMs: 10 },
+      ...options,
     });
     closing.push(
       () => server.close(),
@@ -35,6 +37,30 @@ describe('an elector', () => {
       () => elector.stop(),
     );
     elector.start();
+    return elector;
+  }
+
+  it('releases a lease that it took without hearing of it', async () => {
+    const [lease, methods] = [{ namespace: 'n', name: 'leader' }, [] as string[]];
+    const held = { metadata: { ...lease, resourceVersion: '1' }, spec: { holderIdentity: 'one' } };
+    const script = [status(404, 'NotFound'), () => undefined];
+    const server = await startFakeKubeServer(script, (request, response) => {
+      methods.push(request.method);
+      json(200, held)(request, response);
+    });
+    const elector = electorAt(server, {});
+    await waitFor(() => server.requests.length === 2, { what: 'it asks for the lease' });
+    await elector.stop();
+    expect(methods).toEqual(['GET', 'PUT']);
+  });
+
+  it('says once that it may not take the lease, and goes on trying', async () => {
+    const answer: FakeStep = (request, response) =>
+      (request.method === 'GET' ? status(404, 'NotFound') : status(403, 'Forbidden'))(request, response);
+    const server = await startFakeKubeServer([], answer);
+    const said: string[] = [];
+    const log = { ...silentLog, warn: (_fields: object, message: string) => void said.push(message) };
+    const elector = electorAt(server, { log });
     // Two calls a try.
     await waitFor(() => server.requests.length >= 20, { what: 'ten tries' });
     expect(said).toEqual(['Could not look at or take the lease.']);

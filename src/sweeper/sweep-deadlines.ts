@@ -41,8 +41,10 @@ export class DeadlineSweep {
   #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
   /** Everything up to here was looked at. */
   #watermarkMs: number | undefined;
-  /** When each of LOOKS was done last. */
+  /** When each of LOOKS was begun last. */
   #lookedAt: number[] = LOOKS.map(() => Number.NEGATIVE_INFINITY);
+  /** How far back the look under way goes: it lasts until nothing is left in it. */
+  #look: { backMs?: number } | undefined;
   #lastRoundAt: number | undefined;
   #isBehind = false;
 
@@ -60,15 +62,24 @@ export class DeadlineSweep {
   /** One batch; two at once while there is more than one to do. */
   async run(): Promise<Round> {
     const startedAt = performance.now();
-    const look = LOOKS.findIndex(({ everyMs }, place) => startedAt - (this.#lookedAt[place] ?? 0) >= everyMs);
-    const sinceMs = this.#sinceMs(LOOKS[look]?.backMs);
+    this.#look ??= this.#chooseLook(startedAt);
+    try {
+      return await this.#round(startedAt, this.#sinceMs(this.#look.backMs));
+    } catch (error) {
+      // A long look that takes too long must not keep the short ones from their turn.
+      this.#look = undefined;
+      throw error;
+    }
+  }
+
+  async #round(startedAt: number, sinceMs: number | undefined): Promise<Round> {
     const limit = this.#limit;
     if (!this.#isBehind && limit === this.#batchSize) {
       const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
       if (!isDue) {
         this.#lastRoundAt = performance.now();
         this.#show({ ...span, claimed: 0, transitions: [], faults: [] }, 0);
-        this.#rest(span, look, startedAt);
+        this.#rest(span);
         return 'idle';
       }
     }
@@ -87,15 +98,20 @@ export class DeadlineSweep {
     this.#limit = this.#batchSize;
     // Nothing was left over by the batch that was not full, in any bucket, up to its moment.
     const drained = batches.find(({ claimed }) => claimed < limit);
-    if (drained) this.#rest(drained, look, startedAt);
+    if (drained) this.#rest(drained);
     return 'idle';
   }
 
   /** Nothing is left up to the end of `span`. */
-  #rest({ horizonMs, uptoMs }: DueSpan, look: number, startedAt: number): void {
-    if (horizonMs === undefined) return;
-    this.#watermarkMs = uptoMs;
+  #rest({ horizonMs, uptoMs }: DueSpan): void {
+    this.#look = undefined;
+    if (horizonMs !== undefined) this.#watermarkMs = uptoMs;
+  }
+
+  #chooseLook(startedAt: number): { backMs?: number } {
+    const look = LOOKS.findIndex(({ everyMs }, place) => startedAt - (this.#lookedAt[place] ?? 0) >= everyMs);
     this.#lookedAt = this.#lookedAt.map((at, place) => (place >= look ? startedAt : at));
+    return { backMs: LOOKS[look]?.backMs };
   }
 
   /** Undefined: from the beginning. */

@@ -2,6 +2,7 @@
 // Each one carries its message: what to do, in a sentence. It knows no resource.
 import { z } from 'zod';
 import { IDENTIFIER_PATTERN } from '../domain/id.ts';
+import { canonicalTime, isWritableTime } from '../domain/timestamp.ts';
 
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER;
 export const YEAR_SECONDS = 31_536_000;
@@ -90,32 +91,14 @@ export const correlationId = patterned(
   'Must start with a letter or digit, then letters, digits, ".", "_", ":", "/" or "-", at most 128 characters.',
 );
 
-const FIRST_TIME_MS = Date.parse('0001-01-01T00:00:00Z');
-const LAST_TIME_MS = Date.parse('9999-12-31T23:59:59.999Z');
-
 const TIME_MESSAGE = 'Must be an RFC 3339 time such as 2026-01-31T09:00:00Z.';
 
-/**
- * RFC 3339 5.6 also writes the letters small, and has leap seconds: one is read as the second after it, as clocks
- * without leap seconds do. What is no time stays as it is.
- */
-function canonicalTime(text: string): string {
-  const upper = text.toUpperCase();
-  const leap = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}):60(\.\d+)?(Z|[+-]\d{2}:\d{2})$/.exec(upper);
-  if (!leap) return upper;
-  const [, minute, fraction = '', offset] = leap;
-  const after = new Date(Date.parse(`${minute}:59${fraction}${offset}`) + 1_000);
-  // Leap seconds end a month in UTC.
-  const isLeap = after.getUTCDate() === 1 && after.getUTCHours() === 0 && after.getUTCMinutes() === 0;
-  return isLeap ? after.toISOString() : upper;
-}
-
-// In UTC: an offset can lead out of the years that Postgres and RFC 3339 can write.
 export const timestamp = z
   .string({ error: unlessMissing(TIME_MESSAGE) })
   .overwrite(canonicalTime)
   .check(z.iso.datetime({ offset: true, error: TIME_MESSAGE }))
-  .refine((value) => !(Date.parse(value) < FIRST_TIME_MS || Date.parse(value) > LAST_TIME_MS), {
+  // What is no time at all has its own message.
+  .refine((value) => Number.isNaN(Date.parse(value)) || isWritableTime(Date.parse(value)), {
     error: 'Must be a time of the years 0001 to 9999 in UTC.',
   });
 

@@ -5,6 +5,7 @@ import { IDENTIFIER_PATTERN } from '../domain/id.ts';
 import { checkJsonStructure } from '../domain/json-structure.ts';
 import type { FieldError } from '../domain/problem.ts';
 import { ProblemError } from '../domain/problem.ts';
+import { parseTimestamp } from '../domain/timestamp.ts';
 
 export interface BeatInput {
   kind: BeatKind;
@@ -17,10 +18,6 @@ export interface BeatInput {
 
 export const MAX_MESSAGE_CHARACTERS = 1024;
 const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
-const DATE_TIME =
-  /^(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
-const FIRST_TIME_MS = Date.parse('0001-01-01T00:00:00Z');
-const LAST_TIME_MS = Date.parse('9999-12-31T23:59:59.999Z');
 const KINDS: readonly string[] = ['success', 'start', 'fail', 'log'];
 
 /** What the path says: undefined for a suffix that is none of ours (404). */
@@ -174,20 +171,10 @@ function readMessage(body: Body, fault: Fault): string | undefined {
 function readObservedAt(body: Body, fault: Fault): string | undefined {
   const { observedAt } = body;
   if (observedAt === undefined) return undefined;
-  const ms = typeof observedAt === 'string' ? readTime(observedAt) : undefined;
+  const ms = typeof observedAt === 'string' ? parseTimestamp(observedAt) : undefined;
   if (ms !== undefined) return new Date(ms).toISOString();
   fault('observedAt', 'invalid_format', 'Use an RFC 3339 date and time, such as 2026-01-31T08:00:00Z.');
   return undefined;
-}
-
-/** ms; undefined for what is no time, and for years that Postgres or RFC 3339 can't write (in UTC, 0001 to 9999). */
-function readTime(text: string): number | undefined {
-  const [, year, month, day] = (DATE_TIME.exec(text) ?? []).map(Number);
-  // Date.parse takes the 31st of February for the 3rd of March.
-  if (year === undefined || month === undefined || day === undefined) return undefined;
-  if (day > new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate()) return undefined;
-  const ms = Date.parse(text);
-  return ms >= FIRST_TIME_MS && ms <= LAST_TIME_MS ? ms : undefined;
 }
 
 function readMeasurements(body: Body, fault: Fault): Record<string, number> | undefined {

@@ -64,10 +64,16 @@ it('refuses times that no calendar or no database has, and keeps the others', as
   ]) {
     expect((await post(observedAt)).status, observedAt).toBe(400);
   }
-  for (const observedAt of ['2028-02-29T08:00:00Z', '0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999Z']) {
+  for (const observedAt of [
+    '2028-02-29T08:00:00Z',
+    '0001-01-01T00:00:00Z',
+    '9999-12-31T23:59:59.999Z',
+    '2028-02-29t08:00:00.5z',
+    '2016-12-31T23:59:60Z',
+  ]) {
     expect((await post(observedAt)).status, observedAt).toBe(200);
   }
-  expect(await column(monitor, 'sequence')).toEqual([1, 2, 3]);
+  expect(await column(monitor, 'sequence')).toEqual([1, 2, 3, 4, 5]);
 });
 
 it('keeps the order of beats that come down one connection together', async () => {

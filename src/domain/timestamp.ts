@@ -1,0 +1,37 @@
+// Times as the wire writes them: RFC 3339, in years that Postgres and RFC 3339 can write (in UTC, 0001 to 9999).
+
+const DATE_TIME =
+  /^(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+/**
+ * RFC 3339 5.6 also writes the letters small, and has leap seconds: one is read as the second after it, as clocks
+ * without leap seconds do. What is no time stays as it is.
+ */
+export function canonicalTime(text: string): string {
+  const upper = text.toUpperCase();
+  const leap = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}):60(\.\d+)?(Z|[+-]\d{2}:\d{2})$/.exec(upper);
+  if (!leap) return upper;
+  const [, minute, fraction = '', offset] = leap;
+  const after = new Date(Date.parse(`${minute}:59${fraction}${offset}`) + 1_000);
+  // Leap seconds end a month in UTC.
+  const isLeap = after.getUTCDate() === 1 && after.getUTCHours() === 0 && after.getUTCMinutes() === 0;
+  return isLeap ? after.toISOString() : upper;
+}
+
+/** An offset can lead out of the years that can be written. */
+export function isWritableTime(ms: number): boolean {
+  return ms >= FIRST_MS && ms <= LAST_MS;
+}
+
+/** Milliseconds since 1970; undefined for what is no RFC 3339 time, and for years that can't be written. */
+export function parseTimestamp(text: string): number | undefined {
+  const canonical = canonicalTime(text);
+  const [, year, month, day] = (DATE_TIME.exec(canonical) ?? []).map(Number);
+  // Date.parse takes the 31st of February for the 3rd of March.
+  if (year === undefined || month === undefined || day === undefined) return undefined;
+  if (day > new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate()) return undefined;
+  const ms = Date.parse(canonical);
+  return isWritableTime(ms) ? ms : undefined;
+}

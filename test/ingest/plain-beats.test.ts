@@ -11,6 +11,7 @@ import { LIVE_COLUMNS, lockLive, toLiveRow, updateLive } from '../../src/store/l
 import type { Pool } from '../../src/store/pool.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let database: TestDatabase;
 let pool: Pool;
@@ -22,7 +23,7 @@ beforeAll(async () => {
   database = await createTestDatabase();
   pool = openTestPool(database.url, 2);
   directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
-  lane = new Lane(database.url);
+  lane = await openLane();
   const [seeded] = await seedMonitors(pool, await seedProject(pool), 1);
   if (!seeded) throw new Error('no monitor was seeded');
   monitor = seeded;
@@ -32,6 +33,14 @@ afterAll(async () => {
   await pool?.end();
   await database?.drop();
 });
+
+/** Connected: a machine that stands still meanwhile makes it try again, as the batcher does. */
+async function openLane(): Promise<Lane> {
+  const opened = new Lane(database.url);
+  const connect = () => opened.write((connection) => connection.query('select 1'));
+  await waitFor(connect, { what: 'the lane is connected' });
+  return opened;
+}
 
 const agoMs = fc.option(fc.integer({ min: 0, max: 500_000 }), { nil: undefined });
 const state = fc.record({
@@ -144,7 +153,7 @@ it('locks rows in key order: two lanes on the same rows never wait for each othe
   const monitors = await seedMonitors(pool, await seedProject(pool), 60);
   const entries = await Promise.all(monitors.map((seeded) => directory.load(seeded.address)));
   const items = entries.flatMap((entry) => (entry ? [{ entry, beat: { kind: 'success' as const } }] : []));
-  const other = new Lane(database.url);
+  const other = await openLane();
   const deadlocksBefore = await countDeadlocks();
   try {
     for (let round = 0; round < 40; round += 1) {

@@ -47,6 +47,8 @@ export class Dispatcher {
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
   readonly #inFlight = new Set<Promise<void>>();
+  /** Attempts that began here and are not written: one may outlast its lease while the database is away. */
+  readonly #unwritten = new Set<string>();
   /** Endpoints that answered 410, until that is written: nothing more may go out to them. */
   readonly #gone = new Set<string>();
   /** Endpoints at which a claim found nothing. */
@@ -153,15 +155,22 @@ export class Dispatcher {
       this.#writer.add({ claim, kind: 'canceled', reason }, () => undefined);
       return true;
     }
+    const attemptKey = `${claim.projectId} ${claim.deliveryId} ${claim.attemptCount}`;
+    // Its lease is renewed by this, and what became of it is written in a moment: it is not sent again.
+    if (this.#unwritten.has(attemptKey)) return true;
     const key = keyOf(claim.endpoint);
     if (this.#gone.has(key)) return false;
     const passage = this.#gate.enter(key, performance.now());
     if (passage.state !== 'entered') return false;
+    this.#unwritten.add(attemptKey);
     const attempt = this.#send(claim).then((outcome) => {
       this.#leave(passage, outcome);
       const isGone = outcome.kind === 'sent' && outcome.result.gone;
       if (isGone) this.#gone.add(key);
-      this.#writer.add(outcome, () => isGone && this.#gone.delete(key));
+      this.#writer.add(outcome, () => {
+        this.#unwritten.delete(attemptKey);
+        if (isGone) this.#gone.delete(key);
+      });
       this.#inFlight.delete(attempt);
       if (this.#hasMore) this.#loop.wake();
     });

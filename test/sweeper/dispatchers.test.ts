@@ -95,4 +95,31 @@ describe('a database that is away', () => {
     await room.stateIs(row, 'delivered');
     expect(receiver.requests).toHaveLength(1);
   });
+
+  it('to what came of an attempt, for longer than its lease, makes nobody send it again', async () => {
+    const { receiver, endpoint } = await room.receive(ok);
+    const { receiver: other, endpoint: otherEndpoint } = await room.receive(ok);
+    const row = await room.enqueueOne(endpoint);
+    const client = await room.installation.pool.connect();
+    await client.query('begin');
+    await client.query('set local idle_in_transaction_session_timeout = 0');
+    // Outcomes are written under this lock; claims do without it.
+    await client.query('select from callback_endpoints where endpoint_id = $1 for update', [
+      endpoint.endpointId,
+    ]);
+    room.dispatch();
+    room.atEnd(async () => {
+      await client.query('rollback');
+      client.release();
+    });
+    await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is made' });
+    await room.makeDue(row);
+    const isTakenAgain = async () => (await room.rowOf(row)).lease_until.getTime() > (await room.nowMs());
+    await waitFor(isTakenAgain, { what: 'its lease is a new one' });
+    await room.enqueueOne(otherEndpoint);
+    await waitFor(() => other.requests.length === 1, { what: 'what is claimed later is sent' });
+    await client.query('commit');
+    await room.stateIs(row, 'delivered');
+    expect(receiver.requests).toHaveLength(1);
+  });
 });

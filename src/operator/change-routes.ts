@@ -51,10 +51,8 @@ export class ChangeRoutes {
       this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(concernsDefault));
     }
     // An alias may be free now.
-    const isWaiting = ({ status }: CallbackObject) =>
-      findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict';
     callbackMemories.forgetRefusals('service.conflict');
-    this.#enqueueAll(this.#queues.callback, [...callbacks.values()].filter(isWaiting));
+    this.#enqueueAll(this.#queues.callback, callbacks.listBy('waitsForAlias', 'true'));
     bindings.clear();
     this.#enqueueAll(this.#queues.monitor, monitors.listBy('callbackRef', objectKey(object)));
     this.#enqueueAll(this.#queues.monitor, monitors.listBy('waitsForCallback', 'true'));

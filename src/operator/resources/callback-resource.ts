@@ -1,6 +1,7 @@
 // The Callback as an object of the cluster: its type, its place in the API, its indexes. No decisions.
 import { API_GROUP, API_VERSION } from '../../contract/crd.ts';
 import type { CallbackResourceSpec, CallbackResourceStatus } from '../../contract/crd-callback.ts';
+import { findCondition } from '../../kube/conditions.ts';
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore } from '../../kube/object-store.ts';
 import { endpointIdOf } from '../translate/identity.ts';
@@ -19,12 +20,17 @@ export const CALLBACKS: KubeResource<CallbackObject> = {
   transform: withoutBookkeeping,
 };
 
-/** A cache with the indexes `id` (the endpoint that an object claims) and `organizationDefault` (`true`). */
+/**
+ * A cache with the indexes `id` (the endpoint that an object claims), `organizationDefault` (`true`: it asks for that)
+ * and `waitsForAlias` (`true`: another one has its alias).
+ */
 export function createCallbackStore(): ObjectStore<CallbackObject> {
   return new ObjectStore<CallbackObject>({
     indexes: {
       id: (object) => [endpointIdOf(object)],
       organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
+      waitsForAlias: ({ status }) =>
+        findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict' ? ['true'] : [],
     },
   });
 }

@@ -1,6 +1,5 @@
 // Deliveries from the outbox to a receiver in another process. Beside them, in the same run: the same number of signed
-// POSTs by undici alone, which read and write nothing. Then what the receiver waits for one alert, and what others
-// notice of endpoints that hang.
+// POSTs by undici alone, which read and write nothing.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool as UndiciPool } from 'undici';
 import { signatureHeaders } from '../src/delivery/signature.ts';

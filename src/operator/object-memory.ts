@@ -5,7 +5,7 @@ import type { Fault } from './translate/monitor-conditions.ts';
 export interface ObjectMemory<T extends KubeObject = KubeObject> {
   /** As our last write left it: the cache may not have it yet. */
   written?: T;
-  /** The API refused this wish for good: not told again until the wish is another one. */
+  /** The API refused this wish: not told again before `untilMs` (ms of the process's clock; Infinity: for good). */
   refusal?: { wish: string; code: string; fault: Fault; untilMs: number };
   /** When the Secret was last seen to be right, ms of the process's clock. */
   secretCheckedAtMs?: number;
@@ -40,7 +40,7 @@ export class ObjectMemories<T extends KubeObject = KubeObject> {
     return [...this.#memories.values()].filter(({ refusal }) => refusal !== undefined).length;
   }
 
-  /** Forgets refusals that were about the operator's own rights, when those may have come back. */
+  /** Forgets refusals of this code, when their cause may be over: a right that came back, an alias that became free. */
   forgetRefusals(code: string): void {
     for (const memory of this.#memories.values())
       if (memory.refusal?.code === code) memory.refusal = undefined;

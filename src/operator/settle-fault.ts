@@ -34,6 +34,7 @@ export interface Failure {
 
 /** After a conflict: soon, as the next read shows what the other one did. */
 const CONFLICT_RETRY_MS = 200;
+/** What a plan does not allow is asked for again after this. */
 const LIMIT_RETRY_MS = 600_000;
 /** A passing fault shows in the status from the third failure on; at once where the object was never synced. */
 const FAILURES_TO_SHOW = 2;
@@ -74,7 +75,7 @@ async function block(
   return { requeueAfterMs: retryMs };
 }
 
-/** The API will say the same again: it is not asked until the object wants something else. */
+/** The API would say the same again: it is not asked until the object wants something else, or the refusal has aged. */
 async function refuse(
   context: OperatorContext,
   pass: FaultedPass,

@@ -67,7 +67,12 @@ export class Lane {
 
   async #connect(): Promise<Pipeline> {
     if (this.#connection) return this.#connection;
-    const connection = await openPipeline(
+    // It may break in the moment in which it is there, before we have it.
+    let connection: Pipeline | undefined;
+    const forget = () => {
+      if (this.#connection === connection) this.#connection = undefined;
+    };
+    connection = await openPipeline(
       {
         databaseUrl: this.#databaseUrl,
         applicationName: 'beatkeeper-ingest',
@@ -75,11 +80,15 @@ export class Lane {
         idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
         settings: LANE_SETTINGS,
       },
-      () => {
-        if (this.#connection === connection) this.#connection = undefined;
-      },
+      forget,
     );
-    await insertLane(connection, this.#laneId);
+    try {
+      await insertLane(connection, this.#laneId);
+    } catch (error) {
+      // A standby lets us in and lets us write nothing: such connections would heap up.
+      connection.destroy();
+      throw error;
+    }
     this.#connection = connection;
     return connection;
   }

@@ -83,7 +83,7 @@ export class MonitorDirectory {
     }
     return new Promise((resolve, reject) => {
       const expiresAt = this.#now() + (this.#options.patienceMs ?? DEFAULT_PATIENCE_MS);
-      this.#enqueue(address, [{ expiresAt, resolve, reject }]);
+      this.#enqueue(address, { expiresAt, resolve, reject });
       if (!this.#isLoading) void this.#loadWaiting();
     });
   }
@@ -99,8 +99,10 @@ export class MonitorDirectory {
     return found;
   }
 
-  #enqueue(address: string, waiters: readonly Waiter[]): void {
-    this.#waiting.set(address, [...(this.#waiting.get(address) ?? []), ...waiters]);
+  #enqueue(address: string, waiter: Waiter): void {
+    const waiters = this.#waiting.get(address);
+    if (waiters) waiters.push(waiter);
+    else this.#waiting.set(address, [waiter]);
   }
 
   async #loadWaiting(): Promise<void> {
@@ -130,13 +132,11 @@ export class MonitorDirectory {
   /** The database did not answer: an old entry serves, those whose time is over are told, the others ask again. */
   #doWithout(address: string, waiters: readonly Waiter[], error: unknown): void {
     const entry = this.#entries.get(address);
-    const waiting: Waiter[] = [];
     for (const waiter of waiters) {
       if (entry) waiter.resolve(entry);
       else if (waiter.expiresAt <= this.#now() || !isDatabaseUnavailable(error)) waiter.reject(error);
-      else waiting.push(waiter);
+      else this.#enqueue(address, waiter);
     }
-    if (waiting.length > 0) this.#enqueue(address, waiting);
   }
 
   async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {

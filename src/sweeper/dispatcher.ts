@@ -105,9 +105,11 @@ export class Dispatcher {
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
     this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
     this.#hush(wanted, claims);
-    const refused = claims.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
+    // What is sent already has its lease renewed by the claim: what became of it is written in a moment.
+    const unsent = claims.filter((claim) => !this.#unwritten.has(attemptKeyOf(claim)));
+    const refused = unsent.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
     await releaseLeases(pool, this.#owner, refused);
-    return claims.length > refused.length || this.#after ? 'more' : 'idle';
+    return unsent.length > refused.length || this.#after ? 'more' : 'idle';
   }
 
   /** As many as each receiver takes now; `after` is set when there was no room for the endpoints behind it. */
@@ -155,13 +157,11 @@ export class Dispatcher {
       this.#writer.add({ claim, kind: 'canceled', reason }, () => undefined);
       return true;
     }
-    const attemptKey = `${claim.projectId} ${claim.deliveryId} ${claim.attemptCount}`;
-    // Its lease is renewed by this, and what became of it is written in a moment: it is not sent again.
-    if (this.#unwritten.has(attemptKey)) return true;
     const key = keyOf(claim.endpoint);
     if (this.#gone.has(key)) return false;
     const passage = this.#gate.enter(key, performance.now());
     if (passage.state !== 'entered') return false;
+    const attemptKey = attemptKeyOf(claim);
     this.#unwritten.add(attemptKey);
     const attempt = this.#send(claim).then((outcome) => {
       this.#leave(passage, outcome);
@@ -223,4 +223,8 @@ export class Dispatcher {
 
 function keyOf({ projectId, endpointId }: EndpointRef): string {
   return `${projectId} ${endpointId}`;
+}
+
+function attemptKeyOf({ projectId, deliveryId, attemptCount }: ClaimedDelivery): string {
+  return `${projectId} ${deliveryId} ${attemptCount}`;
 }

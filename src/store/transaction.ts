@@ -1,4 +1,4 @@
-// Transactions that may be run again: on a serialization failure, a deadlock or a connection lost before COMMIT was sent.
+// Transactions that are run again after a serialization failure or a deadlock. A lost connection is the caller's to bear.
 import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
 import type { Connection, Pool } from './pool.ts';
 

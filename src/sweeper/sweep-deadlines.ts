@@ -39,7 +39,7 @@ export class DeadlineSweep {
   /** Halved while a fault in some row is being cornered. */
   #limit: number;
   #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
-  /** Everything up to here was looked at. */
+  /** Everything up to here was looked at; before the first look: where this began. */
   #watermarkMs: number | undefined;
   /** When each of LOOKS was begun last. */
   #lookedAt: number[] = LOOKS.map(() => Number.NEGATIVE_INFINITY);
@@ -61,6 +61,7 @@ export class DeadlineSweep {
 
   /** One batch; two at once while there is more than one to do. */
   async run(): Promise<Round> {
+    if (this.#watermarkMs === undefined) await this.#beginHere();
     const startedAt = performance.now();
     this.#look ??= this.#chooseLook(startedAt);
     try {
@@ -100,6 +101,16 @@ export class DeadlineSweep {
     const drained = batches.find(({ claimed }) => claimed < limit);
     if (drained) this.#rest(drained);
     return 'idle';
+  }
+
+  /**
+   * The first look is from the beginning. Where that takes too long (an old snapshot elsewhere), the others see at least
+   * what becomes due from now on.
+   */
+  async #beginHere(): Promise<void> {
+    // After everything: it tells the moment, and reads no entry of the index.
+    this.#rest(await findDue(this.#options.pool, Number.MAX_SAFE_INTEGER));
+    this.#lookedAt = LOOKS.map(() => Number.NEGATIVE_INFINITY);
   }
 
   /** Nothing is left up to the end of `span`. */

@@ -1,5 +1,7 @@
-// A moment that lay further back than a tick looks when it was committed: a later round looks further, and finds it.
-import { afterAll, beforeAll, expect, it } from 'vitest';
+// Looks of different length: what a short one can't see a longer one finds, and a long one that fails holds up no short one.
+import type { QueryConfig } from 'pg';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Pool } from '../../src/store/pool.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
@@ -13,10 +15,10 @@ import {
 
 let installation: Installation;
 
-beforeAll(async () => {
+beforeEach(async () => {
   installation = await openInstallation();
 });
-afterAll(() => installation?.close());
+afterEach(() => installation?.close());
 
 it('a deadline that becomes visible ten seconds late opens its incident', async () => {
   const { pool, project } = installation;
@@ -35,3 +37,34 @@ it('a deadline that becomes visible ten seconds late opens its incident', async 
   await waitFor(isOpen, { what: 'the incident is open' });
   expect((await pool.query('select state from incidents')).rows).toEqual([{ state: 'open' }]);
 });
+
+it('a first look that takes too long, under an old snapshot, keeps nobody from what becomes due', async () => {
+  const { pool, project } = installation;
+  await moveClock(pool);
+  const sweep = makeSweep(withSlowBeginning(pool));
+  await expect(sweep.run()).rejects.toThrow('statement timeout');
+  const deadlineMs = await readNowMs(pool);
+  await seedMonitors(pool, project, 1, {
+    live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
+  });
+  await moveClock(pool);
+  await drain(sweep);
+  expect((await pool.query('select state from incidents')).rows).toEqual([{ state: 'open' }]);
+});
+
+/** As if millions of dead entries stood at the beginning of the index. */
+function withSlowBeginning(pool: Pool): Pool {
+  return new Proxy(pool, {
+    get(target, property) {
+      if (property !== 'query') {
+        const value: unknown = Reflect.get(target, property);
+        return typeof value === 'function' ? value.bind(target) : value;
+      }
+      return async (statement: QueryConfig) => {
+        if (statement.name === 'find-due' && statement.values?.[1] === -1)
+          throw new Error('canceling statement due to statement timeout');
+        return await target.query(statement);
+      };
+    },
+  });
+}

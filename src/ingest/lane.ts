@@ -1,7 +1,7 @@
 // One lane: a connection of its own that writes one batch at a time, and knows after any failure whether the batch is
 // there. A batch is written again only when its lane's row says that it is not.
 import { newUuid } from '../domain/id.ts';
-import { insertLane, LANE_SETTINGS, readLane } from '../store/beats.ts';
+import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats.ts';
 import { openPipeline, type Pipeline } from '../store/pipeline.ts';
 import type { Queryable } from '../store/pool.ts';
 
@@ -32,7 +32,8 @@ export class Lane {
    */
   async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
     // Before anything can fail: `wasCommitted` must ask for this batch, not for the one before.
-    this.#batch += 1;
+    // By two: the number after a batch's own is the one that gives it up.
+    this.#batch += 2;
     const connection = await this.#connect();
     try {
       return await work(connection, { laneId: this.#laneId, batch: this.#batch });
@@ -43,11 +44,14 @@ export class Lane {
     }
   }
 
-  /** Whether the batch that `write` gave up on is there. Throws while the database can't be asked. */
+  /**
+   * Whether the batch that `write` gave up on is there; if not, it never will be. Throws while the database can't be
+   * asked.
+   */
   async wasCommitted(): Promise<boolean> {
     const connection = await this.#connect();
     try {
-      return (await readLane(connection, this.#laneId)) === this.#batch;
+      return await settleBatch(connection, this.#laneId, this.#batch);
     } catch (error) {
       this.#drop();
       throw error;

@@ -61,13 +61,17 @@ export interface BeatBatch {
   lane: { laneId: string; batch: number };
 }
 
-/** An upsert: a lane that was idle for long may have been swept. */
+/**
+ * An upsert: a lane that was idle for long may have been swept. A batch that `settleBatch` gave up, and that arrives
+ * after all, has no number to write: the column refuses that, and the whole batch with it.
+ */
 const writeLane = (
   laneId: string,
   batch: string,
 ) => `insert into ingest_lanes (lane_id, last_batch, updated_at)
     values (${laneId}, ${batch}, clock_timestamp())
-    on conflict (lane_id) do update set last_batch = excluded.last_batch, updated_at = excluded.updated_at`;
+    on conflict (lane_id) do update set updated_at = excluded.updated_at,
+      last_batch = case when ingest_lanes.last_batch < excluded.last_batch then excluded.last_batch end`;
 
 const PLAIN = `with live as (${UPDATE_LIVE}), lane as (${writeLane('$20', '$21')})
   insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
@@ -205,7 +209,7 @@ export async function writePlainBeats(
   }));
 }
 
-/** Makes the lane's row, so that `readLane` has a lock to wait for from the first batch on. */
+/** Makes the lane's row, so that `settleBatch` has a lock to wait for from the first batch on. */
 export async function insertLane(db: Queryable, laneId: string): Promise<void> {
   await db.query(
     `insert into ingest_lanes (lane_id, last_batch, updated_at) values ($1, 0, clock_timestamp())
@@ -215,15 +219,17 @@ export async function insertLane(db: Queryable, laneId: string): Promise<void> {
 }
 
 /**
- * The number of the lane's last committed batch. Waits for a transaction of the lane that is still open somewhere
- * (a connection that we lost and the server has not noticed yet), so that the answer is final.
+ * Whether the lane's batch is committed; if not, it can't be any more: the next number is taken. Waits for a transaction
+ * of the lane that is still open somewhere (a connection that we lost and the server has not noticed yet). One whose
+ * statements are still on their way, in a proxy or in the network, comes too late.
  */
-export async function readLane(db: Queryable, laneId: string): Promise<number | undefined> {
+export async function settleBatch(db: Queryable, laneId: string, batch: number): Promise<boolean> {
   const { rows } = await db.query<{ last_batch: number }>(
-    'select last_batch from ingest_lanes where lane_id = $1 for update',
-    [laneId],
+    `update ingest_lanes set last_batch = case last_batch when $2 then last_batch else $2 + 1 end
+     where lane_id = $1 returning last_batch`,
+    [laneId, batch],
   );
-  return rows[0]?.last_batch;
+  return rows[0]?.last_batch === batch;
 }
 
 /** `Answer`: what the beat path answered, as JSON keeps it. */

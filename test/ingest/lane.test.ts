@@ -1,10 +1,15 @@
-// The connection of a lane while it is made: what goes wrong then leaves nothing behind and ends no process.
+// A lane whose connection goes wrong: nothing is left behind, nothing is written twice, no process ends.
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Lane } from '../../src/ingest/lane.ts';
-import type { Pool } from '../../src/store/pool.ts';
+import type { BeatItem } from '../../src/ingest/apply-items.ts';
+import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
+import { Lane, type LaneBatch } from '../../src/ingest/lane.ts';
+import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
+import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
+import type { Pool, Queryable } from '../../src/store/pool.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
+import { seedMonitors, seedProject } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let database: TestDatabase;
@@ -12,28 +17,52 @@ let direct: Pool;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  direct = openTestPool(database.url, 1);
+  direct = openTestPool(database.url, 2);
 });
 afterAll(async () => {
   await direct?.end();
   await database?.drop();
 });
 
-async function countConnections(): Promise<number> {
-  const { rows } = await direct.query(
-    "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
-  );
-  return rows[0].lanes;
+/** The batch of one beat that its lane lost on the way: nothing of it had reached the database. */
+async function loseBatch(lane: Lane): Promise<LaneBatch> {
+  let lost: LaneBatch | undefined;
+  const lose = (_: unknown, batch: LaneBatch) => {
+    lost = batch;
+    return Promise.reject(new Error('The connection is lost.'));
+  };
+  await expect(lane.write(lose)).rejects.toThrow('lost');
+  if (!lost) throw new Error('the lane wrote nothing');
+  return lost;
 }
 
-it('keeps no connection to a database that lets nobody write, such as a standby', async () => {
-  const name = new URL(database.url).pathname.slice(1);
-  await direct.query(`alter database ${name} set default_transaction_read_only = on`);
+type Run = (
+  connection: Queryable,
+  items: BeatItem[],
+  lane: LaneBatch & { directory: MonitorDirectory },
+) => Promise<unknown>;
+
+it.each<[string, Run, string | undefined]>([
+  ['a plain beat', runPlainBeats, undefined],
+  ['a beat of the other way', runBeatTransaction, 'a message'],
+])('lets nothing of a batch in that arrives after it was given up: %s', async (_, run, message) => {
+  const directory = new MonitorDirectory({ db: direct, minimumIntervalMs: 60_000 });
+  const [monitor] = await seedMonitors(direct, await seedProject(direct), 1);
+  const entry = await directory.load(monitor?.address ?? '');
+  if (!entry) throw new Error('the address was not found');
+  const items: BeatItem[] = [{ entry, beat: { kind: 'success', message } }];
   const lane = new Lane(database.url);
-  for (let attempt = 0; attempt < 5; attempt += 1) {
-    await expect(lane.write(async () => undefined)).rejects.toMatchObject({ code: '25006' });
-  }
-  await waitFor(async () => (await countConnections()) === 0, { what: 'no connection' });
+  const lost = await loseBatch(lane);
+  expect(await lane.wasCommitted()).toBe(false);
+  await lane.write((connection, batch) => run(connection, items, { ...batch, directory }));
+  const late = await direct.connect();
+  const arrival = run(late, items, { ...lost, directory });
+  await expect(arrival.finally(() => late.release(true))).rejects.toThrow();
+  const { rows } = await direct.query('select last_sequence from monitor_live where monitor_key = $1', [
+    monitor?.monitorKey,
+  ]);
+  expect(rows).toEqual([{ last_sequence: 1 }]);
+  await lane.close();
 });
 
 const AUTHENTICATED = Buffer.from('R\0\0\0\x08\0\0\0\0', 'latin1');
@@ -64,4 +93,22 @@ it('survives a server that ends the session in the moment in which it begins', a
   const lane = new Lane(`postgres://somebody@127.0.0.1:${port}/any`);
   await expect(lane.write(async () => undefined)).rejects.toThrow(/connection/i);
   server.close();
+});
+
+async function countConnections(): Promise<number> {
+  const { rows } = await direct.query(
+    "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
+  );
+  return rows[0].lanes;
+}
+
+// The last one: nobody who connects to this database after it can write.
+it('keeps no connection to a database that lets nobody write, such as a standby', async () => {
+  const name = new URL(database.url).pathname.slice(1);
+  await direct.query(`alter database ${name} set default_transaction_read_only = on`);
+  const lane = new Lane(database.url);
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    await expect(lane.write(async () => undefined)).rejects.toMatchObject({ code: '25006' });
+  }
+  await waitFor(async () => (await countConnections()) === 0, { what: 'no connection' });
 });

@@ -6,7 +6,7 @@ import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { nextSecond, type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
 
 const url = 'http://127.0.0.1:9/alerts';
 
@@ -184,8 +184,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await room.createCallback('oldest', { organizationDefault: true });
     await room.callbackBecomes('oldest', 'Default', 'True');
     await room.monitorBecomes('default', 'Ready', 'True');
-    const { creationTimestamp } = (await room.callback('oldest')).metadata;
-    await waitFor(() => Date.now() > Date.parse(creationTimestamp ?? '') + 1000, { what: 'the next second' });
+    await nextSecond(await room.callback('oldest'));
     await room.createCallback('younger', { organizationDefault: true });
     const younger = await room.callbackBecomes('younger', 'Default', 'False', 'OlderExists');
     expect(younger.status?.conditions?.find(({ type }) => type === 'Default')?.message).toContain('oldest');

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom } from './operator-room.ts';
+import { nextSecond, type OperatorRoom, openRoom } from './operator-room.ts';
 
 describe.skipIf(!hasCluster)('the default endpoint', () => {
   let room: OperatorRoom;
@@ -20,7 +20,7 @@ describe.skipIf(!hasCluster)('the default endpoint', () => {
       defaultCallbackNamespaces: [room.namespace],
     });
     await room.createCallback('first', { organizationDefault: true });
-    await room.callbackBecomes('first', 'Default', 'True');
+    await nextSecond(await room.callbackBecomes('first', 'Default', 'True'));
     await room.createCallback('second', { organizationDefault: true });
     await room.callbackBecomes('second', 'Default', 'False', 'OlderExists');
     const spec = { organizationDefault: false };

@@ -86,6 +86,12 @@ export interface OperatorRoom {
   close(): Promise<void>;
 }
 
+/** Times of creation are whole seconds: what is made after this is younger than the object, whatever their UIDs are. */
+export async function nextSecond({ metadata }: KubeObject): Promise<void> {
+  const end = Date.parse(metadata.creationTimestamp ?? '') + 1_000;
+  await waitFor(() => Date.now() > end, { what: 'the next second' });
+}
+
 export async function openRoom(options: ApiFixtureOptions = {}): Promise<OperatorRoom> {
   const kube = connect();
   const fixture = await startApiFixture({ plan: 'scale', ...options });

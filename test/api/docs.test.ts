@@ -1,5 +1,4 @@
 // The contract and the pages over it: public, complete, without foreign assets; and samples that work as shown.
-import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +12,7 @@ import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-pag
 import { contractOperations } from '../../src/contract/operations.ts';
 import { PROBLEMS } from '../../src/domain/problem.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { runProgram } from '../support/run-program.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -198,12 +198,13 @@ func main() {
 `,
   );
   const program = join(folder, 'verify');
-  await run('go', ['build', '-o', program, '.'], { cwd: folder });
+  const { code, stderr } = await runProgram('go', ['build', '-o', program, '.'], { cwd: folder });
+  if (code !== 0) throw new Error(stderr);
   return program;
 }
 
 async function has(command: string, argument = '--version'): Promise<boolean> {
-  return await run(command, [argument]).then(
+  return await runProgram(command, [argument]).then(
     () => true,
     (error: { code?: unknown }) => error.code !== 'ENOENT',
   );
@@ -215,20 +216,6 @@ async function succeeds(
   env: Record<string, string>,
   input: string,
 ): Promise<boolean> {
-  return await run(command, args, { env: { ...process.env, ...env } }, input).then(
-    () => true,
-    (error: { code?: unknown }) => {
-      // A refusal is an exit code; everything else is a broken test.
-      if (typeof error.code !== 'number') throw error;
-      return false;
-    },
-  );
-}
-
-function run(command: string, args: string[], options: object = {}, input = ''): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(command, args, options, (error) => (error ? reject(error) : resolve()));
-    child.stdin?.on('error', () => undefined); // it may end before it reads
-    child.stdin?.end(input);
-  });
+  const { code } = await runProgram(command, args, { env: { ...process.env, ...env }, input });
+  return code === 0;
 }

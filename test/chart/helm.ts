@@ -1,12 +1,11 @@
 // Runs the real helm on the chart and reads what it renders. Where there is no helm, says what to install.
-import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { parseAllDocuments, stringify } from 'yaml';
 import { findOnPath, isExecutable } from '../../src/dev/executable.ts';
+import { type Outcome, runProgram } from '../support/run-program.ts';
 
 export const CHART = fileURLToPath(new URL('../../charts/beatkeeper', import.meta.url));
 export const RELEASE = 'beatkeeper';
@@ -48,24 +47,6 @@ export async function requireHelm(): Promise<string | undefined> {
   return undefined;
 }
 
-export interface Run {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-/** Runs a program to its end, with `input` on its standard input. Never throws for its exit code. */
-export async function run(program: string, args: string[], input = ''): Promise<Run> {
-  const running = promisify(execFile)(program, args, { maxBuffer: 64 * 1024 * 1024 });
-  running.child.stdin?.end(input);
-  try {
-    return { code: 0, ...(await running) };
-  } catch (error) {
-    const { code, stdout = '', stderr = '' } = error as Partial<Run>;
-    return { code: typeof code === 'number' ? code : 1, stdout, stderr };
-  }
-}
-
 /** The values files that stand for ways to install. */
 export function listValuesFiles(): string[] {
   const folder = join(CHART, 'ci');
@@ -73,10 +54,10 @@ export function listValuesFiles(): string[] {
 }
 
 /** `helm template` with values files and values on top. */
-export async function template(helm: string, values: object = {}, ...files: string[]): Promise<Run> {
+export async function template(helm: string, values: object = {}, ...files: string[]): Promise<Outcome> {
   const args = ['template', RELEASE, CHART, '--namespace', NAMESPACE, '--values', '-'];
   for (const file of files) args.push('--values', file);
-  return await run(helm, args, stringify(values));
+  return await runProgram(helm, args, { input: stringify(values) });
 }
 
 /** The objects that `template` renders. Throws with helm's words where it refuses. */

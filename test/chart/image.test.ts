@@ -1,7 +1,8 @@
 // The chart and the image speak of the same commands and the same settings.
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { listValuesFiles, pick, render, requireHelm, run } from './helm.ts';
+import { type Outcome, runProgram } from '../support/run-program.ts';
+import { listValuesFiles, pick, render, requireHelm } from './helm.ts';
 import { listPods } from './pods.ts';
 
 const found = await requireHelm();
@@ -34,11 +35,11 @@ describe.skipIf(found === undefined)('what the chart asks of the image', () => {
   });
 });
 
-const answers = new Map<string, ReturnType<typeof run>>();
+const answers = new Map<string, Promise<Outcome>>();
 
-function help(args: string[]): ReturnType<typeof run> {
+function help(args: string[]): Promise<Outcome> {
   const key = args.join(' ');
-  const answer = answers.get(key) ?? run(process.execPath, [main, ...args, '--help']);
+  const answer = answers.get(key) ?? runProgram(process.execPath, [main, ...args, '--help']);
   answers.set(key, answer);
   return answer;
 }

@@ -1,14 +1,15 @@
 // Names that users give: releases, overrides, Secrets. Whatever helm takes makes objects that a cluster takes.
 import { describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { CHART, type Manifest, NAMESPACE, requireHelm, run, template } from './helm.ts';
+import { runProgram } from '../support/run-program.ts';
+import { CHART, type Manifest, NAMESPACE, requireHelm, template } from './helm.ts';
 
 const found = await requireHelm();
 const helm = found ?? '';
 
 async function renderAs(release: string, ...more: string[]): Promise<Manifest[]> {
   const args = ['template', release, CHART, '--namespace', NAMESPACE, ...more];
-  const { code, stdout, stderr } = await run(helm, args);
+  const { code, stdout, stderr } = await runProgram(helm, args);
   expect(stderr).toBe('');
   expect(code).toBe(0);
   return parseAllDocuments(stdout).flatMap((document) => document.toJS() ?? []);
@@ -79,7 +80,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
   });
 
   it('are refused where no Service could have their name, or a label of the chart is given', async () => {
-    const digit = await run(helm, ['template', '1st', CHART]);
+    const digit = await runProgram(helm, ['template', '1st', CHART]);
     expect(digit.stderr).toContain('set fullnameOverride');
     const label = await template(helm, { commonLabels: { 'app.kubernetes.io/name': 'mine' } });
     expect(label.stderr).toContain('commonLabels.app.kubernetes.io/name');

@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm, run } from './helm.ts';
+import { runProgram } from '../support/run-program.ts';
+import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
 import { listPods, pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
@@ -11,7 +12,7 @@ const ways = listValuesFiles().map((file) => [basename(file, '-values.yaml'), fi
 
 describe.skipIf(found === undefined)('the chart', () => {
   it.each(ways)('passes helm lint --strict: %s', async (_, file) => {
-    const { code, stdout } = await run(helm, ['lint', '--strict', CHART, '--values', file]);
+    const { code, stdout } = await runProgram(helm, ['lint', '--strict', CHART, '--values', file]);
     expect(stdout).toContain('0 chart(s) failed');
     expect(code).toBe(0);
   });
@@ -255,7 +256,10 @@ describe('the files beside the templates', () => {
   });
 
   it('include a test that Node can parse', async () => {
-    const { code, stderr } = await run(process.execPath, ['--check', join(CHART, 'files', 'helm-test.js')]);
+    const { code, stderr } = await runProgram(process.execPath, [
+      '--check',
+      join(CHART, 'files', 'helm-test.js'),
+    ]);
     expect(stderr).toBe('');
     expect(code).toBe(0);
   });

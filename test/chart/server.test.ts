@@ -4,6 +4,7 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
 import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane-binaries.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
+import { runProgram } from '../support/run-program.ts';
 import {
   CHART,
   findProgram,
@@ -13,7 +14,6 @@ import {
   RELEASE,
   render,
   requireHelm,
-  run,
 } from './helm.ts';
 
 const helm = await requireHelm();
@@ -33,10 +33,10 @@ describe.skipIf(helm === undefined)('an API server', () => {
   const apply = async (manifests: object[], ...more: string[]) => {
     const text = manifests.map((manifest) => stringify(manifest)).join('---\n');
     const target = ['--kubeconfig', plane?.kubeconfig ?? '', '--namespace', NAMESPACE];
-    const { code, stderr } = await run(
+    const { code, stderr } = await runProgram(
       kubectl ?? '',
       ['apply', ...target, '--server-side', '--validate=strict', ...more, '--filename', '-'],
-      text,
+      { input: text },
     );
     return { code, stderr };
   };
@@ -67,7 +67,7 @@ describe.skipIf(helm === undefined)('an API server', () => {
 
   it('takes the examples of the README and of what an install prints', async ({ skip }) => {
     if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
-    const { stdout: notes } = await run(helm, [
+    const { stdout: notes } = await runProgram(helm, [
       'install',
       RELEASE,
       CHART,

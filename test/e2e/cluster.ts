@@ -1,11 +1,10 @@
 // A whole Kubernetes cluster of a run's own, with the image built from the Dockerfile in it, and the tools to use it.
 // The cluster comes from scripts beside the checkout (or BEATKEEPER_CLUSTER_SCRIPTS): build, up, load, down.
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { stringify } from 'yaml';
+import { type ProgramOptions, runProgram } from '../support/run-program.ts';
 
 export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(CHECKOUT, 'charts', 'beatkeeper');
@@ -76,23 +75,9 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
   };
 }
 
-interface Options {
-  env?: NodeJS.ProcessEnv;
-  input?: string;
-}
-
-/** Runs a program and returns its standard output. Throws with what it said. */
-export async function execute(
-  program: string,
-  args: string[],
-  { env, input }: Options = {},
-): Promise<string> {
-  const running = promisify(execFile)(program, args, { env, maxBuffer: 64 * 1024 * 1024 });
-  running.child.stdin?.end(input ?? '');
-  try {
-    return (await running).stdout;
-  } catch (error) {
-    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
-    throw new Error(`${program} ${args.slice(0, 4).join(' ')}:\n${stdout}${stderr}`, { cause: error });
-  }
+/** Runs a program and returns its standard output. Throws with what it said where it fails. */
+export async function execute(program: string, args: string[], options?: ProgramOptions): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(program, args, options);
+  if (code === 0) return stdout;
+  throw new Error(`${program} ${args.slice(0, 4).join(' ')} ended with ${code}:\n${stdout}${stderr}`);
 }

@@ -46,9 +46,9 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect(secret).toEqual({ secret: expect.stringMatching(/^sigcb_v1_[A-Za-z0-9_-]{43}$/), version: '1' });
     expect((await endpoint('oncall.team')).body).toMatchObject({ alias: 'oncall-team', url });
     await room.told('oncall.team', 'Created');
-    const { out } = await room.kubectl(['get', 'cb', 'oncall.team']);
-    expect(out).toMatch(/KIND +LIFECYCLE +DEFAULT +LAST DELIVERY +READY +AGE/);
-    expect(out).toMatch(/webhook +active +false .*True/);
+    const { stdout } = await room.kubectl(['get', 'cb', 'oncall.team']);
+    expect(stdout).toMatch(/KIND +LIFECYCLE +DEFAULT +LAST DELIVERY +READY +AGE/);
+    expect(stdout).toMatch(/webhook +active +false .*True/);
   });
 
   it('rotates once for each new value of the annotation, with the old secret beside the new one', async () => {
@@ -254,11 +254,11 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     const secrets = await Promise.all(names.map((name) => room.secret(name)));
     const values = secrets.flatMap((data) => Object.values(data ?? {})).filter((value) => value.length > 10);
     expect(values.length).toBeGreaterThanOrEqual(4);
-    const { out } = await room.kubectl(['get', 'monitors,callbacks,events', '-o', 'yaml']);
+    const { stdout } = await room.kubectl(['get', 'monitors,callbacks,events', '-o', 'yaml']);
     expect(lines.length).toBeGreaterThan(0);
     for (const value of [...values, 'sigcb_v1_', 'token-abc']) {
       expect(lines.join()).not.toContain(value);
-      expect(out).not.toContain(value);
+      expect(stdout).not.toContain(value);
     }
   });
 });

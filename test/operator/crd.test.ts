@@ -1,5 +1,4 @@
 // The custom resource definitions on a real API server: what `kubectl apply` takes, and what it says when it refuses.
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,27 +6,14 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crdManifests } from '../../src/contract/crd.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane-binaries.ts';
+import { type Outcome, runProgram } from '../support/run-program.ts';
 
 const kubeconfig = inject('kubeconfig');
 const namespace = `crd-${randomUUID().slice(0, 8)}`;
 let program = 'kubectl';
 
-interface Answer {
-  code: number;
-  out: string;
-  words: string;
-}
-
-function kubectl(args: string[], input = ''): Promise<Answer> {
-  return new Promise((resolve) => {
-    const child = execFile(
-      program,
-      ['--kubeconfig', kubeconfig, '--namespace', namespace, ...args],
-      { maxBuffer: 16_000_000 },
-      (error, out, words) => resolve({ code: error ? 1 : 0, out, words }),
-    );
-    child.stdin?.end(input);
-  });
+function kubectl(args: string[], input?: string): Promise<Outcome> {
+  return runProgram(program, ['--kubeconfig', kubeconfig, '--namespace', namespace, ...args], { input });
 }
 
 type Kind = 'Monitor' | 'Callback';
@@ -37,7 +23,7 @@ function manifest(kind: Kind, name: string, spec: object): string {
 }
 
 /** One call for many objects: kubectl goes on after a refusal. */
-function createAll(manifests: string[]): Promise<Answer> {
+function createAll(manifests: string[]): Promise<Outcome> {
   return kubectl(['create', '--dry-run=server', '-o', 'name', '-f', '-'], manifests.join('---\n'));
 }
 
@@ -209,7 +195,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     const found = folder === undefined ? '' : join(folder, 'kubectl');
     if (found && existsSync(found)) program = found;
     const created = await kubectl(['create', 'namespace', namespace]);
-    expect(created.words).toBe('');
+    expect(created.stderr).toBe('');
   });
   afterAll(async () => {
     await kubectl(['delete', 'monitors,callbacks', '--all', '--wait=false']);
@@ -221,8 +207,8 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     ['Callback', goodCallbacks],
   ] as const)('takes a good %s, without a warning', async (kind, good) => {
     const answer = await createAll(Object.entries(good).map(([name, spec]) => manifest(kind, name, spec)));
-    expect(answer.words).toBe('');
-    expect(answer.out.trim().split('\n')).toHaveLength(Object.keys(good).length);
+    expect(answer.stderr).toBe('');
+    expect(answer.stdout.trim().split('\n')).toHaveLength(Object.keys(good).length);
   });
 
   it.each([
@@ -230,15 +216,15 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     ['Callback', badCallbacks],
   ] as const)('refuses a bad %s with a sentence that says what to do', async (kind, bad) => {
     const answer = await createAll(bad.map(([name, spec]) => manifest(kind, name, spec)));
-    expect(answer.out).toBe('');
-    const words = refusals(answer.words);
+    expect(answer.stdout).toBe('');
+    const words = refusals(answer.stderr);
     for (const [name, , expected] of bad)
       expect([name, words.get(name)]).toEqual([name, expect.stringContaining(expected)]);
   });
 
   it('refuses a field that it does not know', async () => {
     const answer = await createAll([manifest('Monitor', 'typo', { intervalSecond: 60 })]);
-    expect(answer.words).toContain('unknown field "spec.intervalSecond"');
+    expect(answer.stderr).toContain('unknown field "spec.intervalSecond"');
   });
 
   it('keeps the jurisdiction as it was, set or not', async () => {
@@ -246,9 +232,9 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
       kubectl(['apply', '-f', '-'], manifest('Monitor', name, spec));
     expect((await apply('resident', { jurisdiction: 'eu' })).code).toBe(0);
     expect((await apply('anywhere', {})).code).toBe(0);
-    expect((await apply('resident', { jurisdiction: 'us' })).words).toContain('Leave jurisdiction as it is');
-    expect((await apply('resident', {})).words).toContain('Leave jurisdiction as it is');
-    expect((await apply('anywhere', { jurisdiction: 'eu' })).words).toContain('Leave jurisdiction as it is');
+    expect((await apply('resident', { jurisdiction: 'us' })).stderr).toContain('Leave jurisdiction as it is');
+    expect((await apply('resident', {})).stderr).toContain('Leave jurisdiction as it is');
+    expect((await apply('anywhere', { jurisdiction: 'eu' })).stderr).toContain('Leave jurisdiction as it is');
     expect((await apply('resident', { jurisdiction: 'eu', graceSeconds: 60 })).code).toBe(0);
   });
 
@@ -257,12 +243,12 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     expect((await apply({ url })).code).toBe(0);
     expect((await apply({ kind: 'webhook', url })).code).toBe(0);
     const changed = await apply({ kind: 'relay_group', relayGroup: { notifierId: 'a' } });
-    expect(changed.words).toContain('Leave kind as it is');
+    expect(changed.stderr).toContain('Leave kind as it is');
   });
 
   it('answers to short names and the category, with the columns of the specification', async () => {
     const columns = async (args: string[]) =>
-      (await kubectl(['get', ...args])).out
+      (await kubectl(['get', ...args])).stdout
         .split('\n')[0]
         ?.trim()
         .split(/\s{2,}/);
@@ -285,7 +271,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
       'READY',
       'AGE',
     ]);
-    const both = (await kubectl(['get', 'beatkeeper', '-o', 'name'])).out;
+    const both = (await kubectl(['get', 'beatkeeper', '-o', 'name'])).stdout;
     expect(both).toContain('monitor.beatkeeper.dev/shown');
     expect(both).toContain('callback.beatkeeper.dev/shown');
   });
@@ -332,8 +318,8 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
       '-o',
       'json',
     ]);
-    expect(patched.words).toBe('');
-    expect(JSON.parse(patched.out).status).toEqual(status);
+    expect(patched.stderr).toBe('');
+    expect(JSON.parse(patched.stdout).status).toEqual(status);
   });
 
   it('is served with lowered floors where a development run asks for them', async () => {

@@ -265,12 +265,12 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect((await room.kubectl(['wait', '--for=condition=Ready', 'mon/seen', '--timeout=120s'])).code).toBe(
       0,
     );
-    const { out } = await room.kubectl(['get', 'mon', 'seen', '-o', 'wide']);
-    expect(out).toMatch(
+    const { stdout } = await room.kubectl(['get', 'mon', 'seen', '-o', 'wide']);
+    expect(stdout).toMatch(
       /HEALTH +INTERVAL +LAST BEAT +NEXT DEADLINE +INCIDENT +READY +AGE +MONITOR ID +LIFECYCLE +CALLBACK/,
     );
-    expect(out).toMatch(/seen +waiting +1h .*True .*mon_[0-9a-f]{32} +active +none/);
+    expect(stdout).toMatch(/seen +waiting +1h .*True .*mon_[0-9a-f]{32} +active +none/);
     const described = await room.kubectl(['describe', 'mon', 'seen']);
-    expect(described.out).toContain('Created');
+    expect(described.stdout).toContain('Created');
   });
 });

@@ -1,5 +1,4 @@
 // What the tests of this room share: a namespace of the control plane, an api on a fresh database, operators on both.
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,6 +21,7 @@ import { RestClient } from '../../src/operator/rest/rest-client.ts';
 import { connect, createNamespace, type TestClient } from '../kube/cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, type ApiFixtureOptions, startApiFixture } from '../support/api-fixture.ts';
+import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 export interface EventObject extends KubeObject {
@@ -80,7 +80,7 @@ export interface OperatorRoom {
   events(about: string): Promise<EventObject[]>;
   /** Resolves when the object has an Event of this reason. */
   told(about: string, reason: string): Promise<EventObject>;
-  kubectl(args: string[], input?: string): Promise<{ code: number; out: string; words: string }>;
+  kubectl(args: string[], input?: string): Promise<Outcome>;
   /** Sends a beat to the address in the Secret: `''`, `/fail`, `/start`. */
   beat(secretName: string, kind?: string): Promise<Response>;
   close(): Promise<void>;
@@ -161,13 +161,9 @@ export async function openRoom(options: ApiFixtureOptions = {}): Promise<Operato
       waitFor(async () => (await events(about)).find((event) => event.reason === reason), {
         what: `an Event ${reason} about ${about}`,
       }),
-    kubectl: (args, input = '') =>
-      new Promise((resolve) => {
-        const all = ['--kubeconfig', inject('kubeconfig'), '--namespace', namespace, ...args];
-        const child = execFile(program, all, (error, out, words) =>
-          resolve({ code: error ? 1 : 0, out, words }),
-        );
-        child.stdin?.end(input);
+    kubectl: (args, input) =>
+      runProgram(program, ['--kubeconfig', inject('kubeconfig'), '--namespace', namespace, ...args], {
+        input,
       }),
     async beat(secretName, kind = '') {
       const { pathname } = new URL((await secret(secretName))?.url ?? '');

@@ -6,6 +6,10 @@ import { advanceServiceClock } from '../store/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 
 const BEAT_MS = 1_000;
+const WORDS = {
+  outage: 'No api could accept beats in this span: deadlines inside of it move.',
+  set_back: 'The clock of the database was set back: what waits for a moment waits longer by as much.',
+} as const;
 
 export interface ServiceClock {
   /** Ends it; a beat that is on its way is waited for. */
@@ -17,8 +21,8 @@ export function startServiceClock(pool: Pool, log: Log, isAccepting: () => boole
   let beating: Promise<void> | undefined;
   const beat = async () => {
     try {
-      const outage = await advanceServiceClock(pool);
-      if (outage) log.warn(outage, 'No api could accept beats in this span: deadlines inside of it move.');
+      const gap = await advanceServiceClock(pool);
+      if (gap) log.warn(gap, WORDS[gap.kind]);
     } catch (err) {
       log.warn({ err }, 'The service clock could not be moved.');
     } finally {

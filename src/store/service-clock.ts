@@ -10,21 +10,26 @@ const OUTAGE_MS = 3_000;
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
+/** `outage`: nobody accepted beats in this span. `set_back`: the database's clock went from its start to its end. */
+export interface ClockGap extends Outage {
+  kind: 'outage' | 'set_back';
+}
+
 /**
  * Says that this api can accept beats now. Returns the outage that ended with this beat, if there was one: then it is
  * written, with an entry in the timeline of each incident that has not ended.
  */
-export async function advanceServiceClock(pool: Pool): Promise<Outage | undefined> {
+export async function advanceServiceClock(pool: Pool): Promise<ClockGap | undefined> {
   const moved = await pool.query({
     name: 'advance-service-clock',
     text: `update service_clock set last_ms = greatest(last_ms, c.now_ms)
-      from (select ${NOW_MS} as now_ms) c where c.now_ms - last_ms <= ${OUTAGE_MS}`,
+      from (select ${NOW_MS} as now_ms) c where abs(c.now_ms - last_ms) <= ${OUTAGE_MS}`,
   });
   if (moved.rowCount !== 0) return undefined;
-  return await inTransaction(pool, endOutage);
+  return await inTransaction(pool, closeGap);
 }
 
-async function endOutage(tx: Queryable): Promise<Outage | undefined> {
+async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
   await tx.query(`insert into service_clock (last_ms) values (${NOW_MS}) on conflict do nothing`);
   // The clock is read after the lock was had: an api that waited here finds the row that the other one moved.
   const { rows } = await tx.query<{ last_ms: number; now_ms: number }>(
@@ -34,10 +39,22 @@ async function endOutage(tx: Queryable): Promise<Outage | undefined> {
   const [clock] = rows;
   if (!clock) throw new Error('The service clock has no row.');
   const gap = { fromMs: clock.last_ms, toMs: clock.now_ms };
-  const isOutage = gap.toMs - gap.fromMs > OUTAGE_MS;
+  const lengthMs = gap.toMs - gap.fromMs;
+  if (lengthMs < -OUTAGE_MS) return await followSetBack(tx, gap);
+  const isOutage = lengthMs > OUTAGE_MS;
   if (isOutage) await insertOutage(tx, gap);
   await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
-  return isOutage ? gap : undefined;
+  return isOutage ? { kind: 'outage', ...gap } : undefined;
+}
+
+/**
+ * The database's clock was set back. A service clock that stays ahead would show no outage until that time comes again,
+ * and an outage that lasts until then (the clock was wrong before) would put off every deadline until then.
+ */
+async function followSetBack(tx: Queryable, gap: Outage): Promise<ClockGap> {
+  await tx.query('update service_outages set to_ms = $1 where from_ms < $1 and to_ms > $1', [gap.toMs]);
+  await tx.query('update service_clock set last_ms = $1', [gap.toMs]);
+  return { kind: 'set_back', ...gap };
 }
 
 async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {

@@ -161,10 +161,13 @@ export async function startApiFixture(options: ApiFixtureOptions = {}): Promise<
   };
 }
 
-/** Puts the service clock a year ahead: a test that stands still for some seconds is no outage of the service. */
+/** A test that stands still for some seconds is no outage of the service. */
 async function forbidOutages(pool: Pool): Promise<void> {
-  const yearAheadMs = Date.now() + 365 * 86_400_000;
-  await pool.query('insert into service_clock (last_ms) values ($1)', [yearAheadMs]);
+  await pool.query(`
+    create function leave_out() returns trigger language plpgsql as 'begin return null; end';
+    create trigger no_outage before insert on service_outages for each row execute function leave_out();
+    create trigger no_outage before insert on timeline_entries for each row when (new.type = 'service_outage')
+      execute function leave_out()`);
 }
 
 interface Seeded {

@@ -14,6 +14,7 @@ import { openPool, type Pool } from '../src/store/pool.ts';
 import { seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { median, noiseOf, printRatios } from './table.ts';
+import { VoidMeasurement } from './void-measurement.ts';
 
 const CALLERS = 8;
 const GOAL_A_SECOND = 200;
@@ -83,6 +84,7 @@ async function createMonitor(client: UndiciPool, authorization: string): Promise
     body: JSON.stringify({ monitorId: name, name, intervalSeconds: 300, labels: { app: 'billing' } }),
   });
   const answer = await body.text();
+  if (statusCode === 503) throw new VoidMeasurement('A monitor was not made in time.');
   if (statusCode !== 201) throw new Error(`A monitor was not made: ${statusCode} ${answer}`);
 }
 

@@ -16,6 +16,8 @@ import { migrate } from '../src/store/migrate.ts';
 
 export interface Environment {
   databaseUrl: string;
+  /** For files of the measurement; it goes with the environment. */
+  folder: string;
   /** Starts a program of this folder on Node and resolves with the port that it prints. */
   startServer(program: string, args: string[]): Promise<number>;
   close(): Promise<void>;
@@ -42,10 +44,20 @@ export async function startEnvironment(): Promise<Environment> {
     spawn(server.command, server.args, { ...server.options, stdio: 'ignore' }),
   ];
   const databaseUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
-  await waitForPostgres(databaseUrl, 30_000);
-  await migrate({ databaseUrl });
+  const close = async () => {
+    for (const child of children) await end(child);
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await waitForPostgres(databaseUrl, 120_000);
+    await migrate({ databaseUrl });
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     databaseUrl,
+    folder,
     startServer: async (program, args) => {
       const child = spawn(process.execPath, [join(import.meta.dirname, program), databaseUrl, ...args], {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -54,10 +66,7 @@ export async function startEnvironment(): Promise<Environment> {
       const [line] = (await once(child.stdout, 'data')) as [Buffer];
       return Number(line.toString());
     },
-    close: async () => {
-      for (const child of children) await end(child);
-      await rm(folder, { recursive: true, force: true });
-    },
+    close,
   };
 }
 

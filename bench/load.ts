@@ -2,11 +2,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export interface LoadResult {
   requestsPerSecond: number;
+  /** Whole ones, of any status. */
+  answers: number;
   /** Answers that are no 2xx, and connections that broke. */
   failures: number;
 }
@@ -29,8 +30,9 @@ export class Load {
     this.#paths = paths;
   }
 
-  static async prepare(paths: readonly string[]): Promise<Load> {
-    const script = join(tmpdir(), `beatkeeper-bench-${process.pid}.lua`);
+  /** `folder` keeps a file for as long as the load is used. */
+  static async prepare(folder: string, paths: readonly string[]): Promise<Load> {
+    const script = join(folder, 'load.lua');
     const list = paths.map((path) => `"${path}"`).join(',\n');
     await writeFile(
       script,
@@ -53,6 +55,7 @@ export class Load {
     const number = (pattern: RegExp) => Number(pattern.exec(output)?.[1] ?? 0);
     return {
       requestsPerSecond: number(/Requests\/sec:\s+([\d.]+)/),
+      answers: number(/(\d+) requests in /),
       failures: number(/Non-2xx or 3xx responses: (\d+)/) + number(/Socket errors:.*timeout (\d+)/),
     };
   }
@@ -67,7 +70,11 @@ export class Load {
       requests,
       workers: 1,
     });
-    return { requestsPerSecond: result.requests.average, failures: result.non2xx + result.errors };
+    return {
+      requestsPerSecond: result.requests.average,
+      answers: result['2xx'] + result.non2xx,
+      failures: result.non2xx + result.errors,
+    };
   }
 }
 

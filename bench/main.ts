@@ -8,6 +8,7 @@ import { type Environment, startEnvironment } from './environment.ts';
 import { measureIdleTick } from './idle-tick.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 import { measureSlowCommits } from './slow-commits.ts';
+import { VoidMeasurement } from './void-measurement.ts';
 
 const isShort = process.argv.includes('--short');
 
@@ -36,6 +37,11 @@ for (const name of named.length > 0 ? named : all) {
   const environment = await startEnvironment();
   try {
     await measure(environment);
+  } catch (error) {
+    if (!(error instanceof VoidMeasurement)) throw error;
+    console.log(
+      `\n### ${name}\n\nVoid: ${error.message} Measure again while the machine has nothing else to do.`,
+    );
   } finally {
     await environment.close();
   }

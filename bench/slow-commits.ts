@@ -5,6 +5,7 @@ import { seedMonitors, seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { Load } from './load.ts';
 import { printRatios } from './table.ts';
+import { VoidMeasurement } from './void-measurement.ts';
 
 const MONITORS = 20_000;
 const SLOWER_US = 1_000;
@@ -23,12 +24,15 @@ export async function measureSlowCommits(
   };
   const monitors = await seedMonitors(pool, await seedProject(pool), MONITORS);
   await pool.query('vacuum analyze');
-  const load = await Load.prepare(monitors.map(({ address }) => `/ping/${address}`));
+  const load = await Load.prepare(
+    environment.folder,
+    monitors.map(({ address }) => `/ping/${address}`),
+  );
   const port = await environment.startServer('ping-server.ts', ['batches']);
   const run = async (connections: number, delayUs: number) => {
     await setDelay(delayUs);
     const { requestsPerSecond, failures } = await load.run({ port, connections, seconds });
-    if (failures > 0) throw new Error(`${failures} beats were refused: the measurement is void.`);
+    if (failures > 0) throw new VoidMeasurement(`${failures} beats were refused.`);
     return requestsPerSecond;
   };
   await run(64, 0);

@@ -1,5 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
+// What whoever runs the tests has set for other programs reaches no test, nor what it starts: settings of a database, of
+// a cluster, of the product. By their names the tests read DATABASE_URL, TEST_*, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
+const FOREIGN =
+  /^(PG[A-Z]+|KUBECONFIG|KUBERNETES_.*|POD_NAMESPACE|NODE_USE_ENV_PROXY|HOST|PORT|BEATKEEPER_(?!TEST_|CLUSTER_).*)$/;
+for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete process.env[name];
+
 // One project per kind of real part that a suite needs, so that each can be run alone.
 // `postgres`: a Postgres server. `operator`: a kube-apiserver besides. `chart`: helm. `dev`: the product
 // as users start it. `e2e`, `chaos`: minutes long, commands of their own.

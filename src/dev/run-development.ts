@@ -16,6 +16,8 @@ import { startWatchdog } from './watchdog.ts';
 /** Runs until SIGINT, SIGTERM or SIGHUP and returns the exit code. Throws an Error with one sentence for people. */
 export async function runDevelopment(args: readonly string[]): Promise<number> {
   const options = readDevelopmentOptions(args, process.env);
+  // What psql is set to is meant for other servers: the addresses of a run say all about its own.
+  for (const name of Object.keys(process.env)) if (/^PG[A-Z]+$/.test(name)) delete process.env[name];
   const told = new AbortController();
   const aborted = new Promise<void>((resolve) => {
     told.signal.addEventListener('abort', () => resolve(), { once: true });

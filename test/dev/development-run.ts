@@ -37,7 +37,7 @@ export async function makeStateFolder(): Promise<{ folder: string; remove(): Pro
     folder,
     async remove() {
       await endRunProcesses({ folder }, 0);
-      await rm(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
@@ -56,7 +56,8 @@ export class DevelopmentRun {
 
   constructor(folder: string, { args = [], env = {} }: RunOptions = {}) {
     this.folder = folder;
-    const { BEATKEEPER_RUN_MARK: _mark, ...inherited } = process.env;
+    // Of the caller's: a run of these tests has a Postgres of its own, whatever the other suites use.
+    const { BEATKEEPER_RUN_MARK: _mark, DATABASE_URL: _url, ...inherited } = process.env;
     this.#child = spawn('npm', ['run', 'dev', '--', ...args], {
       cwd: ROOT,
       env: { ...inherited, PORT: '0', BEATKEEPER_STATE_DIR: folder, ...env },

@@ -40,7 +40,16 @@ describe('npm run dev without a cluster', () => {
 
   beforeAll(async () => {
     state = await makeStateFolder();
-    run = new DevelopmentRun(state.folder, { args: ['--no-cluster', '--replicas', '2'] });
+    run = new DevelopmentRun(state.folder, {
+      args: ['--no-cluster', '--replicas', '2'],
+      // As somebody has them who works with other databases too.
+      env: {
+        PGHOST: 'nowhere.invalid',
+        PGUSER: 'nobody',
+        PGSSLMODE: 'require',
+        PGOPTIONS: '-c work_mem=none',
+      },
+    });
     ready = await run.ready();
   });
   afterAll(async () => {

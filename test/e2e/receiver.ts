@@ -30,10 +30,13 @@ export interface Receiver {
 export async function startReceiver(host: string): Promise<Receiver> {
   const calls: Call[] = [];
   const server = createServer((request, response) => {
-    void text(request).then((body) => {
-      calls.push({ headers: request.headers, body });
-      response.end();
-    });
+    text(request).then(
+      (body) => {
+        calls.push({ headers: request.headers, body });
+        response.end();
+      },
+      () => undefined, // its sender ended in the middle: that is no call
+    );
   });
   server.listen(0, host);
   await once(server, 'listening');

@@ -47,9 +47,11 @@ export class RefusingProxy {
     const { hostname, port } = this.#target;
     const onward = request({ hostname, port, method, path, headers }, (answer) => {
       to.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.on('error', () => to.destroy());
       answer.pipe(to);
     });
     onward.on('error', () => to.destroy());
+    to.on('error', () => undefined); // the operator may go in the middle of an answer
     to.on('close', () => onward.destroy());
     from.pipe(onward);
   }

@@ -196,7 +196,8 @@ describe('a bad request', () => {
       `${'a-'.repeat(4_000)}/`,
       `${'1,'.repeat(4_000)}* * * *`,
     ];
-    const startedAt = performance.now();
+    // Of the processor: a machine that stands still reads no slower.
+    const before = process.cpuUsage();
     for (const text of hostile) {
       const url = `https://${text}`;
       const schedule = { cron: text, timeZone: text };
@@ -205,6 +206,6 @@ describe('a bad request', () => {
       });
       faults('listMonitors', { query: { label: [text, `a=${text}`], cursor: text } });
     }
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(process.cpuUsage(before).user).toBeLessThan(2_000_000);
   });
 });

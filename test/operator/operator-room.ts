@@ -173,7 +173,7 @@ export async function openRoom(options: ApiFixtureOptions = {}): Promise<Operato
       for (const operator of operators) await operator.stop();
       await kube.close();
       await fixture.close();
-      await rm(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

@@ -55,7 +55,7 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
     // The API server first: it waits for etcd's answers.
     for (const { end } of processes.toReversed()) await end();
     await watchdog.end();
-    await rm(folder, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   try {
     await Promise.race([plane.waitUntilReady(240_000), ...processes.map(({ failed }) => failed)]);

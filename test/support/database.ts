@@ -16,7 +16,12 @@ export interface TestDatabase {
 export async function createTestDatabase(): Promise<TestDatabase> {
   const prefix = inject('postgresPrefix');
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
-  await asAdmin(`create database ${name} template ${prefix}_template`);
+  const create = async () => {
+    await asAdmin(`create database ${name} template ${prefix}_template`);
+    return true;
+  };
+  // Postgres gives who is still connected to the template, such as the migration or autovacuum, five seconds to leave.
+  await waitFor(create, { what: 'the database is made' });
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   const drop = async () => {

@@ -86,7 +86,7 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
     child.kill('SIGINT');
     await exited;
     await watchdog.end();
-    await rm(folder, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   const adminUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
   try {

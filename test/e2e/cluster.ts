@@ -47,7 +47,9 @@ export async function startCluster(): Promise<Cluster> {
 
 async function buildImage(): Promise<void> {
   const tag = (name: string) => `${IMAGE.repository}:${name}`;
-  await execute('docker', ['build', '--quiet', '--network', 'host', '--tag', tag(IMAGE.first), CHECKOUT]);
+  const build = () =>
+    execute('docker', ['build', '--quiet', '--network', 'host', '--tag', tag(IMAGE.first), CHECKOUT]);
+  await build().catch(build); // a registry that did not answer may do so now
   await execute('docker', ['tag', tag(IMAGE.first), tag(IMAGE.second)]);
 }
 

@@ -177,6 +177,16 @@ describe('a session token', () => {
     }
   });
 
+  it("of another organization is not of the issuer's own, however its claim says so", async () => {
+    const inList = await api.issuer.sign({ claims: { role: 'owner', org: ['umbrella'] } });
+    const { body } = await api.anonymous.as(inList).call('listProjects');
+    expect(body.items.map(({ projectId }) => projectId)).toEqual([api.other.projectId]);
+    for (const org of [['umbrella', 'acme'], [], {}, { umbrella: {} }, 7, true, null, '']) {
+      const token = await api.issuer.sign({ claims: { role: 'owner', org } });
+      expect([org, await statusWith(token)]).toEqual([org, 403]);
+    }
+  });
+
   it('works with the keys of a rotation at once', async () => {
     await api.issuer.rotateKey();
     const token = await api.issuer.sign({ claims: { role: 'owner', org: 'acme' } });

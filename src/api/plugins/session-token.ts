@@ -47,7 +47,7 @@ interface Session {
   subject: string;
   display: string;
   role: Role | undefined;
-  organizationName: string;
+  organizationName: string | undefined;
 }
 
 interface Verifier {
@@ -73,8 +73,9 @@ export class SessionAuthenticator {
   /** Throws `authentication_required`, `temporarily_unavailable`, or `permission_denied` for who has no role here. */
   async authenticate(token: string): Promise<Authenticated> {
     const session = await this.#session(token);
-    const organization = await this.#organization(session.organizationName);
-    const { subject, display, role } = session;
+    const { subject, display, role, organizationName } = session;
+    const organization =
+      organizationName === undefined ? undefined : await this.#organization(organizationName);
     if (!role || !organization) {
       throw new ProblemError('permission_denied', {
         detail: 'The session has no role in an organization of this installation: ask an owner for one.',
@@ -153,16 +154,29 @@ function isUnreachable(error: unknown): boolean {
 
 function sessionOf(claims: JWTPayload, trusted: TrustedIssuer): Session {
   const subject = String(claims.sub);
-  const named = trusted.organizationClaim ? claims[trusted.organizationClaim] : undefined;
-  const organizationName = typeof named === 'string' ? named : trusted.organization;
+  const organizationName = organizationOf(claims, trusted);
   // Both go into the database. An issuer may sign what it likes.
-  if (!isStorable(subject) || !isStorable(organizationName)) throw authenticationRequired();
+  if (!isStorable(subject) || !isStorable(organizationName ?? '')) throw authenticationRequired();
   return {
     subject,
     display: displayOf(claims, subject),
     role: roleOf(trusted.roleClaim ? claims[trusted.roleClaim] : subject, trusted.roles),
     organizationName,
   };
+}
+
+/**
+ * What the claim names, as text or as a list of one; the issuer's own organization where the token has no such claim.
+ * Undefined where the claim names none or several: they must not become somebody of ours.
+ */
+function organizationOf(
+  claims: JWTPayload,
+  { organizationClaim, organization }: TrustedIssuer,
+): string | undefined {
+  const claim = organizationClaim === undefined ? undefined : claims[organizationClaim];
+  if (claim === undefined) return organization;
+  const [name, ...others] = [claim].flat();
+  return typeof name === 'string' && others.length === 0 ? name : undefined;
 }
 
 /** The highest role of those that the claim's values map to. */

@@ -63,8 +63,9 @@ export interface CredentialChange {
 export async function rotateCredential(
   tx: Connection,
   change: CredentialChange & { overlapSeconds: number },
+  nowMs: number,
 ): Promise<IssuedCredential> {
-  const { projectId, credentialId } = await lockUsable(tx, change);
+  const { projectId, credentialId } = await lockUsable(tx, change, nowMs);
   const secret = newCredentialSecret();
   const credential = await updateCredentialDigest(tx, {
     projectId,
@@ -83,14 +84,16 @@ export async function revokeCredential(tx: Connection, change: CredentialChange)
   if (credential.revokedAt === null) await updateCredentialRevoked(tx, change.projectId, change.credentialId);
 }
 
-async function lockUsable(tx: Connection, change: CredentialChange): Promise<Credential> {
+async function lockUsable(tx: Connection, change: CredentialChange, nowMs: number): Promise<Credential> {
   const credential = await lockCredential(tx, change.projectId, change.credentialId);
   if (!credential) throw notFound();
   requireVersion(credential, change.version);
-  if (credential.revokedAt !== null) throw revoked();
+  if (credential.revokedAt !== null) throw hasEnded('is revoked');
+  // Its new secret would not work either.
+  if (credential.expiresAt !== null && credential.expiresAt.getTime() <= nowMs) throw hasEnded('has expired');
   return credential;
 }
 
-function revoked(): ProblemError {
-  return new ProblemError('conflict', { detail: 'The credential is revoked: create a new one.' });
+function hasEnded(how: string): ProblemError {
+  return new ProblemError('conflict', { detail: `The credential ${how}: create a new one.` });
 }

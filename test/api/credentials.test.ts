@@ -66,6 +66,17 @@ describe('a credential', () => {
     expect(refused.problem?.fieldErrors?.[0]?.path).toBe('expiresAt');
   });
 
+  it('gets no new secret once it has expired: that would not work either', async () => {
+    const { params, etag } = await makeCredential({ expiresAt: '9999-12-31T23:59:59.999Z' });
+    const { credentialId } = params;
+    await api.pool.query(`update credentials set expires_at = clock_timestamp() where credential_id = $1`, [
+      credentialId,
+    ]);
+    const { problem } = await api.owner.call('rotateCredential', { params, ifMatch: etag, body: {} });
+    expect(problem).toMatchObject({ status: 409, code: 'service.conflict' });
+    expect((await api.owner.expectSuccess('getCredential', { params })).body.version).toBe(1);
+  });
+
   it('refuses what is not in its form', async () => {
     const good = { name: 'x', preset: 'read' };
     const bad: [string, Record<string, unknown>][] = [

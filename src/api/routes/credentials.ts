@@ -66,7 +66,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
         overlapSeconds: body.overlapSeconds,
       };
       const answer = await write(
-        (tx) => rotateCredential(tx, change),
+        (tx, nowMs) => rotateCredential(tx, change, nowMs),
         (issued) => issueAnswer(200, issued),
       );
       forget(params.credentialId);

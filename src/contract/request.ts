@@ -1,4 +1,5 @@
 // A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
+import type { z } from 'zod';
 import { type FieldError, ProblemError } from '../domain/problem.ts';
 import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from './field-errors.ts';
 import { HEADER, idempotencyKey, ifMatch } from './headers.ts';
@@ -48,13 +49,23 @@ function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<s
 }
 
 function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
-  if (spec.query) return parseInput(spec.query, decodeQuery(spec.query, raw));
+  if (spec.query) return namedByParameter(parseInput(spec.query, decodeQuery(spec.query, raw)), spec.query);
   const unknown = Object.keys(raw).filter((name) => raw[name] !== undefined);
   if (unknown.length === 0) return { value: undefined };
   const message = 'Remove it: this operation has no such query parameter.';
   return {
     fieldErrors: unknown.map((path) => ({ code: 'unknown_field', message, path: fieldPath([path]) })),
   };
+}
+
+/** A repeated parameter is named as it is: which one of the list is at fault is no part of a name (completion.md 2.2). */
+function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Parsed<unknown> {
+  if ('value' in parsed) return parsed;
+  const nameOf = ({ path, code }: FieldError) =>
+    code === 'unknown_field'
+      ? path
+      : (Object.keys(shape).find((name) => path.startsWith(`${name}.`)) ?? path);
+  return { fieldErrors: parsed.fieldErrors.map((fault) => ({ ...fault, path: nameOf(fault) })) };
 }
 
 /** A 400 that names every fault, at most 32. */

@@ -131,6 +131,11 @@ describe('a bad request', () => {
       'limit: invalid_type',
       'stat: unknown_field',
     ]);
+    expect(faults('listMonitors', { query: { label: 'a' } })).toEqual(['label: invalid_format']);
+    expect(faults('listMonitors', { query: { label: ['a=b', 'c'], 'label.0': 'a' } })).toEqual([
+      'label: invalid_format',
+      'label.0: unknown_field',
+    ]);
     expect(faults('listProjects', { query: { limit: '201' } })).toEqual(['limit: too_big']);
     expect(faults('listProjects', { query: { limit: '1e2' } })).toEqual(['limit: invalid_type']);
     expect(faults('getIncident', { params: { incidentId: 'inc_1' }, query: { a: 'b' } })).toEqual([

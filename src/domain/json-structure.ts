@@ -1,7 +1,6 @@
 // The structure of a JSON text, for what JSON.parse lets pass: a key stated twice, `__proto__`, a depth without bound
 // (I-JSON, RFC 7493). It knows no schema.
-import type { FieldError } from './problem.ts';
-import { ProblemError } from './problem.ts';
+import { invalidField, type ProblemError } from './problem.ts';
 
 const MAX_DEPTH = 32;
 
@@ -56,8 +55,5 @@ class KeyScan {
 
 /** A refusal of the body for one fault at `path`. */
 export function jsonRefusal(path: readonly (string | number)[], code: string, message: string): ProblemError {
-  const fault: FieldError = { code, message, path: path.join('.').slice(0, 256).toWellFormed() };
-  const where = fault.path === '' ? '' : `${fault.path}: `;
-  const detail = `The request is not valid. ${where}${message}`;
-  return new ProblemError('validation_failed', { detail, fieldErrors: [fault] });
+  return invalidField(path.join('.').slice(0, 256).toWellFormed(), message, code);
 }

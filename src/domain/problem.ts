@@ -119,10 +119,11 @@ export class ProblemError extends Error {
   }
 }
 
-/** The most frequent refusal: one field is wrong. */
+/** The most frequent refusal: one field is wrong. `path` is empty for the body as a whole. */
 export function invalidField(path: string, message: string, code = 'invalid'): ProblemError {
+  const where = path === '' ? '' : `${path}: `;
   return new ProblemError('validation_failed', {
-    detail: `The request is not valid: ${path}: ${message}`.slice(0, 1024),
+    detail: `The request is not valid. ${where}${message}`.slice(0, 1024),
     fieldErrors: [{ code, message, path }],
   });
 }

@@ -37,7 +37,7 @@ function inflate(request: FastifyRequest, wire: Buffer): Buffer {
     return gunzipSync(wire, { maxOutputLength: MAX_BODY_BYTES });
   } catch (cause) {
     if ((cause as { code?: string }).code !== 'ERR_BUFFER_TOO_LARGE') {
-      throw new ProblemError('validation_failed', { detail: 'The body is not valid gzip.', cause });
+      throw invalidField('', 'Must be valid gzip, as Content-Encoding says.', 'invalid_encoding');
     }
     const detail = 'Send a body of at most 16 KiB after decompression.';
     throw new ProblemError('payload_too_large', { detail, cause });

@@ -19,8 +19,8 @@ const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
-  /** False while beats wait and none gets through. */
-  isAccepting: () => boolean;
+  /** For how long beats have waited while none gets through, in ms; 0 while they are accepted. */
+  findStuckMs: () => number;
   /** Writes what waits. Call it when the application is closed. */
   close(): Promise<void>;
 }
@@ -68,7 +68,7 @@ export function startIngest(
   });
   return {
     mount: (app) => registerPing(app, { directory, batcher, onOutcome: (outcome) => beats.inc({ outcome }) }),
-    isAccepting: () => !batcher.isStuck && !directory.isStuck,
+    findStuckMs: () => Math.max(batcher.stuckMs, directory.stuckMs),
     close: async () => {
       await batcher.close();
       await addresses.end();

@@ -1,11 +1,19 @@
 // The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2). While they wait and
-// none gets through it says nothing, though the database may answer this connection: the span becomes an outage.
-
+// none gets through it says so instead, where the database answers this connection: other apis may have none that waits.
+import type { Outage } from '../domain/monitor.ts';
 import type { Pool } from '../store/pool.ts';
-import { advanceServiceClock } from '../store/service-clock.ts';
+import {
+  advanceServiceClock,
+  OUTAGE_MS,
+  type OutageUnderWay,
+  recordStuckBeats,
+  tellOutage,
+} from '../store/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 
 const BEAT_MS = 1_000;
+/** A fault that is over for so long is over: until then senders that are refused come back and may wait again. */
+const CALM_MS = 15_000;
 const WORDS = {
   outage: 'No api could accept beats in this span: deadlines inside of it move.',
   set_back: 'The clock of the database was set back: what waits for a moment waits longer by as much.',
@@ -16,13 +24,17 @@ export interface ServiceClock {
   stop(): Promise<void>;
 }
 
-/** Start it once beats are accepted. A beat that fails is tried again a second later: then it was an outage. */
-export function startServiceClock(pool: Pool, log: Log, isAccepting: () => boolean): ServiceClock {
+/**
+ * Start it once beats are accepted. A beat that fails is tried again a second later: then it was an outage.
+ * `findStuckMs`: for how long beats have waited here while none gets through; 0 while they are accepted.
+ */
+export function startServiceClock(pool: Pool, log: Log, findStuckMs: () => number): ServiceClock {
+  const heart = new Heart(pool, log);
   let beating: Promise<void> | undefined;
-  const beat = async () => {
+  const beat = async (stuckMs: number) => {
     try {
-      const gap = await advanceServiceClock(pool);
-      if (gap) log.warn(gap, WORDS[gap.kind]);
+      if (stuckMs === 0) await heart.beat();
+      else await heart.stand(stuckMs);
     } catch (err) {
       log.warn({ err }, 'The service clock could not be moved.');
     } finally {
@@ -30,7 +42,9 @@ export function startServiceClock(pool: Pool, log: Log, isAccepting: () => boole
     }
   };
   const tick = () => {
-    if (isAccepting()) beating ??= beat();
+    const stuckMs = findStuckMs();
+    // A short wait is no outage yet, and no sign of health.
+    if (stuckMs === 0 || stuckMs > OUTAGE_MS) beating ??= beat(stuckMs);
   };
   tick();
   const timer = setInterval(tick, BEAT_MS);
@@ -40,4 +54,34 @@ export function startServiceClock(pool: Pool, log: Log, isAccepting: () => boole
       await beating;
     },
   };
+}
+
+class Heart {
+  readonly #pool: Pool;
+  readonly #log: Log;
+  #fault: { underWay: OutageUnderWay; seenAt: number } | undefined;
+
+  constructor(pool: Pool, log: Log) {
+    this.#pool = pool;
+    this.#log = log;
+  }
+
+  async beat(): Promise<void> {
+    const gap = await advanceServiceClock(this.#pool);
+    if (gap) this.#log.warn(gap, WORDS[gap.kind]);
+    if (this.#fault && performance.now() - this.#fault.seenAt > CALM_MS) {
+      await this.#end(this.#fault.underWay);
+    }
+  }
+
+  async stand(stuckMs: number): Promise<void> {
+    const underWay = await recordStuckBeats(this.#pool, stuckMs, this.#fault?.underWay);
+    this.#fault = { underWay, seenAt: performance.now() };
+  }
+
+  async #end({ fromMs, toMs }: Outage): Promise<void> {
+    await tellOutage(this.#pool, { fromMs, toMs });
+    this.#fault = undefined;
+    this.#log.warn({ fromMs, toMs }, 'Beats were refused here in this span: deadlines inside of it move.');
+  }
 }

@@ -56,7 +56,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     app.server.maxConnections = config.maxConnections;
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
-    const clock = startServiceClock(clockPool, log, ingest.isAccepting);
+    const clock = startServiceClock(clockPool, log, ingest.findStuckMs);
     log.info({ port }, 'Listening.');
     const end = async () => {
       await clock.stop();

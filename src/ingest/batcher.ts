@@ -59,13 +59,18 @@ export class Batcher {
     return this.#queue.length;
   }
 
-  /** Whether beats wait and none gets through: a fault of the database, or of the way to it. */
-  get isStuck(): boolean {
-    const before = performance.now() - STUCK_MS;
-    if (this.#durableAt > before) return false;
-    return [this.#queue, ...this.#inFlight].some((batch) =>
-      batch.some(({ settled, since }) => !settled && since < before),
-    );
+  /**
+   * How long the beat that waits longest has waited while none got through, in ms: a fault of the database, or of the
+   * way to it. 0 while beats get through, or none waits for long.
+   */
+  get stuckMs(): number {
+    const now = performance.now();
+    if (this.#durableAt > now - STUCK_MS) return 0;
+    let oldest = now;
+    for (const batch of [this.#queue, ...this.#inFlight]) {
+      for (const { settled, since } of batch) if (!settled) oldest = Math.min(oldest, since);
+    }
+    return now - oldest > STUCK_MS ? now - oldest : 0;
   }
 
   /**

@@ -60,9 +60,10 @@ export class MonitorDirectory {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Whether addresses are asked for and the database does not answer. */
-  get isStuck(): boolean {
-    return this.#askingSince !== undefined && this.#now() - this.#askingSince > STUCK_MS;
+  /** For how long addresses have been asked for without an answer of the database, in ms; 0 while it answers. */
+  get stuckMs(): number {
+    const waitedMs = this.#askingSince === undefined ? 0 : this.#now() - this.#askingSince;
+    return waitedMs > STUCK_MS ? waitedMs : 0;
   }
 
   /** The entry if it is here and young; else undefined, and `load` finds out. `address` in lower case. */

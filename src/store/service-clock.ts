@@ -5,8 +5,13 @@ import type { Outage } from '../domain/monitor.ts';
 import type { Pool, Queryable } from './pool.ts';
 import { inTransaction } from './transaction.ts';
 
-/** A longer time without a fresh heartbeat of any api is an outage. */
-const OUTAGE_MS = 3_000;
+/** A longer time without a fresh heartbeat of any api is an outage, and so is a longer wait of beats in vain. */
+export const OUTAGE_MS = 3_000;
+/**
+ * An outage that goes on is written in pieces: each moves a deadline by its own length, and a long one that grows would
+ * move it by all of its length again and again.
+ */
+const PIECE_MS = 60_000;
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
@@ -29,22 +34,74 @@ export async function advanceServiceClock(pool: Pool): Promise<ClockGap | undefi
   return await inTransaction(pool, closeGap);
 }
 
-async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
+/** An outage that is not over. `pieceMs`: when its last piece began. */
+export interface OutageUnderWay extends Outage {
+  pieceMs: number;
+}
+
+/**
+ * Says that beats have waited for `stuckMs` at this api and none got through, whatever other apis say: a lock on a
+ * table or a full disk is met only by those who have beats. The span becomes an outage while it lasts, so that nobody
+ * opens anything in it; the clock is not moved. `known`: what the last call returned, when this is the same fault. Tell
+ * it when it is over.
+ */
+export async function recordStuckBeats(
+  pool: Pool,
+  stuckMs: number,
+  known?: OutageUnderWay,
+): Promise<OutageUnderWay> {
+  return await inTransaction(pool, async (tx) => {
+    const { fromMs: lastMs, toMs: nowMs } = await lockClock(tx);
+    const pieceMs = beginPiece(known, { lastMs, nowMs, stuckMs: Math.ceil(stuckMs) });
+    await tx.query(
+      `insert into service_outages (from_ms, to_ms) values ($1, $2)
+       on conflict (from_ms) do update set to_ms = greatest(service_outages.to_ms, excluded.to_ms)`,
+      [pieceMs, nowMs],
+    );
+    return { fromMs: Math.min(known?.fromMs ?? pieceMs, pieceMs), toMs: nowMs, pieceMs };
+  });
+}
+
+function beginPiece(
+  known: OutageUnderWay | undefined,
+  { lastMs, nowMs, stuckMs }: { lastMs: number; nowMs: number; stuckMs: number },
+): number {
+  // One that ends in the future is of a clock that was set back since.
+  if (known && known.toMs <= nowMs) return known.toMs - known.pieceMs < PIECE_MS ? known.pieceMs : known.toMs;
+  // What no api has seen is a part of it.
+  return nowMs - lastMs > OUTAGE_MS ? Math.min(lastMs, nowMs - stuckMs) : nowMs - stuckMs;
+}
+
+/** From the last heartbeat to now. Read after the lock was had: an api that waited finds what the other one wrote. */
+async function lockClock(tx: Queryable): Promise<Outage> {
   await tx.query(`insert into service_clock (last_ms) values (${NOW_MS}) on conflict do nothing`);
-  // The clock is read after the lock was had: an api that waited here finds the row that the other one moved.
   const { rows } = await tx.query<{ last_ms: number; now_ms: number }>(
     `with locked as materialized (select last_ms from service_clock for update)
      select last_ms, ${NOW_MS} as now_ms from locked`,
   );
   const [clock] = rows;
   if (!clock) throw new Error('The service clock has no row.');
-  const gap = { fromMs: clock.last_ms, toMs: clock.now_ms };
+  return { fromMs: clock.last_ms, toMs: clock.now_ms };
+}
+
+async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
+  const gap = await lockClock(tx);
   const lengthMs = gap.toMs - gap.fromMs;
   if (lengthMs < -OUTAGE_MS) return await followSetBack(tx, gap);
   const isOutage = lengthMs > OUTAGE_MS;
-  if (isOutage) await insertOutage(tx, gap);
+  const isNew = isOutage && !(await isRecorded(tx, gap));
+  if (isNew) await insertOutage(tx, gap);
   await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
-  return isOutage ? { kind: 'outage', ...gap } : undefined;
+  return isNew ? { kind: 'outage', ...gap } : undefined;
+}
+
+/** By those whose beats were stuck: what they write begins with the gap, and goes on as long as it does. */
+async function isRecorded(tx: Queryable, { fromMs, toMs }: Outage): Promise<boolean> {
+  const { rows } = await tx.query('select from service_outages where to_ms > $1 and to_ms >= $2 limit 1', [
+    fromMs,
+    toMs - OUTAGE_MS,
+  ]);
+  return rows.length > 0;
 }
 
 /**
@@ -62,8 +119,13 @@ async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<vo
     fromMs,
     toMs,
   ]);
+  await tellOutage(tx, { fromMs, toMs });
+}
+
+/** Writes the span into the timeline of each incident that has not ended. */
+export async function tellOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
   // Entries are read in the order of their ids: this makes UUIDv7s of the outage's end, one for each incident.
-  await tx.query(
+  await db.query(
     `insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
      select i.project_id, i.incident_id,
        (lpad(to_hex($1::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,

@@ -12,6 +12,7 @@ import { createTestDatabase, openTestPool, type TestDatabase } from '../support/
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { makeSweep } from '../sweeper/installation.ts';
 
 let database: TestDatabase;
 let proxy: TcpProxy;
@@ -27,7 +28,7 @@ beforeEach(async () => {
   proxy = await TcpProxy.start({ host: behind.hostname, port: Number(behind.port) });
   behind.port = String(proxy.port);
   url = behind.href;
-  direct = openTestPool(database.url, 2);
+  direct = openTestPool(database.url, 6);
   const [seeded] = await seedMonitors(direct, await seedProject(direct), 1);
   if (!seeded) throw new Error('no monitor was seeded');
   monitor = seeded;
@@ -129,25 +130,25 @@ it('says that beats can not be accepted while some wait and none gets through', 
   const entry = await findEntry(directory);
   const { batcher } = openBatcher(directory, 1);
   expect(await batcher.submit(beatOf(entry))).toHaveProperty('answer');
-  expect(batcher.isStuck).toBe(false);
+  expect(batcher.stuckMs).toBe(0);
   await proxy.refuse();
   // Nobody waits: nothing is known to be wrong.
-  expect(batcher.isStuck).toBe(false);
+  expect(batcher.stuckMs).toBe(0);
   const waiting = batcher.submit(beatOf(entry));
-  await waitFor(() => batcher.isStuck, { what: 'the beat that waits' });
+  await waitFor(() => batcher.stuckMs > 0, { what: 'the beat that waits' });
   await proxy.accept();
   expect(await waiting).toHaveProperty('answer');
-  expect(batcher.isStuck).toBe(false);
+  expect(batcher.stuckMs).toBe(0);
 });
 
 it('waits with an address that it does not know, and takes the one that it knows', async () => {
   const directory = openDirectory();
   await proxy.refuse();
   const unknown = directory.load(monitor.address);
-  await waitFor(() => directory.isStuck, { what: 'the address that is asked for' });
+  await waitFor(() => directory.stuckMs > 0, { what: 'the address that is asked for' });
   await proxy.accept();
   expect(await unknown).toMatchObject({ address: monitor.address });
-  expect(directory.isStuck).toBe(false);
+  expect(directory.stuckMs).toBe(0);
   await proxy.refuse();
   expect(await directory.load(monitor.address)).toMatchObject({ address: monitor.address });
 });
@@ -170,17 +171,53 @@ it('counts the wait for the address into the patience of the beat', async () => 
   });
 });
 
-it('lets the service clock stand still while beats can not be accepted, though the database answers it', async () => {
-  let isAccepting = false;
+it('lets the service clock stand still while beats wait, though the database answers it, and says so in time', async () => {
+  let stuckMs = 2_000;
   let asked = 0;
   const clock = startServiceClock(direct, createLog({ role: 'test', level: 'silent' }), () => {
     asked += 1;
-    return isAccepting;
+    return stuckMs;
   });
   endings.push(() => clock.stop());
   const readClock = async () => (await direct.query('select last_ms from service_clock')).rows[0]?.last_ms;
+  const readOutage = async () => (await direct.query('select from_ms, to_ms from service_outages')).rows[0];
   await waitFor(() => asked > 2, { what: 'some ticks' });
   expect(await readClock()).toBeUndefined();
-  isAccepting = true;
-  await waitFor(async () => (await readClock()) !== undefined, { what: 'the first beat' });
+  expect(await readOutage()).toBeUndefined();
+  stuckMs = 5_000;
+  const outage = await waitFor(readOutage, { what: 'the outage that has begun' });
+  expect(outage.to_ms - outage.from_ms).toBeGreaterThanOrEqual(5_000);
+  stuckMs = 0;
+  await waitFor(async () => (await readClock()) > outage.to_ms, { what: 'the first beat' });
+});
+
+it('opens nothing for beats that a lock keeps out, whatever an api without beats says', async () => {
+  const entry = await findEntry(openDirectory());
+  const { batcher } = openBatcher(openDirectory(), 1);
+  const log = createLog({ role: 'test', level: 'silent' });
+  for (const findStuckMs of [() => 0, () => batcher.stuckMs]) {
+    const clock = startServiceClock(direct, log, findStuckMs);
+    endings.push(() => clock.stop());
+  }
+  const admin = await direct.connect();
+  await admin.query('begin');
+  await admin.query('lock table observations in access exclusive mode');
+  const beat = batcher.submit(beatOf(entry));
+  const findOutage = async () => (await direct.query('select from_ms, to_ms from service_outages')).rows[0];
+  const { from_ms: fromMs } = await waitFor(findOutage, { what: 'the outage that has begun' });
+  await direct.query('update monitor_live set anchor_ms = $1, deadline_ms = $2, wake_ms = $2', [
+    fromMs - 119_999,
+    fromMs + 1,
+  ]);
+  const sweep = makeSweep(direct);
+  const findMoved = async () => {
+    await sweep.run();
+    const { rowCount } = await direct.query('select from monitor_live where outage_ms > 0');
+    return rowCount === 1;
+  };
+  await waitFor(findMoved, { what: 'the deadline that moves' });
+  await admin.query('rollback');
+  admin.release();
+  expect(await beat).toHaveProperty('answer');
+  expect((await direct.query('select from incidents')).rowCount).toBe(0);
 });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
 import type { Outage } from '../../src/domain/monitor.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { advanceServiceClock, readOutages } from '../../src/store/service-clock.ts';
+import { advanceServiceClock, readOutages, recordStuckBeats } from '../../src/store/service-clock.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedProject } from '../support/seed.ts';
 
@@ -147,5 +147,26 @@ describe('the service clock', () => {
       { fromMs: startMs - 90_000, toMs: startMs - 80_000 },
       { fromMs: startMs - 5_000, toMs: gap?.toMs },
     ]);
+  });
+
+  it('has the outage of beats that wait in vain while it lasts, in pieces, and no second one when they get through', async () => {
+    await advanceServiceClock(pool);
+    await stopFor(90_000);
+    const startMs = (await readClock()) ?? 0;
+    const first = await recordStuckBeats(pool, 4_000);
+    expect(first).toMatchObject({ fromMs: startMs, pieceMs: startMs });
+    const second = await recordStuckBeats(pool, 4_000, first);
+    expect(second).toMatchObject({ fromMs: startMs, pieceMs: first.toMs });
+    const third = await recordStuckBeats(pool, 4_000, second);
+    expect(third.pieceMs).toBe(first.toMs);
+    expect(await readOutages(pool, 0)).toEqual([
+      { fromMs: startMs, toMs: first.toMs },
+      { fromMs: first.toMs, toMs: third.toMs },
+    ]);
+    expect(await readClock()).toBe(startMs);
+    await advanceServiceClock(pool);
+    expect(await readClock()).toBeGreaterThanOrEqual(third.toMs);
+    // None but what a test that stood still for some seconds has added.
+    expect((await readOutages(pool, third.toMs)).map(({ fromMs }) => fromMs)).not.toContain(startMs);
   });
 });

@@ -98,16 +98,18 @@ const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: und
 
 /**
  * Disables an endpoint by decision of the service: its receiver answered 410 (completion.md 5.1). For dispatchers,
- * who hold no lock of a delivery meanwhile. Does nothing where it is removed or disabled already.
+ * who hold no lock of a delivery meanwhile. Does nothing where it is removed or disabled already, or has another
+ * address than the one that answered (`urlBox`, as it was sealed): a move is no reason to give the new address up.
  */
 export async function disableEndpoint(
   tx: Queryable,
-  ref: EndpointRef,
+  { urlBox, ...ref }: EndpointRef & { urlBox?: Buffer },
   reason: string,
   nowMs: number,
 ): Promise<void> {
   const endpoint = await lockEndpoint(tx, ref);
   if (endpoint?.lifecycle !== 'active') return;
+  if (urlBox && !endpoint.urlBox?.equals(urlBox)) return;
   await disable(tx, endpoint, { next: nextVersion(endpoint, nowMs), reason }, nowMs);
 }
 

@@ -172,12 +172,16 @@ async function disableEndpoints(
   described: readonly DescribedOutcome[],
   nowMs: number,
 ): Promise<void> {
-  const gone = new Map<string, { ref: EndpointRef; reason: DisabledReason }>();
+  const gone = new Map<string, { asked: EndpointRef & { urlBox?: Buffer }; reason: DisabledReason }>();
   for (const { outcome, disable } of described) {
-    const ref = outcome.claim.endpoint;
-    if (disable) gone.set(keyOf(ref), { ref, reason: disable });
+    const { endpoint, urlBox } = outcome.claim;
+    if (disable)
+      gone.set(`${keyOf(endpoint)} ${urlBox?.toString('base64')}`, {
+        asked: { ...endpoint, urlBox },
+        reason: disable,
+      });
   }
-  for (const { ref, reason } of gone.values()) await disableEndpoint(tx, ref, reason, nowMs);
+  for (const { asked, reason } of gone.values()) await disableEndpoint(tx, asked, reason, nowMs);
 }
 
 function keyOf({ projectId, endpointId }: EndpointRef): string {

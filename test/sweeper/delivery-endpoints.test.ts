@@ -23,6 +23,27 @@ describe('an endpoint', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
+  it('that has moved when its old address answers 410 stays, and what waits goes to the new one', async () => {
+    const held = holding();
+    const old = await room.receive((...request) => void held.released.then(() => status(410)(...request)));
+    const next = await room.receive(ok);
+    const { pool, secrets } = room.installation;
+    const { endpointId } = old.endpoint;
+    const asked = await room.enqueueOne(old.endpoint);
+    room.dispatch();
+    await waitFor(() => old.receiver.requests.length === 1, { what: 'the attempt is under way' });
+    await pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
+      endpointId,
+      secrets.seal(`http://127.0.0.1:${next.receiver.port}/hook`, endpointId),
+    ]);
+    const waiting = await room.enqueueOne(old.endpoint);
+    held.release();
+    await room.stateIs(asked, 'exhausted');
+    await room.stateIs(waiting, 'delivered');
+    expect(await room.endpointRow(old.endpoint)).toMatchObject({ lifecycle: 'active', generation: 1 });
+    expect(idsOf(next.receiver)).toEqual([waiting.webhookId]);
+  });
+
   it('that was disabled or removed after the event is told nothing, and the timeline says why', async () => {
     const disabled = await room.receive(ok);
     const removed = await room.receive(ok);

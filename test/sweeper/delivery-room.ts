@@ -152,10 +152,11 @@ export const status =
     response.writeHead(code).end();
 
 /** Answers when the test says so. */
-export function holding(): { answer: Answer; release(): void } {
+export function holding(): { answer: Answer; released: Promise<void>; release(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return {
     answer: (...request) => void promise.then(() => ok(...request)),
+    released: promise,
     release: resolve,
   };
 }

@@ -6,7 +6,7 @@ import { type OperatorContext, projectNameOf, tell } from './operator-context.ts
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { isGone } from './rest/api-problem.ts';
-import { findHolder } from './rivals.ts';
+import { findHolder, hasRival } from './rivals.ts';
 import { endpointIdOf, ownId } from './translate/identity.ts';
 import { signingSecretNameOf } from './translate/wanted-callback.ts';
 
@@ -31,6 +31,7 @@ async function leaveEndpointOf(
   object: CallbackObject,
   signal: AbortSignal | undefined,
 ): Promise<void> {
+  await leaveFormerEndpoint(context, object, { endpointId: endpointIdOf(object), signal });
   if (object.spec.deletionPolicy === 'Orphan' || !isOurs(context, object)) return;
   const projectId = object.status?.projectId ?? (await context.projects.find(projectNameOf(context, object)));
   if (projectId === undefined) return;
@@ -43,6 +44,18 @@ function isOurs(context: OperatorContext, object: CallbackObject): boolean {
   const id = endpointIdOf(object);
   if (!id.startsWith(ownId('cb', object)) && object.status?.endpointId !== id) return false;
   return findHolder(context, { store: context.callbacks, object, id }) === object;
+}
+
+/** As `leaveFormerMonitor`: else the former endpoint would keep the alias. Throws ApiProblem. */
+export async function leaveFormerEndpoint(
+  context: OperatorContext,
+  object: CallbackObject,
+  { endpointId, signal }: { endpointId: string; signal?: AbortSignal },
+): Promise<void> {
+  const { projectId, endpointId: former } = object.status ?? {};
+  if (projectId === undefined || former === undefined || former === endpointId) return;
+  if (hasRival(context, { store: context.callbacks, object, id: former })) return;
+  await leaveEndpoint(context, object, { projectId, endpointId: former, signal });
 }
 
 /** Removes an endpoint, and with it the default where it is that. Fine if it is gone. Throws ApiProblem. */

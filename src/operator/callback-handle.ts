@@ -57,15 +57,17 @@ export class CallbackHandle {
   }
 
   async update(body: OperationRequest<'updateCallback'>['body']): Promise<void> {
-    const idempotencyKey = `update:${this.#name.uid}:${this.endpoint.generation}:${contentHash(body)}`;
+    const { uid, endpointId } = this.#name;
+    const idempotencyKey = `update:${uid}:${this.endpoint.generation}:${contentHash({ endpointId, body })}`;
     const request = { ...this.#target(), body, idempotencyKey };
     const { body: endpoint } = await this.#api.call('updateCallback', request, this.#options);
     this.#endpoint = endpoint;
   }
 
-  /** `cause`: a rotation for the same cause is done once. What a replay does not show, `issued` does not have. */
+  /** `cause`: a rotation of one endpoint for the same cause is done once. What a replay does not show, `issued` does not have. */
   async rotate(cause: string, overlapSeconds: number): Promise<void> {
-    const idempotencyKey = `rotate:${this.#name.uid}:${cause}:${overlapSeconds}`;
+    const { uid, endpointId } = this.#name;
+    const idempotencyKey = `rotate:${uid}:${contentHash({ endpointId, cause, overlapSeconds })}`;
     const request = { ...this.#target(), body: { overlapSeconds }, idempotencyKey };
     const { body } = await this.#api.call('rotateSigningSecret', request, this.#options);
     this.issued = body.signingSecret;

@@ -3,7 +3,7 @@
 import type { CallbackEndpoint } from '../contract/callback.ts';
 import { announceFields } from './announce-fields.ts';
 import { ensureDefault } from './callback-default.ts';
-import { leaveEndpoint } from './callback-deletion.ts';
+import { leaveEndpoint, leaveFormerEndpoint } from './callback-deletion.ts';
 import { CallbackHandle } from './callback-handle.ts';
 import { ensureSigningSecret } from './callback-secret.ts';
 import { claimObject } from './claim-object.ts';
@@ -37,7 +37,7 @@ export async function syncCallback(
   pass: CallbackPass,
   first: WantedCallback,
 ): Promise<void> {
-  await leaveFormerProject(context, pass, first);
+  await leaveFormer(context, pass, first);
   const { ownedFields } = first;
   const announced = {
     resource: CALLBACKS,
@@ -73,20 +73,25 @@ export async function syncCallback(
   };
 }
 
-async function leaveFormerProject(
+/** A namespace that was given to another project, or another id: what stood for the object until now ends. */
+async function leaveFormer(
   context: OperatorContext,
   pass: CallbackPass,
-  { projectId }: WantedCallback,
+  { projectId, endpointId }: WantedCallback,
 ): Promise<void> {
-  const { status } = pass.object;
-  if (status?.projectId === undefined || status.projectId === projectId) return;
-  if (status.endpointId !== undefined) {
-    const former = { projectId: status.projectId, endpointId: status.endpointId, signal: pass.signal };
-    await leaveEndpoint(context, pass.object, former);
+  const { object, signal } = pass;
+  const { status } = object;
+  if (status?.projectId === undefined) return;
+  if (status.projectId === projectId) {
+    if (status.endpointId === undefined || status.endpointId === endpointId) return;
+    await leaveFormerEndpoint(context, object, { endpointId, signal });
+  } else if (status.endpointId !== undefined) {
+    const former = { projectId: status.projectId, endpointId: status.endpointId, signal };
+    await leaveEndpoint(context, object, former);
   }
   const { signingSecretRef, lastRotation } = status;
-  // Nothing else of the status holds in the new one.
-  pass.object = { ...pass.object, status: { signingSecretRef, lastRotation } };
+  // Nothing else of the status holds for the new one.
+  pass.object = { ...object, status: { signingSecretRef, lastRotation } };
 }
 
 interface FoundEndpoint {

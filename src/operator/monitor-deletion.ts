@@ -5,7 +5,7 @@ import { type OperatorContext, projectNameOf, tell } from './operator-context.ts
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { isGone } from './rest/api-problem.ts';
-import { findHolder } from './rivals.ts';
+import { findHolder, hasRival } from './rivals.ts';
 import { monitorIdOf, ownId } from './translate/identity.ts';
 import { publishSecretNameOf } from './translate/wanted-monitor.ts';
 
@@ -30,6 +30,7 @@ async function leaveMonitorOf(
   object: MonitorObject,
   signal: AbortSignal | undefined,
 ): Promise<void> {
+  await leaveFormerMonitor(context, object, { monitorId: monitorIdOf(object), signal });
   if (object.spec.deletionPolicy === 'Orphan' || !isOurs(context, object)) return;
   const projectId = object.status?.projectId ?? (await context.projects.find(projectNameOf(context, object)));
   if (projectId === undefined) return;
@@ -43,6 +44,22 @@ function isOurs(context: OperatorContext, object: MonitorObject): boolean {
   const id = monitorIdOf(object);
   if (id !== ownId('mon', object) && object.status?.monitorId !== id) return false;
   return findHolder(context, { store: context.monitors, object, id }) === object;
+}
+
+/**
+ * The monitor that stood for the object while its annotation named that one: ends as at a deletion, so that nobody's
+ * monitor is left to alert. One that another object names now is that one's. `monitorId` is the one named now.
+ * Throws ApiProblem.
+ */
+export async function leaveFormerMonitor(
+  context: OperatorContext,
+  object: MonitorObject,
+  { monitorId, signal }: { monitorId: string; signal?: AbortSignal },
+): Promise<void> {
+  const { projectId, monitorId: former } = object.status ?? {};
+  if (projectId === undefined || former === undefined || former === monitorId) return;
+  if (hasRival(context, { store: context.monitors, object, id: former })) return;
+  await leaveMonitor(context, object, { projectId, monitorId: former, signal });
 }
 
 /** Archives or deletes a monitor, as the object's policy says. Fine if it is gone. Throws ApiProblem. */

@@ -126,8 +126,9 @@ export class MonitorHandle {
     };
   }
 
-  /** The same for a call whose answer was lost, another one once the monitor has changed. */
+  /** The same for a call whose answer was lost, another one once the monitor has changed or is another one. */
   #key(call: string, body: object): string {
-    return `${call}:${this.#name.uid}:${this.record.configurationVersion}:${contentHash(body)}`;
+    const { uid, monitorId } = this.#name;
+    return `${call}:${uid}:${this.record.configurationVersion}:${contentHash({ monitorId, body })}`;
   }
 }

@@ -3,7 +3,7 @@
 import type { Monitor } from '../contract/monitor.ts';
 import { announceFields } from './announce-fields.ts';
 import { Blocked } from './blocked.ts';
-import { leaveMonitor } from './monitor-deletion.ts';
+import { leaveFormerMonitor, leaveMonitor } from './monitor-deletion.ts';
 import { MonitorHandle } from './monitor-handle.ts';
 import { ensureMonitorSecret, visibleHash } from './monitor-secret.ts';
 import type { ObjectMemory } from './object-memory.ts';
@@ -33,7 +33,7 @@ export async function syncMonitor(
   pass: MonitorPass,
   wanted: WantedMonitor,
 ): Promise<void> {
-  await leaveFormerProject(context, pass, wanted);
+  await leaveFormer(context, pass, wanted);
   const { projectId, monitorId } = wanted;
   const ownedFields = ownedMonitorFields(wanted, Date.now());
   const announced = { resource: MONITORS, projectId, ownedFields, statusOf: monitorStatusOf };
@@ -78,20 +78,24 @@ export async function syncMonitor(
   };
 }
 
-/** A namespace that was given to another project: the monitor in the old one ends as at a deletion. */
-async function leaveFormerProject(
+/** A namespace that was given to another project, or another id: what stood for the object until now ends. */
+async function leaveFormer(
   context: OperatorContext,
   pass: MonitorPass,
-  { projectId }: WantedMonitor,
+  { projectId, monitorId }: WantedMonitor,
 ): Promise<void> {
-  const { status } = pass.object;
-  if (status?.projectId === undefined || status.projectId === projectId) return;
-  if (status.monitorId !== undefined) {
-    const former = { projectId: status.projectId, monitorId: status.monitorId, signal: pass.signal };
-    await leaveMonitor(context, pass.object, former);
+  const { object, signal } = pass;
+  const { status } = object;
+  if (status?.projectId === undefined) return;
+  if (status.projectId === projectId) {
+    if (status.monitorId === undefined || status.monitorId === monitorId) return;
+    await leaveFormerMonitor(context, object, { monitorId, signal });
+  } else if (status.monitorId !== undefined) {
+    const former = { projectId: status.projectId, monitorId: status.monitorId, signal };
+    await leaveMonitor(context, object, former);
   }
-  // Nothing else of the status holds in the new one.
-  pass.object = { ...pass.object, status: { publishSecretRef: status.publishSecretRef } };
+  // Nothing else of the status holds for the new one.
+  pass.object = { ...object, status: { publishSecretRef: status.publishSecretRef } };
 }
 
 async function create(

@@ -15,14 +15,22 @@ export interface Claim<T extends KubeObject> {
 
 /** The object that has the id, of all that claim it in the project. */
 export function findHolder<T extends KubeObject>(context: OperatorContext, claim: Claim<T>): T {
-  const { store, object, id } = claim;
+  const { object, id } = claim;
+  return holderOf([...rivalsOf(context, claim), object], id) ?? object;
+}
+
+/** True if another object claims the id in the project. */
+export function hasRival<T extends KubeObject>(context: OperatorContext, claim: Claim<T>): boolean {
+  return rivalsOf(context, claim).length > 0;
+}
+
+function rivalsOf<T extends KubeObject>(context: OperatorContext, { store, object, id }: Claim<T>): T[] {
   const project = projectNameOf(context, object);
-  const rivals = store
+  return store
     .listBy('id', id)
     .filter(
       (other) => other.metadata.uid !== object.metadata.uid && projectNameOf(context, other) === project,
     );
-  return holderOf([...rivals, object], id) ?? object;
 }
 
 /** Throws Blocked: `Refused` where the id, which `annotation` states, is none; `Conflict` where another object has it. */

@@ -88,6 +88,45 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     }
   });
 
+  it('ends when the object names another one, unless an object has it that names it now', async () => {
+    await room.createMonitor('renamed', disabled);
+    const before = (await room.monitorBecomes('renamed', 'Ready', 'True')).status?.monitorId ?? '';
+    const name = (object: string, id: string) =>
+      room.kube.client.mergePatch(MONITORS, ref(object), { metadata: claiming(id) });
+    const has = (object: string, id: string) =>
+      waitFor(
+        async () => {
+          const { status } = await room.monitor(object);
+          const isReady = status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True');
+          return status?.monitorId === id && isReady;
+        },
+        { what: `${object} has ${id}` },
+      );
+    await name('renamed', 'renamed-to');
+    await has('renamed', 'renamed-to');
+    expect((await read(before)).body.lifecycle).toBe('archived');
+    await room.told('renamed', 'Archived');
+
+    // Two objects change places: the one that is first finds its wish taken, and takes nothing away.
+    await room.createMonitor('other', disabled, claiming('other-id'));
+    await has('other', 'other-id');
+    await name('renamed', 'other-id');
+    await room.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
+    await name('other', 'renamed-to');
+    await has('other', 'renamed-to');
+    await name('renamed', 'other-id');
+    await has('renamed', 'other-id');
+    expect((await read('renamed-to')).body.lifecycle).toBe('active');
+    expect((await read('other-id')).body.lifecycle).toBe('active');
+
+    // One that is deleted while its wish is taken leaves what it had.
+    await name('renamed', 'renamed-to');
+    await room.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
+    expect((await room.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
+    expect((await read('other-id')).body.lifecycle).toBe('archived');
+    expect((await read('renamed-to')).body.lifecycle).toBe('active');
+  });
+
   it('is in the project that the annotation of its namespace names, and moves with it', async () => {
     await operator.stop();
     const everywhere = await room.startOperator({ watchNamespaces: [] });

@@ -2,13 +2,21 @@
 // a secret once: one that is lost, edited or rotated elsewhere is replaced by a new one.
 import type { CallbackHandle } from './callback-handle.ts';
 import { type OperatorContext, tell } from './operator-context.ts';
-import { findFormerSecret, type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
+import {
+  findFormerSecret,
+  isMarked,
+  type OwnedSecret,
+  readOwnedSecret,
+  writeOwnedSecret,
+} from './owned-secret.ts';
 import { CALLBACKS, type CallbackObject } from './resources/callback-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
 import { contentHash, parseSpecHash, secretHash } from './translate/content-hash.ts';
 import { rotationEveryMs, type WantedCallback } from './translate/wanted-callback.ts';
 
 const KEYS = ['secret', 'previousSecret', 'version'] as const;
+/** `<projectId>/<endpointId>`: whose secret it is. */
+const ENDPOINT_ANNOTATION = 'beatkeeper.dev/signing-endpoint';
 const MAX_ROTATION_VALUE = 1024;
 
 export interface SigningFacts {
@@ -39,17 +47,27 @@ export async function ensureSigningSecret(
   const known = await readOwnedSecret(context.kube, owner, wanted.secretName);
   // One that was given another name: what it holds is still right.
   const names = { former: object.status?.signingSecretRef?.name, current: wanted.secretName };
-  const source = known ?? (await findFormerSecret(context.kube, owner, names));
+  const found = known ?? (await findFormerSecret(context.kube, owner, names));
+  // The secret of another endpoint, which the object stood for before, may have the same version.
+  const annotations = { [ENDPOINT_ANNOTATION]: `${wanted.projectId}/${wanted.endpointId}` };
+  const source = found && isOf(found, annotations[ENDPOINT_ANNOTATION]) ? found : undefined;
   const asked = await rotateAsAsked(facts, source);
   const isReplaced = handle.issued === undefined && !isCurrent(facts, source);
-  if (isReplaced) await handle.rotate(`lost:${endpointIdAndVersion(handle)}`, wanted.overlapSeconds);
+  if (isReplaced) await handle.rotate(`lost:${handle.endpoint.secret?.version}`, wanted.overlapSeconds);
   const data = nextData(facts, source);
   const isRight = known !== undefined && contentHash(ours(known)) === contentHash(data);
-  if (!isRight) {
-    await writeOwnedSecret(context.kube, owner, known, { name: wanted.secretName, data, keys: KEYS });
+  if (!isRight || !isMarked(known, owner, annotations)) {
+    const content = { name: wanted.secretName, data, keys: KEYS, annotations };
+    await writeOwnedSecret(context.kube, owner, known, content);
   }
   tellWhy(context, facts, { known: source, isAsked: asked.rotates, isReplaced });
   return { hash: hashOf(data), lastRotation: asked.lastRotation, dueInMs: dueInMs(facts) };
+}
+
+/** One that does not say whose secret it holds is believed: somebody brought it back without annotations. */
+function isOf({ secret }: OwnedSecret, endpoint: string | undefined): boolean {
+  const stated = secret.metadata.annotations?.[ENDPOINT_ANNOTATION];
+  return stated === undefined || stated === endpoint;
 }
 
 function ours(known: OwnedSecret): Record<string, string> {
@@ -88,7 +106,7 @@ async function rotateAsAsked(
   const isOld =
     everyMs !== undefined && secret !== undefined && Date.parse(secret.issuedAt) + everyMs <= Date.now();
   if (!isOld || facts.isCreated || !isCurrent(facts, known)) return { rotates: false, lastRotation: last };
-  await handle.rotate(`every:${endpointIdAndVersion(handle)}`, wanted.overlapSeconds);
+  await handle.rotate(`every:${secret.version}`, wanted.overlapSeconds);
   return { rotates: true, lastRotation: last };
 }
 
@@ -133,11 +151,6 @@ function dueInMs({ object, handle }: SigningFacts): number {
     secret && everyMs !== undefined ? Date.parse(secret.issuedAt) + everyMs - nowMs : undefined;
   const overlap = secret?.overlapEndsAt === undefined ? undefined : Date.parse(secret.overlapEndsAt) - nowMs;
   return Math.max(1000, Math.min(rotation ?? Number.POSITIVE_INFINITY, overlap ?? Number.POSITIVE_INFINITY));
-}
-
-/** A version of one endpoint, also where another one takes its place. */
-function endpointIdAndVersion({ endpoint }: CallbackHandle): string {
-  return `${endpoint.id}:${endpoint.secret?.version}`;
 }
 
 interface Change {

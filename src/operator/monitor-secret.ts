@@ -3,7 +3,13 @@ import type { BindingDirectory } from './binding-directory.ts';
 import type { MonitorHandle } from './monitor-handle.ts';
 import type { ObjectMemory } from './object-memory.ts';
 import { type OperatorContext, tell } from './operator-context.ts';
-import { findFormerSecret, type OwnedSecret, readOwnedSecret, writeOwnedSecret } from './owned-secret.ts';
+import {
+  findFormerSecret,
+  isMarked,
+  type OwnedSecret,
+  readOwnedSecret,
+  writeOwnedSecret,
+} from './owned-secret.ts';
 import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { contentHash, parseSpecHash, secretHash } from './translate/content-hash.ts';
 import type { WantedMonitor } from './translate/wanted-monitor.ts';
@@ -55,10 +61,9 @@ export async function ensureMonitorSecret(
     url: handle.record.publishUrl ?? '',
     ...(inline === undefined ? {} : { signingSecret: inline.secret }),
   };
-  const endpointId = known?.secret.metadata.annotations?.[ENDPOINT_ANNOTATION];
+  const annotations = { [ENDPOINT_ANNOTATION]: inline?.endpointId };
   const isRight = known !== undefined && secretHash(ours(known.data)) === secretHash(data);
-  if (!isRight || endpointId !== inline?.endpointId) {
-    const annotations = { [ENDPOINT_ANNOTATION]: inline?.endpointId };
+  if (!isRight || !isMarked(known, owner, annotations)) {
     await writeOwnedSecret(context.kube, owner, known, {
       name: wanted.secretName,
       data,

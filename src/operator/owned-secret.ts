@@ -67,6 +67,20 @@ function isOwned({ metadata }: SecretObject, { resource, object }: SecretOwner):
   );
 }
 
+/**
+ * True if the Secret names this very object as its owner and has these annotations (undefined: none of that name).
+ * What names an object that is gone is taken away by the garbage collector.
+ */
+export function isMarked(
+  { secret }: OwnedSecret,
+  { object }: SecretOwner,
+  annotations: Record<string, string | undefined>,
+): boolean {
+  const { ownerReferences = [], annotations: stated } = secret.metadata;
+  if (!ownerReferences.some(({ uid }) => uid === object.metadata.uid)) return false;
+  return Object.entries(annotations).every(([name, text]) => stated?.[name] === text);
+}
+
 export interface SecretContent {
   name: string;
   /** In the clear. A key of `keys` that is not in it is taken away; keys of others stay. */

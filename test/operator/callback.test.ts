@@ -162,6 +162,34 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await room.callbackBecomes('late', 'Ready', 'True');
   });
 
+  it('has the secret of the endpoint that it stands for, and its alias, when it is given another one', async () => {
+    await room.createCallback('left', { deletionPolicy: 'Orphan' });
+    const { status } = await room.callbackBecomes('left', 'Ready', 'True');
+    const endpointId = status?.endpointId ?? '';
+    await room.createCallback('taking', { alias: 'taking' });
+    const former = (await room.callbackBecomes('taking', 'Ready', 'True')).status?.endpointId ?? '';
+    const { secret } = (await room.secret('taking-signing')) ?? {};
+    expect((await room.kubectl(['delete', 'cb', 'left', '--timeout=120s'])).code).toBe(0);
+    await room.kube.client.mergePatch(CALLBACKS, ref('taking'), {
+      metadata: { annotations: { 'beatkeeper.dev/endpoint-id': endpointId } },
+    });
+    const object = await waitFor(
+      async () => {
+        const found = await room.callback('taking');
+        const isReady = found.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True');
+        return isReady && found.status?.endpointId === endpointId ? found : undefined;
+      },
+      { what: 'it stands for the endpoint' },
+    );
+    // Nobody has the secret that the endpoint had: it has a new one, of the next version.
+    expect(await room.secret('taking-signing')).toMatchObject({ version: '2' });
+    expect((await room.secret('taking-signing'))?.secret).not.toBe(secret);
+    expect(await room.secret('taking-signing')).not.toHaveProperty('previousSecret');
+    expect(object.status).toMatchObject({ alias: 'taking', secretVersion: 2 });
+    const params = { endpointId: former };
+    expect((await room.api.call('getCallback', { params })).status).toBe(404);
+  });
+
   it('lets Monitors alert, and those that name it wait for it', async () => {
     await room.createMonitor('waiting', { callback: { kind: 'named', callbackRef: { name: 'pager' } } });
     await room.monitorBecomes('waiting', 'Ready', 'False', 'CallbackNotFound');

@@ -62,6 +62,42 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect((await room.kube.client.get(SECRETS, ref('fixed-beat'))).immutable).toBe(true);
   });
 
+  it('names the object that it belongs to, also where it comes from one of that name before', async () => {
+    // As a restore brings it back, with the UID of the object that was saved: the garbage collector would take it.
+    const saved = (kind: string) => [
+      {
+        ...{ apiVersion: 'beatkeeper.dev/v1alpha1', kind, name: 'saved', controller: true },
+        uid: '00000000-0000-4000-8000-000000000000',
+      },
+    ];
+    await room.createMonitor('saved', disabled);
+    await room.createCallback('saved', { rotation: { every: '1h' } });
+    await room.monitorBecomes('saved', 'Ready', 'True');
+    await room.callbackBecomes('saved', 'Ready', 'True');
+    const before = [await has('saved-beat'), await has('saved-signing')];
+    for (const [name, kind] of [
+      ['saved-beat', 'Monitor'],
+      ['saved-signing', 'Callback'],
+    ] as const) {
+      await room.kube.client.mergePatch(SECRETS, ref(name), {
+        metadata: { ownerReferences: saved(kind) },
+      });
+    }
+    // A pass over each.
+    await room.kube.client.mergePatch(MONITORS, ref('saved'), { spec: { graceSeconds: 99 } });
+    for (const name of ['saved-beat', 'saved-signing']) {
+      const owner = name === 'saved-beat' ? await room.monitor('saved') : await room.callback('saved');
+      await waitFor(
+        async () => {
+          const { metadata } = await room.kube.client.get(SECRETS, ref(name));
+          return metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid);
+        },
+        { what: `${name} names its owner` },
+      );
+    }
+    expect([await has('saved-beat'), await has('saved-signing')]).toEqual(before);
+  });
+
   it('that the cluster does not take is told of, and made when it does', async () => {
     const name = `long-${'a'.repeat(245)}`;
     await room.createMonitor(name, disabled);

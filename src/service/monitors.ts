@@ -111,6 +111,7 @@ export async function createMonitor(
   if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
     throw new ProblemError('conflict', {
       detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
+      fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
     });
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));

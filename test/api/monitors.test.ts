@@ -72,7 +72,11 @@ describe('create', () => {
     const again = await api.manage.call('createMonitor', {
       body: { name: 'Other', monitorId: 'chosen', jurisdiction: 'eu' },
     });
-    expect(again.problem).toMatchObject({ status: 409, code: 'service.conflict' });
+    expect(again.problem).toMatchObject({
+      status: 409,
+      code: 'service.conflict',
+      fieldErrors: [{ path: 'monitorId', code: 'not_unique' }],
+    });
     expect((await make({ monitorId: 'chosen', jurisdiction: 'us' })).status).toBe(201);
   });
 

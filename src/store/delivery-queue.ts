@@ -55,10 +55,10 @@ export interface ClaimedDelivery {
   kind: EndpointKind;
   lifecycle: EndpointLifecycle;
   isRemoved: boolean;
-  /** Sealed; absent where the endpoint is removed. */
+  /** Sealed; absent where the endpoint is removed. One object for all deliveries to an endpoint of one claim. */
   urlBox?: Buffer;
-  /** Sealed secrets that sign now, newest first: one, or two in a rotation's overlap. */
-  secretBoxes: Buffer[];
+  /** Sealed secrets that sign now, newest first: one, or two in a rotation's overlap. Shared as `urlBox` is. */
+  secretBoxes: readonly Buffer[];
 }
 
 interface ClaimColumns {
@@ -75,15 +75,18 @@ interface ClaimColumns {
   kind: EndpointKind;
   lifecycle: EndpointLifecycle;
   is_removed: boolean;
+  /** In one row of each endpoint; null in the others. */
   url_box: Buffer | null;
   secret_boxes: Buffer[] | null;
 }
 
 // Per incident an event waits until those before it have ended (completion.md 5). A redelivery is no event: nothing
-// waits for it. A row that was taken while we came is looked at again under the lock, and left.
+// waits for it. A row that was taken while we came is looked at again under the lock, and left. The sub-selects hide how
+// long the arrays are: a plan for a few endpoints looks cheaper than the kept one, and would be made anew each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
   due as materialized (
-    select c.* from unnest($1::uuid[], $2::text[], $3::integer[]) as k (project_id, endpoint_id, places)
+    select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]))
+      as k (project_id, endpoint_id, places)
     cross join moment
     cross join lateral (
       select d.project_id, d.delivery_id from deliveries d
@@ -103,11 +106,13 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
     returning d.*)
   select d.project_id, d.delivery_id, d.endpoint_project_id, d.endpoint_id, d.incident_id, d.event, d.attempt_count,
     (extract(epoch from d.created_at) * 1000)::bigint as created_ms, d.webhook_id, d.body,
-    e.kind, e.lifecycle, e.removed_at is not null as is_removed, e.url_box,
-    (select array_agg(s.secret_box order by s.version desc) from signing_secrets s
+    e.kind, e.lifecycle, e.removed_at is not null as is_removed,
+    case d.place when 1 then e.url_box end as url_box,
+    case d.place when 1 then (
+      select array_agg(s.secret_box order by s.version desc) from signing_secrets s
       where s.project_id = e.project_id and s.endpoint_id = e.endpoint_id
-        and (s.ends_at is null or s.ends_at > clock_timestamp())) as secret_boxes
-  from claimed d
+        and (s.ends_at is null or s.ends_at > clock_timestamp())) end as secret_boxes
+  from (select c.*, row_number() over (partition by endpoint_project_id, endpoint_id) as place from claimed c) d
   left join callback_endpoints e on e.project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
   order by d.next_attempt_at`;
 
@@ -127,10 +132,23 @@ export async function claimDeliveries(
       owner,
     ],
   });
-  return rows.map(toClaimedDelivery);
+  const boxes = new Map<string, Boxes>();
+  for (const row of rows) {
+    if (!row.url_box) continue;
+    boxes.set(endpointKeyOf(row), { urlBox: row.url_box, secretBoxes: row.secret_boxes?.slice(0, 2) ?? [] });
+  }
+  return rows.map((row) => toClaimedDelivery(row, boxes.get(endpointKeyOf(row)) ?? NO_BOXES));
 }
 
-function toClaimedDelivery(row: ClaimColumns): ClaimedDelivery {
+type Boxes = Pick<ClaimedDelivery, 'urlBox' | 'secretBoxes'>;
+
+const NO_BOXES: Boxes = { secretBoxes: [] };
+
+function endpointKeyOf(row: ClaimColumns): string {
+  return `${row.endpoint_project_id} ${row.endpoint_id}`;
+}
+
+function toClaimedDelivery(row: ClaimColumns, boxes: Boxes): ClaimedDelivery {
   return {
     projectId: row.project_id,
     deliveryId: row.delivery_id,
@@ -145,8 +163,7 @@ function toClaimedDelivery(row: ClaimColumns): ClaimedDelivery {
     lifecycle: row.lifecycle,
     // An endpoint keeps its row when it is removed; one without a row is removed all the more.
     isRemoved: row.is_removed || (row.lifecycle as string | null) === null,
-    urlBox: row.url_box ?? undefined,
-    secretBoxes: row.secret_boxes?.slice(0, 2) ?? [],
+    ...boxes,
   };
 }
 

@@ -19,7 +19,7 @@ import { MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION, FINALIZER } from './resources/names.ts';
 import { requireHeld } from './rivals.ts';
 import { type FaultDisplay, faultConditions } from './settle-fault.ts';
-import { parseSpecHash } from './translate/content-hash.ts';
+import { contentHash, parseSpecHash } from './translate/content-hash.ts';
 import { bindingOf } from './translate/display.ts';
 import { monitorIdOf } from './translate/identity.ts';
 import { monitorReady, syncedCondition } from './translate/monitor-conditions.ts';
@@ -54,7 +54,9 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
     requireHeld(context, claim, ANNOTATION.monitorId);
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedMonitor(pass.object, { monitorId, projectId, alias: this.#alias(pass.object) });
-    pass.wish = wishOf(pass.object, wanted.hash);
+    // A window that is over is wished no more: one that the API, by its own clock, refused a moment ago.
+    const ownedFields = ownedMonitorFields(wanted, Date.now());
+    pass.wish = wishOf(pass.object, contentHash([wanted.hash, ownedFields]));
     if (refusedFault(pass.memory, pass.wish, performance.now())) return await this.#refresh(pass, { wanted });
     const live = context.lives.get(projectId, monitorId);
     if (live !== undefined && (await this.#isAsWanted(pass, wanted, live))) {

@@ -57,6 +57,19 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     await room.monitorBecomes('drifting', 'Synced', 'True');
   });
 
+  it('forgets that a window was refused once it is over here too: the clock of the API may be ahead', async () => {
+    const problem = {
+      code: 'service.validation_failed',
+      detail: 'maintenance.endsAt: Must be in the future.',
+    };
+    proxy.answer = ({ path }) =>
+      path.includes('/lifecycle') ? { status: 400, body: JSON.stringify(problem) } : undefined;
+    const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
+    await room.createMonitor('ahead', { ...disabled, maintenance: { startsAt: at(-60), endsAt: at(4) } });
+    await room.monitorBecomes('ahead', 'Ready', 'True');
+    expect((await record('ahead')).body.status.health).toBe('waiting');
+  });
+
   it('gives a free alias to the Callback that waits for it', async () => {
     await room.createCallback('first', { alias: 'pager' });
     await room.callbackBecomes('first', 'Ready', 'True');

@@ -32,8 +32,10 @@ export interface DispatcherOptions {
 }
 
 const POLL_MS = 150;
-/** Endpoints looked at in one round. */
-const MAX_ENDPOINTS = 1_000;
+/** Endpoints that one look finds. */
+const MAX_ENDPOINTS = 10_000;
+/** A look costs a probe of the index for each endpoint that waits for anything: it serves three times as long as it took. */
+const LOOK_SERVES = 3;
 /** Outcomes that wait for the database; more is not begun meanwhile. A crash sends again what they stand for. */
 const MAX_WAITING = 512;
 /** An endpoint whose deliveries all wait for others is asked less often; a retry of one of those is late by as much. */
@@ -55,8 +57,10 @@ export class Dispatcher {
   #hushed = new Map<string, { untilAt: number; pauseMs: number }>();
   /** The last round found something, or had no room for what there was: a free place is worth another. */
   #hasMore = false;
-  /** Where the next round begins, when one could not look at all endpoints. */
-  #after: EndpointRef | undefined;
+  /** The endpoint that the last round ended at for want of room: the next one begins behind it. */
+  #after: string | undefined;
+  /** The last look at the outbox. `next`: where the one after it begins, when there was more than one look finds. */
+  #look: { due: readonly EndpointRef[]; next?: EndpointRef; untilAt: number } = { due: [], untilAt: 0 };
 
   /** Begins at once. */
   constructor(options: DispatcherOptions) {
@@ -81,6 +85,7 @@ export class Dispatcher {
   /** Something was put into the outbox, for whomever: also for those whose deliveries all waited. */
   wake(): void {
     this.#hushed = new Map();
+    this.#look = { ...this.#look, untilAt: 0 };
     this.#loop.wake();
   }
 
@@ -98,36 +103,63 @@ export class Dispatcher {
   async #round(): Promise<Round> {
     const { pool } = this.#options;
     if (this.#gate.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
-    const due = await findDueEndpoints(pool, { after: this.#after, limit: MAX_ENDPOINTS });
+    const { due, isFresh } = await this.#findDue();
     if (this.#loop.isStopped) return 'idle';
     const { wanted, after } = this.#choose(due);
-    this.#after = after ?? (due.length === MAX_ENDPOINTS ? due.at(-1) : undefined);
+    this.#after = after;
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
     this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
-    this.#hush(wanted, claims);
+    // An older look still has those that were served since: they wait for nothing.
+    this.#hush(isFresh ? wanted : [], claims);
     // What is sent already has its lease renewed by the claim: what became of it is written in a moment.
     const unsent = claims.filter((claim) => !this.#unwritten.has(attemptKeyOf(claim)));
     const refused = unsent.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
     await releaseLeases(pool, this.#owner, refused);
-    return unsent.length > refused.length || this.#after ? 'more' : 'idle';
+    return unsent.length > refused.length || after !== undefined ? 'more' : 'idle';
   }
 
-  /** As many as each receiver takes now; `after` is set when there was no room for the endpoints behind it. */
+  /** What the last look found, while it serves; what was taken since is found again, and claimed by nobody twice. */
+  async #findDue(): Promise<{ due: readonly EndpointRef[]; isFresh: boolean }> {
+    const startedAt = performance.now();
+    const { due, untilAt, next } = this.#look;
+    if (startedAt < untilAt) return { due, isFresh: false };
+    const found = await findDueEndpoints(this.#options.pool, { after: next, limit: MAX_ENDPOINTS });
+    const endedAt = performance.now();
+    this.#look = {
+      due: found,
+      next: found.length === MAX_ENDPOINTS ? found.at(-1) : undefined,
+      untilAt: endedAt + (endedAt - startedAt) * LOOK_SERVES,
+    };
+    return { due: found, isFresh: true };
+  }
+
+  /**
+   * As many as each receiver takes now, from the endpoint on at which the last round ended; `after` is set when there
+   * was no room for those behind it.
+   */
   #choose(due: readonly EndpointRef[]): {
     wanted: (EndpointRef & { places: number })[];
-    after?: EndpointRef;
+    after?: string;
   } {
     const now = performance.now();
     const wanted: (EndpointRef & { places: number })[] = [];
+    const last = this.#after;
+    const first =
+      last === undefined
+        ? 0
+        : Math.max(
+            0,
+            due.findIndex((ref) => keyOf(ref) > last),
+          );
     let free = this.#gate.free;
-    for (const ref of due) {
+    for (const ref of [...due.slice(first), ...due.slice(0, first)]) {
       const key = keyOf(ref);
       if (this.#gone.has(key) || (this.#hushed.get(key)?.untilAt ?? 0) > now) continue;
       const places = Math.min(this.#gate.placesFor(key, now), free);
       if (places === 0) continue;
       wanted.push({ ...ref, places });
       free -= places;
-      if (free === 0) return { wanted, after: ref };
+      if (free === 0) return { wanted, after: key };
     }
     return { wanted };
   }

@@ -1,5 +1,6 @@
 // What the state of an endpoint does to its deliveries: gone, disabled, removed, or one that hangs.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { findDueEndpoints } from '../../src/store/delivery-queue.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryRoom, holding, idsOf, ok, status } from './delivery-room.ts';
 
@@ -97,4 +98,41 @@ describe('an endpoint', () => {
     expect(hanging.map(({ receiver }) => receiver.requests.length)).toEqual([1, 1, 1, 1, 1]);
     for (const { receiver } of hanging) await receiver.close();
   });
+
+  it('that waits for a later attempt costs little, however many there are', async () => {
+    const { receiver, endpoint } = await room.receive(ok);
+    const { pool } = room.installation;
+    await room.enqueueElsewhere(3_000, 3_600_000);
+    const look = () => findDueEndpoints(pool, { limit: 10_000 });
+    const before = await timesOf(5, look);
+    const queries = vi.spyOn(pool, 'query');
+    const startedAt = performance.now();
+    room.dispatch({ pollMs: 1 });
+    const isEnough = () => performance.now() - startedAt > 60 * Math.min(...before);
+    await waitFor(isEnough, { what: 'time for sixty looks' });
+    const elapsedMs = performance.now() - startedAt;
+    const looks = queries.mock.calls.filter(([query]) => nameOf(query) === 'find-due-endpoints').length;
+    queries.mockRestore();
+    expect(looks).toBeGreaterThan(0);
+    // A quarter of the time, with as much again for a machine that is faster now than it was.
+    expect(looks).toBeLessThan(elapsedMs / 2 / Math.min(...before, ...(await timesOf(5, look))));
+    // What is new is found all the same.
+    const row = await room.enqueueOne(endpoint);
+    await room.stateIs(row, 'delivered');
+    expect(receiver.requests).toHaveLength(1);
+  });
 });
+
+async function timesOf(count: number, work: () => Promise<unknown>): Promise<number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const startedAt = performance.now();
+    await work();
+    times.push(performance.now() - startedAt);
+  }
+  return times;
+}
+
+function nameOf(query: unknown): unknown {
+  return typeof query === 'object' && query !== null && 'name' in query ? query.name : undefined;
+}

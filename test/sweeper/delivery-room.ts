@@ -84,6 +84,19 @@ export class DeliveryRoom {
     return rows;
   }
 
+  /** Events of as many other endpoints, due in `waitMs`. */
+  async enqueueElsewhere(count: number, waitMs: number): Promise<void> {
+    const { projectId } = this.installation.project;
+    await this.#query(
+      `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
+         state, webhook_id, body, next_attempt_at, created_at)
+       select $1, 'dlv_' || n, 'cb_' || n, $1, 'inc_' || n, 'incident.opened', 1, 'failing', 'msg_' || n, '{}',
+         now() + $3 * interval '1 millisecond', now()
+       from generate_series(1, $2) as n`,
+      ...[projectId, count, waitMs],
+    );
+  }
+
   async enqueueOne(endpoint: Endpoint, more: Partial<OutboxRow> = {}): Promise<OutboxRow> {
     const [row] = await this.enqueue(endpoint, 1, more);
     if (!row) throw new Error('There is no row.');

@@ -207,8 +207,8 @@ function sendText(reply: FastifyReply, problem: ProblemError): FastifyReply {
   const { retryAfterSeconds, detail, allow } = problem.options;
   if (allow) reply.header('allow', allow.join(', '));
   if (retryAfterSeconds !== undefined) reply.header('retry-after', retryAfterSeconds);
-  return reply
-    .code(problem.status)
-    .type('text/plain; charset=utf-8')
-    .send(`${PROBLEMS[problem.code].title}. ${detail}\n`);
+  const { title } = PROBLEMS[problem.code];
+  // Some details begin with their title.
+  const text = detail.startsWith(title) ? detail : `${title}. ${detail}`;
+  return reply.code(problem.status).type('text/plain; charset=utf-8').send(`${text}\n`);
 }

@@ -111,6 +111,13 @@ it('refuses the key of another beat, and moves the deadline all the same', async
   expect(await column(monitor, 'kind')).toEqual(['start']);
 });
 
+it('says in text what is wrong, and no sentence twice', async () => {
+  const monitor = await makeMonitor();
+  const headers = { 'content-type': 'application/json' };
+  const answer = await send(monitor.address, { method: 'POST', headers, body: '{"runId":"a","runId":"b"}' });
+  expect(await answer.text()).toBe('The request is not valid. runId: State this field once.\n');
+});
+
 it('says in text what method to use, and that a path is not known', async () => {
   const monitor = await makeMonitor();
   const put = await send(monitor.address, { method: 'PUT' });

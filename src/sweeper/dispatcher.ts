@@ -53,6 +53,8 @@ export class Dispatcher {
   readonly #unwritten = new Set<string>();
   /** Endpoints that answered 410, until that is written: nothing more may go out to them. */
   readonly #gone = new Set<string>();
+  /** What was in the boxes of claims that are under way. */
+  readonly #opened = new WeakMap<Buffer, string>();
   /** Endpoints at which a claim found nothing. */
   #hushed = new Map<string, { untilAt: number; pauseMs: number }>();
   /** The last round found something, or had no room for what there was: a free place is worth another. */
@@ -219,16 +221,16 @@ export class Dispatcher {
 
   /** Never rejects: what is not the receiver's fault is postponed. */
   async #send(claim: ClaimedDelivery): Promise<Outcome> {
-    const { secrets, log, metrics } = this.#options;
+    const { log, metrics } = this.#options;
     const { endpointId } = claim.endpoint;
     const startedAt = performance.now();
     try {
       if (!claim.urlBox) throw new Error('The endpoint has no address.');
       const result = await this.#sender.send({
-        url: secrets.open(claim.urlBox, endpointId),
+        url: this.#open(claim.urlBox, endpointId),
         webhookId: claim.webhookId,
         body: claim.body,
-        secrets: claim.secretBoxes.map((box) => secrets.open(box, endpointId)),
+        secrets: claim.secretBoxes.map((box) => this.#open(box, endpointId)),
       });
       metrics.attemptDuration.observe(result.latencyMs / 1000);
       return { claim, kind: 'sent', result, startedAt, finishedAt: performance.now() };
@@ -236,6 +238,15 @@ export class Dispatcher {
       log.error({ err, deliveryId: claim.deliveryId, endpointId }, 'A delivery could not be attempted.');
       return { claim, kind: 'postponed' };
     }
+  }
+
+  /** Once for all deliveries of one claim to the endpoint: they share their boxes. */
+  #open(box: Buffer, endpointId: string): string {
+    const known = this.#opened.get(box);
+    if (known !== undefined) return known;
+    const text = this.#options.secrets.open(box, endpointId);
+    this.#opened.set(box, text);
+    return text;
   }
 
   #afterWrite(written: WrittenOutcome[]): void {

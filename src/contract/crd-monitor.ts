@@ -85,7 +85,7 @@ const workloadRef = withRules(
     rule: "(self.kind == 'CronJob') == (self.apiVersion == 'batch/v1')",
     message: 'Set apiVersion to batch/v1 for a CronJob, and to apps/v1 for the other kinds.',
   },
-).describe('The workload that beats. Of a CronJob, schedule, time zone and suspend state are taken.');
+).describe('The workload that beats: for people. The operator does not look at it yet.');
 
 /** `spec` of a Monitor. What the API defaults has no default here. */
 export function monitorResourceSpec(limits: ContractLimits) {
@@ -123,7 +123,9 @@ export function monitorResourceSpec(limits: ContractLimits) {
       deletionPolicy: z
         .enum(['Archive', 'Delete', 'Orphan'])
         .default('Archive')
-        .describe('What becomes of the monitor when this object is deleted.'),
+        .describe(
+          'What becomes of the monitor when this object is deleted. An archived one can be restored for 30 days.',
+        ),
     }),
     {
       rule: '!has(self.intervalSeconds) || !has(self.schedule)',
@@ -146,7 +148,9 @@ export const monitorResourceStatus = z.object({
   health: health.optional(),
   lifecycle: lifecycle.optional(),
   firstBeatAt: timestamp.optional(),
-  lastBeatAt: timestamp.optional().describe('Written at most once a minute.'),
+  lastBeatAt: timestamp
+    .optional()
+    .describe('When the last beat came. Written once a minute at most, unless something else changes too.'),
   nextDeadlineAt: timestamp.optional(),
   restorableUntil: timestamp.optional(),
   cadence: monitorStatus.shape.cadence.optional(),

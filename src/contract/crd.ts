@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { callbackResourceSpec, callbackResourceStatus } from './crd-callback.ts';
 import { monitorResourceSpec, monitorResourceStatus } from './crd-monitor.ts';
+import { CALLBACK_TEXTS, explainFields, MONITOR_TEXTS } from './crd-texts.ts';
 import { type JsonObject, toJsonSchema } from './json-schema.ts';
 import { type ContractLimits, PUBLISHED_LIMITS } from './monitor.ts';
 import { toStructural } from './structural.ts';
@@ -25,6 +26,8 @@ interface Definition {
   spec: z.ZodType;
   status: z.ZodType;
   columns: Column[];
+  /** Of fields, by path. */
+  texts: Readonly<Record<string, string>>;
 }
 
 const READY: Column = {
@@ -68,6 +71,7 @@ export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<
       spec: monitorResourceSpec(limits),
       status: monitorResourceStatus,
       columns: MONITOR_COLUMNS,
+      texts: MONITOR_TEXTS,
     }),
     'callbacks.yaml': customResourceDefinition({
       kind: 'Callback',
@@ -77,12 +81,13 @@ export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<
       spec: callbackResourceSpec,
       status: callbackResourceStatus,
       columns: CALLBACK_COLUMNS,
+      texts: CALLBACK_TEXTS,
     }),
   };
 }
 
 function customResourceDefinition(definition: Definition): JsonObject {
-  const { kind, plural, shortName, description, spec, status, columns } = definition;
+  const { kind, plural, shortName, description, spec, status, columns, texts } = definition;
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -117,8 +122,8 @@ function customResourceDefinition(definition: Definition): JsonObject {
                 apiVersion: { type: 'string' },
                 kind: { type: 'string' },
                 metadata: { type: 'object' },
-                spec: toStructural(toJsonSchema(spec)),
-                status: toStructural(toJsonSchema(status)),
+                spec: explainFields(toStructural(toJsonSchema(spec)), 'spec', texts),
+                status: explainFields(toStructural(toJsonSchema(status)), 'status', texts),
               },
             },
           },

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { crdManifests } from '../../src/contract/crd.ts';
+import { explainFields } from '../../src/contract/crd-texts.ts';
 import { generatedFiles } from '../../src/contract/generate.ts';
 import { toStructural } from '../../src/contract/structural.ts';
 
@@ -26,5 +27,12 @@ describe('generated files', () => {
 
   it('are never made from a schema that would lose a check', () => {
     expect(() => toStructural({ type: 'object', properties: { a: { oneOf: [] } } })).toThrow('no oneOf');
+  });
+
+  it('have words for every field, in lists and maps too', () => {
+    const field = { type: 'array', items: { type: 'object', properties: { a: { type: 'string' } } } };
+    const texts = { list: 'A list.', 'list.*.a': 'A field.' };
+    expect(JSON.stringify(explainFields(field, 'list', texts))).toContain('A field.');
+    expect(() => explainFields(field, 'list', { list: 'A list.' })).toThrow('Describe list.*.a');
   });
 });

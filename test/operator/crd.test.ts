@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { crdManifests } from '../../src/contract/crd.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane-binaries.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const kubeconfig = inject('kubeconfig');
 const namespace = `crd-${randomUUID().slice(0, 8)}`;
@@ -320,6 +321,22 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     ]);
     expect(patched.stderr).toBe('');
     expect(JSON.parse(patched.stdout).status).toEqual(status);
+  });
+
+  it('explains its fields, the deep ones too', async () => {
+    const fields = ['monitors.spec.lifecycle', 'monitors.spec.measurements.ratio', 'callbacks.status.alias'];
+    for (const field of fields) {
+      // The API server publishes what it has of a definition some time after it serves it.
+      const words = await waitFor(
+        async () => {
+          const { code, stdout } = await kubectl(['explain', field]);
+          return code === 0 ? stdout : undefined;
+        },
+        { what: `kubectl explains ${field}` },
+      );
+      expect(words).toMatch(/DESCRIPTION:\n +[A-Z]/);
+      expect(words).not.toMatch(/<no description>|<empty>/);
+    }
   });
 
   it('is served with lowered floors where a development run asks for them', async () => {

@@ -3,6 +3,7 @@
 
 import { once } from 'node:events';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { findFreePort } from './free-port.ts';
 
 export interface ProxyTarget {
   host: string;
@@ -19,20 +20,21 @@ export class TcpProxy {
   readonly #target: ProxyTarget;
   readonly #pairs = new Set<Pair>();
   #listener: Server | undefined;
-  #port = 0;
+  readonly #port: number;
   #accepted = 0;
   #bytesToClient = 0;
   #delayMs = 0;
   #isBlackHole: boolean = false;
   #resetAfterBytes: number | undefined;
 
-  private constructor(target: ProxyTarget) {
+  private constructor(target: ProxyTarget, port: number) {
     this.#target = target;
+    this.#port = port;
   }
 
-  /** Listens on a free port of 127.0.0.1. */
+  /** Listens on a free port of 127.0.0.1: one that no outgoing connection takes while the proxy refuses. */
   static async start(target: ProxyTarget): Promise<TcpProxy> {
-    const proxy = new TcpProxy(target);
+    const proxy = new TcpProxy(target, await findFreePort());
     await proxy.accept();
     return proxy;
   }
@@ -110,9 +112,6 @@ export class TcpProxy {
     const listener = createServer({ allowHalfOpen: true }, (client) => this.#connect(client));
     listener.listen(this.#port, '127.0.0.1');
     await once(listener, 'listening');
-    const address = listener.address();
-    if (address === null || typeof address === 'string') throw new Error('The proxy has no port.');
-    this.#port = address.port;
     this.#listener = listener;
   }
 

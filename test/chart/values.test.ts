@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readReadme, renderReadme } from '../../charts/render-readme.ts';
+import { runProgram } from '../support/run-program.ts';
 import { CHART, requireHelm, template } from './helm.ts';
 
 const found = await requireHelm();
@@ -48,6 +49,42 @@ describe.skipIf(found === undefined)('values are refused', () => {
     const { code, stderr } = await template(helm, values);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(words);
+  });
+});
+
+describe.skipIf(found === undefined)('settings of the bundled Postgres', () => {
+  it('may be booleans, which `on` and `off` without quotes are, but durability stays on', async () => {
+    const set = (parameters: object) => template(helm, { postgresql: { parameters } });
+    const { code, stdout } = await set({ fsync: true, log_lock_waits: true, jit: false, work_mem: '8MB' });
+    expect(code).toBe(0);
+    for (const text of ['fsync=true', 'log_lock_waits=true', 'jit=false', 'work_mem=8MB'])
+      expect(stdout).toContain(`- "${text}"`);
+    expect((await set({ fsync: false })).stderr).toMatch(/\/postgresql\/parameters\/fsync/);
+  });
+});
+
+describe.skipIf(found === undefined)('what an install prints', () => {
+  const notes = async (...args: string[]) => {
+    const install = ['install', 'bk', CHART, '--dry-run=client', '--namespace', 'x', ...args];
+    const { code, stdout, stderr } = await runProgram(helm, install);
+    if (code !== 0) throw new Error(stderr);
+    return stdout.slice(stdout.indexOf('\nNOTES:'));
+  };
+  const external = ['--set', 'postgresql.enabled=false,database.existingSecret=mine'];
+
+  it('names what is to be backed up: the volume that it made, the key that it made', async () => {
+    expect(await notes()).toMatch(/data-bk-beatkeeper-postgresql-0.*bk-beatkeeper-encryption/s);
+    expect(await notes(...external)).toContain('bk-beatkeeper-encryption');
+    expect(await notes(...external)).not.toContain('data-bk');
+    const named = await notes(...external, '--set', 'encryption.existingSecret=keys');
+    expect(named).not.toMatch(/[Bb]ack up/);
+  });
+
+  it('warns of an ingress whose address no publish address has', async () => {
+    const ingress = ['--set', 'api.ingress.enabled=true,api.ingress.host=beats.example.com'];
+    expect(await notes(...ingress)).toContain('set publicUrl to the address of api.ingress');
+    const address = ['--set', 'publicUrl=https://beats.example.com'];
+    expect(await notes(...ingress, ...address)).not.toContain('set publicUrl');
   });
 });
 

@@ -17,11 +17,19 @@ export interface DeadlineSweepOptions {
   log: Log;
   /** Called after a commit that may have put something into the outbox. */
   onTransitions?: () => void;
-  /** Monitors in one transaction. */
+  /** Monitors in one transaction at most. */
   batchSize?: number;
 }
 
 const BATCH_SIZE = 2_000;
+/**
+ * A batch locks its rows, and a beat of any of them waits, with all that came with it. Just after an outage everything
+ * is due and every sender comes, on a machine that may be slow: a batch is as large as this time allows.
+ */
+const HOLD_MS = 500;
+/** It tells how fast the machine is. */
+const FIRST_BATCH = 250;
+const SMALLEST_BATCH = 50;
 /**
  * How far back a round looks from where the last one ended, the longest first, and how often. Longer looks find what a
  * shorter one could not see: a row that somebody held for a moment, or a moment that was past when it was committed.
@@ -33,9 +41,15 @@ const LOOKS = [
   { backMs: 1_000, everyMs: 0 },
 ];
 
+interface Look {
+  /** Undefined: to the beginning. */
+  backMs?: number;
+}
+
 export class DeadlineSweep {
   readonly #options: DeadlineSweepOptions;
-  readonly #batchSize: number;
+  /** What takes about HOLD_MS. */
+  #batchSize: number;
   /** Halved while a fault in some row is being cornered. */
   #limit: number;
   #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
@@ -44,14 +58,18 @@ export class DeadlineSweep {
   /** When each of LOOKS was begun last. */
   #lookedAt: number[] = LOOKS.map(() => Number.NEGATIVE_INFINITY);
   /** How far back the look under way goes: it lasts until nothing is left in it. */
-  #look: { backMs?: number } | undefined;
+  #look: Look | undefined;
   #lastRoundAt: number | undefined;
   #isBehind = false;
 
   constructor(options: DeadlineSweepOptions) {
     this.#options = options;
-    this.#batchSize = options.batchSize ?? BATCH_SIZE;
+    this.#batchSize = Math.min(FIRST_BATCH, this.#largestBatch);
     this.#limit = this.#batchSize;
+  }
+
+  get #largestBatch(): number {
+    return this.#options.batchSize ?? BATCH_SIZE;
   }
 
   /** When the last round ended well, on the clock of `performance.now()`. */
@@ -63,18 +81,17 @@ export class DeadlineSweep {
   async run(): Promise<Round> {
     if (this.#watermarkMs === undefined) await this.#beginHere();
     const startedAt = performance.now();
-    this.#look ??= this.#chooseLook(startedAt);
-    try {
-      return await this.#round(startedAt, this.#sinceMs(this.#look.backMs));
-    } catch (error) {
-      // A long look that takes too long must not keep the short ones from their turn.
-      this.#look = undefined;
-      throw error;
-    }
+    const look = this.#look ?? this.#chooseLook(startedAt);
+    // A long look that takes too long must not keep the short ones from their turn.
+    this.#look = undefined;
+    const round = await this.#round(look, startedAt);
+    if (round === 'more') this.#look = look;
+    return round;
   }
 
-  async #round(startedAt: number, sinceMs: number | undefined): Promise<Round> {
+  async #round(look: Look, startedAt: number): Promise<Round> {
     const limit = this.#limit;
+    const sinceMs = this.#sinceMs(look.backMs);
     if (!this.#isBehind && limit === this.#batchSize) {
       const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
       if (!isDue) {
@@ -85,15 +102,21 @@ export class DeadlineSweep {
       }
     }
     const claims = this.#nextClaims(sinceMs);
-    const batches = await this.#wakeAll(claims);
+    const batches = await this.#wakeAll(claims).catch((error: unknown) => {
+      // Perhaps it was too much at once: less is tried before another look.
+      if (this.#resize(this.#batchSize / 4)) this.#look = look;
+      throw error;
+    });
     this.#lastRoundAt = performance.now();
     // A fault in some row: the next batch is smaller, or leaves that row out.
     if (batches.length < claims.length) return 'more';
-    for (const batch of batches) this.#show(batch, this.#lastRoundAt - startedAt);
+    const durationMs = this.#lastRoundAt - startedAt;
+    for (const batch of batches) this.#show(batch, durationMs);
     this.#isBehind = batches.every(({ claimed }) => claimed >= limit);
     if (this.#isBehind) {
       // What was at fault may lie behind by now; a fault that is met again halves it again.
-      this.#limit = Math.min(limit * 2, this.#batchSize);
+      if (limit < this.#batchSize) this.#limit = Math.min(limit * 2, this.#batchSize);
+      else this.#pace(durationMs);
       return 'more';
     }
     this.#limit = this.#batchSize;
@@ -101,6 +124,19 @@ export class DeadlineSweep {
     const drained = batches.find(({ claimed }) => claimed < limit);
     if (drained) this.#rest(drained);
     return 'idle';
+  }
+
+  /** The next batch, from the time that a full one took. */
+  #pace(durationMs: number): void {
+    this.#resize(this.#batchSize * Math.min(HOLD_MS / durationMs, 2));
+  }
+
+  /** False when it is of that size already. */
+  #resize(wanted: number): boolean {
+    const before = this.#batchSize;
+    this.#batchSize = Math.min(Math.max(Math.round(wanted), SMALLEST_BATCH), this.#largestBatch);
+    this.#limit = this.#batchSize;
+    return this.#batchSize !== before;
   }
 
   /**
@@ -115,11 +151,10 @@ export class DeadlineSweep {
 
   /** Nothing is left up to the end of `span`. */
   #rest({ horizonMs, uptoMs }: DueSpan): void {
-    this.#look = undefined;
     if (horizonMs !== undefined) this.#watermarkMs = uptoMs;
   }
 
-  #chooseLook(startedAt: number): { backMs?: number } {
+  #chooseLook(startedAt: number): Look {
     const look = LOOKS.findIndex(({ everyMs }, place) => startedAt - (this.#lookedAt[place] ?? 0) >= everyMs);
     this.#lookedAt = this.#lookedAt.map((at, place) => (place >= look ? startedAt : at));
     return { backMs: LOOKS[look]?.backMs };

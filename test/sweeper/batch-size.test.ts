@@ -1,0 +1,76 @@
+// How many due monitors are woken at once: as many as a moment allows, on a machine that may be slow. A trigger makes it
+// slow by a known time for each row, so that no other pace matters.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openPool } from '../../src/store/pool.ts';
+import { seedMonitors } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  drain,
+  type Installation,
+  makeSweep,
+  moveClock,
+  openInstallation,
+  readNowMs,
+} from './installation.ts';
+
+const ROW_MS = 5;
+const MONITORS = 600;
+
+let installation: Installation;
+
+beforeEach(async () => {
+  installation = await openInstallation();
+  const { pool, project } = installation;
+  const deadlineMs = (await readNowMs(pool)) - 1_000;
+  await seedMonitors(pool, project, MONITORS, {
+    live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
+  });
+  await moveClock(pool);
+  await pool.query(
+    `create function slow_row() returns trigger language plpgsql as
+       $$ begin perform pg_sleep(${ROW_MS / 1_000}); return new; end $$`,
+  );
+  await pool.query(
+    'create trigger slow_row before update on monitor_live for each row execute function slow_row()',
+  );
+});
+afterEach(() => installation?.close());
+
+/** Monitors that were written in one transaction, the most first. */
+async function batches(): Promise<number[]> {
+  const { rows } = await installation.pool.query<{ size: number }>(
+    `select count(*)::integer as size from monitor_live where open_incidents = 1
+     group by changed_xid order by count(*) desc`,
+  );
+  return rows.map(({ size }) => size);
+}
+
+it('no batch but the first holds its rows for longer than half a second', async () => {
+  await drain(makeSweep(installation.pool));
+  const [first = 0, ...others] = await batches();
+  expect(first).toBeLessThanOrEqual(250);
+  expect(Math.max(...others)).toBeLessThanOrEqual(500 / ROW_MS);
+  expect(first + others.reduce((sum, size) => sum + size, 0)).toBe(MONITORS);
+});
+
+it('a batch that the database ends for its time is tried again as a smaller one', async () => {
+  const statementTimeoutMs = 900; // the first 250 rows take 1.25 s
+  const pool = openPool({
+    databaseUrl: installation.url,
+    size: 4,
+    applicationName: 'test',
+    statementTimeoutMs,
+  });
+  try {
+    const sweep = makeSweep(pool);
+    await expect(sweep.run()).rejects.toThrow('statement timeout');
+    const isDone = async () => {
+      await sweep.run().catch(() => undefined);
+      return (await batches()).reduce((sum, size) => sum + size, 0) === MONITORS;
+    };
+    // On a machine that is slower still the rest is found by the look of the next minute.
+    await waitFor(isDone, { what: 'all incidents are open', timeoutMs: 180_000 });
+  } finally {
+    await pool.end();
+  }
+});

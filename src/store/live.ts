@@ -95,7 +95,8 @@ export async function lockLive(tx: Queryable, refs: readonly MonitorRef[]): Prom
       select *, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms from locked`,
     values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey)],
   });
-  return { nowMs: rows[0]?.now_ms ?? 0, rows: rows.map(toLiveRow) };
+  // Each row is locked as it is read: only the last one's clock was read after all locks were had.
+  return { nowMs: rows.at(-1)?.now_ms ?? 0, rows: rows.map(toLiveRow) };
 }
 
 /** Writes the live states back and stamps the change for the status feed. The rows are locked by the caller. */

@@ -24,7 +24,14 @@ export function parseInput<Schema extends z.ZodType>(
   const result = schema.safeParse(value, { error: messageOf });
   if (result.success) return { value: result.data };
   const errors = result.error.issues.flatMap((issue) => fieldErrorsOf(issue, root));
-  return { fieldErrors: errors.slice(0, MAX_FIELD_ERRORS) };
+  return { fieldErrors: withoutEchoes(errors).slice(0, MAX_FIELD_ERRORS) };
+}
+
+/** zod looks at the length of a text also where it wants a list: of a value of the wrong type that alone is told. */
+function withoutEchoes(errors: readonly FieldError[]): FieldError[] {
+  const isOfType = ({ code }: FieldError) => code === 'invalid_type';
+  const wrongType = new Set(errors.filter(isOfType).map(({ path }) => path));
+  return errors.filter((error) => isOfType(error) || !wrongType.has(error.path));
 }
 
 function fieldErrorsOf(issue: Issue, root: readonly PropertyKey[]): FieldError[] {

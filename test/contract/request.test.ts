@@ -153,6 +153,15 @@ describe('a bad request', () => {
     expect(faults('resolveIncident', { ...incident, body: null })).toEqual([': invalid_type']);
   });
 
+  it('is not told how long a text must be where there must be no text', () => {
+    const credential = { name: 'a', preset: 'read', scopes: 'usage:read' };
+    expect(faults('createCredential', { body: credential })).toEqual(['scopes: invalid_type']);
+    const patch = { measurements: { rows: { disabledRules: 'maximumAbsoluteDelta' } } };
+    expect(faults('updateMonitor', { params, body: { patch } })).toEqual([
+      'patch.measurements.rows.disabledRules: invalid_type',
+    ]);
+  });
+
   it('is one with a path that is no identifier', () => {
     expect(faults('getMonitor', { params: { monitorId: '../x' } })).toEqual(['monitorId: invalid_format']);
   });

@@ -91,15 +91,15 @@ async function refuse(
 }
 
 /**
- * A Secret that the cluster does not take: a quota, a name that is too long, a webhook. It is tried again with backoff,
- * as nothing tells when the cause is over.
+ * A Secret that the cluster does not take or show: a quota, a name that is too long, a webhook, a right that is missing.
+ * It is tried again with backoff, as nothing tells when the cause is over.
  */
 async function showRefusedByCluster(
   context: OperatorContext,
   pass: FaultedPass,
   { message }: KubeError,
 ): Promise<void> {
-  const fault = { reason: 'Refused', message: `Kubernetes refused a write of the operator: ${message}` };
+  const fault = { reason: 'Refused', message: `Kubernetes refused a call of the operator: ${message}` };
   warn(context, pass.object, 'Refused', fault.message);
   if (pass.object.metadata.deletionTimestamp !== undefined) return;
   // Where the status is what was refused, the Event has to do.

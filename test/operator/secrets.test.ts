@@ -1,19 +1,22 @@
 // Secrets in the hands of users: renamed, made immutable, refused by the cluster.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { KubeError } from '../../src/kube/kube-error.ts';
+import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
 import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom } from './operator-room.ts';
+import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 
 describe.skipIf(!hasCluster)('a Secret of the operator', () => {
   let room: OperatorRoom;
+  let operator: TestOperator;
   beforeAll(async () => {
     room = await openRoom();
-    await room.startOperator();
+    operator = await room.startOperator();
   });
   afterAll(() => room.close());
   const ref = (name: string) => ({ namespace: room.namespace, name });
@@ -110,5 +113,32 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     await room.kube.client.mergePatch(MONITORS, ref(name), { spec: { publishSecretName: 'short' } });
     await room.monitorBecomes(name, 'Ready', 'True');
     expect(await has('short')).toHaveProperty('url');
+  });
+
+  it('is out of reach while the operator has no right to it: that is said, and over when the right is back', async () => {
+    let isAllowed = true;
+    class Restricted extends KubeTransport {
+      override async request(request: KubeRequest): Promise<unknown> {
+        if (isAllowed || !request.path.includes('/secrets')) return await super.request(request);
+        const message = `secrets is forbidden: cannot ${request.method}`;
+        throw new KubeError(message, { status: 403, reason: 'Forbidden' });
+      }
+    }
+    await operator.stop();
+    operator = await room.startOperator({ makeTransport: (options) => new Restricted(options) });
+    await room.createMonitor('known', disabled);
+    await room.monitorBecomes('known', 'Ready', 'True');
+    const before = await has('known-beat');
+    isAllowed = false;
+    await room.createMonitor('new', disabled);
+    const refused = await room.monitorBecomes('new', 'Ready', 'False', 'Refused');
+    expect(refused.status?.conditions?.find(({ type }) => type === 'Ready')?.message).toBe(
+      'Kubernetes refused a call of the operator: secrets is forbidden: cannot GET',
+    );
+    await room.monitorBecomes('known', 'Synced', 'False', 'Refused');
+    isAllowed = true;
+    await room.monitorBecomes('new', 'Ready', 'True');
+    await room.monitorBecomes('known', 'Ready', 'True');
+    expect(await has('known-beat')).toEqual(before);
   });
 });

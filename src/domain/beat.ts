@@ -61,7 +61,7 @@ export function applyBeat(
     live: { ...after, wakeMs: nextWake(timing, after, nowMs) },
     sequence,
     late,
-    durationSeconds: startedMs === undefined ? undefined : (nowMs - startedMs) / 1000,
+    durationSeconds: startedMs === undefined ? undefined : Math.max(0, nowMs - startedMs) / 1000,
     transitions,
   };
 }
@@ -124,7 +124,8 @@ function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
     timing.maintenance.startsMs <= nowMs &&
     live.lastSuccessMs < timing.maintenance.endsMs;
   const broken = live.gapBroken || live.openIncidents > 0 || crossesWindow || timing.lifecycle !== 'active';
-  if (broken || live.lastSuccessMs === undefined) {
+  // The database's clock may have been set back, by more than a column of gaps holds.
+  if (broken || live.lastSuccessMs === undefined || live.lastSuccessMs > nowMs) {
     return { ...live, lastSuccessMs: nowMs, gapBroken: false };
   }
   const { gaps, cadenceMs } = learnGap(live.gaps, nowMs - live.lastSuccessMs, timing.minimumIntervalMs);

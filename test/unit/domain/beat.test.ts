@@ -148,6 +148,15 @@ describe('learned cadence', () => {
     const broken = beatEvery({ ...learned, gapBroken: true }, [10 * HOUR]);
     expect(broken).toMatchObject({ cadenceMs: MINUTE, gapBroken: false, gaps: learned.gaps });
   });
+
+  it('learns nothing from a clock that was set back, by however much, and goes on from there', () => {
+    const learned = beatEvery(liveOf(), [0, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE]);
+    const back = beatEvery(learned, [-1_000 * HOUR]);
+    expect(back).toMatchObject({ cadenceMs: 5 * MINUTE, gaps: learned.gaps });
+    expect(beatEvery(back, [5 * MINUTE]).gaps).toEqual([...learned.gaps, 5 * MINUTE]);
+    const openRuns = [{ startedMs: NOW + HOUR }];
+    expect(apply({ kind: 'success' }, { ...started, openRuns })).toMatchObject({ durationSeconds: 0 });
+  });
 });
 
 describe('any sequence of beats', () => {

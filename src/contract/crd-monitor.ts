@@ -115,7 +115,9 @@ export function monitorResourceSpec(limits: ContractLimits) {
         .optional()
         .describe('Missed deadlines inside it open nothing. Ignored once it is over.'),
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
-      measurements: resourceMeasurements.optional().describe('Rules on measurements, by measurement key.'),
+      measurements: resourceMeasurements
+        .optional()
+        .describe('Rules on measurements, by measurement key. They are kept; no beat is judged by them yet.'),
       workloadRef: workloadRef.optional(),
       publishSecretName: objectName
         .optional()

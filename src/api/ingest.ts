@@ -42,9 +42,11 @@ export function startIngest(
     connectTimeoutMs,
     onError: (err) => log.warn({ err }, 'A connection to the database broke.'),
   });
+  const unread = new OccasionalWarning(log, 'Addresses of beats could not be looked up.');
   const directory = new MonitorDirectory({
     db: addresses,
     minimumIntervalMs: minimumIntervalSeconds * 1_000,
+    onError: (err) => unread.tell({ err }),
   });
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
   const batcher = new Batcher({

@@ -22,6 +22,8 @@ export interface DirectoryOptions {
   capacity?: number;
   /** How long an address waits for a database that is away. */
   patienceMs?: number;
+  /** Each look-up that failed: it is tried again while somebody waits. */
+  onError?: (error: unknown) => void;
   /** Monotonic ms, for ages alone. */
   now?: () => number;
 }
@@ -122,6 +124,7 @@ export class MonitorDirectory {
         }
         this.#askingSince = undefined;
       } catch (error) {
+        this.#options.onError?.(error);
         for (const [address, waiters] of batch) this.#doWithout(address, waiters, error);
         if (this.#waiting.size > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }

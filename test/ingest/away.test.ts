@@ -156,9 +156,12 @@ it('waits with an address that it does not know, and takes the one that it knows
 it('refuses an address that nobody knows when its time is over', async () => {
   const pool = openPool({ databaseUrl: url, size: 1, applicationName: 'addresses' });
   endings.push(() => pool.end());
-  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, patienceMs: 200 });
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, patienceMs: 200, onError });
   await proxy.refuse();
   await expect(directory.load(monitor.address)).rejects.toThrow();
+  expect(errors).toContainEqual(expect.objectContaining({ message: expect.any(String) }));
 });
 
 it('counts the wait for the address into the patience of the beat', async () => {

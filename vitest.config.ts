@@ -17,6 +17,8 @@ const postgres = { globalSetup: ['test/support/postgres-setup.ts'], pool: 'forks
 
 export default defineConfig({
   test: {
+    // A server that takes its time to end is waited for, else its folder stays.
+    teardownTimeout: 60_000,
     projects: [
       project('unit', ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts']),
       project(

@@ -1,13 +1,25 @@
 // The API's words as the message of a condition or an Event. Pure.
+import type { FieldError } from '../../domain/problem.ts';
 import type { ApiProblem } from '../rest/api-problem.ts';
 
 /** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`; no sentence twice. */
 export function problemText(problem: ApiProblem): string {
-  const faults = problem.fieldErrors
-    .map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
-    .filter((fault) => !problem.detail.includes(fault));
-  const more = faults.length > 0 ? ` (${faults.join(' ')})` : '';
-  return `${problem.code}: ${problem.detail}${more}`;
+  const { code, detail, fieldErrors } = problem;
+  const faults = fieldErrors
+    .map((fault) => (detail.includes(`${fault.path}: ${fault.message}`) ? '' : faultText(fault, detail)))
+    .filter((fault) => fault !== '');
+  return `${code}: ${detail}${faults.length > 0 ? ` (${joined(faults)})` : ''}`;
+}
+
+/** Where the detail has the words already, the place alone. */
+function faultText({ path, message }: FieldError, detail: string): string {
+  if (detail.includes(message)) return path;
+  return path === '' ? message : `${path}: ${message}`;
+}
+
+/** A sentence ends by itself; a place alone does not. */
+function joined(faults: readonly string[]): string {
+  return faults.reduce((text, fault) => `${text}${text.endsWith('.') ? ' ' : '; '}${fault}`);
 }
 
 /**

@@ -110,6 +110,10 @@ describe('the client', () => {
     const other = { code: 'invalid', message: 'Be bad.', path: 'labels' };
     const error = new ApiProblem({ ...fields, fieldErrors: [fault, other] });
     expect(problemText(error)).toBe('service.validation_failed: Not valid: name: Be good. (labels: Be bad.)');
+    const bare = new ApiProblem({ ...fields, detail: 'Be good.', fieldErrors: [fault, other] });
+    expect(problemText(bare)).toBe('service.validation_failed: Be good. (name; labels: Be bad.)');
+    const alone = new ApiProblem({ ...fields, detail: 'Be good.', fieldErrors: [{ ...fault, path: '' }] });
+    expect(problemText(alone)).toBe('service.validation_failed: Be good.');
   });
 
   it('throws what kept the answer away', async () => {

@@ -53,6 +53,7 @@ export class DevelopmentRun {
   stderr = '';
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown[]>;
+  #isRead = false;
 
   constructor(folder: string, { args = [], env = {} }: RunOptions = {}) {
     this.folder = folder;
@@ -65,6 +66,9 @@ export class DevelopmentRun {
       detached: true,
     });
     this.#exited = once(this.#child, 'exit');
+    this.#child.once('close', () => {
+      this.#isRead = true;
+    });
     const { stdout, stderr } = this.#child;
     if (stdout) createInterface({ input: stdout }).on('line', (line) => this.stdout.push(line));
     stderr?.on('data', (chunk: Buffer) => {
@@ -131,7 +135,10 @@ export class DevelopmentRun {
       timeoutMs,
     });
     await this.#exited;
-    return { code: this.#child.exitCode, tookMs: performance.now() - from };
+    const tookMs = performance.now() - from;
+    // Its last words may come after its end.
+    await waitFor(() => this.#isRead, { what: 'all that the run said is read' });
+    return { code: this.#child.exitCode, tookMs };
   }
 
   /** Processes of any run on this state that are alive. */

@@ -10,6 +10,7 @@ import { connectCluster } from '../../src/hooks/connect-cluster.ts';
 import { isNotFound } from '../../src/kube/kube-error.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
+import { fetchServed } from '../support/fetch-served.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { ProductClient } from './product-client.ts';
 import { WebhookReceiver } from './webhook-receiver.ts';
@@ -142,7 +143,7 @@ it('converges to one monitor an object, with the right Secrets', async () => {
     const monitor = byId.get(status?.monitorId ?? '');
     expect(monitor?.graceSeconds).toBe(600 + Number(name.slice('job-'.length)));
     expect(await decoded(`${name}-beat`, 'url')).toBe(monitor?.publishUrl);
-    expect((await fetch(monitor?.publishUrl ?? '')).status).toBe(200);
+    expect((await fetchServed(monitor?.publishUrl ?? '')).status).toBe(200);
   }
   const archived = await client.call<{ items: Listed[] }>('GET', '/v1/monitors?lifecycle=archived&limit=200');
   expect(archived.items).toHaveLength(Math.floor(KILLS / 4));
@@ -154,7 +155,7 @@ it('converges to one monitor an object, with the right Secrets', async () => {
   expect(endpoints.items.map(({ id }) => id)).toEqual([callback.status?.endpointId]);
   receiver.secret = await decoded('oncall-signing', 'secret');
   const monitorUrl = byId.get(objects[0]?.status?.monitorId ?? '')?.publishUrl;
-  expect((await fetch(`${monitorUrl}/fail`)).status).toBe(200);
+  expect((await fetchServed(`${monitorUrl}/fail`)).status).toBe(200);
   await waitFor(() => receiver.received.length > 0, { what: 'the alert' });
   expect(receiver.unverified).toBe(0);
   console.log(

@@ -6,6 +6,7 @@ import {
 import { applyManifest, type Cluster } from '../../src/hooks/apply-manifests.ts';
 import { connectCluster } from '../../src/hooks/connect-cluster.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { fetchServed } from '../support/fetch-served.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
@@ -99,12 +100,12 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
   test('the examples are applied and work', async () => {
     await untilReady('nightly-backup');
     await untilReady('queue-worker');
-    expect((await fetch(await publishUrl('queue-worker'))).status).toBe(200);
+    expect((await fetchServed(await publishUrl('queue-worker'))).status).toBe(200);
     await untilHealth('queue-worker', 'up');
   });
 
   test('the namespace default is the project default', async () => {
-    const answer = await fetch(`${ready.api}/v1/monitors`, {
+    const answer = await fetchServed(`${ready.api}/v1/monitors`, {
       headers: { authorization: `Bearer ${ready.credential}` },
     });
     const { items } = (await answer.json()) as { items: { name: string }[] };
@@ -132,13 +133,13 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
       },
     })) as { status: { token: string } };
     const headers = { authorization: `Bearer ${issued.status.token}`, 'service-project': 'default' };
-    expect((await fetch(`${ready.api}/v1/monitors`, { headers })).status).toBe(200);
+    expect((await fetchServed(`${ready.api}/v1/monitors`, { headers })).status).toBe(200);
     const body = JSON.stringify({ name: 'not allowed' });
     const post = {
       method: 'POST',
       headers: { ...headers, 'idempotency-key': 'x1', 'content-type': 'application/json' },
     };
-    expect((await fetch(`${ready.api}/v1/monitors`, { ...post, body })).status).toBe(403);
+    expect((await fetchServed(`${ready.api}/v1/monitors`, { ...post, body })).status).toBe(403);
   });
 
   test.each(['etcd', 'kube-apiserver', 'operator'])(

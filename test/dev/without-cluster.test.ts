@@ -5,17 +5,18 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { signalProcess } from '../../src/dev/run-processes.ts';
+import { fetchServed } from '../support/fetch-served.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
 async function status(url: string, token: string): Promise<number> {
-  const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+  const answer = await fetchServed(url, { headers: { authorization: `Bearer ${token}` } });
   await answer.text();
   return answer.status;
 }
 
 async function createMonitor(ready: ReadyFields, monitorId: string) {
-  const answer = await fetch(`${ready.api}/v1/monitors`, {
+  const answer = await fetchServed(`${ready.api}/v1/monitors`, {
     method: 'POST',
     headers: {
       authorization: `Bearer ${ready.credential}`,

@@ -4,6 +4,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fetchServed } from '../support/fetch-served.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { startBeatLoad } from './beat-load.ts';
@@ -57,7 +58,7 @@ async function beatUrl(name: string): Promise<string> {
 }
 
 async function beat(name: string): Promise<void> {
-  const answer = await fetch(await beatUrl(name), { method: 'POST' });
+  const answer = await fetchServed(await beatUrl(name), { method: 'POST' });
   expect(answer.status).toBe(200);
 }
 
@@ -73,7 +74,7 @@ async function readApi<T>(path: string): Promise<T> {
   );
   const { origin } = new URL(await beatUrl(JOBS[0] ?? ''));
   const headers = { authorization: `Bearer ${token.trim()}`, 'service-project': TEAM };
-  const answer = await fetch(origin + path, { headers });
+  const answer = await fetchServed(origin + path, { headers });
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
   return (await answer.json()) as T;
 }

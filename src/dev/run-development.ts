@@ -2,6 +2,7 @@
 // run's frame: one run a state folder, leftovers of a killed one, the end. What is started is in start-product.ts.
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, realpath } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readDevelopmentOptions } from './development-options.ts';
 import { openOutput } from './development-output.ts';
 import { baseEnvironment } from './role-processes.ts';
@@ -12,6 +13,9 @@ import { State } from './state.ts';
 import { lockState } from './state-lock.ts';
 import { Supervisor } from './supervisor.ts';
 import { startWatchdog } from './watchdog.ts';
+
+/** How long a start that was interrupted is watched for what it may still spawn. */
+const LATE_SPAWN_MS = 1_000;
 
 /** Runs until SIGINT, SIGTERM or SIGHUP and returns the exit code. Throws an Error with one sentence for people. */
 export async function runDevelopment(args: readonly string[]): Promise<number> {
@@ -28,6 +32,7 @@ export async function runDevelopment(args: readonly string[]): Promise<number> {
   const folder = await realpath(options.stateFolder);
   const lock = await lockState(folder);
   const cleanup: RunContext['cleanup'] = [() => lock.release()];
+  let isStarting = false;
   try {
     await endRunProcesses({ folder }, 2_000);
     const state = await State.open(folder);
@@ -36,10 +41,14 @@ export async function runDevelopment(args: readonly string[]): Promise<number> {
       state,
       signal: told.signal,
       cleanup,
-      ...openProcesses(folder, cleanup),
+      ...openProcesses(folder, cleanup, () => isStarting),
     };
+    isStarting = true;
+    const started = startProduct(context).finally(() => {
+      isStarting = false;
+    });
     // A start can take minutes (a build): being told to end does not wait for it.
-    await Promise.race([startProduct(context), aborted]);
+    await Promise.race([started, aborted]);
     await aborted;
     return 0;
   } catch (error) {
@@ -53,6 +62,7 @@ export async function runDevelopment(args: readonly string[]): Promise<number> {
 function openProcesses(
   folder: string,
   cleanup: RunContext['cleanup'],
+  isStarting: () => boolean,
 ): Pick<RunContext, 'env' | 'output' | 'supervisor'> {
   const runId = randomUUID();
   const env = { ...baseEnvironment(process.env), [RUN_MARK_VARIABLE]: runMark(folder, runId) };
@@ -66,7 +76,14 @@ function openProcesses(
     },
   });
   cleanup.push(() => watchdog.end());
-  cleanup.push(() => endRunProcesses({ folder, runId }, 0));
+  cleanup.push(async () => {
+    const end = performance.now() + LATE_SPAWN_MS;
+    for (;;) {
+      await endRunProcesses({ folder, runId }, 0);
+      if (!isStarting() || performance.now() > end) return;
+      await delay(20);
+    }
+  });
   cleanup.push(() => output.end());
   cleanup.push(() => supervisor.end(['postgres', 'etcd', 'kube-apiserver']));
   cleanup.push(() => supervisor.end(['api', 'sweeper', 'operator']));

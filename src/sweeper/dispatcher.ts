@@ -36,10 +36,21 @@ const POLL_MS = 150;
 const MAX_ENDPOINTS = 10_000;
 /** A look costs a probe of the index for each endpoint that waits for anything: it serves three times as long as it took. */
 const LOOK_SERVES = 3;
+/** But not for longer, on a machine of any pace: what another process put into the outbox waits for the next look. */
+const LOOK_SERVES_MS = 250;
 /** Outcomes that wait for the database; more is not begun meanwhile. A crash sends again what they stand for. */
 const MAX_WAITING = 512;
 /** An endpoint whose deliveries all wait for others is asked less often; a retry of one of those is late by as much. */
 const HUSH_MS = { first: 250, most: 500 };
+
+interface Look {
+  due: readonly EndpointRef[];
+  /** Where the one after it begins, when there was more than one look finds. */
+  next?: EndpointRef;
+  untilAt: number;
+  /** Endpoints that a claim found something at since. */
+  served: Set<string>;
+}
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -61,8 +72,8 @@ export class Dispatcher {
   #hasMore = false;
   /** The endpoint that the last round ended at for want of room: the next one begins behind it. */
   #after: string | undefined;
-  /** The last look at the outbox. `next`: where the one after it begins, when there was more than one look finds. */
-  #look: { due: readonly EndpointRef[]; next?: EndpointRef; untilAt: number } = { due: [], untilAt: 0 };
+  /** The last look at the outbox. */
+  #look: Look = { due: [], untilAt: 0, served: new Set() };
 
   /** Begins at once. */
   constructor(options: DispatcherOptions) {
@@ -105,14 +116,13 @@ export class Dispatcher {
   async #round(): Promise<Round> {
     const { pool } = this.#options;
     if (this.#gate.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
-    const { due, isFresh } = await this.#findDue();
+    const due = await this.#findDue();
     if (this.#loop.isStopped) return 'idle';
     const { wanted, after } = this.#choose(due);
     this.#after = after;
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
     this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
-    // An older look still has those that were served since: they wait for nothing.
-    this.#hush(isFresh ? wanted : [], claims);
+    this.#hush(wanted, claims);
     // What is sent already has its lease renewed by the claim: what became of it is written in a moment.
     const unsent = claims.filter((claim) => !this.#unwritten.has(attemptKeyOf(claim)));
     const refused = unsent.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
@@ -121,18 +131,21 @@ export class Dispatcher {
   }
 
   /** What the last look found, while it serves; what was taken since is found again, and claimed by nobody twice. */
-  async #findDue(): Promise<{ due: readonly EndpointRef[]; isFresh: boolean }> {
+  async #findDue(): Promise<readonly EndpointRef[]> {
     const startedAt = performance.now();
-    const { due, untilAt, next } = this.#look;
-    if (startedAt < untilAt) return { due, isFresh: false };
-    const found = await findDueEndpoints(this.#options.pool, { after: next, limit: MAX_ENDPOINTS });
+    const before = this.#look;
+    if (startedAt < before.untilAt) return before.due;
+    const due = await findDueEndpoints(this.#options.pool, { after: before.next, limit: MAX_ENDPOINTS });
     const endedAt = performance.now();
+    const servesMs = Math.min((endedAt - startedAt) * LOOK_SERVES, LOOK_SERVES_MS);
     this.#look = {
-      due: found,
-      next: found.length === MAX_ENDPOINTS ? found.at(-1) : undefined,
-      untilAt: endedAt + (endedAt - startedAt) * LOOK_SERVES,
+      due,
+      next: due.length === MAX_ENDPOINTS ? due.at(-1) : undefined,
+      // Woken meanwhile: it may have come too early for what is new.
+      untilAt: this.#look === before ? endedAt + servesMs : endedAt,
+      served: new Set(),
     };
-    return { due: found, isFresh: true };
+    return due;
   }
 
   /**
@@ -169,11 +182,20 @@ export class Dispatcher {
   #hush(wanted: readonly EndpointRef[], claims: readonly ClaimedDelivery[]): void {
     const now = performance.now();
     if (this.#hushed.size > MAX_ENDPOINTS) this.#hushed = new Map();
-    for (const { endpoint } of claims) this.#hushed.delete(keyOf(endpoint));
+    const { served, untilAt } = this.#look;
     const fruitful = new Set(claims.map(({ endpoint }) => keyOf(endpoint)));
+    for (const key of fruitful) {
+      this.#hushed.delete(key);
+      served.add(key);
+    }
     for (const ref of wanted) {
       const key = keyOf(ref);
       if (fruitful.has(key)) continue;
+      // It has nothing left of what the look saw: the next one tells.
+      if (served.has(key)) {
+        this.#hushed.set(key, { untilAt, pauseMs: 0 });
+        continue;
+      }
       const before = this.#hushed.get(key)?.pauseMs ?? 0;
       const pauseMs = Math.min(Math.max(before * 2, HUSH_MS.first), HUSH_MS.most);
       this.#hushed.set(key, { untilAt: now + pauseMs, pauseMs });

@@ -1,6 +1,6 @@
 // The service's own life: the last moment at which some api could accept beats, and the spans in which none could
 // (completion.md 3.2). Every api moves the clock each second; who finds a gap writes the outage. The sweeper reads both.
-// Lock order: the clock's row, then rows that are only inserted.
+// Lock order: the clock's row, then outages, which nobody writes without it, then entries that are only inserted.
 import type { Outage } from '../domain/monitor.ts';
 import type { Pool, Queryable } from './pool.ts';
 import { inTransaction } from './transaction.ts';
@@ -122,7 +122,7 @@ async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<vo
   await tellOutage(tx, { fromMs, toMs });
 }
 
-/** Writes the span into the timeline of each incident that has not ended. */
+/** Writes the span into the timeline of each incident that has not ended; once, also when it is told again. */
 export async function tellOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
   // Entries are read in the order of their ids: this makes UUIDv7s of the outage's end, one for each incident.
   await db.query(
@@ -131,7 +131,8 @@ export async function tellOutage(db: Queryable, { fromMs, toMs }: Outage): Promi
        (lpad(to_hex($1::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
        timestamptz 'epoch' + $1::bigint * interval '1 millisecond', 'service_outage', $2
      from incidents i, md5(i.incident_id || $1::text) as h (hash)
-     where i.state in ('open', 'recovering')`,
+     where i.state in ('open', 'recovering')
+     on conflict do nothing`,
     [toMs, JSON.stringify({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() })],
   );
 }

@@ -3,7 +3,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
 import type { Outage } from '../../src/domain/monitor.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { advanceServiceClock, readOutages, recordStuckBeats } from '../../src/store/service-clock.ts';
+import {
+  advanceServiceClock,
+  readOutages,
+  recordStuckBeats,
+  tellOutage,
+} from '../../src/store/service-clock.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedProject } from '../support/seed.ts';
 
@@ -108,6 +113,14 @@ describe('the service clock', () => {
       expect(row.entry_id.slice(0, 8) >= before.slice(0, 8)).toBe(true);
       expect(row.entry_id.slice(0, 13) <= newUuid().slice(0, 13)).toBe(true);
     }
+  });
+
+  it('tells an incident of a span once, though the answer to the first time is lost', async () => {
+    const { projectId } = await seedProject(pool);
+    await seedIncident(projectId, 'open');
+    await tellOutage(pool, { fromMs: 1_000, toMs: 6_000 });
+    await tellOutage(pool, { fromMs: 1_000, toMs: 6_000 });
+    expect((await pool.query('select from timeline_entries')).rowCount).toBe(1);
   });
 
   it('is moved back by no api that comes late', async () => {

@@ -1,6 +1,5 @@
 // The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2). While they wait and
 // none gets through it says so instead, where the database answers this connection: other apis may have none that waits.
-import type { Outage } from '../domain/monitor.ts';
 import type { Pool } from '../store/pool.ts';
 import {
   advanceServiceClock,
@@ -20,7 +19,7 @@ const WORDS = {
 } as const;
 
 export interface ServiceClock {
-  /** Ends it; a beat that is on its way is waited for. */
+  /** Ends it; a beat that is on its way is waited for, and incidents are told of a fault that nobody else can tell of. */
   stop(): Promise<void>;
 }
 
@@ -52,6 +51,9 @@ export function startServiceClock(pool: Pool, log: Log, findStuckMs: () => numbe
     async stop() {
       clearInterval(timer);
       await beating;
+      await heart
+        .tell()
+        .catch((err: unknown) => log.warn({ err }, 'Incidents could not be told of an outage.'));
     },
   };
 }
@@ -70,7 +72,7 @@ class Heart {
     const gap = await advanceServiceClock(this.#pool);
     if (gap) this.#log.warn(gap, WORDS[gap.kind]);
     if (this.#fault && performance.now() - this.#fault.seenAt > CALM_MS) {
-      await this.#end(this.#fault.underWay);
+      await this.tell();
     }
   }
 
@@ -79,7 +81,10 @@ class Heart {
     this.#fault = { underWay, seenAt: performance.now() };
   }
 
-  async #end({ fromMs, toMs }: Outage): Promise<void> {
+  /** Ends the fault, if there is one. */
+  async tell(): Promise<void> {
+    if (!this.#fault) return;
+    const { fromMs, toMs } = this.#fault.underWay;
     await tellOutage(this.#pool, { fromMs, toMs });
     this.#fault = undefined;
     this.#log.warn({ fromMs, toMs }, 'Beats were refused here in this span: deadlines inside of it move.');

@@ -59,8 +59,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const clock = startServiceClock(clockPool, log, ingest.findStuckMs);
     log.info({ port }, 'Listening.');
     const end = async () => {
-      await clock.stop();
-      await closeApp(app);
+      await Promise.all([clock.stop(), closeApp(app)]);
       await endPools();
     };
     let ended: Promise<void> | undefined;

@@ -194,6 +194,22 @@ it('lets the service clock stand still while beats wait, though the database ans
   await waitFor(async () => (await readClock()) > outage.to_ms, { what: 'the first beat' });
 });
 
+it('tells incidents of beats that waited in vain, also when the process ends before the fault does', async () => {
+  await direct.query(
+    `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
+       opened_at, summary)
+     select project_id, 'inc_1', monitor_key, 'm', 'unrestricted', 'missed_deadline', 'open', 'critical', now(), 'x'
+     from monitor_live`,
+  );
+  const clock = startServiceClock(direct, createLog({ role: 'test', level: 'silent' }), () => 5_000);
+  endings.push(() => clock.stop());
+  const hasBegun = async () => (await direct.query('select from service_outages')).rowCount === 1;
+  await waitFor(hasBegun, { what: 'the outage that has begun' });
+  await clock.stop();
+  const { rows } = await direct.query('select type from timeline_entries');
+  expect(rows).toEqual([{ type: 'service_outage' }]);
+});
+
 it('opens nothing for beats that a lock keeps out, whatever an api without beats says', async () => {
   const entry = await findEntry(openDirectory());
   const { batcher } = openBatcher(openDirectory(), 1);

@@ -18,6 +18,7 @@ import { type ApiProblem, isTaken } from './rest/api-problem.ts';
 import { requireHeld } from './rivals.ts';
 import { type FaultDisplay, faultConditions } from './settle-fault.ts';
 import { callbackReady, callbackStatusOf } from './translate/callback-status.ts';
+import { contentHash } from './translate/content-hash.ts';
 import { endpointIdOf } from './translate/identity.ts';
 import { type Fault, syncedCondition } from './translate/monitor-conditions.ts';
 import { problemText, withoutAddress } from './translate/problem-text.ts';
@@ -51,7 +52,7 @@ export class CallbackReconciler implements ObjectKind<CallbackObject, CallbackPa
     const url = await this.#url(pass);
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedCallback(pass.object, { endpointId, projectId, url });
-    pass.wish = wishOf(pass.object, wanted.hash);
+    pass.wish = wishOf(pass.object, contentHash([wanted.hash, endpointId]));
     const fault = refusedFault(pass.memory, pass.wish, performance.now());
     if (fault !== undefined) {
       await this.#write(pass, faultConditions(fault));

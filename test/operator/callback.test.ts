@@ -162,6 +162,18 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await room.callbackBecomes('late', 'Ready', 'True');
   });
 
+  it('takes over the endpoint that has its alias, once it is told which one that is', async () => {
+    await room.createCallback('former', { alias: 'kept', deletionPolicy: 'Orphan' });
+    const { endpointId } = (await room.callbackBecomes('former', 'Ready', 'True')).status ?? {};
+    expect((await room.kubectl(['delete', 'cb', 'former', '--timeout=120s'])).code).toBe(0);
+    await room.createCallback('kept');
+    await room.callbackBecomes('kept', 'Ready', 'False', 'AliasConflict');
+    await patch('kept', { metadata: { annotations: { 'beatkeeper.dev/endpoint-id': endpointId } } });
+    const { status } = await room.callbackBecomes('kept', 'Ready', 'True');
+    expect(status?.endpointId).toBe(endpointId);
+    await room.told('kept', 'Adopted');
+  });
+
   it('has the secret of the endpoint that it stands for, and its alias, when it is given another one', async () => {
     await room.createCallback('left', { deletionPolicy: 'Orphan' });
     const { status } = await room.callbackBecomes('left', 'Ready', 'True');

@@ -47,7 +47,7 @@ export function wantedCallback(
     spec,
     overlapSeconds: spec.rotation?.overlapSeconds ?? DEFAULT_OVERLAP_SECONDS,
     ownedFields: OWNABLE.filter((field) => spec[field] !== undefined).sort(),
-    // The id may become another one, of the same wish.
+    // The id may become another one, of the same spec.
     hash: contentHash({ ...wanted, endpointId: '', told }),
   };
 }

@@ -1,10 +1,8 @@
 // Builds the HTTP application of the role `api` from what it is given. It never listens: start-api.ts does.
 import cors from '@fastify/cors';
-import underPressure from '@fastify/under-pressure';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { contractOperations } from '../contract/operations.ts';
 import { newId } from '../domain/id.ts';
-import { ProblemError } from '../domain/problem.ts';
 import { refuseUnreadable } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/context.ts';
 import { RunningKeys } from '../service/idempotency.ts';
@@ -19,6 +17,7 @@ import { createAuthenticate } from './plugins/authentication.ts';
 import { MAX_BODY_BYTES, registerBody } from './plugins/body.ts';
 import { ClientErrors } from './plugins/client-error.ts';
 import { nameRequest, registerCorrelation } from './plugins/correlation.ts';
+import { registerLoadShedding } from './plugins/load-shedding.ts';
 import { registerMetrics } from './plugins/metrics.ts';
 import { registerProblems, sendProblem, toProblem } from './plugins/problem.ts';
 import { RateLimiter } from './plugins/rate-limit.ts';
@@ -32,8 +31,6 @@ import { findDatabaseFault, registerHealth } from './routes/health.ts';
 import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
-
-const MAX_EVENT_LOOP_DELAY_MS = 1_500;
 
 export interface AppDeps {
   context: ServiceContext;
@@ -146,15 +143,9 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
 /** Load, foreign browsers, caches: what every answer of /v1 is kept from. */
 async function protect(
   v1: FastifyInstance,
-  { dashboardOrigin, maxEventLoopDelayMs = MAX_EVENT_LOOP_DELAY_MS }: AppDeps,
+  { dashboardOrigin, maxEventLoopDelayMs }: AppDeps,
 ): Promise<void> {
-  await v1.register(underPressure, {
-    maxEventLoopDelay: maxEventLoopDelayMs,
-    pressureHandler: () => {
-      const detail = 'The service has too much to do at this moment: try again.';
-      throw new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1 });
-    },
-  });
+  await registerLoadShedding(v1, maxEventLoopDelayMs);
   if (dashboardOrigin) {
     await v1.register(cors, {
       origin: [dashboardOrigin],

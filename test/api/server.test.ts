@@ -162,6 +162,35 @@ describe('the end of an api', () => {
   });
 });
 
+describe('an api that has too much to do', () => {
+  it('refuses calls with a hint to come back, but none for the stall of its own start', async () => {
+    const startedAt = performance.now();
+    const api = await startApiFixture({ maxEventLoopDelayMs: 50 });
+    // The process is this one.
+    const load = setInterval(() => stall(100), 1);
+    try {
+      const isRefused = async () => {
+        const { status, headers, body } = await api.viewer.call('listProjects');
+        if (status === 200) return false;
+        expect(status).toBe(503);
+        expect(body).toMatchObject({ code: 'service.temporarily_unavailable' });
+        expect(headers.get('retry-after')).toBe('1');
+        return true;
+      };
+      await waitFor(isRefused, { what: 'a call is refused' });
+      expect(performance.now() - startedAt).toBeGreaterThan(5_000);
+    } finally {
+      clearInterval(load);
+      await api.close();
+    }
+  });
+});
+
+function stall(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
 describe('without its database', () => {
   let proxy: TcpProxy;
   let api: ApiFixture;

@@ -30,6 +30,8 @@ export interface ApiFixtureOptions {
   databaseUrl?: (url: string) => Promise<string>;
   dashboardOrigin?: string;
   maxConnections?: number;
+  /** Default 0: what a slow machine does to the tests is no load. */
+  maxEventLoopDelayMs?: number;
 }
 
 export interface ApiFixture {
@@ -105,7 +107,7 @@ export async function startApiFixture(options: ApiFixtureOptions = {}): Promise<
         issuers: [trusted],
         dashboardOrigin: options.dashboardOrigin,
         maxConnections: options.maxConnections ?? 10_000,
-        maxEventLoopDelayMs: 0,
+        maxEventLoopDelayMs: options.maxEventLoopDelayMs ?? 0,
       },
       given,
     );

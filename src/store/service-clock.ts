@@ -53,11 +53,7 @@ export async function recordStuckBeats(
   return await inTransaction(pool, async (tx) => {
     const { fromMs: lastMs, toMs: nowMs } = await lockClock(tx);
     const pieceMs = beginPiece(known, { lastMs, nowMs, stuckMs: Math.ceil(stuckMs) });
-    await tx.query(
-      `insert into service_outages (from_ms, to_ms) values ($1, $2)
-       on conflict (from_ms) do update set to_ms = greatest(service_outages.to_ms, excluded.to_ms)`,
-      [pieceMs, nowMs],
-    );
+    await writeOutage(tx, { fromMs: pieceMs, toMs: nowMs });
     return { fromMs: Math.min(known?.fromMs ?? pieceMs, pieceMs), toMs: nowMs, pieceMs };
   });
 }
@@ -90,7 +86,10 @@ async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
   if (lengthMs < -OUTAGE_MS) return await followSetBack(tx, gap);
   const isOutage = lengthMs > OUTAGE_MS;
   const isNew = isOutage && !(await isRecorded(tx, gap));
-  if (isNew) await insertOutage(tx, gap);
+  if (isNew) {
+    await writeOutage(tx, gap);
+    await tellOutage(tx, gap);
+  }
   await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
   return isNew ? { kind: 'outage', ...gap } : undefined;
 }
@@ -114,12 +113,13 @@ async function followSetBack(tx: Queryable, gap: Outage): Promise<ClockGap> {
   return { kind: 'set_back', ...gap };
 }
 
-async function insertOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {
-  await tx.query('insert into service_outages (from_ms, to_ms) values ($1, $2) on conflict do nothing', [
-    fromMs,
-    toMs,
-  ]);
-  await tellOutage(tx, { fromMs, toMs });
+/** One that began then may be written up to the moment at which the api that wrote it died: it becomes longer. */
+async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {
+  await tx.query(
+    `insert into service_outages (from_ms, to_ms) values ($1, $2)
+     on conflict (from_ms) do update set to_ms = greatest(service_outages.to_ms, excluded.to_ms)`,
+    [fromMs, toMs],
+  );
 }
 
 /** Writes the span into the timeline of each incident that has not ended; once, also when it is told again. */

@@ -40,10 +40,14 @@ export function startServiceClock(pool: Pool, log: Log, findStuckMs: () => numbe
       beating = undefined;
     }
   };
+  let wasStuck = false;
   const tick = () => {
     const stuckMs = findStuckMs();
-    // A short wait is no outage yet, and no sign of health.
-    if (stuckMs === 0 || stuckMs > OUTAGE_MS) beating ??= beat(stuckMs);
+    // A short wait is no outage yet, and no sign of health. Nor is a long one at a single look: a process that was
+    // stopped for a while has the answers to its beats, and has not read them yet.
+    const isStuck = stuckMs > OUTAGE_MS;
+    if (stuckMs === 0 || (isStuck && wasStuck)) beating ??= beat(stuckMs);
+    wasStuck = isStuck;
   };
   tick();
   const timer = setInterval(tick, BEAT_MS);

@@ -194,6 +194,21 @@ it('lets the service clock stand still while beats wait, though the database ans
   await waitFor(async () => (await readClock()) > outage.to_ms, { what: 'the first beat' });
 });
 
+it('takes no process that was stopped, and had no time to read its answers, for an outage', async () => {
+  const looks = [0, 60_000, 0, 60_000, 500, 60_000];
+  const clock = startServiceClock(
+    direct,
+    createLog({ role: 'test', level: 'silent' }),
+    () => looks.shift() ?? 0,
+  );
+  endings.push(() => clock.stop());
+  await waitFor(() => looks.length === 0, { what: 'all looks' });
+  await clock.stop();
+  // A shorter one is of a machine that stood still itself.
+  const { rowCount } = await direct.query('select from service_outages where to_ms - from_ms >= 60000');
+  expect(rowCount).toBe(0);
+});
+
 it('tells incidents of beats that waited in vain, also when the process ends before the fault does', async () => {
   await direct.query(
     `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,

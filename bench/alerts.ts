@@ -2,10 +2,10 @@
 // receivers that answer notice of others that hang.
 import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../src/domain/id.ts';
-import { readNow } from '../src/store/clock.ts';
-import { insertDeliveries } from '../src/store/outbox.ts';
-import type { Pool } from '../src/store/pool.ts';
-import { advanceServiceClock } from '../src/store/service-clock.ts';
+import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
+import { readNow } from '../src/store/postgres/clock.ts';
+import type { Pool } from '../src/store/postgres/pool.ts';
+import { advanceServiceClock } from '../src/store/upkeep/service-clock.ts';
 import { Loop } from '../src/sweeper/loop.ts';
 import { seedMonitors } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';

@@ -7,10 +7,10 @@ import {
   formatCredential,
   newCredentialId,
   newCredentialSecret,
-} from '../src/service/credential-token.ts';
-import { insertCredential } from '../src/store/credentials.ts';
-import { takeMonitorSlot } from '../src/store/monitors.ts';
-import { openPool, type Pool } from '../src/store/pool.ts';
+} from '../src/service/tenancy/credential-token.ts';
+import { takeMonitorSlot } from '../src/store/monitors/monitors.ts';
+import { openPool, type Pool } from '../src/store/postgres/pool.ts';
+import { insertCredential } from '../src/store/tenancy/credentials.ts';
 import { seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { median, noiseOf, printRatios } from './table.ts';

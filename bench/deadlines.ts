@@ -1,7 +1,7 @@
 // 10,000 deadlines at one instant: until every incident, timeline entry and delivery is committed. Beside it, in the
 // same run, the same rows copied by INSERT … SELECT inside Postgres: the least that they can cost.
-import { readNow } from '../src/store/clock.ts';
-import type { Pool } from '../src/store/pool.ts';
+import { readNow } from '../src/store/postgres/clock.ts';
+import type { Pool } from '../src/store/postgres/pool.ts';
 import { type SeedProject, seedMonitors, seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { addSilentEndpoint, cpuMsOf, makeSweep, openInstallation, readWalBytes } from './installation.ts';

@@ -2,10 +2,10 @@
 // POSTs by undici alone, which read and write nothing.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool as UndiciPool } from 'undici';
-import { signatureHeaders } from '../src/delivery/signature.ts';
+import { signatureHeaders } from '../src/delivery/webhook/signature.ts';
 import { newId } from '../src/domain/id.ts';
-import { readNow } from '../src/store/clock.ts';
-import { insertDeliveries } from '../src/store/outbox.ts';
+import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
+import { readNow } from '../src/store/postgres/clock.ts';
 import type { Environment } from './environment.ts';
 import {
   addEndpoint,

@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findFreePort } from '../src/dev/free-port.ts';
-import { findPostgresBinaries } from '../src/dev/postgres-binaries.ts';
+import { findPostgresBinaries } from '../src/dev/postgres/postgres-binaries.ts';
 import {
   POSTGRES_SUPERUSER,
   postgresUrl,
   preparePostgres,
   waitForPostgres,
-} from '../src/dev/postgres-server.ts';
-import { migrate } from '../src/store/migrate.ts';
+} from '../src/dev/postgres/postgres-server.ts';
+import { findFreePort } from '../src/dev/processes/free-port.ts';
+import { migrate } from '../src/store/postgres/migrate.ts';
 
 export interface Environment {
   databaseUrl: string;

@@ -1,8 +1,8 @@
 // The tick of a sweeper at 1,000,000 monitors of which none is due: on a clean index, and while an old snapshot elsewhere
 // keeps in the index what a beat of each monitor has left behind.
 import pg from 'pg';
-import { readNow } from '../src/store/clock.ts';
-import type { Pool } from '../src/store/pool.ts';
+import { readNow } from '../src/store/postgres/clock.ts';
+import type { Pool } from '../src/store/postgres/pool.ts';
 import type { Environment } from './environment.ts';
 import { makeSweep, openInstallation } from './installation.ts';
 import { median, printRatios } from './table.ts';

@@ -2,13 +2,13 @@
 // of a sweeper. The sweeper runs in this process, as it does in its role.
 import { randomUUID } from 'node:crypto';
 import { Registry } from 'prom-client';
-import { parseAllowedDestinations } from '../src/delivery/allowed-destinations.ts';
-import { createNameResolver } from '../src/delivery/name-resolver.ts';
-import { newSigningSecret } from '../src/delivery/signature.ts';
-import { openPool, type Pool } from '../src/store/pool.ts';
-import { SecretBox } from '../src/store/secret-box.ts';
-import { Dispatcher } from '../src/sweeper/dispatcher.ts';
-import { DeadlineSweep } from '../src/sweeper/sweep-deadlines.ts';
+import { parseAllowedDestinations } from '../src/delivery/webhook/allowed-destinations.ts';
+import { createNameResolver } from '../src/delivery/webhook/name-resolver.ts';
+import { newSigningSecret } from '../src/delivery/webhook/signature.ts';
+import { openPool, type Pool } from '../src/store/postgres/pool.ts';
+import { SecretBox } from '../src/store/postgres/secret-box.ts';
+import { DeadlineSweep } from '../src/sweeper/deadlines/sweep-deadlines.ts';
+import { Dispatcher } from '../src/sweeper/deliveries/dispatcher.ts';
 import { createSweeperMetrics } from '../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../src/telemetry/log.ts';
 import { type SeedProject, seedEndpoint, seedProject } from '../test/support/seed.ts';

@@ -8,7 +8,7 @@ import { Lane } from '../src/ingest/lane.ts';
 import { MonitorDirectory } from '../src/ingest/monitor-directory.ts';
 import { registerPing } from '../src/ingest/ping-routes.ts';
 import { runPlainBeats } from '../src/ingest/plain-beats.ts';
-import { openContext } from '../src/service/open-context.ts';
+import { openContext } from '../src/service/calls/open-context.ts';
 import { createTelemetry } from '../src/telemetry/telemetry.ts';
 
 const [databaseUrl = '', way = 'batches'] = process.argv.slice(2);

@@ -2,7 +2,7 @@
 // pgbench's single-row updates. Each measured in pairs, interleaved, in one run.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openPool } from '../src/store/pool.ts';
+import { openPool } from '../src/store/postgres/pool.ts';
 import { seedMonitors, seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { isInstalled, Load, outputOf } from './load.ts';

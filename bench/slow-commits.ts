@@ -1,6 +1,6 @@
 // Durable beats a second through /ping while each flush of the log takes a millisecond more, against the same server
 // without. Postgres itself adds it (`commit_delay`), before the flush, as a slower disk would after.
-import { openPool } from '../src/store/pool.ts';
+import { openPool } from '../src/store/postgres/pool.ts';
 import { seedMonitors, seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { Load } from './load.ts';

@@ -38,14 +38,14 @@ const ROLES: Readonly<Record<string, Role>> = {
   }),
 
   migrate: role('migrate', migrateSchema, async (config, { log }) => {
-    const { migrateInstallation } = await import('./hooks/migrate-installation.ts');
+    const { migrateInstallation } = await import('./install/migrate-installation.ts');
     await migrateInstallation(config, log);
     return 0;
   }),
 
   crds: role('crds', crdsSchema, async ({ kubeconfig }, { log }) => {
-    const { connectCluster } = await import('./hooks/connect-cluster.ts');
-    const { applyCrds } = await import('./hooks/apply-crds.ts');
+    const { connectCluster } = await import('./install/connect-cluster.ts');
+    const { applyCrds } = await import('./install/apply-crds.ts');
     const cluster = connectCluster(kubeconfig);
     log.info({ names: await applyCrds(cluster) }, 'The custom resource definitions are applied.');
     await cluster.transport.close();
@@ -53,9 +53,9 @@ const ROLES: Readonly<Record<string, Role>> = {
   }),
 
   finalizers: role('finalizers', finalizersSchema, async (config, { log }) => {
-    const { connectCluster } = await import('./hooks/connect-cluster.ts');
-    const { endOperator } = await import('./hooks/end-operator.ts');
-    const { removeFinalizers } = await import('./hooks/remove-finalizers.ts');
+    const { connectCluster } = await import('./install/connect-cluster.ts');
+    const { endOperator } = await import('./install/end-operator.ts');
+    const { removeFinalizers } = await import('./install/remove-finalizers.ts');
     const cluster = connectCluster(config.kubeconfig);
     await endOperator(cluster, config, log);
     log.info(

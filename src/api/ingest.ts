@@ -5,9 +5,9 @@ import { Batcher } from '../ingest/batcher.ts';
 import { Lane } from '../ingest/lane.ts';
 import { MonitorDirectory } from '../ingest/monitor-directory.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
-import type { ServiceContext } from '../service/context.ts';
-import type { ContextSettings } from '../service/open-context.ts';
-import { openPool } from '../store/pool.ts';
+import type { ServiceContext } from '../service/calls/context.ts';
+import type { ContextSettings } from '../service/calls/open-context.ts';
+import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 

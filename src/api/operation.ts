@@ -1,19 +1,19 @@
 // The frame of every operation under /v1: a route for each handler, from the table of the contract. The frame
 // authenticates, admits, parses, guards against twins and answers; a handler says only what the operation does.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type EtagKind, parseEtag } from '../contract/headers.ts';
-import type { OperationSpec } from '../contract/operation.ts';
-import type { OperationId, OperationInput, Operations } from '../contract/operations.ts';
-import { parseRequest } from '../contract/request.ts';
+import { type EtagKind, parseEtag } from '../contract/fields/headers.ts';
+import type { OperationSpec } from '../contract/operations/operation.ts';
+import type { OperationId, OperationInput, Operations } from '../contract/operations/operations.ts';
+import { parseRequest } from '../contract/operations/request.ts';
 import { notFound } from '../domain/problem.ts';
-import type { Caller, ServiceContext } from '../service/context.ts';
-import { fingerprintOf, type RunningKeys, replayOf } from '../service/idempotency.ts';
-import { type Answer, runWrite, type Write } from '../service/write.ts';
-import { findAnswer, type IdempotencyGuard } from '../store/idempotency.ts';
-import type { Admission, Admit } from './admission.ts';
-import type { OpenCalls } from './open-calls.ts';
-import type { Principal } from './principal.ts';
-import { readTarget } from './request-target.ts';
+import type { Caller, ServiceContext } from '../service/calls/context.ts';
+import { fingerprintOf, type RunningKeys, replayOf } from '../service/calls/idempotency.ts';
+import { type Answer, runWrite, type Write } from '../service/calls/write.ts';
+import { findAnswer, type IdempotencyGuard } from '../store/tenancy/idempotency.ts';
+import type { Admission, Admit } from './auth/admission.ts';
+import type { Principal } from './auth/principal.ts';
+import type { OpenCalls } from './http/open-calls.ts';
+import { readTarget } from './http/request-target.ts';
 
 type VersionOf<Id extends OperationId> = Operations[Id] extends { ifMatch: EtagKind } ? number : undefined;
 

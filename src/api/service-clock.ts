@@ -1,13 +1,13 @@
 // The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2). While they wait and
 // none gets through it says so instead, where the database answers this connection: other apis may have none that waits.
-import type { Pool } from '../store/pool.ts';
+import type { Pool } from '../store/postgres/pool.ts';
 import {
   advanceServiceClock,
   OUTAGE_MS,
   type OutageUnderWay,
   recordStuckBeats,
   tellOutage,
-} from '../store/service-clock.ts';
+} from '../store/upkeep/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 
 const BEAT_MS = 1_000;

@@ -1,13 +1,13 @@
 // The role `api`: builds the application, listens, keeps the service clock, and ends in order.
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { type ContextSettings, openContext } from '../service/open-context.ts';
-import { openPool, type Pool } from '../store/pool.ts';
+import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
+import { openPool, type Pool } from '../store/postgres/pool.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
+import type { TrustedIssuer } from './auth/session-token.ts';
 import { startIngest } from './ingest.ts';
-import type { TrustedIssuer } from './plugins/session-token.ts';
 import { findDurabilityFault } from './routes/health.ts';
 import { startServiceClock } from './service-clock.ts';
 

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
-import { crdManifests } from './crd.ts';
+import { crdManifests } from './crd/crd-manifests.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** The chart holds copies: Helm installs what is in its own folder. */

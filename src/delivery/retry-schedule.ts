@@ -1,6 +1,6 @@
 // When the next attempt of a delivery is due, and when there is none. Pure: time and randomness come in.
 // It neither stores the state nor disables endpoints: it says what follows from an attempt.
-import { MAX_RETRY_AFTER_MS } from './retry-after.ts';
+import { MAX_RETRY_AFTER_MS } from './webhook/retry-after.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;

@@ -1,8 +1,8 @@
 // What the parts of a development run share while it starts.
 import type { DevelopmentOptions } from './development-options.ts';
 import type { DevelopmentOutput } from './development-output.ts';
+import type { Supervisor } from './processes/supervisor.ts';
 import type { State } from './state.ts';
-import type { Supervisor } from './supervisor.ts';
 
 export interface RunContext {
   options: DevelopmentOptions;

@@ -5,14 +5,14 @@ import { chmod, mkdir, realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readDevelopmentOptions } from './development-options.ts';
 import { openOutput } from './development-output.ts';
-import { baseEnvironment } from './role-processes.ts';
+import { baseEnvironment } from './processes/role-processes.ts';
+import { endRunProcesses, RUN_MARK_VARIABLE, runMark } from './processes/run-processes.ts';
+import { lockState } from './processes/state-lock.ts';
+import { Supervisor } from './processes/supervisor.ts';
+import { startWatchdog } from './processes/watchdog.ts';
 import type { RunContext } from './run-context.ts';
-import { endRunProcesses, RUN_MARK_VARIABLE, runMark } from './run-processes.ts';
 import { startProduct } from './start-product.ts';
 import { State } from './state.ts';
-import { lockState } from './state-lock.ts';
-import { Supervisor } from './supervisor.ts';
-import { startWatchdog } from './watchdog.ts';
 
 /** How long a start that was interrupted is watched for what it may still spawn. */
 const LATE_SPAWN_MS = 1_000;

@@ -8,11 +8,11 @@ import {
   newCredentialId,
   newCredentialSecret,
   parseCredential,
-} from '../service/credential-token.ts';
-import { findKnownCredential, insertCredential } from '../store/credentials.ts';
-import { insertOrganization } from '../store/organizations.ts';
-import { openPool, type Pool } from '../store/pool.ts';
-import { findProject, insertProject } from '../store/projects.ts';
+} from '../service/tenancy/credential-token.ts';
+import { openPool, type Pool } from '../store/postgres/pool.ts';
+import { findKnownCredential, insertCredential } from '../store/tenancy/credentials.ts';
+import { insertOrganization } from '../store/tenancy/organizations.ts';
+import { findProject, insertProject } from '../store/tenancy/projects.ts';
 import type { State } from './state.ts';
 
 /** The organization of the run, and another one for tests of the wall between them. */

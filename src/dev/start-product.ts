@@ -1,13 +1,17 @@
 // Starts the parts of a development run in order: Postgres and its content, the issuer, the cluster, the roles,
 // the examples; and says when all of it works.
-import { migrate } from '../store/migrate.ts';
-import { type DevelopmentCluster, openDevelopmentCluster, SYSTEM_NAMESPACE } from './development-cluster.ts';
-import { openControlPlane } from './development-control-plane.ts';
-import { type DevelopmentDatabase, openDevelopmentDatabase } from './development-database.ts';
+import { migrate } from '../store/postgres/migrate.ts';
+import {
+  type DevelopmentCluster,
+  openDevelopmentCluster,
+  SYSTEM_NAMESPACE,
+} from './control-plane/development-cluster.ts';
+import { openControlPlane } from './control-plane/development-control-plane.ts';
 import { type DevelopmentIssuer, startDevelopmentIssuer } from './development-issuer.ts';
-import { isPortFree } from './free-port.ts';
 import { describeLogLine, describeReady, type Ready } from './people.ts';
-import { type RoleProcess, roleSpec, waitForRole } from './role-processes.ts';
+import { type DevelopmentDatabase, openDevelopmentDatabase } from './postgres/development-database.ts';
+import { isPortFree } from './processes/free-port.ts';
+import { type RoleProcess, roleSpec, waitForRole } from './processes/role-processes.ts';
 import type { RunContext } from './run-context.ts';
 import { ORGANIZATION, OTHER_ORGANIZATION, type Seed, seed } from './seed.ts';
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { findFreePort, isPortFree } from './free-port.ts';
+import { findFreePort, isPortFree } from './processes/free-port.ts';
 
 const stateSchema = z.object({
   version: z.literal(1),

@@ -1,5 +1,5 @@
 // Every error that the API answers, in one place: code, status, title, whether a retry can help.
-// Mirrored by the pages under /docs/problems. It builds no HTTP answer: src/api/plugins/problem.ts does.
+// Mirrored by the pages under /docs/problems. It builds no HTTP answer: src/api/http/problem.ts does.
 
 /** Codes without the `service.` prefix (rest-api.md 7, completion.md 7). */
 export const PROBLEMS = {

@@ -2,14 +2,14 @@
 // decides nothing of its own; writing is beat-transaction.ts's part.
 import { hash } from 'node:crypto';
 import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
+import type { BeatInput } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
 import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
-import type { MonitorTransitions } from '../service/incident-writer.ts';
-import type { BeatKeyRow, ObservationRow } from '../store/beats.ts';
-import type { LiveRow } from '../store/live.ts';
-import type { BeatInput } from './beat-input.ts';
+import type { MonitorTransitions } from '../service/incidents/incident-writer.ts';
+import type { BeatKeyRow, ObservationRow } from '../store/beats/beats.ts';
+import type { LiveRow } from '../store/monitors/live.ts';
 import type { DirectoryEntry } from './monitor-directory.ts';
 
 export interface BeatItem {

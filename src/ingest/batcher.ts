@@ -1,7 +1,7 @@
 // Batches without a timer: one transaction in flight, what arrives meanwhile is the next batch; a second lane only
 // while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
 import { ProblemError } from '../domain/problem.ts';
-import { isFaultOfData } from '../store/database-error.ts';
+import { isFaultOfData } from '../store/postgres/database-error.ts';
 import type { BeatItem, Outcome } from './apply-items.ts';
 import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';

@@ -1,11 +1,11 @@
 // One batch of beats as one transaction in two round trips: lock and read; write and commit. What is rarer (a stale
 // configuration, open incidents, idempotency keys) costs a round trip more. Lock order: live rows in key order.
 import type { Incident } from '../domain/incident.ts';
-import { recordTransitions } from '../service/incident-writer.ts';
-import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats.ts';
-import { findOpenIncidents } from '../store/incidents.ts';
-import { type LiveRow, lockLive, type MonitorRef } from '../store/live.ts';
-import type { Queryable } from '../store/pool.ts';
+import { recordTransitions } from '../service/incidents/incident-writer.ts';
+import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/beats.ts';
+import { findOpenIncidents } from '../store/incidents/incidents.ts';
+import { type LiveRow, lockLive, type MonitorRef } from '../store/monitors/live.ts';
+import type { Queryable } from '../store/postgres/pool.ts';
 import { applyItem, type BeatItem, type KeptAnswer, type Outcome, type Working } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';

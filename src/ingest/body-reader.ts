@@ -3,8 +3,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip, gunzipSync } from 'node:zlib';
+import { MAX_MESSAGE_CHARACTERS } from '../domain/beat-input.ts';
 import { ProblemError } from '../domain/problem.ts';
-import { MAX_MESSAGE_CHARACTERS } from './beat-input.ts';
 
 /** rest-api.md 8: on the wire and after inflation. */
 export const MAX_JSON_BYTES = 16_384;

@@ -1,9 +1,9 @@
 // One lane: a connection of its own that writes one batch at a time, and knows after any failure whether the batch is
 // there. A batch is written again only when its lane's row says that it is not.
 import { newUuid } from '../domain/id.ts';
-import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats.ts';
-import { openPipeline, type Pipeline } from '../store/pipeline.ts';
-import type { Queryable } from '../store/pool.ts';
+import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats/beats.ts';
+import { openPipeline, type Pipeline } from '../store/postgres/pipeline.ts';
+import type { Queryable } from '../store/postgres/pool.ts';
 
 /** What a batch is written under. The batch's statements set `ingest_lanes.last_batch` to its number. */
 export interface LaneBatch {

@@ -1,10 +1,10 @@
 // Publish addresses to monitors: a bounded cache, filled in batches. An entry may be stale: the batch compares its
 // configuration version with the live row's under the lock and reloads; nothing is decided on a stale entry. While the
 // database is away an old entry is good enough, and who has none waits a moment for it.
-import { type AddressRow, findAddresses } from '../store/beats.ts';
-import { isDatabaseUnavailable } from '../store/database-error.ts';
-import { loadTimings, type MonitorTiming } from '../store/monitor-timing.ts';
-import type { Queryable } from '../store/pool.ts';
+import { type AddressRow, findAddresses } from '../store/beats/beats.ts';
+import { loadTimings, type MonitorTiming } from '../store/monitors/monitor-timing.ts';
+import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
+import type { Queryable } from '../store/postgres/pool.ts';
 
 export interface DirectoryEntry {
   address: string;

@@ -1,10 +1,6 @@
 // The /ping addresses (completion.md 3.3): every form that cron monitoring clients send, answered after the beat is
 // durable. Text answers, or JSON and problem bodies for those who accept JSON. No credential: the address is the secret.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { UUID_PATTERN } from '../domain/id.ts';
-import { PROBLEMS, ProblemError } from '../domain/problem.ts';
-import { type BeatAnswer, unknownAddress } from './apply-items.ts';
-import { type Batcher, unavailable } from './batcher.ts';
 import {
   type BeatInput,
   jsonBeat,
@@ -12,7 +8,11 @@ import {
   MAX_MESSAGE_CHARACTERS,
   messageOf,
   plainBeat,
-} from './beat-input.ts';
+} from '../domain/beat-input.ts';
+import { UUID_PATTERN } from '../domain/id.ts';
+import { PROBLEMS, ProblemError } from '../domain/problem.ts';
+import { type BeatAnswer, unknownAddress } from './apply-items.ts';
+import { type Batcher, unavailable } from './batcher.ts';
 import { BODY_TIME_MS, readJsonText, readMessageText } from './body-reader.ts';
 import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
 

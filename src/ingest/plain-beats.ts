@@ -2,8 +2,8 @@
 // the database finds to be in another state comes back `ineligible` and takes the way of beat-transaction.ts.
 import { findPlan, serviceProblem } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
-import { type PlainBeats, writePlainBeats } from '../store/beats.ts';
-import type { Queryable } from '../store/pool.ts';
+import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
+import type { Queryable } from '../store/postgres/pool.ts';
 import type { BeatItem, Outcome } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 

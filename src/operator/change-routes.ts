@@ -1,14 +1,14 @@
 // Which objects are to be looked at again when something in the cluster or in the feed has changed. Enqueues, no more.
-import type { StatusFeedItem } from '../contract/status-feed.ts';
+import type { StatusFeedItem } from '../contract/resources/status-feed.ts';
 import { findCondition } from '../kube/conditions.ts';
 import { type KubeObject, objectKey } from '../kube/kube-object.ts';
 import type { StoreChange } from '../kube/object-store.ts';
-import { isSameTarget } from './callback-reconciler.ts';
+import type { CallbackObject } from './kinds/callback/callback-object.ts';
+import { isSameTarget } from './kinds/callback/callback-reconciler.ts';
+import type { MonitorObject } from './kinds/monitor/monitor-object.ts';
 import type { OperatorContext } from './operator-context.ts';
-import type { CallbackObject } from './resources/callback-resource.ts';
-import type { MonitorObject } from './resources/monitor-resource.ts';
+import { endpointIdOf, monitorIdOf } from './resources/identity.ts';
 import { ANNOTATION } from './resources/names.ts';
-import { endpointIdOf, monitorIdOf } from './translate/identity.ts';
 
 export type Enqueue = (key: string) => void;
 

@@ -1,19 +1,20 @@
 // What every part of the operator works with: clients, caches, directories. One per process; tests make their own.
+
+import type { RestClient } from '../client/rest-client.ts';
 import type { EventFacts, EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import type { ObjectStore } from '../kube/object-store.ts';
-import type { BindingDirectory } from './binding-directory.ts';
-import type { MonitorLives } from './monitor-lives.ts';
-import type { ObjectMemories } from './object-memory.ts';
+import type { CallbackObject } from './kinds/callback/callback-object.ts';
+import type { MonitorObject } from './kinds/monitor/monitor-object.ts';
+import type { BindingDirectory } from './known/binding-directory.ts';
+import type { MonitorLives } from './known/monitor-lives.ts';
+import type { ObjectMemories } from './known/object-memory.ts';
+import type { ProjectDirectory } from './known/project-directory.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
-import type { ProjectDirectory } from './project-directory.ts';
-import type { CallbackObject } from './resources/callback-resource.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
-import type { MonitorObject } from './resources/monitor-resource.ts';
 import { ANNOTATION } from './resources/names.ts';
-import type { RestClient } from './rest/rest-client.ts';
 
 export interface OperatorContext {
   kube: KubeClient;

@@ -1,5 +1,6 @@
 // The operator without its process: caches, feed, queues and reconcilers put together. Who leads starts the work.
 import { setTimeout as delay } from 'node:timers/promises';
+import type { RestClient } from '../client/rest-client.ts';
 import { Controller, type Reconcile } from '../kube/controller.ts';
 import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
@@ -8,21 +9,20 @@ import type { KubeMetrics } from '../kube/kube-metrics.ts';
 import { type KubeObject, type KubeResource, objectKey } from '../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
-import { BindingDirectory } from './binding-directory.ts';
-import { CallbackReconciler } from './callback-reconciler.ts';
 import { ChangeRoutes, type Enqueue } from './change-routes.ts';
-import { MonitorLives } from './monitor-lives.ts';
-import { MonitorReconciler } from './monitor-reconciler.ts';
-import { ObjectMemories } from './object-memory.ts';
+import { CALLBACKS, type CallbackObject, createCallbackStore } from './kinds/callback/callback-object.ts';
+import { CallbackReconciler } from './kinds/callback/callback-reconciler.ts';
+import { createMonitorStore, MONITORS, type MonitorObject } from './kinds/monitor/monitor-object.ts';
+import { MonitorReconciler } from './kinds/monitor/monitor-reconciler.ts';
+import { BindingDirectory } from './known/binding-directory.ts';
+import { MonitorLives } from './known/monitor-lives.ts';
+import { ObjectMemories } from './known/object-memory.ts';
+import { ProjectDirectory } from './known/project-directory.ts';
+import { listStatusFeed, StatusFeedFollower } from './known/status-feed-follower.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
-import { ProjectDirectory } from './project-directory.ts';
-import { reconcilerOf } from './reconcile-object.ts';
-import { CALLBACKS, type CallbackObject, createCallbackStore } from './resources/callback-resource.ts';
+import { reconcilerOf } from './pass/reconcile-object.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
-import { createMonitorStore, MONITORS, type MonitorObject } from './resources/monitor-resource.ts';
-import type { RestClient } from './rest/rest-client.ts';
-import { listStatusFeed, StatusFeedFollower } from './status-feed-follower.ts';
 
 export interface RuntimeOptions {
   kube: KubeClient;

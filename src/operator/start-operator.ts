@@ -1,5 +1,6 @@
 // The role `operator`: connects, elects a leader, works while it leads, and ends in order.
 import { hostname } from 'node:os';
+import { RestClient } from '../client/rest-client.ts';
 import { EventRecorder } from '../kube/event-recorder.ts';
 import { KubeClient } from '../kube/kube-client.ts';
 import { createKubeMetrics } from '../kube/kube-metrics.ts';
@@ -10,7 +11,6 @@ import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createOperatorMetrics } from './operator-metrics.ts';
 import { OperatorRuntime } from './operator-runtime.ts';
-import { RestClient } from './rest/rest-client.ts';
 
 /** As `src/config/operator-config.ts` reads it. */
 export interface OperatorSettings {

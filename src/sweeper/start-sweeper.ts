@@ -1,14 +1,14 @@
 // The role `sweeper`: puts its sweeps together, says when it is ready, and ends them in order. Any number of replicas
 // share the work.
-import { type ContextSettings, openContext } from '../service/open-context.ts';
-import { openPool } from '../store/pool.ts';
+import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
+import { openPool } from '../store/postgres/pool.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import { Dispatcher } from './dispatcher.ts';
-import { startHousekeeping } from './housekeeping.ts';
-import { DeadlineSweep } from './sweep-deadlines.ts';
+import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
+import { Dispatcher } from './deliveries/dispatcher.ts';
 import { startSweepLoop } from './sweep-loop.ts';
 import { createSweeperMetrics } from './sweeper-metrics.ts';
+import { startHousekeeping } from './upkeep/housekeeping.ts';
 import { findSchemaFault, waitForSchema } from './wait-for-schema.ts';
 
 const DEADLINES_EVERY_MS = 200;

@@ -1,7 +1,7 @@
 // Nothing is swept before the migrations of this build are applied: somebody else applies them, in their own time.
 import { setTimeout as delay } from 'node:timers/promises';
-import { listMigrations, readSchemaVersion } from '../store/migrate.ts';
-import type { Pool } from '../store/pool.ts';
+import { listMigrations, readSchemaVersion } from '../store/postgres/migrate.ts';
+import type { Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 
 const POLL_MS = 1_000;

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { contractOperations } from '../../src/contract/operations.ts';
+import { contractOperations } from '../../src/contract/operations/operations.ts';
 import { type ApiFixture, seedCredential, startApiFixture } from '../support/api-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 

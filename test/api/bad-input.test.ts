@@ -1,7 +1,7 @@
 // Hostile and broken requests: a problem body with the right status and code, never a 500, never a leak.
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Problem } from '../../src/contract/problem.ts';
+import type { Problem } from '../../src/contract/resources/problem.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { sendRaw } from '../support/raw-http.ts';
 

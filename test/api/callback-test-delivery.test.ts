@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { signingKey } from '../../src/delivery/signature.ts';
+import { signingKey } from '../../src/delivery/webhook/signature.ts';
 import { type Receiver, startReceiver } from '../delivery/receiver.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';

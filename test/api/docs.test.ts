@@ -9,7 +9,7 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
 import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-page.ts';
-import { contractOperations } from '../../src/contract/operations.ts';
+import { contractOperations } from '../../src/contract/operations/operations.ts';
 import { PROBLEMS } from '../../src/domain/problem.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { runProgram } from '../support/run-program.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { canonicalJson, fingerprintOf } from '../../src/service/idempotency.ts';
+import { canonicalJson, fingerprintOf } from '../../src/service/calls/idempotency.ts';
 import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';

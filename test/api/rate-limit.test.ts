@@ -1,10 +1,10 @@
 // Requests a minute of a project: over all replicas, without the database, and as callers see it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { RateLimiter } from '../../src/api/plugins/rate-limit.ts';
+import { RateLimiter } from '../../src/api/http/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
 import { ProblemError } from '../../src/domain/problem.ts';
-import type { Organization } from '../../src/store/organizations.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import type { Organization } from '../../src/store/tenancy/organizations.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';

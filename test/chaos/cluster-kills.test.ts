@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   findControlPlaneBinaries,
   HOW_TO_GET_A_CONTROL_PLANE,
-} from '../../src/dev/control-plane-binaries.ts';
-import { applyManifest, type Cluster } from '../../src/hooks/apply-manifests.ts';
-import { connectCluster } from '../../src/hooks/connect-cluster.ts';
+} from '../../src/dev/control-plane/control-plane-binaries.ts';
+import { applyManifest, type Cluster } from '../../src/install/apply-manifests.ts';
+import { connectCluster } from '../../src/install/connect-cluster.ts';
 import { isNotFound } from '../../src/kube/kube-error.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';

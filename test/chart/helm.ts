@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseAllDocuments, stringify } from 'yaml';
-import { findOnPath, isExecutable } from '../../src/dev/executable.ts';
+import { findOnPath, isExecutable } from '../../src/dev/processes/executable.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 
 export const CHART = fileURLToPath(new URL('../../charts/beatkeeper', import.meta.url));

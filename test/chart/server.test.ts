@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
-import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane-binaries.ts';
+import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane/control-plane-binaries.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
 import { runProgram } from '../support/run-program.ts';
 import {

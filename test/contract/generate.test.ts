@@ -1,10 +1,10 @@
 // The committed CRDs and the chart's copies are those that the contract makes.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { crdManifests } from '../../src/contract/crd.ts';
-import { explainFields } from '../../src/contract/crd-texts.ts';
+import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
+import { explainFields } from '../../src/contract/crd/explain-fields.ts';
+import { toStructural } from '../../src/contract/crd/structural.ts';
 import { generatedFiles } from '../../src/contract/generate.ts';
-import { toStructural } from '../../src/contract/structural.ts';
 
 const root = new URL('../../', import.meta.url);
 

@@ -1,7 +1,7 @@
 // ETags: what is formatted parses back, and nothing else is taken for it.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatEtag, ifMatch, parseEtag } from '../../src/contract/headers.ts';
+import { formatEtag, ifMatch, parseEtag } from '../../src/contract/fields/headers.ts';
 
 const kinds = fc.constantFrom('configuration', 'callback-endpoint', 'project', 'credential');
 

@@ -1,10 +1,10 @@
 // Merging a patch into a stored configuration: RFC 7396, and what only the merged configuration shows.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseInput } from '../../src/contract/field-errors.ts';
-import { measurementRuleWithDefaults } from '../../src/contract/measurement-rule-patch.ts';
-import { PUBLISHED_LIMITS, updateMonitorBody } from '../../src/contract/monitor.ts';
-import { applyMonitorPatch, type MonitorConfiguration } from '../../src/contract/monitor-patch.ts';
+import { parseInput } from '../../src/contract/fields/field-errors.ts';
+import { measurementRuleWithDefaults } from '../../src/contract/resources/measurement-rule-patch.ts';
+import { PUBLISHED_LIMITS, updateMonitorBody } from '../../src/contract/resources/monitor.ts';
+import { applyMonitorPatch, type MonitorConfiguration } from '../../src/contract/resources/monitor-patch.ts';
 
 const base: MonitorConfiguration = {
   name: 'Nightly',

@@ -3,9 +3,9 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
-import { openApiDocument } from '../../src/contract/openapi.ts';
-import { errorStatuses, type OperationSpec } from '../../src/contract/operation.ts';
-import { contractOperations } from '../../src/contract/operations.ts';
+import { openApiDocument } from '../../src/contract/openapi/openapi-document.ts';
+import { errorStatuses, type OperationSpec } from '../../src/contract/operations/operation.ts';
+import { contractOperations } from '../../src/contract/operations/operations.ts';
 
 interface Described {
   operationId: string;

@@ -5,8 +5,8 @@ import {
   type OperationSpec,
   operationUrl,
   PRESET_ROLES,
-} from '../../src/contract/operation.ts';
-import { contractOperations } from '../../src/contract/operations.ts';
+} from '../../src/contract/operations/operation.ts';
+import { contractOperations } from '../../src/contract/operations/operations.ts';
 
 const operations: Record<string, OperationSpec> = contractOperations();
 

@@ -1,10 +1,10 @@
 // What a caller gets for good and for bad requests: parsed input, or every fault with its path.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { OperationId, OperationInput } from '../../src/contract/operations.ts';
-import { contractOperations } from '../../src/contract/operations.ts';
-import { fieldError } from '../../src/contract/problem.ts';
-import { parseRequest, type RawRequest } from '../../src/contract/request.ts';
+import type { OperationId, OperationInput } from '../../src/contract/operations/operations.ts';
+import { contractOperations } from '../../src/contract/operations/operations.ts';
+import { parseRequest, type RawRequest } from '../../src/contract/operations/request.ts';
+import { fieldError } from '../../src/contract/resources/problem.ts';
 import { ProblemError } from '../../src/domain/problem.ts';
 
 const operations = contractOperations();

@@ -1,9 +1,6 @@
 // Values that the schemas of single fields and bodies take and refuse (rest-api.md 2, completion.md 2.2 and 4).
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
-import { bindingInput, setBindingBody } from '../../src/contract/binding.ts';
-import { createCallbackBody, rotateSecretBody, updateCallbackBody } from '../../src/contract/callback.ts';
-import { createCredentialBody } from '../../src/contract/credential.ts';
 import {
   callbackUrl,
   identifier,
@@ -11,14 +8,21 @@ import {
   measurementKey,
   note,
   timestamp,
-} from '../../src/contract/field.ts';
-import { idempotencyKey } from '../../src/contract/headers.ts';
-import { lifecycleBody } from '../../src/contract/lifecycle.ts';
-import { measurementRule } from '../../src/contract/measurement-rule.ts';
-import { createMonitorBody, PUBLISHED_LIMITS } from '../../src/contract/monitor.ts';
-import { cursor } from '../../src/contract/paging.ts';
-import { projectName } from '../../src/contract/project.ts';
-import { cron, timeZone } from '../../src/contract/schedule.ts';
+} from '../../src/contract/fields/field.ts';
+import { idempotencyKey } from '../../src/contract/fields/headers.ts';
+import { cursor } from '../../src/contract/fields/paging.ts';
+import { bindingInput, setBindingBody } from '../../src/contract/resources/binding.ts';
+import {
+  createCallbackBody,
+  rotateSecretBody,
+  updateCallbackBody,
+} from '../../src/contract/resources/callback.ts';
+import { createCredentialBody } from '../../src/contract/resources/credential.ts';
+import { lifecycleBody } from '../../src/contract/resources/lifecycle.ts';
+import { measurementRule } from '../../src/contract/resources/measurement-rule.ts';
+import { createMonitorBody, PUBLISHED_LIMITS } from '../../src/contract/resources/monitor.ts';
+import { projectName } from '../../src/contract/resources/project.ts';
+import { cron, timeZone } from '../../src/contract/resources/schedule.ts';
 
 const createMonitor = createMonitorBody(PUBLISHED_LIMITS);
 const named = (fields: object) => ({ name: 'a', ...fields });

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, describe, expect, it } from 'vitest';
-import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
-import { AttemptSender, type AttemptSenderOptions } from '../../src/delivery/attempt.ts';
-import { createNameResolver } from '../../src/delivery/name-resolver.ts';
-import { newSigningSecret, signingKey } from '../../src/delivery/signature.ts';
+import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
+import { AttemptSender, type AttemptSenderOptions } from '../../src/delivery/webhook/attempt.ts';
+import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
+import { newSigningSecret, signingKey } from '../../src/delivery/webhook/signature.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RECEIVER_CA, type Receiver, startRawReceiver, startReceiver, startTlsReceiver } from './receiver.ts';
 

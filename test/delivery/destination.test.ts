@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type AllowedDestinations,
   parseAllowedDestinations,
-} from '../../src/delivery/allowed-destinations.ts';
-import { checkDestination } from '../../src/delivery/destination.ts';
-import { createNameResolver } from '../../src/delivery/name-resolver.ts';
+} from '../../src/delivery/webhook/allowed-destinations.ts';
+import { checkDestination } from '../../src/delivery/webhook/destination.ts';
+import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { ProblemError } from '../../src/domain/problem.ts';
 import { type DnsAnswer, type DnsServer, startDnsServer } from './dns-server.ts';
 import { HOSTILE_LITERALS, HOSTILE_NAMES, HOSTILE_SPELLINGS } from './hostile-hosts.ts';

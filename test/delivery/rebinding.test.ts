@@ -1,10 +1,10 @@
 // Where a webhook may lead, at the moment of sending: hostile hosts, and a name whose address changes.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
-import { AttemptSender } from '../../src/delivery/attempt.ts';
-import { checkDestination } from '../../src/delivery/destination.ts';
-import { createNameResolver, type NameResolver } from '../../src/delivery/name-resolver.ts';
-import { newSigningSecret } from '../../src/delivery/signature.ts';
+import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
+import { AttemptSender } from '../../src/delivery/webhook/attempt.ts';
+import { checkDestination } from '../../src/delivery/webhook/destination.ts';
+import { createNameResolver, type NameResolver } from '../../src/delivery/webhook/name-resolver.ts';
+import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { type DnsAnswer, type DnsServer, startDnsServer } from './dns-server.ts';
 import { HOSTILE_LITERALS, HOSTILE_NAMES, HOSTILE_SPELLINGS } from './hostile-hosts.ts';
 import { type Receiver, startReceiver } from './receiver.ts';

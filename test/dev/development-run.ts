@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { endRunProcesses, findRunProcesses, signalProcess } from '../../src/dev/run-processes.ts';
+import { endRunProcesses, findRunProcesses, signalProcess } from '../../src/dev/processes/run-processes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -6,7 +6,7 @@ import type { BeatItem } from '../../src/ingest/apply-items.ts';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { type DirectoryEntry, MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';

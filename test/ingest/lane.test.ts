@@ -7,7 +7,7 @@ import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
 import { Lane, type LaneBatch } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
-import type { Pool, Queryable } from '../../src/store/pool.ts';
+import type { Pool, Queryable } from '../../src/store/postgres/pool.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,7 +1,7 @@
 // What the beat path remembers of monitors, and for how long.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';
 import { BODY_TIME_MS } from '../../src/ingest/body-reader.ts';
-import { openContext } from '../../src/service/open-context.ts';
+import { openContext } from '../../src/service/calls/open-context.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';

@@ -4,7 +4,7 @@ import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { registerPing } from '../../src/ingest/ping-routes.ts';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 
 export interface PingServer {
   url: string;

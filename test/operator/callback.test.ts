@@ -1,9 +1,9 @@
 // A Callback from YAML to the API and back, on a real API server and a real api.
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { nextSecond, type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';

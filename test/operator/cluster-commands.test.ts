@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import type { Cluster } from '../../src/hooks/apply-manifests.ts';
-import { connectCluster } from '../../src/hooks/connect-cluster.ts';
+import type { Cluster } from '../../src/install/apply-manifests.ts';
+import { connectCluster } from '../../src/install/connect-cluster.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { runRole } from '../support/run-role.ts';
 

@@ -1,8 +1,8 @@
 // An operator that is killed between any two steps leaves nothing that the next one does not mend.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
-import { openValidSecrets } from '../../src/service/endpoint-seal.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Crash } from './crashing-clients.ts';

@@ -1,12 +1,13 @@
 // Clients of an operator that dies at its n-th write: just before it, or with the write done and its answer lost.
 // From then on nothing gets out, as of a process that is gone.
+
+import { type ApiAnswer, type CallOptions, RestClient } from '../../src/client/rest-client.ts';
 import {
   contractOperations,
   type OperationId,
   type OperationRequest,
-} from '../../src/contract/operations.ts';
+} from '../../src/contract/operations/operations.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
-import { type ApiAnswer, type CallOptions, RestClient } from '../../src/operator/rest/rest-client.ts';
 import type { OperatorOptions } from './operator-room.ts';
 
 const OPERATIONS = contractOperations();

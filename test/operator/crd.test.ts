@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { stringify } from 'yaml';
-import { crdManifests } from '../../src/contract/crd.ts';
-import { findControlPlaneBinaries } from '../../src/dev/control-plane-binaries.ts';
+import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
+import { findControlPlaneBinaries } from '../../src/dev/control-plane/control-plane-binaries.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 

@@ -1,6 +1,6 @@
 // The default endpoint handed on: who let go of it says so at once, and a namespace that lost the right loses it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { nextSecond, type OperatorRoom, openRoom } from './operator-room.ts';

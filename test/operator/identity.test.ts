@@ -1,8 +1,8 @@
 // Which monitor an object stands for: adoption, two that claim one, projects of namespaces, ends that leave it.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { NAMESPACES } from '../../src/operator/resources/core-resources.ts';
-import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';

@@ -1,8 +1,8 @@
 // A Monitor from YAML to the API and back, on a real API server and a real api.
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,7 +1,7 @@
 // Calls that the API, or something between, answers with a fault: nothing is taken for done that was not.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';

@@ -3,7 +3,7 @@
 import type { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
-import { MONITORS, type MonitorObject } from '../../src/operator/resources/monitor-resource.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { startOperator } from '../../src/operator/start-operator.ts';
 import type { Readiness } from '../../src/telemetry/readiness.ts';
 import type { Running } from '../../src/telemetry/run-until-signal.ts';

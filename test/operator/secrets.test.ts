@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { KubeError } from '../../src/kube/kube-error.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
-import { CALLBACKS } from '../../src/operator/resources/callback-resource.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';

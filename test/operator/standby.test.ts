@@ -1,13 +1,13 @@
 // An operator that does not lead: its caches are warm, and nothing heaps up while it waits.
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { RestClient } from '../../src/client/rest-client.ts';
 import { EventRecorder } from '../../src/kube/event-recorder.ts';
 import { silentLog } from '../../src/kube/kube-log.ts';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
-import { MONITORS } from '../../src/operator/resources/monitor-resource.ts';
-import { RestClient } from '../../src/operator/rest/rest-client.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { counted, type OperatorRoom, openRoom } from './operator-room.ts';

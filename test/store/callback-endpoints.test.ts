@@ -8,7 +8,7 @@ import {
   removeEndpoint,
   updateEndpoint,
   updateLastDelivery,
-} from '../../src/store/callback-endpoints.ts';
+} from '../../src/store/callbacks/callback-endpoints.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
 

@@ -1,11 +1,11 @@
 // What the tests of callback endpoints start from: a database, a project, a key, endpoints made by the use cases.
 import { randomBytes } from 'node:crypto';
-import { createCallback } from '../../src/service/callbacks.ts';
-import type { Caller } from '../../src/service/context.ts';
-import { runWrite } from '../../src/service/write.ts';
-import type { Connection, Pool } from '../../src/store/pool.ts';
-import { SecretBox } from '../../src/store/secret-box.ts';
-import { inTransaction } from '../../src/store/transaction.ts';
+import { createCallback } from '../../src/service/callbacks/callbacks.ts';
+import type { Caller } from '../../src/service/calls/context.ts';
+import { runWrite } from '../../src/service/calls/write.ts';
+import type { Connection, Pool } from '../../src/store/postgres/pool.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { createTestDatabase, openTestPool } from '../support/database.ts';
 import { type SeedProject, seedProject } from '../support/seed.ts';
 

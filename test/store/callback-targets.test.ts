@@ -1,17 +1,17 @@
 // Where bindings lead: every reason, the default of another project, thousands of monitors in one query.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { disableEndpoint } from '../../src/service/callback-changes.ts';
-import { describeTarget, resolveTargets } from '../../src/service/callback-targets.ts';
-import { removeCallback, setDefaultCallback } from '../../src/service/callbacks.ts';
-import { openValidSecrets } from '../../src/service/endpoint-seal.ts';
+import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
+import { describeTarget, resolveTargets } from '../../src/service/callbacks/callback-targets.ts';
+import { removeCallback, setDefaultCallback } from '../../src/service/callbacks/callbacks.ts';
+import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import {
   createInlineEndpoint,
   removeInlineEndpoint,
   rotateInlineSecret,
   updateInlineUrl,
-} from '../../src/service/inline-endpoints.ts';
-import type { StoredBinding } from '../../src/store/monitor-timing.ts';
+} from '../../src/service/callbacks/inline-endpoints.ts';
+import type { StoredBinding } from '../../src/store/monitors/monitor-timing.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
 

@@ -1,7 +1,7 @@
 // Connections that hang, as after a network that lost its way: no error comes, and no answer either.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openPool, type Pool } from '../../src/store/pool.ts';
-import { inTransaction } from '../../src/store/transaction.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 

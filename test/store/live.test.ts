@@ -1,6 +1,6 @@
 // The locks of live rows, which every writer of a monitor takes first.
 import { expect, it } from 'vitest';
-import { lockLive } from '../../src/store/live.ts';
+import { lockLive } from '../../src/store/monitors/live.ts';
 import { createTestDatabase, openTestPool } from '../support/database.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';

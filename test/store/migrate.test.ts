@@ -2,9 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
-import { migrateInstallation } from '../../src/hooks/migrate-installation.ts';
-import { DatabaseIsNewerError, listMigrations, migrate, readSchemaVersion } from '../../src/store/migrate.ts';
-import type { Pool } from '../../src/store/pool.ts';
+import { migrateInstallation } from '../../src/install/migrate-installation.ts';
+import {
+  DatabaseIsNewerError,
+  listMigrations,
+  migrate,
+  readSchemaVersion,
+} from '../../src/store/postgres/migrate.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { openTestPool } from '../support/database.ts';
 

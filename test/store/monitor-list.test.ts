@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
 import type { Health } from '../../src/domain/monitor.ts';
-import { listMonitors } from '../../src/store/monitor-list.ts';
-import type { Pool } from '../../src/store/pool.ts';
+import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 

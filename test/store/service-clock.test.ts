@@ -2,13 +2,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
 import type { Outage } from '../../src/domain/monitor.ts';
-import type { Pool } from '../../src/store/pool.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import {
   advanceServiceClock,
   readOutages,
   recordStuckBeats,
   tellOutage,
-} from '../../src/store/service-clock.ts';
+} from '../../src/store/upkeep/service-clock.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedProject } from '../support/seed.ts';
 

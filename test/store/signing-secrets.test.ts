@@ -7,10 +7,10 @@ import {
   openValidSecrets,
   reissueSecret,
   sealUrl,
-} from '../../src/service/endpoint-seal.ts';
-import type { EndpointRef } from '../../src/store/callback-endpoints.ts';
-import { SecretBox } from '../../src/store/secret-box.ts';
-import { deleteSigningSecrets } from '../../src/store/signing-secrets.ts';
+} from '../../src/service/callbacks/endpoint-seal.ts';
+import type { EndpointRef } from '../../src/store/callbacks/callback-endpoints.ts';
+import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { type CallbackRoom, openCallbackRoom } from './callback-room.ts';
 
 let room: CallbackRoom;

@@ -4,15 +4,15 @@ import { randomUUID } from 'node:crypto';
 import type { AnySchemaObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { openApiDocument } from '../../src/contract/openapi.ts';
-import { type OperationSpec, operationUrl } from '../../src/contract/operation.ts';
+import { openApiDocument } from '../../src/contract/openapi/openapi-document.ts';
+import { type OperationSpec, operationUrl } from '../../src/contract/operations/operation.ts';
 import {
   contractOperations,
   type OperationId,
   type OperationOutput,
   type Operations,
-} from '../../src/contract/operations.ts';
-import type { Problem } from '../../src/contract/problem.ts';
+} from '../../src/contract/operations/operations.ts';
+import type { Problem } from '../../src/contract/resources/problem.ts';
 
 export interface ApiRequest {
   params?: Record<string, string>;

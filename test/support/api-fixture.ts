@@ -9,12 +9,12 @@ import {
   formatCredential,
   newCredentialId,
   newCredentialSecret,
-} from '../../src/service/credential-token.ts';
-import { insertCredential } from '../../src/store/credentials.ts';
-import { insertOrganization } from '../../src/store/organizations.ts';
-import type { Pool } from '../../src/store/pool.ts';
-import { insertProject } from '../../src/store/projects.ts';
-import { SecretBox } from '../../src/store/secret-box.ts';
+} from '../../src/service/tenancy/credential-token.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { insertCredential } from '../../src/store/tenancy/credentials.ts';
+import { insertOrganization } from '../../src/store/tenancy/organizations.ts';
+import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase, openTestPool } from './database.ts';

@@ -1,7 +1,7 @@
 // vitest globalSetup: provides `kubeconfig`, the path of an administrator's kubeconfig of a control plane with
 // the CRDs; '' where none can be had (then the operator suite leaves itself out), which is an error in CI.
 import type { TestProject } from 'vitest/node';
-import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane-binaries.ts';
+import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane/control-plane-binaries.ts';
 import { startTestControlPlane } from './control-plane.ts';
 
 declare module 'vitest' {

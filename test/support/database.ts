@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { openPool, type Pool } from '../../src/store/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { waitFor } from './wait-for.ts';
 
 export interface TestDatabase {

@@ -9,16 +9,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
-import { findFreePort } from '../../src/dev/free-port.ts';
-import { findPostgresBinaries, type PostgresBinaries } from '../../src/dev/postgres-binaries.ts';
+import { findPostgresBinaries, type PostgresBinaries } from '../../src/dev/postgres/postgres-binaries.ts';
 import {
   POSTGRES_SUPERUSER,
   postgresUrl,
   preparePostgres,
   waitForPostgres,
-} from '../../src/dev/postgres-server.ts';
-import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/run-processes.ts';
-import { startWatchdog } from '../../src/dev/watchdog.ts';
+} from '../../src/dev/postgres/postgres-server.ts';
+import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/processes/run-processes.ts';
+import { startWatchdog } from '../../src/dev/processes/watchdog.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -124,7 +124,7 @@ async function makeTemplate(adminUrl: string, name: string): Promise<void> {
   await queryAs(adminUrl, `create database ${name}`);
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
-  const file = new URL('../../src/store/migrate.ts', import.meta.url);
+  const file = new URL('../../src/store/postgres/migrate.ts', import.meta.url);
   if (!existsSync(file)) return;
   const { migrate } = (await import(file.href)) as {
     migrate(options: { databaseUrl: string }): Promise<unknown>;

@@ -10,7 +10,7 @@ import {
   type JWTPayload,
   SignJWT,
 } from 'jose';
-import type { TrustedIssuer } from '../../src/api/plugins/session-token.ts';
+import type { TrustedIssuer } from '../../src/api/auth/session-token.ts';
 
 type SigningKey = { kid: string; privateKey: GenerateKeyPairResult['privateKey']; publicJwk: JWK };
 

@@ -1,7 +1,7 @@
 // How many due monitors are woken at once: as many as a moment allows, on a machine that may be slow. A trigger makes it
 // slow by a known time for each row, so that no other pace matters.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openPool } from '../../src/store/pool.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {

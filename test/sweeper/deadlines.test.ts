@@ -1,7 +1,7 @@
 // The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type IncidentRow, insertIncidents } from '../../src/store/incidents.ts';
-import { advanceServiceClock } from '../../src/store/service-clock.ts';
+import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
+import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-server.ts';
 import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
 import {

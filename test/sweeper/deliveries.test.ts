@@ -1,6 +1,6 @@
 // A dispatcher on a real database and real receivers: what is sent, in which order, how often, and what is written.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { newSigningSecret } from '../../src/delivery/signature.ts';
+import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';

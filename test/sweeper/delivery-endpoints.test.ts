@@ -1,6 +1,6 @@
 // What the state of an endpoint does to its deliveries: gone, disabled, removed, or one that hangs.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { findDueEndpoints } from '../../src/store/delivery-queue.ts';
+import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryRoom, holding, idsOf, ok, status } from './delivery-room.ts';
 

@@ -1,8 +1,8 @@
 // What the tests of dispatchers share: receivers, the outbox, and looks at what was written.
 import { Webhook } from 'standardwebhooks';
 import { newId } from '../../src/domain/id.ts';
-import { insertDeliveries, type OutboxRow } from '../../src/store/outbox.ts';
-import type { Dispatcher } from '../../src/sweeper/dispatcher.ts';
+import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/outbox.ts';
+import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { type Answer, type Receiver, startReceiver } from '../delivery/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {

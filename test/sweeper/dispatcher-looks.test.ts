@@ -1,7 +1,7 @@
 // How long what a dispatcher has seen in the outbox serves, where a look takes long: a database that is slow at looks,
 // and at nothing else.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Dispatcher } from '../../src/sweeper/dispatcher.ts';
+import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryRoom } from './delivery-room.ts';
 

@@ -1,8 +1,8 @@
 // Several dispatchers on one outbox, the end of one, and a database that goes away under it.
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { claimDeliveries } from '../../src/store/delivery-queue.ts';
-import { openPool } from '../../src/store/pool.ts';
+import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryRoom, holding, idsOf, ok } from './delivery-room.ts';

@@ -7,12 +7,12 @@ import {
   dropPartitions,
   PARTITIONED_TABLES,
   partitionAt,
-} from '../../src/store/partitions.ts';
-import { claimLease, releaseLease, renewLease } from '../../src/store/sweeper-leases.ts';
-import { LeasedJob } from '../../src/sweeper/leased-job.ts';
-import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/sweep-partitions.ts';
-import { sweepRestoreWindows } from '../../src/sweeper/sweep-restore-windows.ts';
-import { sweepRetention } from '../../src/sweeper/sweep-retention.ts';
+} from '../../src/store/postgres/partitions.ts';
+import { claimLease, releaseLease, renewLease } from '../../src/store/upkeep/sweeper-leases.ts';
+import { LeasedJob } from '../../src/sweeper/upkeep/leased-job.ts';
+import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
+import { sweepRestoreWindows } from '../../src/sweeper/upkeep/sweep-restore-windows.ts';
+import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { startPingServer } from '../ingest/ping-server.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,14 +1,14 @@
 // A database with an organization, a default endpoint and the parts of a sweeper, for the tests of this room.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Registry } from 'prom-client';
-import { parseAllowedDestinations } from '../../src/delivery/allowed-destinations.ts';
-import { createNameResolver } from '../../src/delivery/name-resolver.ts';
-import { newSigningSecret } from '../../src/delivery/signature.ts';
-import type { Pool } from '../../src/store/pool.ts';
-import { SecretBox } from '../../src/store/secret-box.ts';
-import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/dispatcher.ts';
+import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
+import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
+import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { DeadlineSweep } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
+import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
 import type { Round } from '../../src/sweeper/loop.ts';
-import { DeadlineSweep } from '../../src/sweeper/sweep-deadlines.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTestDatabase, openTestPool } from '../support/database.ts';

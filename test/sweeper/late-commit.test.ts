@@ -1,7 +1,7 @@
 // Looks of different length: what a short one can't see a longer one finds, and a long one that fails holds up no short one.
 import type { QueryConfig } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Pool } from '../../src/store/pool.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {

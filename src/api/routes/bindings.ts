@@ -1,8 +1,8 @@
 // Callback bindings of monitors.
-import { type BindingView, readBinding, setBinding } from '../../service/bindings.ts';
-import { checkBinding } from '../../service/monitors.ts';
+import { type BindingView, readBinding, setBinding } from '../../service/callbacks/bindings.ts';
+import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
-import { monitorEtag, presentBinding } from '../present-monitor.ts';
+import { monitorEtag, presentBinding } from '../present/present-monitor.ts';
 import { monitorNameOf, versionedNameOf } from './monitors.ts';
 
 export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'> = {

@@ -1,7 +1,12 @@
 // Routes of callback endpoints: from parsed input to a use case, from its result to the answer.
-import type { callbackOperations } from '../../contract/callback-operations.ts';
-import { formatEtag } from '../../contract/headers.ts';
-import { checkCallbackPatch, rotateCallbackSecret, updateCallback } from '../../service/callback-changes.ts';
+
+import { formatEtag } from '../../contract/fields/headers.ts';
+import type { callbackOperations } from '../../contract/operations/callback-operations.ts';
+import {
+  checkCallbackPatch,
+  rotateCallbackSecret,
+  updateCallback,
+} from '../../service/callbacks/callback-changes.ts';
 import {
   type CallbackRecord,
   checkNewCallback,
@@ -12,11 +17,11 @@ import {
   requireCallback,
   setDefaultCallback,
   toCallbackRecord,
-} from '../../service/callbacks.ts';
-import { finishTest, sendTest } from '../../service/test-delivery.ts';
-import type { Answer } from '../../service/write.ts';
-import { presentPage, readPage } from '../keyset-list.ts';
+} from '../../service/callbacks/callbacks.ts';
+import type { Answer } from '../../service/calls/write.ts';
+import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
 import type { Handlers } from '../operation.ts';
+import { presentPage, readPage } from '../paging/keyset-list.ts';
 
 const LIST = 'callbacks';
 

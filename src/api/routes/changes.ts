@@ -1,12 +1,12 @@
 // Change records of a monitor, newest first.
 import { z } from 'zod';
-import type { MonitorChange } from '../../contract/change.ts';
-import { readChanges } from '../../service/changes.ts';
-import { toTime } from '../../service/time.ts';
-import type { ChangeRecord } from '../../store/monitor-changes.ts';
-import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
+import type { MonitorChange } from '../../contract/resources/change.ts';
+import { toTime } from '../../service/calls/time.ts';
+import { readChanges } from '../../service/monitors/changes.ts';
+import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
 import type { Handlers } from '../operation.ts';
-import { presentWindow } from '../present-monitor.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
+import { presentWindow } from '../present/present-monitor.ts';
 import { monitorNameOf } from './monitors.ts';
 
 const LIST = 'changes';

@@ -1,18 +1,19 @@
 // Operations on API credentials, for owners. Secrets stand in two answers and in no replay.
-import type { Credential as CredentialBody } from '../../contract/credential.ts';
-import { credentialScope } from '../../contract/credential.ts';
-import { formatEtag } from '../../contract/headers.ts';
+
+import { formatEtag } from '../../contract/fields/headers.ts';
+import type { Credential as CredentialBody } from '../../contract/resources/credential.ts';
+import { credentialScope } from '../../contract/resources/credential.ts';
 import { notFound } from '../../domain/problem.ts';
+import type { Answer } from '../../service/calls/write.ts';
 import {
   createCredential,
   type IssuedCredential,
   revokeCredential,
   rotateCredential,
-} from '../../service/credentials.ts';
-import type { Answer } from '../../service/write.ts';
-import { type Credential, findCredential, listCredentials } from '../../store/credentials.ts';
-import { presentPage, readPage } from '../keyset-list.ts';
+} from '../../service/tenancy/credentials.ts';
+import { type Credential, findCredential, listCredentials } from '../../store/tenancy/credentials.ts';
 import type { Handlers } from '../operation.ts';
+import { presentPage, readPage } from '../paging/keyset-list.ts';
 
 type CredentialOperations =
   | 'listCredentials'

@@ -1,8 +1,8 @@
 // Routes of deliveries: of all, of one incident, one with its attempts, and sending one again.
-import { getDelivery, listDeliveries, redeliver } from '../../service/deliveries.ts';
-import { requireIncident } from '../../service/incidents.ts';
-import { presentPage, readPage } from '../keyset-list.ts';
+import { getDelivery, listDeliveries, redeliver } from '../../service/deliveries/deliveries.ts';
+import { requireIncident } from '../../service/incidents/incidents.ts';
 import type { Handlers } from '../operation.ts';
+import { presentPage, readPage } from '../paging/keyset-list.ts';
 
 const LIST = 'deliveries';
 

@@ -1,7 +1,7 @@
 // The pages over the contract, and a copy of it, public: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems.
 import helmet from '@fastify/helmet';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { openApiDocument } from '../../contract/openapi.ts';
+import { openApiDocument } from '../../contract/openapi/openapi-document.ts';
 import { notFound } from '../../domain/problem.ts';
 import { STYLE } from '../docs/page.ts';
 import { problemListPage, problemPage } from '../docs/problem-pages.ts';

@@ -1,6 +1,7 @@
 // Waiting for the first beat of a monitor.
-import { type FirstBeatWatch, waitForFirstBeat } from '../../service/first-beat.ts';
-import { optionalTime } from '../../service/time.ts';
+
+import { optionalTime } from '../../service/calls/time.ts';
+import { type FirstBeatWatch, waitForFirstBeat } from '../../service/monitors/first-beat.ts';
 import type { Handlers } from '../operation.ts';
 import { monitorNameOf } from './monitors.ts';
 

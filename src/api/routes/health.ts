@@ -1,8 +1,8 @@
 // /livez, /readyz, /metrics. Live: the process answers. Ready: the database is there with our schema, and the
 // process is not about to end.
 import type { FastifyInstance } from 'fastify';
-import { listMigrations, readSchemaVersion } from '../../store/migrate.ts';
-import type { Pool } from '../../store/pool.ts';
+import { listMigrations, readSchemaVersion } from '../../store/postgres/migrate.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 
 export function registerHealth(app: FastifyInstance, { readiness, registry }: Telemetry): void {

@@ -1,5 +1,7 @@
 // Routes of incidents, of one monitor and of all: reads and the three actions. Their deliveries are in deliveries.ts.
-import { findMonitorRef } from '../../service/find-monitor.ts';
+
+import { optionalMs } from '../../service/calls/time.ts';
+import type { Answer } from '../../service/calls/write.ts';
 import {
   acknowledgeIncident,
   getIncident,
@@ -8,11 +10,10 @@ import {
   listTimeline,
   noteIncident,
   resolveIncident,
-} from '../../service/incidents.ts';
-import { optionalMs } from '../../service/time.ts';
-import type { Answer } from '../../service/write.ts';
-import { presentPage, readPage } from '../keyset-list.ts';
+} from '../../service/incidents/incidents.ts';
+import { findMonitorRef } from '../../service/monitors/find-monitor.ts';
 import type { Handlers } from '../operation.ts';
+import { presentPage, readPage } from '../paging/keyset-list.ts';
 
 const LIST = 'incidents';
 const TIMELINE = 'timeline';

@@ -1,8 +1,8 @@
 // Every handler of monitors and their status feed, with the two watches that waiting calls share in this process.
 
-import type { ServiceContext } from '../../service/context.ts';
-import { createFirstBeatWatch } from '../../service/first-beat.ts';
-import { createFeedWatch } from '../../service/status-feed.ts';
+import type { ServiceContext } from '../../service/calls/context.ts';
+import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
+import { createFeedWatch } from '../../service/monitors/status-feed.ts';
 import { bindingHandlers } from './bindings.ts';
 import { changeHandlers } from './changes.ts';
 import { firstBeatHandlers } from './first-beat.ts';

@@ -1,10 +1,10 @@
 // Lifecycle actions of a monitor, and the rotation of its publish address.
-import type { OperationInput } from '../../contract/operations.ts';
-import { changeLifecycle } from '../../service/monitor-lifecycle.ts';
-import { publishUrlOf, rotatePublishAddress } from '../../service/publish-address.ts';
-import { optionalTime } from '../../service/time.ts';
+import type { OperationInput } from '../../contract/operations/operations.ts';
+import { optionalTime } from '../../service/calls/time.ts';
+import { changeLifecycle } from '../../service/monitors/monitor-lifecycle.ts';
+import { publishUrlOf, rotatePublishAddress } from '../../service/monitors/publish-address.ts';
 import type { Handlers } from '../operation.ts';
-import { monitorEtag, presentMonitor } from '../present-monitor.ts';
+import { monitorEtag, presentMonitor } from '../present/present-monitor.ts';
 import { versionedNameOf } from './monitors.ts';
 
 export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rotatePublishUrl'> = {

@@ -1,23 +1,23 @@
 // Monitors: list, create, get, update, delete.
 import { z } from 'zod';
-import { jurisdiction } from '../../contract/field.ts';
-import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/monitor-patch.ts';
-import type { OperationInput } from '../../contract/operations.ts';
+import { jurisdiction } from '../../contract/fields/field.ts';
+import type { OperationInput } from '../../contract/operations/operations.ts';
+import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/resources/monitor-patch.ts';
 import { ProblemError } from '../../domain/problem.ts';
-import { changeConfiguration, type Merge } from '../../service/monitor-configuration.ts';
-import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitor-pages.ts';
+import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
+import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
 import {
   checkBinding,
   createMonitor,
   deleteMonitor,
   type MonitorInput,
   readMonitor,
-} from '../../service/monitors.ts';
-import type { MonitorFilter, MonitorPosition } from '../../store/monitor-list.ts';
-import type { MonitorRecord } from '../../store/monitor-record.ts';
-import { decodeCursor, encodeCursor } from '../cursor.ts';
+} from '../../service/monitors/monitors.ts';
+import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Call, Handlers } from '../operation.ts';
-import { monitorEtag, presentMonitor, presentObservation } from '../present-monitor.ts';
+import { decodeCursor, encodeCursor } from '../paging/cursor.ts';
+import { monitorEtag, presentMonitor, presentObservation } from '../present/present-monitor.ts';
 
 type MonitorOperation = 'listMonitors' | 'createMonitor' | 'getMonitor' | 'updateMonitor' | 'deleteMonitor';
 

@@ -1,10 +1,10 @@
 // Observations of a monitor, newest first.
 import { z } from 'zod';
-import { readObservations } from '../../service/changes.ts';
-import { optionalMs } from '../../service/time.ts';
-import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
+import { optionalMs } from '../../service/calls/time.ts';
+import { readObservations } from '../../service/monitors/changes.ts';
 import type { Handlers } from '../operation.ts';
-import { presentObservation } from '../present-monitor.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
+import { presentObservation } from '../present/present-monitor.ts';
 import { monitorNameOf } from './monitors.ts';
 
 const LIST = 'observations';

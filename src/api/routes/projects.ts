@@ -1,14 +1,14 @@
 // Operations on projects. A credential sees its own; sessions see those of their organization.
 import { z } from 'zod';
-import { formatEtag } from '../../contract/headers.ts';
-import type { Project as ProjectBody } from '../../contract/project.ts';
+import { formatEtag } from '../../contract/fields/headers.ts';
+import type { Project as ProjectBody } from '../../contract/resources/project.ts';
 import { notFound } from '../../domain/problem.ts';
-import { createProject, renameProject } from '../../service/projects.ts';
-import type { Answer } from '../../service/write.ts';
-import { findProject, listProjects, type Project } from '../../store/projects.ts';
-import { cutPage, decodeCursor, encodeCursor } from '../cursor.ts';
+import type { Answer } from '../../service/calls/write.ts';
+import { createProject, renameProject } from '../../service/tenancy/projects.ts';
+import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
+import type { Principal } from '../auth/principal.ts';
 import type { Handlers } from '../operation.ts';
-import type { Principal } from '../principal.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
 
 type ProjectOperations = 'listProjects' | 'createProject' | 'getProject' | 'updateProject';
 

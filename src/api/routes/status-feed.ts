@@ -1,13 +1,18 @@
 // The status feed: what changed after a cursor, for the operator and dashboards.
-import { HEADER } from '../../contract/headers.ts';
-import type { StatusFeedItem } from '../../contract/status-feed.ts';
+import { HEADER } from '../../contract/fields/headers.ts';
+import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { invalidField } from '../../domain/problem.ts';
-import { type FeedItem, type FeedScope, type FeedWatch, readFeed } from '../../service/status-feed.ts';
-import { NO_PROJECT } from '../admission.ts';
-import { decodeFeedCursor, encodeFeedCursor } from '../feed-cursor.ts';
+import {
+  type FeedItem,
+  type FeedScope,
+  type FeedWatch,
+  readFeed,
+} from '../../service/monitors/status-feed.ts';
+import { NO_PROJECT } from '../auth/admission.ts';
+import { roleOf } from '../auth/principal.ts';
 import type { Call, Handlers } from '../operation.ts';
-import { presentStatus } from '../present-monitor.ts';
-import { roleOf } from '../principal.ts';
+import { decodeFeedCursor, encodeFeedCursor } from '../paging/feed-cursor.ts';
+import { presentStatus } from '../present/present-monitor.ts';
 
 export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> {
   return {

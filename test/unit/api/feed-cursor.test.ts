@@ -1,9 +1,9 @@
 // The status feed's cursor: everything comes back as it was, within 512 characters of the contract's alphabet.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeFeedCursor, encodeFeedCursor } from '../../../src/api/feed-cursor.ts';
-import { cursor as contractCursor } from '../../../src/contract/paging.ts';
-import type { FeedCursor } from '../../../src/service/status-feed.ts';
+import { decodeFeedCursor, encodeFeedCursor } from '../../../src/api/paging/feed-cursor.ts';
+import { cursor as contractCursor } from '../../../src/contract/fields/paging.ts';
+import type { FeedCursor } from '../../../src/service/monitors/status-feed.ts';
 
 /** Snapshots with at most `running` open transactions. Low 32 bits of zero are no transaction id. */
 const snapshots = (running: number) =>

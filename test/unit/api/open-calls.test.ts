@@ -1,7 +1,7 @@
 // The bound on calls that run at once, and the end of those that are held open.
 import { describe, expect, it } from 'vitest';
-import { OpenCalls } from '../../../src/api/open-calls.ts';
-import { contractOperations } from '../../../src/contract/operations.ts';
+import { OpenCalls } from '../../../src/api/http/open-calls.ts';
+import { contractOperations } from '../../../src/contract/operations/operations.ts';
 import { ProblemError } from '../../../src/domain/problem.ts';
 
 const { listProjects, getFirstBeat } = contractOperations();

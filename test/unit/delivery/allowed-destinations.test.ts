@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { judgeAddress } from '../../../src/delivery/address-guard.ts';
+import { judgeAddress } from '../../../src/delivery/webhook/address-guard.ts';
 import {
   AllowedDestinationsError,
   parseAllowedDestinations,
-} from '../../../src/delivery/allowed-destinations.ts';
+} from '../../../src/delivery/webhook/allowed-destinations.ts';
 
 const NONE = parseAllowedDestinations('');
 

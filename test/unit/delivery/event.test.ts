@@ -4,7 +4,7 @@ import {
   buildTestEvent,
   type IncidentEventInput,
   MAX_EVENT_BYTES,
-} from '../../../src/delivery/event.ts';
+} from '../../../src/delivery/formats/event.ts';
 
 const ID = '0192f0c1-2b3c-7d4e-8f50-616263646566';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseRetryAfter } from '../../../src/delivery/retry-after.ts';
 import { nextDeliveryState, RETRY_WAITS_MS } from '../../../src/delivery/retry-schedule.ts';
+import { parseRetryAfter } from '../../../src/delivery/webhook/retry-after.ts';
 
 const FAILED = { delivered: false, gone: false };
 const HOUR_MS = 3_600_000;

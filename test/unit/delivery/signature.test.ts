@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { newSigningSecret, signatureHeaders, signingKey } from '../../../src/delivery/signature.ts';
+import { newSigningSecret, signatureHeaders, signingKey } from '../../../src/delivery/webhook/signature.ts';
 
 const nowSeconds = (): number => Date.now() / 1000;
 const webhookOf = (secret: string): Webhook => new Webhook(signingKey(secret).toString('base64'));

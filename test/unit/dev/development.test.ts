@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { lowerFloors } from '../../../src/dev/development-cluster.ts';
+import { lowerFloors } from '../../../src/dev/control-plane/development-cluster.ts';
 import { readDevelopmentOptions } from '../../../src/dev/development-options.ts';
-import { pauseMs } from '../../../src/dev/supervisor.ts';
+import { pauseMs } from '../../../src/dev/processes/supervisor.ts';
 
 describe('the pause before a start', () => {
   test('is none after the first death, then grows to 5 s', () => {

@@ -1,22 +1,22 @@
 // Which changes bring an endpoint to what its Callback wants, who is the default, and who has an id.
 import { describe, expect, it } from 'vitest';
-import type { CallbackEndpoint } from '../../../src/contract/callback.ts';
-import { callbackReady } from '../../../src/operator/translate/callback-status.ts';
-import { rankDefault } from '../../../src/operator/translate/default-callback.ts';
-import { defaultAlias, defaultName } from '../../../src/operator/translate/defaults.ts';
+import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
+import { callbackReady } from '../../../src/operator/kinds/callback/callback-status.ts';
+import { rankDefault } from '../../../src/operator/kinds/callback/default-callback.ts';
+import {
+  createCallbackBodyOf,
+  planCallback,
+  rotationEveryMs,
+  wantedCallback,
+} from '../../../src/operator/kinds/callback/wanted-callback.ts';
+import { defaultAlias, defaultName } from '../../../src/operator/resources/defaults.ts';
 import {
   endpointIdOf,
   holderOf,
   monitorIdOf,
   nextEndpointId,
   ownId,
-} from '../../../src/operator/translate/identity.ts';
-import {
-  createCallbackBodyOf,
-  planCallback,
-  rotationEveryMs,
-  wantedCallback,
-} from '../../../src/operator/translate/wanted-callback.ts';
+} from '../../../src/operator/resources/identity.ts';
 import { callbackObject, endpoint, monitorObject } from './resources.ts';
 
 const url = 'https://example.com/a';

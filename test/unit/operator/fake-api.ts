@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { RestClient } from '../../../src/operator/rest/rest-client.ts';
+import { RestClient } from '../../../src/client/rest-client.ts';
 
 export interface FakeAnswer {
   status: number;

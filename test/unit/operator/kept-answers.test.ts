@@ -1,8 +1,8 @@
 // What the operator keeps of the API's answers: never the older of two, and nothing for what is gone.
 import { afterEach, describe, expect, it } from 'vitest';
-import { type MonitorLive, MonitorLives } from '../../../src/operator/monitor-lives.ts';
-import { ProjectDirectory } from '../../../src/operator/project-directory.ts';
-import { listStatusFeed } from '../../../src/operator/status-feed-follower.ts';
+import { type MonitorLive, MonitorLives } from '../../../src/operator/known/monitor-lives.ts';
+import { ProjectDirectory } from '../../../src/operator/known/project-directory.ts';
+import { listStatusFeed } from '../../../src/operator/known/status-feed-follower.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type FakeApi, startFakeApi } from './fake-api.ts';
 import { liveStatus } from './resources.ts';

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import {
   measurementRuleWithDefaults,
   type StoredMeasurementRule,
-} from '../../../src/contract/measurement-rule-patch.ts';
-import type { Monitor } from '../../../src/contract/monitor.ts';
-import { splitPatch } from '../../../src/operator/translate/monitor-plan.ts';
+} from '../../../src/contract/resources/measurement-rule-patch.ts';
+import type { Monitor } from '../../../src/contract/resources/monitor.ts';
+import { splitPatch } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
 import { plan, wanted } from './resources.ts';
 
 const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = []) => {

@@ -1,12 +1,19 @@
 // What holds for plans of any spec on any monitor.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { measurementRuleWithDefaults } from '../../../src/contract/measurement-rule-patch.ts';
-import { type Monitor, PUBLISHED_LIMITS, updateMonitorBody } from '../../../src/contract/monitor.ts';
-import { applyMonitorPatch, type MonitorConfiguration } from '../../../src/contract/monitor-patch.ts';
-import { type MonitorStep, planMonitor } from '../../../src/operator/translate/monitor-plan.ts';
-import { ownedMonitorFields } from '../../../src/operator/translate/owned-fields.ts';
-import { createMonitorBodyOf } from '../../../src/operator/translate/wanted-monitor.ts';
+import { measurementRuleWithDefaults } from '../../../src/contract/resources/measurement-rule-patch.ts';
+import {
+  type Monitor,
+  PUBLISHED_LIMITS,
+  updateMonitorBody,
+} from '../../../src/contract/resources/monitor.ts';
+import {
+  applyMonitorPatch,
+  type MonitorConfiguration,
+} from '../../../src/contract/resources/monitor-patch.ts';
+import { type MonitorStep, planMonitor } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
+import { ownedMonitorFields } from '../../../src/operator/kinds/monitor/owned-fields.ts';
+import { createMonitorBodyOf } from '../../../src/operator/kinds/monitor/wanted-monitor.ts';
 import { NOW, record, wanted } from './resources.ts';
 
 const patchBody = updateMonitorBody(PUBLISHED_LIMITS);

@@ -1,7 +1,7 @@
 // Which calls beside the patch bring a monitor to what its object wants: binding, lifecycle, maintenance, in their order.
 import { describe, expect, it } from 'vitest';
-import type { Monitor } from '../../../src/contract/monitor.ts';
-import type { MonitorPlanFacts } from '../../../src/operator/translate/monitor-plan.ts';
+import type { Monitor } from '../../../src/contract/resources/monitor.ts';
+import type { MonitorPlanFacts } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
 import { liveStatus, NOW, plan, wanted } from './resources.ts';
 
 const at = (hours: number) => new Date(NOW + hours * 3_600_000).toISOString();

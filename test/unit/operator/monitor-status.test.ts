@@ -1,22 +1,22 @@
 // What kubectl shows of a Monitor: columns, conditions, and which changes are worth a write.
 import { describe, expect, it } from 'vitest';
-import type { MonitorStatus } from '../../../src/contract/monitor.ts';
-import type { MonitorLive } from '../../../src/operator/monitor-lives.ts';
+import type { MonitorStatus } from '../../../src/contract/resources/monitor.ts';
 import {
   bindingOf,
   displayCallback,
   displayDuration,
   displayIncident,
   displayInterval,
-} from '../../../src/operator/translate/display.ts';
-import { incidentChanges } from '../../../src/operator/translate/incident-changes.ts';
+} from '../../../src/operator/kinds/monitor/display.ts';
+import { incidentChanges } from '../../../src/operator/kinds/monitor/incident-changes.ts';
 import {
   type BindingState,
   healthyCondition,
   monitorReady,
   syncedCondition,
-} from '../../../src/operator/translate/monitor-conditions.ts';
-import { isBeatAlone, monitorStatusOf } from '../../../src/operator/translate/monitor-status.ts';
+} from '../../../src/operator/kinds/monitor/monitor-conditions.ts';
+import { isBeatAlone, monitorStatusOf } from '../../../src/operator/kinds/monitor/monitor-status.ts';
+import type { MonitorLive } from '../../../src/operator/known/monitor-lives.ts';
 import { liveStatus, monitorObject, NOW, record } from './resources.ts';
 
 type Incident = MonitorStatus['openIncidents'][number];

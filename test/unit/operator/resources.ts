@@ -1,14 +1,14 @@
 // Objects and records for the tests of this room, whole but for what a test says.
-import type { CallbackEndpoint } from '../../../src/contract/callback.ts';
-import type { Monitor, MonitorStatus } from '../../../src/contract/monitor.ts';
-import type { CallbackObject } from '../../../src/operator/resources/callback-resource.ts';
-import type { MonitorObject } from '../../../src/operator/resources/monitor-resource.ts';
+import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
+import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import type { CallbackObject } from '../../../src/operator/kinds/callback/callback-object.ts';
+import type { MonitorObject } from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import {
   type MonitorPlan,
   type MonitorPlanFacts,
   planMonitor,
-} from '../../../src/operator/translate/monitor-plan.ts';
-import { type WantedMonitor, wantedMonitor } from '../../../src/operator/translate/wanted-monitor.ts';
+} from '../../../src/operator/kinds/monitor/monitor-plan.ts';
+import { type WantedMonitor, wantedMonitor } from '../../../src/operator/kinds/monitor/wanted-monitor.ts';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
 const createdAt = '2026-01-01T00:00:00.000Z';

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ApiProblem, classify, isTaken, problemFromAnswer } from '../../../src/operator/rest/api-problem.ts';
-import { RestClient } from '../../../src/operator/rest/rest-client.ts';
-import { RetryGate, WHOLE_SERVICE } from '../../../src/operator/rest/retry-gate.ts';
-import { problemText, withoutAddress } from '../../../src/operator/translate/problem-text.ts';
+import { ApiProblem, classify, isTaken, problemFromAnswer } from '../../../src/client/api-problem.ts';
+import { RestClient } from '../../../src/client/rest-client.ts';
+import { RetryGate, WHOLE_SERVICE } from '../../../src/client/retry-gate.ts';
+import { problemText, withoutAddress } from '../../../src/operator/resources/problem-text.ts';
 
 type Step = (request: IncomingMessage, response: ServerResponse) => void;
 

@@ -2,8 +2,8 @@
 import { expect, it } from 'vitest';
 import type { KubeObject } from '../../../src/kube/kube-object.ts';
 import { ObjectStore } from '../../../src/kube/object-store.ts';
-import { createMonitorStore } from '../../../src/operator/resources/monitor-resource.ts';
-import { findHolder, hasRival } from '../../../src/operator/rivals.ts';
+import { createMonitorStore } from '../../../src/operator/kinds/monitor/monitor-object.ts';
+import { findHolder, hasRival } from '../../../src/operator/pass/rivals.ts';
 import { monitorObject } from './resources.ts';
 
 it('are of one project, however their namespaces write its name', () => {

@@ -1,6 +1,6 @@
 // Many callers that wait, one query at a time.
 import { describe, expect, it } from 'vitest';
-import { SharedPoller } from '../../../src/service/shared-poller.ts';
+import { SharedPoller } from '../../../src/service/calls/shared-poller.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 /** A database of flags: `look` finds those that are set. */

@@ -1,0 +1,104 @@
+// Decides, before a body is read, whether a call may go on: who calls, in which project, with which right, within
+// which rate (rest-api.md 5, completion.md 1 and 2.2). What may not be seen is 404 before it is 403.
+import type { FastifyRequest } from 'fastify';
+import { HEADER } from '../../contract/fields/headers.ts';
+import type { OperationSpec } from '../../contract/operations/operation.ts';
+import { requireActiveService } from '../../domain/plan.ts';
+import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
+import type { Caller } from '../../service/calls/context.ts';
+import type { Organization } from '../../store/tenancy/organizations.ts';
+import type { Project } from '../../store/tenancy/projects.ts';
+import { requireValidCorrelationId } from '../http/correlation.ts';
+import { accepts, decodeHeader } from '../http/request-headers.ts';
+import type { Authenticate, Authenticated } from './authentication.ts';
+import { actorOf, mayCall, type Principal } from './principal.ts';
+
+export interface Admission {
+  principal: Principal;
+  caller: Caller;
+  /** What idempotency keys and the rate belong to: the project, else the organization. */
+  scopeId: string;
+}
+
+export type Admit = (spec: OperationSpec, request: FastifyRequest) => Promise<Admission>;
+
+/** Stands for "no project" in a Caller: the nil UUID, which no row has. */
+export const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
+
+export interface AdmissionDeps {
+  authenticate: Authenticate;
+  /** By id or name, in an organization. */
+  findProject: (organizationId: string, idOrName: string) => Promise<Project | undefined>;
+  /** Throws `rate_limited`. */
+  spend: (scopeId: string, organization: Organization) => void;
+}
+
+export function createAdmit(deps: AdmissionDeps): Admit {
+  return async (spec, request) => {
+    const authenticated = await deps.authenticate(request.headers.authorization);
+    const { principal, organization } = authenticated;
+    requireValidCorrelationId(request);
+    const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
+    if (!mayCall(principal, spec.preset)) throw permissionDenied(principal, spec);
+    if (!accepts(request.headers.accept, 'application/json')) throw notAcceptable();
+    const scopeId = projectId ?? organization.organizationId;
+    deps.spend(scopeId, organization);
+    if (spec.method !== 'GET') requireActiveService(organization.serviceState);
+    return {
+      principal,
+      scopeId,
+      caller: {
+        actor: actorOf(principal),
+        organizationId: organization.organizationId,
+        projectId: projectId ?? NO_PROJECT,
+        mayManage: mayCall(principal, 'manage'),
+        requestId: request.id,
+      },
+    };
+  };
+}
+
+/** The project of the call, where it has one. Throws 404, or 400 where a session must name one and does not. */
+async function resolveProject(
+  deps: AdmissionDeps,
+  spec: OperationSpec,
+  { principal, organization }: Authenticated,
+  header: string | string[] | undefined,
+): Promise<string | undefined> {
+  if (principal.kind === 'session' && spec.project === 'none') return undefined;
+  const own = principal.kind === 'credential' ? principal.projectId : undefined;
+  if (header === undefined) {
+    if (own === undefined && spec.project === 'required') throw projectMissing();
+    return own;
+  }
+  const named = typeof header === 'string' ? decodeHeader(header) : undefined;
+  if (named === undefined || named === '' || [...named].length > 128) throw projectMissing();
+  if (named === own) return own;
+  const project = await deps.findProject(organization.organizationId, named);
+  if (!project || (own !== undefined && project.projectId !== own)) throw notFound();
+  return project.projectId;
+}
+
+function projectMissing(): ProblemError {
+  return invalidField(HEADER.project, 'Name one project of the organization, by its id or name.', 'required');
+}
+
+function notAcceptable(): ProblemError {
+  return new ProblemError('not_acceptable', {
+    detail: 'The answer is application/json: admit it in Accept.',
+  });
+}
+
+const ADVICE = {
+  read: 'Ask an owner of the organization for a role.',
+  manage: 'This needs a credential with the preset manage, or a session of a member or owner.',
+  owner: 'This needs a session of an owner.',
+  owner_or_operator: 'This needs a session of an owner.',
+};
+
+function permissionDenied(principal: Principal, spec: OperationSpec): ProblemError {
+  const who = principal.kind === 'credential' ? `preset ${principal.preset}` : `role ${principal.role}`;
+  return new ProblemError('permission_denied', {
+    detail: `The ${principal.kind} has the ${who}. ${ADVICE[spec.preset]}`,
+  });
+}

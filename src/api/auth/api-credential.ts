@@ -1,0 +1,138 @@
+// API credentials: `bkc_<id>_<secret>` -> principal. What the database says is kept for at most 5 seconds, so that
+// a revoked credential ends everywhere within that time (design: reliability).
+import { digestOfSecret, matchesDigest, parseCredential } from '../../service/tenancy/credential-token.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
+import {
+  findKnownCredential,
+  type KnownCredential,
+  updateLastUsed,
+} from '../../store/tenancy/credentials.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { type Authenticated, authenticationRequired } from './authentication.ts';
+import { ExpiringMap } from './expiring-map.ts';
+
+const KEPT_MS = 4_000;
+const MOST_KEPT = 10_000;
+const NOTE_EVERY_MS = 1_000;
+const LAST_USED_MS = 60_000;
+/** Compared with when there is no such credential, so that the answer takes as long. */
+const NO_DIGEST = Buffer.alloc(32);
+
+interface Known {
+  credential: KnownCredential | undefined;
+  readAtMs: number;
+}
+
+export class CredentialAuthenticator {
+  readonly #pool: Pool;
+  readonly #log: Log;
+  readonly #known = new ExpiringMap<Promise<Known>>(MOST_KEPT);
+  /** Used, and not written in the last minute by this process. */
+  readonly #toNote = new Map<string, string>();
+  readonly #noted = new ExpiringMap<true>(MOST_KEPT);
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(pool: Pool, log: Log) {
+    this.#pool = pool;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.noteLastUsed(), NOTE_EVERY_MS).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.noteLastUsed();
+  }
+
+  /** Throws `authentication_required`; rejects with the database's error when it is away. */
+  async authenticate(token: string): Promise<Authenticated> {
+    const presented = parseCredential(token);
+    if (!presented) throw authenticationRequired();
+    const digest = digestOfSecret(presented.secret);
+    const credential =
+      (await this.#findValid(presented.credentialId, digest)) ??
+      (await this.#findAgain(presented.credentialId, digest));
+    if (!credential) throw authenticationRequired();
+    this.#use(credential);
+    return authenticatedAs(credential);
+  }
+
+  /** After a change of it on this replica: the next call reads it again. */
+  forget(credentialId: string): void {
+    this.#known.delete(credentialId);
+  }
+
+  /** Writes when credentials were last used, away from the request. Never rejects. */
+  async noteLastUsed(): Promise<void> {
+    if (this.#toNote.size === 0) return;
+    const used = [...this.#toNote].map(([credentialId, projectId]) => ({ projectId, credentialId }));
+    this.#toNote.clear();
+    for (const { credentialId } of used) this.#noted.set(credentialId, true, LAST_USED_MS);
+    try {
+      await updateLastUsed(this.#pool, used);
+    } catch (error) {
+      this.#log.warn({ err: error }, 'When credentials were last used could not be written.');
+    }
+  }
+
+  async #findValid(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
+    const { credential, readAtMs } = await this.#find(credentialId);
+    return isValid(credential, digest, performance.now() - readAtMs) ? credential : undefined;
+  }
+
+  /** What was kept may be older than a rotation at another replica: a new secret works everywhere at once. */
+  async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
+    if (!this.#known.get(credentialId)) return undefined; // it was not kept: there is no such credential
+    this.forget(credentialId);
+    return await this.#findValid(credentialId, digest);
+  }
+
+  #find(credentialId: string): Promise<Known> {
+    const known = this.#known.get(credentialId);
+    if (known) return known;
+    const readAtMs = performance.now();
+    const reading = findKnownCredential(this.#pool, credentialId).then((credential) => ({
+      credential,
+      readAtMs,
+    }));
+    this.#known.set(credentialId, reading, KEPT_MS);
+    const forget = () => {
+      if (this.#known.get(credentialId) === reading) this.#known.delete(credentialId);
+    };
+    // Neither an error nor an unknown id is kept: a credential that was just made works at once.
+    reading.then(({ credential }) => credential ?? forget(), forget);
+    return reading;
+  }
+
+  #use({ credentialId, projectId }: KnownCredential): void {
+    if (!this.#noted.get(credentialId)) this.#toNote.set(credentialId, projectId);
+  }
+}
+
+function isValid(
+  credential: KnownCredential | undefined,
+  digest: Buffer,
+  ageMs: number,
+): credential is KnownCredential {
+  const isCurrent = matchesDigest(digest, credential?.digest ?? NO_DIGEST);
+  const isPrevious = matchesDigest(digest, credential?.previousDigest ?? NO_DIGEST);
+  if (!credential || credential.revoked) return false;
+  if (credential.expiresInMs !== null && credential.expiresInMs <= ageMs) return false;
+  const overlaps = credential.previousEndsInMs !== null && credential.previousEndsInMs > ageMs;
+  return isCurrent || (isPrevious && overlaps);
+}
+
+function authenticatedAs(credential: KnownCredential): Authenticated {
+  const { credentialId, name, preset, scopes, projectId, organizationId } = credential;
+  return {
+    principal: { kind: 'credential', credentialId, name, preset, scopes, projectId, organizationId },
+    organization: {
+      organizationId,
+      name: credential.organizationName,
+      plan: credential.plan,
+      serviceState: credential.serviceState,
+    },
+  };
+}

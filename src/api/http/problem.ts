@@ -1,0 +1,124 @@
+// Every error of the API -> a problem body (rest-api.md 7). Nothing of what a fault of ours says reaches the caller:
+// the correlation id finds it in the log. What is away for everybody at once is not told for each of them.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Problem } from '../../contract/resources/problem.ts';
+import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
+import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
+import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
+import { correlationIdOf, nameRequest } from './correlation.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Requests answered with 503. */
+    unserved: OccasionalWarning;
+  }
+}
+
+export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
+const DEFAULT_RETRY_SECONDS = 1;
+
+/** The wire body of an error. */
+export function problemBody(error: ProblemError, correlationId: string): Problem {
+  const { code, options, status, retryable } = error;
+  return {
+    type: `/docs/problems/${code}`,
+    title: PROBLEMS[code].title,
+    status,
+    detail: options.detail.slice(0, 1024) || PROBLEMS[code].title,
+    code: `service.${code}`,
+    correlationId,
+    retryable,
+    retryAfterSeconds: retryAfterOf(error),
+    fieldErrors: options.fieldErrors?.slice(0, 32),
+    remediation: options.remediation?.slice(0, 8),
+    limit: options.limit,
+  };
+}
+
+/** 429 and 503 always say when to try again (rest-api.md 7). */
+function retryAfterOf(error: ProblemError): number | undefined {
+  const { retryAfterSeconds } = error.options;
+  if (retryAfterSeconds !== undefined) return Math.min(86_400, Math.max(1, Math.ceil(retryAfterSeconds)));
+  return error.status === 429 || error.status === 503 ? DEFAULT_RETRY_SECONDS : undefined;
+}
+
+// Refusals of the web framework itself.
+const FRAMEWORK: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'Send a body of at most 16 KiB.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'validation_failed',
+    'The body is not as long as Content-Length says.',
+  ],
+  FST_ERR_BAD_URL: ['validation_failed', 'The URL has an escape that is not UTF-8: encode it again.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is no such resource: an identifier is too long.'],
+};
+
+/** Any error as a ProblemError; what is not known becomes `internal_error` with the error as its cause. */
+export function toProblem(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  const { code = '', statusCode = 500 } = (error ?? {}) as { code?: string; statusCode?: number };
+  const known = FRAMEWORK[code];
+  if (known) return new ProblemError(known[0], { detail: known[1], cause: error });
+  if (isDatabaseUnavailable(error)) {
+    const detail = 'The database does not answer at this moment: try again.';
+    return new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1, cause: error });
+  }
+  if (code.startsWith('FST_') && statusCode >= 400 && statusCode < 500) {
+    return new ProblemError('validation_failed', { detail: 'The request could not be read.', cause: error });
+  }
+  const detail = 'The service failed. Try again; if it stays so, report the correlation id.';
+  return new ProblemError('internal_error', { detail, cause: error });
+}
+
+/** Answers with the problem body, and logs what only we may know. */
+export function sendProblem(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
+  const problem = toProblem(error);
+  const correlationId = correlationIdOf(request);
+  if (problem.status >= 500) log(request, problem, correlationId);
+  nameRequest(request, reply);
+  const body = problemBody(problem, correlationId);
+  if (body.retryAfterSeconds !== undefined) reply.header('retry-after', body.retryAfterSeconds);
+  if (problem.options.allow) reply.header('allow', problem.options.allow.join(', '));
+  if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(body));
+}
+
+function log(request: FastifyRequest, problem: ProblemError, correlationId: string): void {
+  const route = request.routeOptions?.url;
+  const fields = { err: problem.options.cause ?? problem, correlationId, requestId: request.id, route };
+  if (problem.code === 'internal_error') request.log.error(fields, 'A request failed.');
+  else request.server.unserved.tell(fields);
+}
+
+/** Problem bodies for errors and unknown routes of the whole app. `allowedMethods` knows the routes. */
+export function registerProblems(app: FastifyInstance, allowedMethods: (path: string) => string[]): void {
+  app.decorate('unserved', new OccasionalWarning(app.log, 'A request could not be served.'));
+  app.setErrorHandler((error, request, reply) => sendProblem(request, reply, error));
+  const refuse = (request: FastifyRequest): ProblemError =>
+    unknownRoute(allowedMethods(request.url.split('?')[0] ?? '/'));
+  app.setNotFoundHandler((request, reply) => sendProblem(request, reply, refuse(request)));
+  // Before the body: of a route that there is not, no body is too large or of the wrong type. A scope below has
+  // refusals of its own.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.raw.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      reply.header('connection', 'close');
+      done(hostMissing());
+    } else if (request.is404 && request.server.prefix === '') done(refuse(request));
+    else done();
+  });
+}
+
+function unknownRoute(allow: string[]): ProblemError {
+  if (allow.length > 0) {
+    return new ProblemError('method_not_allowed', { detail: `Use ${allow.join(', ')} here.`, allow });
+  }
+  return new ProblemError('not_found', {
+    detail: 'There is no such address: the API is documented at /docs.',
+  });
+}
+
+/** RFC 9112 3.2. Node would answer without a body and without the headers of every answer. */
+function hostMissing(): ProblemError {
+  return new ProblemError('validation_failed', { detail: 'Send the header Host.' });
+}

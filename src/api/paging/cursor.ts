@@ -1,0 +1,53 @@
+// Cursors of lists: opaque to callers, a position in a keyset for us (completion.md 2). A cursor of one list is
+// refused by another, and so is anything that a caller made up.
+import type { z } from 'zod';
+import { invalidField } from '../../domain/problem.ts';
+import { isStorable } from '../http/storable-text.ts';
+
+/** `list` names the list and what it is filtered by, where a position means nothing under another filter. */
+export function encodeCursor(list: string, position: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify([list, ...position]), 'utf8').toString('base64url');
+}
+
+/** The position, as `schema` (a tuple) describes it; undefined without a cursor. Throws `validation_failed`. */
+export function decodeCursor<Schema extends z.ZodType<unknown[]>>(
+  list: string,
+  schema: Schema,
+  cursor: string | undefined,
+): z.output<Schema> | undefined {
+  if (cursor === undefined) return undefined;
+  const [name, ...position] = readParts(cursor);
+  const parsed = schema.safeParse(position);
+  const clean = position.every((part) => typeof part !== 'string' || isStorable(part));
+  if (name !== list || !parsed.success || !clean) throw foreignCursor();
+  return parsed.data;
+}
+
+function readParts(cursor: string): unknown[] {
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+    return Array.isArray(parts) ? parts : [];
+  } catch {
+    return []; // not JSON: not a cursor of ours, and the caller is told so
+  }
+}
+
+function foreignCursor() {
+  return invalidField(
+    'cursor',
+    'Must be the nextCursor of an earlier page of the same list.',
+    'invalid_cursor',
+  );
+}
+
+/** A page of a list that asked for one row more than `limit`: `{items, nextCursor?}` before presentation. */
+export function cutPage<Row>(
+  rows: readonly Row[],
+  limit: number,
+  cursorOf: (last: Row) => string,
+): { rows: Row[]; nextCursor?: string } {
+  const kept = rows.slice(0, limit);
+  const last = kept.at(-1);
+  if (rows.length <= limit || last === undefined) return { rows: kept };
+  return { rows: kept, nextCursor: cursorOf(last) };
+}

@@ -1,0 +1,78 @@
+// The status feed's cursor as text. It is a Postgres snapshot: `f1.<history>.<snapshot>`, and in the middle of a
+// listing `.<since>.<project>.<monitor key>` besides. Numbers are in base 36, transactions that ran relative to xmin.
+import { invalidField } from '../../domain/problem.ts';
+import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
+
+const FORM = 'f1';
+/** Two snapshots and the rest stay below the 512 characters of a cursor (rest-api.md 4.1). */
+const MAX_SNAPSHOT = 200;
+
+/**
+ * A snapshot whose list of running transactions is too long becomes its xmin: what committed since then comes again,
+ * and nothing is skipped.
+ */
+export function encodeFeedCursor({ history, snapshot, listing }: FeedCursor): string {
+  const parts = [FORM, history, encodeSnapshot(snapshot)];
+  if (listing) {
+    const { after, since } = listing;
+    parts.push(since ? encodeSnapshot(since) : 'all', packed(after.projectId), packed(after.monitorKey));
+  }
+  return parts.join('.');
+}
+
+/** Throws `validation_failed` for what encodeFeedCursor did not make. */
+export function decodeFeedCursor(text: string): FeedCursor {
+  const [form, history = '', snapshotText = '', sinceText, project, key, ...rest] = text.split('.');
+  const snapshot = decodeSnapshot(snapshotText);
+  if (form !== FORM || !/^[0-9a-f]{16}$/.test(history) || !snapshot || rest.length > 0) throw foreignCursor();
+  if (sinceText === undefined) return { history, snapshot };
+  const since = sinceText === 'all' ? undefined : decodeSnapshot(sinceText);
+  const [projectId, monitorKey] = [unpacked(project), unpacked(key)];
+  if ((sinceText !== 'all' && !since) || !projectId || !monitorKey) throw foreignCursor();
+  return { history, snapshot, listing: { after: { projectId, monitorKey }, since } };
+}
+
+function foreignCursor() {
+  return invalidField(
+    'cursor',
+    'Must be the nextCursor of an earlier call of the status feed.',
+    'invalid_cursor',
+  );
+}
+
+function encodeSnapshot({ xmin, xmax, running }: Snapshot): string {
+  const offsets = [xmax, ...running].map((xid) => (xid - xmin).toString(36));
+  const text = [xmin.toString(36), ...offsets].join('~');
+  return text.length <= MAX_SNAPSHOT ? text : `${xmin.toString(36)}~0`;
+}
+
+function decodeSnapshot(text: string): Snapshot | undefined {
+  const numbers = text.split('~').map(decodeNumber);
+  const [xmin = Number.NaN, length = Number.NaN, ...offsets] = numbers;
+  const snapshot = { xmin, xmax: xmin + length, running: offsets.map((offset) => xmin + offset) };
+  return isSnapshot(snapshot) ? snapshot : undefined;
+}
+
+/** What pg_snapshot accepts: anything else would be an error of the database. */
+function isSnapshot({ xmin, xmax, running }: Snapshot): boolean {
+  const isOrdered = running.every((xid, index) => xid > (running[index - 1] ?? xmin - 1) && xid < xmax);
+  return isOrdered && xmin <= xmax && [xmin, xmax, ...running].every(isTransactionId);
+}
+
+/** Zero is not one, in any epoch of 2^32. */
+function isTransactionId(value: number): boolean {
+  return Number.isSafeInteger(value) && value > 0 && value % 2 ** 32 !== 0;
+}
+
+function decodeNumber(text: string): number {
+  return /^[0-9a-z]{1,11}$/.test(text) ? Number.parseInt(text, 36) : Number.NaN;
+}
+
+function packed(uuid: string): string {
+  return uuid.replaceAll('-', '');
+}
+
+function unpacked(text: string | undefined): string | undefined {
+  const match = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(text ?? '');
+  return match?.slice(1).join('-');
+}

@@ -1,0 +1,36 @@
+// Pages of the lists that are ordered by (time, id): cursor in, page out. Ordering by name is the monitors' affair.
+import { z } from 'zod';
+import type { Answer } from '../../service/calls/write.ts';
+import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
+import { cutPage, decodeCursor, encodeCursor } from './cursor.ts';
+
+/** Of a time since 1970: Postgres keeps more digits than a Date. */
+const microseconds = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const position = z.tuple([microseconds, z.string()]);
+// The timeline's ids are UUIDs, and Postgres compares them as such.
+const uuidPosition = z.tuple([microseconds, z.uuid()]);
+
+interface PageQuery {
+  limit: number;
+  cursor?: string;
+}
+
+/** What to read: one row more than is shown. `list` is in the cursor. Throws `validation_failed`. */
+export function readPage(
+  list: string,
+  { limit, cursor }: PageQuery,
+  ids: 'text' | 'uuid' = 'text',
+): KeysetPage {
+  const after = decodeCursor(list, ids === 'uuid' ? uuidPosition : position, cursor);
+  return { limit: limit + 1, after: after && { micros: after[0], id: after[1] } };
+}
+
+/** `{items, nextCursor?}` of what was read with `readPage`. */
+export function presentPage(
+  list: string,
+  { limit }: PageQuery,
+  rows: readonly Positioned<unknown>[],
+): Answer {
+  const page = cutPage(rows, limit, (last) => encodeCursor(list, [last.position.micros, last.position.id]));
+  return { status: 200, body: { items: page.rows.map(({ item }) => item), nextCursor: page.nextCursor } };
+}

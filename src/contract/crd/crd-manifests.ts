@@ -1,0 +1,134 @@
+// The CustomResourceDefinitions, built from the contract's schemas (kubernetes.md). Plain objects, no YAML.
+import type { z } from 'zod';
+import { type JsonObject, toJsonSchema } from '../json-schema.ts';
+import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';
+import { callbackResourceSpec, callbackResourceStatus } from './callback-resource.ts';
+import { CALLBACK_TEXTS, explainFields, MONITOR_TEXTS } from './explain-fields.ts';
+import { monitorResourceSpec, monitorResourceStatus } from './monitor-resource.ts';
+import { toStructural } from './structural.ts';
+
+export const API_GROUP = 'beatkeeper.dev';
+export const API_VERSION = 'v1alpha1';
+
+interface Column {
+  name: string;
+  type: 'string' | 'date' | 'boolean';
+  jsonPath: string;
+  /** Shown with `-o wide` alone. */
+  wide?: boolean;
+}
+
+interface Definition {
+  kind: string;
+  plural: string;
+  shortName: string;
+  description: string;
+  spec: z.ZodType;
+  status: z.ZodType;
+  columns: Column[];
+  /** Of fields, by path. */
+  texts: Readonly<Record<string, string>>;
+}
+
+const READY: Column = {
+  name: 'Ready',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+};
+const AGE: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
+
+const MONITOR_COLUMNS: Column[] = [
+  { name: 'Health', type: 'string', jsonPath: '.status.health' },
+  { name: 'Interval', type: 'string', jsonPath: '.status.display.interval' },
+  { name: 'Last Beat', type: 'date', jsonPath: '.status.lastBeatAt' },
+  // Text: a date column shows times to come as invalid.
+  { name: 'Next Deadline', type: 'string', jsonPath: '.status.nextDeadlineAt' },
+  { name: 'Incident', type: 'string', jsonPath: '.status.display.incident' },
+  READY,
+  AGE,
+  { name: 'Monitor ID', type: 'string', jsonPath: '.status.monitorId', wide: true },
+  { name: 'Lifecycle', type: 'string', jsonPath: '.status.lifecycle', wide: true },
+  { name: 'Callback', type: 'string', jsonPath: '.status.display.callback', wide: true },
+];
+
+const CALLBACK_COLUMNS: Column[] = [
+  { name: 'Kind', type: 'string', jsonPath: '.status.kind' },
+  { name: 'Lifecycle', type: 'string', jsonPath: '.status.lifecycle' },
+  { name: 'Default', type: 'boolean', jsonPath: '.status.isOrganizationDefault' },
+  { name: 'Last Delivery', type: 'string', jsonPath: '.status.lastDelivery.state' },
+  READY,
+  AGE,
+];
+
+/** The CRDs by file name. A development run passes lowered floors; the committed files show 60 seconds. */
+export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<string, JsonObject> {
+  return {
+    'monitors.yaml': customResourceDefinition({
+      kind: 'Monitor',
+      plural: 'monitors',
+      shortName: 'mon',
+      description: 'A monitor expects a beat at a regular interval. A missed deadline opens an incident.',
+      spec: monitorResourceSpec(limits),
+      status: monitorResourceStatus,
+      columns: MONITOR_COLUMNS,
+      texts: MONITOR_TEXTS,
+    }),
+    'callbacks.yaml': customResourceDefinition({
+      kind: 'Callback',
+      plural: 'callbacks',
+      shortName: 'cb',
+      description: 'A callback endpoint: where alerts go.',
+      spec: callbackResourceSpec,
+      status: callbackResourceStatus,
+      columns: CALLBACK_COLUMNS,
+      texts: CALLBACK_TEXTS,
+    }),
+  };
+}
+
+function customResourceDefinition(definition: Definition): JsonObject {
+  const { kind, plural, shortName, description, spec, status, columns, texts } = definition;
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${API_GROUP}` },
+    spec: {
+      group: API_GROUP,
+      scope: 'Namespaced',
+      names: {
+        kind,
+        listKind: `${kind}List`,
+        plural,
+        singular: kind.toLowerCase(),
+        shortNames: [shortName],
+        categories: ['beatkeeper'],
+      },
+      versions: [
+        {
+          name: API_VERSION,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: columns.map(({ wide, ...column }) => ({
+            ...column,
+            ...(wide ? { priority: 1 } : {}),
+          })),
+          schema: {
+            openAPIV3Schema: {
+              description,
+              type: 'object',
+              required: ['spec'],
+              properties: {
+                apiVersion: { type: 'string' },
+                kind: { type: 'string' },
+                metadata: { type: 'object' },
+                spec: explainFields(toStructural(toJsonSchema(spec)), 'spec', texts),
+                status: explainFields(toStructural(toJsonSchema(status)), 'status', texts),
+              },
+            },
+          },
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,144 @@
+// What `kubectl explain` says of fields that the schemas of the contract leave without words. Texts only: a schema
+// that comes with a description keeps it.
+import type { JsonObject } from '../json-schema.ts';
+
+/** By path: `spec.schedule.cron`; `*` stands for the keys of a map and for the items of a list. */
+type Texts = Readonly<Record<string, string>>;
+
+const STATUS_TEXTS: Texts = {
+  spec: 'What is wished.',
+  status: 'What is. The operator writes it; changes by others are undone.',
+  'status.projectId': 'The project of the namespace.',
+  'status.conditions': 'What holds of the object now; see the conditions of the Kubernetes API.',
+  'status.conditions.*.type': 'Name of the condition.',
+  'status.conditions.*.status': 'True, False or Unknown.',
+  'status.conditions.*.observedGeneration': 'The generation that the condition was found for.',
+  'status.conditions.*.lastTransitionTime': 'When `status` changed last.',
+  'status.conditions.*.reason': 'Why, in one word.',
+  'status.conditions.*.message': 'Why, in a sentence.',
+};
+
+const POLICY = 'spec.measurements.*.rulePolicy';
+
+export const MONITOR_TEXTS: Texts = {
+  ...STATUS_TEXTS,
+  'spec.description': 'Free text for people.',
+  'spec.jurisdiction': 'Where the data is kept. Cannot change. Default: unrestricted.',
+  'spec.lifecycle':
+    'A paused monitor takes beats and opens nothing; an archived one takes none. Default: active. Not stated: left as it is.',
+  'spec.maintenance.startsAt': 'RFC 3339.',
+  'spec.maintenance.endsAt': 'RFC 3339, at most 30 days after the start.',
+  'spec.maintenance.reason': 'For people.',
+  'spec.callback.kind':
+    '`organization_default`: the default endpoint of the organization. `named`: callbackRef or alias. `inline`: url. `disabled`: nowhere.',
+  'spec.callback.callbackRef.name': 'Name of the Callback.',
+  'spec.measurements.*.metricType':
+    'What the number is. A counter only grows: its increase is compared. Default: gauge.',
+  'spec.measurements.*.minimum': 'Violated below it.',
+  'spec.measurements.*.maximum': 'Violated above it.',
+  'spec.measurements.*.maximumAbsoluteDelta':
+    'Violated where the value moved by more since the last success.',
+  'spec.measurements.*.maximumPercentageDelta':
+    'Violated where the value moved by more percent since the last success.',
+  'spec.measurements.*.zeroExpectation': '`zero`: violated unless it is 0. `nonzero`: violated by 0.',
+  'spec.measurements.*.ratio': 'Bounds for this measurement divided by another one of the same beat.',
+  'spec.measurements.*.ratio.denominator': 'Key of the measurement to divide by.',
+  'spec.measurements.*.ratio.minimum': 'Violated below it.',
+  'spec.measurements.*.ratio.maximum': 'Violated above it.',
+  'spec.measurements.*.missingPolicy':
+    'Of a beat without the measurement: `skip` compares nothing, `zero` takes it as 0, `reject` refuses the beat. Default: skip.',
+  'spec.measurements.*.transform':
+    '`log1p`: bounds and deltas compare the logarithm of 1 plus the value. Default: none.',
+  'spec.measurements.*.unit': 'For people.',
+  'spec.measurements.*.ruleAction': 'Whether a violation opens an incident. Default: active.',
+  'spec.measurements.*.ruleAction.mode': '`inactive`: violations are recorded, and open nothing.',
+  'spec.measurements.*.ruleAction.version': 'Always 1.',
+  [POLICY]:
+    'When a violation becomes an incident: consecutiveObservations and severity, or the four other fields. Default: the first one, as warning.',
+  [`${POLICY}.consecutiveObservations`]: 'Violations in a row that open an incident.',
+  [`${POLICY}.severity`]: 'Severity of that incident.',
+  [`${POLICY}.version`]: 'Always 1.',
+  [`${POLICY}.transientConsequence`]: 'Severity from the first violation on; `none` opens nothing.',
+  [`${POLICY}.sustainedConsequence`]: 'Severity once the criterion is met.',
+  [`${POLICY}.sustainedCriterion`]: 'When a violation counts as sustained.',
+  [`${POLICY}.sustainedCriterion.kind`]: 'What is counted.',
+  [`${POLICY}.sustainedCriterion.observations`]: 'Of `observations`: violations in a row.',
+  [`${POLICY}.sustainedCriterion.seconds`]: 'Of `elapsed_time`: time since the first violation of the row.',
+  'spec.measurements.*.disabledRules': 'Rules that do not hold, whatever their fields say.',
+  'spec.measurements.*.mode': 'Always heartbeat.',
+  'spec.workloadRef.apiVersion': 'batch/v1 of a CronJob, apps/v1 of the others.',
+  'spec.workloadRef.kind': 'Kind of the workload.',
+  'spec.workloadRef.name': 'Its name, in this namespace.',
+  'status.monitorId': 'Id of the monitor at the API.',
+  'status.configurationVersion': 'Version of the configuration at the API.',
+  'status.health': 'How the monitor is: the column HEALTH.',
+  'status.lifecycle': 'The lifecycle that the monitor has.',
+  'status.firstBeatAt': 'When the first beat came.',
+  'status.nextDeadlineAt': 'When a beat must have come, grace included.',
+  'status.restorableUntil': 'Until when an archived monitor can be restored.',
+  'status.cadence': 'How often a beat is expected.',
+  'status.cadence.source':
+    '`configured`: intervalSeconds. `schedule`: the schedule. `learned` or `learning`: from the beats.',
+  'status.cadence.intervalSeconds': 'The interval, where there is one.',
+  'status.cadence.sampleCount': 'Beats that it was learned from.',
+  'status.openIncidents': 'Incidents that have not ended.',
+  'status.openIncidents.*.incidentId': 'Id of the incident at the API.',
+  'status.openIncidents.*.kind': 'What happened.',
+  'status.openIncidents.*.state': '`recovering`: beats come again.',
+  'status.openIncidents.*.severity': 'How grave it is.',
+  'status.openIncidents.*.openedAt': 'When it was opened.',
+  'status.publishSecretRef': 'The Secret that has the publish address.',
+  'status.publishSecretRef.name': 'Name of the Secret.',
+  'status.appliedRules': 'Not in use yet.',
+  'status.appliedRules.*.name': 'Not in use yet.',
+  'status.appliedRules.*.measurementKey': 'Not in use yet.',
+};
+
+export const CALLBACK_TEXTS: Texts = {
+  ...STATUS_TEXTS,
+  'spec.urlSecretRef': 'Of a webhook: the Secret of this namespace that has its URL.',
+  'spec.urlSecretRef.name': 'Name of the Secret.',
+  'spec.urlSecretRef.key': 'Key of the Secret.',
+  'spec.relay': 'Of a relay_subscriber: the person who is told.',
+  'spec.relay.actorId': 'Id of the person.',
+  'spec.relay.notifierId': 'One of the notifiers of the installation.',
+  'spec.relayGroup': 'Of a relay_group: who is told.',
+  'spec.relayGroup.notifierId': 'One of the notifiers of the installation.',
+  'spec.lifecycle': 'A disabled endpoint gets no alerts. Default: active. Not stated: left as it is.',
+  'spec.rotation':
+    'When the signing secret is replaced. By hand: change the annotation beatkeeper.dev/rotate.',
+  'status.endpointId': 'Id of the endpoint at the API.',
+  'status.alias': 'The alias that the endpoint has.',
+  'status.kind': 'The kind that the endpoint has.',
+  'status.lifecycle': 'The lifecycle that the endpoint has.',
+  'status.isOrganizationDefault': 'Whether monitors that name no endpoint alert here.',
+  'status.secretVersion': 'Version of the signing secret.',
+  'status.signingSecretRef': 'The Secret that has the signing secret.',
+  'status.signingSecretRef.name': 'Name of the Secret.',
+  'status.lastRotation.value': 'The value.',
+  'status.lastRotation.at': 'When it was acted on; absent where it was there at creation.',
+  'status.lastDelivery': 'The last alert that was sent here. At most a minute old.',
+  'status.lastDelivery.state': '`failing`: another attempt is due. `exhausted`: there is none left.',
+  'status.lastDelivery.at': 'When it was tried last.',
+  'status.lastDelivery.statusCode': 'What the receiver answered, if it did.',
+};
+
+/** A copy of the schema at `path` in which every field has words. Throws where one is left without. */
+export function explainFields(schema: JsonObject, path: string, texts: Texts): JsonObject {
+  const isPart = path.endsWith('.*');
+  const description = schema.description ?? texts[path];
+  if (!isPart && description === undefined)
+    throw new Error(`Describe ${path}: kubectl explain would say nothing.`);
+  const explained: JsonObject = isPart ? { ...schema } : { description, ...schema };
+  const properties = Object.entries((schema.properties ?? {}) as Record<string, JsonObject>);
+  if (properties.length > 0) {
+    explained.properties = Object.fromEntries(
+      properties.map(([name, field]) => [name, explainFields(field, `${path}.${name}`, texts)]),
+    );
+  }
+  for (const part of ['items', 'additionalProperties']) {
+    if (typeof schema[part] === 'object')
+      explained[part] = explainFields(schema[part] as JsonObject, `${path}.*`, texts);
+  }
+  return explained;
+}

@@ -1,0 +1,183 @@
+// The Monitor custom resource: its spec and status as zod, with CEL rules (kubernetes.md, "Monitor").
+import { z } from 'zod';
+import {
+  integer,
+  jurisdiction,
+  LABEL_KEY_PATTERN,
+  labelValue,
+  MAX_LABELS,
+  MAX_SAFE,
+  timestamp,
+  YEAR_SECONDS,
+} from '../fields/field.ts';
+import { BINDING_KINDS } from '../resources/binding.ts';
+import { openIncident } from '../resources/incident.ts';
+import {
+  type ContractLimits,
+  health,
+  lifecycle,
+  monitorFields,
+  monitorStatus,
+} from '../resources/monitor.ts';
+import { cron, timeZone } from '../resources/schedule.ts';
+import {
+  commonStatus,
+  IMMUTABLE,
+  localRef,
+  objectName,
+  resourceAlias,
+  resourceUrl,
+  trimmedText,
+  withRules,
+  withSentence,
+} from './resource-fields.ts';
+import { resourceMeasurements } from './resource-measurements.ts';
+import { celString } from './structural.ts';
+
+const resourceSchedule = z.strictObject({
+  cron: withSentence(cron, 'Must be a cron expression with five fields such as "0 2 * * *".'),
+  timeZone: withSentence(timeZone, 'Must be an IANA time zone such as Europe/Berlin.').optional(),
+});
+
+const resourceLabels = withRules(
+  z
+    .record(
+      z.string(),
+      withSentence(labelValue, 'Must be a Kubernetes label value: letters, digits, "-", "_" or ".".'),
+    )
+    .meta({ maxProperties: MAX_LABELS }),
+  {
+    rule: `self.all(key, size(key) <= 317 && key.matches(${celString(LABEL_KEY_PATTERN)}))`,
+    message:
+      'Use Kubernetes label keys: an optional DNS prefix and "/", then letters, digits, "-", "_" or ".".',
+  },
+);
+
+const maintenance = withRules(
+  z.strictObject({ startsAt: timestamp, endsAt: timestamp, reason: trimmedText(256, 'reason').optional() }),
+  { rule: 'self.endsAt > self.startsAt', message: 'Set endsAt to a time after startsAt.' },
+  {
+    rule: "self.endsAt - self.startsAt <= duration('720h')",
+    message: 'Set endsAt to at most 30 days after startsAt.',
+  },
+);
+
+const callback = withRules(
+  z.strictObject({
+    kind: z.enum(BINDING_KINDS),
+    alias: resourceAlias.optional().describe('Of `named`: an endpoint made elsewhere.'),
+    callbackRef: localRef.optional().describe('Of `named`: a Callback in this namespace.'),
+    url: resourceUrl.optional().describe('Of `inline`: a URL for this monitor alone.'),
+  }),
+  {
+    rule: "self.kind != 'named' || has(self.alias) != has(self.callbackRef)",
+    message: 'Set either callbackRef or alias, not both, for the kind named.',
+  },
+  {
+    rule: "self.kind == 'named' || (!has(self.alias) && !has(self.callbackRef))",
+    message: 'Remove callbackRef and alias: only the kind named has them.',
+  },
+  { rule: "self.kind != 'inline' || has(self.url)", message: 'Set url: the kind inline needs it.' },
+  { rule: "self.kind == 'inline' || !has(self.url)", message: 'Remove url: only the kind inline has it.' },
+);
+
+const workloadRef = withRules(
+  z.strictObject({
+    apiVersion: z.enum(['batch/v1', 'apps/v1']),
+    kind: z.enum(['CronJob', 'Deployment', 'StatefulSet', 'DaemonSet']),
+    name: objectName,
+  }),
+  {
+    rule: "(self.kind == 'CronJob') == (self.apiVersion == 'batch/v1')",
+    message: 'Set apiVersion to batch/v1 for a CronJob, and to apps/v1 for the other kinds.',
+  },
+).describe('The workload that beats: for people. The operator does not look at it yet.');
+
+/** `spec` of a Monitor. What the API defaults has no default here. */
+export function monitorResourceSpec(limits: ContractLimits) {
+  const fields = monitorFields(limits);
+  return withRules(
+    z.strictObject({
+      name: trimmedText(160, 'name').optional().describe('Default: metadata.name.'),
+      description: fields.description.optional(),
+      labels: resourceLabels.optional().describe('Default: metadata.labels but those of Kubernetes itself.'),
+      intervalSeconds: fields.intervalSeconds.optional(),
+      schedule: resourceSchedule
+        .optional()
+        .describe('Exclusive with `intervalSeconds`. Zone: UTC by default.'),
+      graceSeconds: integer(limits.minimumIntervalSeconds, YEAR_SECONDS)
+        .optional()
+        .describe('Lateness tolerated after the interval.'),
+      jurisdiction: withRules(jurisdiction, {
+        rule: IMMUTABLE,
+        message: 'Leave jurisdiction as it is: to change it, delete this Monitor and make another one.',
+      }).optional(),
+      awaitFirstBeat: fields.awaitFirstBeat.optional(),
+      maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
+      recoveryBeats: fields.recoveryBeats.optional(),
+      missedBeatsToOpen: fields.missedBeatsToOpen.optional(),
+      lifecycle: lifecycle.optional(),
+      maintenance: maintenance
+        .optional()
+        .describe('Missed deadlines inside it open nothing. Ignored once it is over.'),
+      callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
+      measurements: resourceMeasurements
+        .optional()
+        .describe('Rules on measurements, by measurement key. They are kept; no beat is judged by them yet.'),
+      workloadRef: workloadRef.optional(),
+      publishSecretName: objectName
+        .optional()
+        .describe('The Secret that gets the publish address, key `url`. Default: `<name>-beat`.'),
+      deletionPolicy: z
+        .enum(['Archive', 'Delete', 'Orphan'])
+        .default('Archive')
+        .describe(
+          'What becomes of the monitor when this object is deleted. An archived one can be restored for 30 days.',
+        ),
+    }),
+    {
+      rule: '!has(self.intervalSeconds) || !has(self.schedule)',
+      message: 'Set either intervalSeconds or schedule, not both.',
+    },
+    {
+      rule: 'has(self.jurisdiction) == has(oldSelf.jurisdiction)',
+      message:
+        'Leave jurisdiction as it is, set or not: to change it, delete this Monitor and make another one.',
+    },
+  );
+}
+export type MonitorResourceSpec = z.output<ReturnType<typeof monitorResourceSpec>>;
+
+/** `status` of a Monitor. No secret stands in it. */
+export const monitorResourceStatus = z.object({
+  ...commonStatus,
+  monitorId: z.string().optional(),
+  configurationVersion: integer(1, MAX_SAFE).optional(),
+  health: health.optional(),
+  lifecycle: lifecycle.optional(),
+  firstBeatAt: timestamp.optional(),
+  lastBeatAt: timestamp
+    .optional()
+    .describe('When the last beat came. Written once a minute at most, unless something else changes too.'),
+  nextDeadlineAt: timestamp.optional(),
+  restorableUntil: timestamp.optional(),
+  cadence: monitorStatus.shape.cadence.optional(),
+  openIncidents: z
+    .array(openIncident)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['incidentId'] })
+    .optional(),
+  publishSecretRef: z.object({ name: z.string() }).optional(),
+  appliedRules: z
+    .array(z.object({ name: z.string(), measurementKey: z.string() }))
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['measurementKey'] })
+    .optional(),
+  display: z
+    .object({
+      interval: z.string().optional().describe('Such as `5m`, `cron 0 2 * * *`, `learned 1h`, `learning`.'),
+      incident: z.string().optional().describe('The gravest open kind, and `+n` for more.'),
+      callback: z.string().optional().describe('The alias, `default`, `inline` or `none`.'),
+    })
+    .optional()
+    .describe('Texts for the columns of kubectl.'),
+});
+export type MonitorResourceStatus = z.output<typeof monitorResourceStatus>;

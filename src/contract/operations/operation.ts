@@ -1,0 +1,121 @@
+// What an operation of the contract is, and the types that handlers and clients get from it.
+// The operations themselves are in operations.ts and the *-operations.ts files.
+import type { z } from 'zod';
+import type { EtagKind } from '../fields/headers.ts';
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+export type SuccessStatus = 200 | 201 | 202 | 204;
+
+/** Who may call it (completion.md 1 and 2.2). */
+export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator';
+export type Role = 'viewer' | 'member' | 'owner' | 'operator';
+
+/** Roles of a session that a preset admits. A credential with preset `read` counts as viewer, `manage` as member. */
+export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
+  read: ['viewer', 'member', 'owner', 'operator'],
+  manage: ['member', 'owner', 'operator'],
+  owner: ['owner'],
+  owner_or_operator: ['owner', 'operator'],
+};
+
+export interface OperationSpec {
+  operationId: string;
+  method: Method;
+  /** With `{name}` for each path parameter. */
+  path: `/v1/${string}`;
+  tag: string;
+  summary: string;
+  description?: string;
+  preset: Preset;
+  /** Whether a session must name a project in `Service-Project`. */
+  project: 'required' | 'optional' | 'none';
+  params?: z.ZodObject;
+  query?: z.ZodObject;
+  body?: z.ZodType;
+  /** A call without a body counts as one with `{}`. */
+  bodyOptional?: boolean;
+  /** **K**: `Idempotency-Key` is required. */
+  idempotent?: boolean;
+  /** **E**: `If-Match` is required, with an ETag of this kind. */
+  ifMatch?: EtagKind;
+  /** The answer carries an `ETag` of this kind. */
+  etag?: EtagKind;
+  /** A 201 is answered as 200 when it is a replay. */
+  success: SuccessStatus;
+  /** Absent where the answer has no body. */
+  response?: z.ZodType;
+  /** Statuses beyond those that follow from the rest: see `errorStatuses`. */
+  moreErrors?: readonly number[];
+}
+
+/** Keeps the literal types of a definition. */
+export function operation<const Spec extends OperationSpec>(spec: Spec): Spec {
+  return spec;
+}
+
+type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
+type Input<Schema> = Schema extends z.ZodType ? z.input<Schema> : undefined;
+type Field<Spec, Key extends string> = Spec extends { [K in Key]: infer Value } ? Value : undefined;
+type IfTrue<Spec, Key extends string, Value> = Spec extends { [K in Key]: true } ? Value : undefined;
+type IfSet<Spec, Key extends string, Value> = Field<Spec, Key> extends undefined ? undefined : Value;
+
+/** Without the keys whose value is `undefined` alone. */
+type Present<Fields> = { [Key in keyof Fields as Fields[Key] extends undefined ? never : Key]: Fields[Key] };
+type OptionalWhenEmpty<Value> = Value extends object ? (Partial<Value> extends Value ? true : false) : false;
+
+/** What a handler gets: parsed, defaults filled in. */
+export type InputOf<Spec> = Present<{
+  params: Output<Field<Spec, 'params'>>;
+  query: Output<Field<Spec, 'query'>>;
+  body: Output<Field<Spec, 'body'>>;
+  idempotencyKey: IfTrue<Spec, 'idempotent', string>;
+  /** As sent, quotes included: see `parseEtag`. */
+  ifMatch: IfSet<Spec, 'ifMatch', string>;
+}>;
+
+/** What a client states: defaults may be left out. */
+export type RequestOf<Spec> = Present<{
+  params: Input<Field<Spec, 'params'>>;
+  body: Input<Field<Spec, 'body'>>;
+  idempotencyKey: IfTrue<Spec, 'idempotent', string>;
+  ifMatch: IfSet<Spec, 'ifMatch', string>;
+}> &
+  QueryPart<Input<Field<Spec, 'query'>>>;
+type QueryPart<Query> = Query extends undefined
+  ? object
+  : OptionalWhenEmpty<Query> extends true
+    ? { query?: Query }
+    : { query: Query };
+
+/** The body of a success; undefined for a 204. */
+export type ResultOf<Spec> = Output<Field<Spec, 'response'>>;
+
+/** Every error status that an operation can answer (rest-api.md 4.3 to 4.7). */
+export function errorStatuses(spec: OperationSpec): number[] {
+  const statuses = new Set([400, 401, 403, 404, 406, 429, 500, 503, ...(spec.moreErrors ?? [])]);
+  // A body that nobody asked for is looked at too.
+  if (spec.method !== 'GET') for (const status of [413, 415]) statuses.add(status);
+  if (spec.idempotent) statuses.add(409);
+  if (spec.ifMatch) for (const status of [409, 412, 428]) statuses.add(status);
+  // One monitor ID in two jurisdictions.
+  if (spec.path.includes('{monitorId}')) statuses.add(409);
+  return [...statuses].sort((a, b) => a - b);
+}
+
+export interface UrlParts {
+  params?: Readonly<Record<string, unknown>>;
+  query?: Readonly<Record<string, unknown>>;
+}
+
+/** Path and query string of a call, encoded. Query values that are undefined are left out, lists are repeated. */
+export function operationUrl(spec: OperationSpec, { params = {}, query = {} }: UrlParts): string {
+  const path = spec.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(String(params[name])),
+  );
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue;
+    for (const item of Array.isArray(value) ? value : [value]) search.append(name, String(item));
+  }
+  return search.size === 0 ? path : `${path}?${search}`;
+}

@@ -1,0 +1,80 @@
+// A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
+import type { z } from 'zod';
+import { type FieldError, ProblemError } from '../../domain/problem.ts';
+import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from '../fields/field-errors.ts';
+import { HEADER, idempotencyKey, ifMatch } from '../fields/headers.ts';
+import { decodeQuery, type RawQuery } from '../fields/query.ts';
+import type { InputOf, OperationSpec } from './operation.ts';
+
+export interface RawRequest {
+  params: unknown;
+  query: RawQuery;
+  /** Parsed JSON; undefined when the request had no body. */
+  body: unknown;
+  /** Lower-case names. A header that is sent twice is a list. */
+  headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+}
+
+/**
+ * Parses everything that a caller states for one operation.
+ * Throws `precondition_required` for a missing `If-Match`, `validation_failed` with every fault found for the rest.
+ */
+export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawRequest): InputOf<Spec> {
+  if (spec.ifMatch && raw.headers['if-match'] === undefined) {
+    throw new ProblemError('precondition_required', {
+      detail: 'Read the resource first, and send its ETag in If-Match.',
+    });
+  }
+  const parts: Record<string, Parsed<unknown>> = {};
+  if (spec.idempotent) parts.idempotencyKey = header(raw, idempotencyKey, HEADER.idempotencyKey);
+  if (spec.ifMatch) parts.ifMatch = header(raw, ifMatch, HEADER.ifMatch);
+  if (spec.params) parts.params = parseInput(spec.params, raw.params);
+  parts.query = query(spec, raw.query);
+  // A body that is left out, not one that is null.
+  const body = spec.bodyOptional && raw.body === undefined ? {} : raw.body;
+  if (spec.body) parts.body = parseInput(spec.body, body);
+
+  const faults = Object.values(parts).flatMap((part) => ('fieldErrors' in part ? part.fieldErrors : []));
+  if (faults.length > 0) throw validationFailed(faults);
+  const values = Object.entries(parts).map(([name, part]) => [
+    name,
+    'value' in part ? part.value : undefined,
+  ]);
+  // Each part was parsed by the schema that InputOf reads its type from.
+  return Object.fromEntries(values) as InputOf<Spec>;
+}
+
+function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<string> {
+  return parseInput(schema, raw.headers[name.toLowerCase()], [name]);
+}
+
+function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
+  if (spec.query) return namedByParameter(parseInput(spec.query, decodeQuery(spec.query, raw)), spec.query);
+  const unknown = Object.keys(raw).filter((name) => raw[name] !== undefined);
+  if (unknown.length === 0) return { value: undefined };
+  const message = 'Remove it: this operation has no such query parameter.';
+  return {
+    fieldErrors: unknown.map((path) => ({ code: 'unknown_field', message, path: fieldPath([path]) })),
+  };
+}
+
+/** A repeated parameter is named as it is: which one of the list is at fault is no part of a name (completion.md 2.2). */
+function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Parsed<unknown> {
+  if ('value' in parsed) return parsed;
+  const nameOf = ({ path, code }: FieldError) =>
+    code === 'unknown_field'
+      ? path
+      : (Object.keys(shape).find((name) => path.startsWith(`${name}.`)) ?? path);
+  return { fieldErrors: parsed.fieldErrors.map((fault) => ({ ...fault, path: nameOf(fault) })) };
+}
+
+/** A 400 that names every fault, at most 32. */
+function validationFailed(faults: readonly FieldError[]): ProblemError {
+  const first = faults[0];
+  const where = first?.path ? `${first.path}: ` : '';
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
+  return new ProblemError('validation_failed', {
+    detail: `The request is not valid. ${where}${first?.message ?? ''}${more}`.slice(0, 1024),
+    fieldErrors: faults.slice(0, MAX_FIELD_ERRORS),
+  });
+}

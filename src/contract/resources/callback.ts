@@ -1,0 +1,157 @@
+// Callback endpoints and their signing secrets (rest-api.md 2.3, 4.5, 4.6).
+import { z } from 'zod';
+import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
+import { deliveryState } from './delivery.ts';
+
+export const callbackKind = z.enum(['webhook', 'relay_subscriber', 'relay_group']);
+export const callbackLifecycle = z.enum(['active', 'disabled']);
+
+const secretVersion = integer(1, 65_535);
+const relayPart = text({ minimum: 1, maximum: 128 });
+const contractVersion = z.string().min(1).max(64);
+
+const relayInput = z.strictObject({ actorId: relayPart, notifierId: relayPart });
+const relayGroupInput = z.strictObject({ notifierId: relayPart });
+
+/** Which field states the destination of a kind. */
+const DESTINATION_FIELD = {
+  webhook: 'url',
+  relay_subscriber: 'relay',
+  relay_group: 'relayGroup',
+} as const;
+const DESTINATIONS = ['url', 'relay', 'relayGroup'] as const;
+
+export const signingSecret = z
+  .object({
+    secret: z
+      .string()
+      .regex(/^sigcb_v1_[A-Za-z0-9_-]{43}$/)
+      .describe('Shown once, here. The key is the 32 bytes that the last 43 characters encode (base64url).'),
+    version: secretVersion,
+    revealedAt: timestamp,
+    onlyShownOnce: z.literal(true),
+    previousVersion: secretVersion.optional(),
+    overlapEndsAt: timestamp.optional(),
+  })
+  .describe('A signing secret, at the one moment at which it can be read.');
+export type SigningSecret = z.output<typeof signingSecret>;
+
+export const callbackEndpoint = z.object({
+  id: identifier,
+  projectId: z.string(),
+  alias,
+  kind: callbackKind,
+  url: z.string().max(512).optional(),
+  relay: z
+    .object({ actorId: z.string(), contractVersion, notifierId: z.string() })
+    .optional()
+    .describe('Present for `relay_subscriber`.'),
+  relayGroup: z
+    .object({ contractVersion, notifierId: z.string() })
+    .optional()
+    .describe('Present for `relay_group`.'),
+  lifecycle: callbackLifecycle,
+  isOrganizationDefault: z.boolean(),
+  generation: integer(1, MAX_SAFE).describe('Its version: the ETag is `callback-endpoint-<generation>`.'),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  disabledAt: timestamp.optional(),
+  disabledReason: z
+    .string()
+    .optional()
+    .describe('Why the service disabled it, such as `gone` after a 410 of the receiver.'),
+  secret: z
+    .object({
+      version: secretVersion,
+      issuedAt: timestamp,
+      previousVersion: secretVersion.optional(),
+      overlapEndsAt: timestamp.optional(),
+    })
+    .optional()
+    .describe('Facts about the signing secret, never the secret.'),
+  lastDelivery: z
+    .object({
+      state: deliveryState,
+      at: timestamp,
+      statusCode: integer(100, 599).optional(),
+    })
+    .optional(),
+});
+export type CallbackEndpoint = z.output<typeof callbackEndpoint>;
+
+export const createCallbackBody = z
+  .strictObject({
+    endpointId: identifier
+      .optional()
+      .describe('Chosen by the caller, so that a lost answer can be found again.'),
+    alias,
+    kind: callbackKind.default('webhook'),
+    url: callbackUrl.optional(),
+    relay: relayInput.optional(),
+    relayGroup: relayGroupInput.optional(),
+  })
+  .superRefine((body, context) => {
+    const wanted = DESTINATION_FIELD[body.kind];
+    if (body[wanted] === undefined) {
+      context.addIssue({
+        code: 'custom',
+        path: [wanted],
+        message: `State ${wanted}: the kind ${body.kind} needs it.`,
+        params: { code: 'required' },
+      });
+    }
+    for (const field of DESTINATIONS) {
+      if (field === wanted || body[field] === undefined) continue;
+      context.addIssue({
+        code: 'custom',
+        path: [field],
+        message: `Remove ${field}: an endpoint of kind ${body.kind} states ${wanted} alone.`,
+        params: { code: 'destination_mismatch' },
+      });
+    }
+  });
+
+/** Whether the destination suits the endpoint's kind is known once the endpoint is read: see `DESTINATION_FIELD`. */
+export const updateCallbackBody = z
+  .strictObject({
+    lifecycle: callbackLifecycle.optional(),
+    alias: alias.optional(),
+    url: callbackUrl.optional(),
+    relay: relayInput.optional(),
+    relayGroup: relayGroupInput.optional(),
+  })
+  .superRefine((body, context) => {
+    const [, ...surplus] = DESTINATIONS.filter((field) => body[field] !== undefined);
+    for (const field of surplus) {
+      context.addIssue({
+        code: 'custom',
+        path: [field],
+        message: 'State one destination: the one that the kind of the endpoint names.',
+        params: { code: 'destination_mismatch' },
+      });
+    }
+  });
+
+export const rotateSecretBody = z.strictObject({
+  overlapSeconds: integer(0, 900).default(300).describe('How long the old secret stays valid.'),
+});
+
+export const callbackIssueResult = z.object({
+  endpoint: callbackEndpoint,
+  replayed: z.boolean(),
+  signingSecret: signingSecret.optional(),
+});
+
+export const setDefaultCallbackBody = z.strictObject({
+  endpointId: identifier.nullable().describe('Null clears the default.'),
+});
+export const defaultCallbackResult = z.object({ endpointId: identifier.nullable() });
+
+export const testDeliveryResult = z.object({
+  delivered: z.boolean(),
+  statusCode: integer(100, 599).optional(),
+  latencyMs: integer(0, MAX_SAFE).optional(),
+  body: z.string().optional().describe("The first 1 KiB of the receiver's answer."),
+  error: z.string().optional().describe('A class such as `timeout`, `connection_refused`, `tls`.'),
+  deliveryId: identifier,
+});

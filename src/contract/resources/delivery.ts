@@ -1,0 +1,42 @@
+// Deliveries of alerts and their attempts (completion.md 2.1, 5.1).
+import { z } from 'zod';
+import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
+
+export const deliveryState = z.enum(['pending', 'delivered', 'failing', 'exhausted', 'canceled']);
+export const deliveryEvent = z.enum([
+  'incident.opened',
+  'incident.escalated',
+  'incident.reopened',
+  'incident.recovered',
+  'incident.resolved',
+  'incident.acknowledged',
+  'callback.test',
+]);
+
+export const delivery = z.object({
+  deliveryId: identifier,
+  endpointId: identifier,
+  incidentId: identifier.optional(),
+  monitorId: identifier.optional(),
+  event: deliveryEvent,
+  state: deliveryState,
+  sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps in each incident.'),
+  attemptCount: integer(0, MAX_SAFE),
+  createdAt: timestamp,
+  nextAttemptAt: timestamp.optional(),
+  deliveredAt: timestamp.optional(),
+  redeliveryOf: identifier.optional(),
+});
+export type Delivery = z.output<typeof delivery>;
+
+const deliveryAttempt = z.object({
+  at: timestamp,
+  statusCode: integer(100, 599).optional(),
+  latencyMs: integer(0, MAX_SAFE).optional(),
+  error: z
+    .string()
+    .optional()
+    .describe('A class such as `timeout`, `connection_refused`, `tls`, `destination_rejected`.'),
+});
+
+export const deliveryWithAttempts = z.object({ ...delivery.shape, attempts: z.array(deliveryAttempt) });

@@ -1,0 +1,69 @@
+// Incidents and their timeline (completion.md 5).
+import { z } from 'zod';
+import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
+
+const incidentKind = z.enum(['missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation']);
+export const incidentState = z.enum(['open', 'recovering', 'recovered', 'resolved']);
+
+export const openIncident = z.object({
+  incidentId: identifier,
+  kind: incidentKind,
+  state: incidentState,
+  severity,
+  openedAt: timestamp,
+});
+
+export const incident = z.object({
+  incidentId: identifier,
+  projectId: z.string(),
+  monitorId: identifier,
+  kind: incidentKind,
+  state: incidentState,
+  severity,
+  measurement: z.string().optional(),
+  rule: z.string().optional(),
+  openedAt: timestamp.describe('The moment of commit.'),
+  deadlineAt: timestamp.optional().describe('The deadline that was missed.'),
+  recoveringAt: timestamp.optional(),
+  recoveredAt: timestamp.optional(),
+  resolvedAt: timestamp.optional(),
+  acknowledgedAt: timestamp.optional(),
+  acknowledgedBy: actor.optional(),
+  openSequence: integer(0, MAX_SAFE).optional(),
+  lastSequence: integer(0, MAX_SAFE).optional(),
+  violationCount: integer(0, MAX_SAFE),
+  summary: z.string(),
+});
+export type Incident = z.output<typeof incident>;
+
+const timelineType = z.enum([
+  'opened',
+  'escalated',
+  'recovering',
+  'reopened',
+  'recovered',
+  'resolved',
+  'acknowledged',
+  'note',
+  'delivery',
+  'service_outage',
+  'suppressed',
+]);
+
+export const timelineEntry = z.object({
+  at: timestamp,
+  type: timelineType,
+  from: z.string().optional(),
+  to: z.string().optional(),
+  actor: actor.optional(),
+  note: z.string().optional(),
+  delivery: z
+    .looseObject({ deliveryId: identifier })
+    .optional()
+    .describe('The delivery that this entry is about.'),
+  detail: z.record(z.string(), z.unknown()).optional().describe('For a service outage: `from` and `to`.'),
+});
+export type TimelineEntry = z.output<typeof timelineEntry>;
+
+export const incidentActionBody = z.strictObject({ note: note.optional() });
+export const incidentNoteBody = z.strictObject({ note });

@@ -1,0 +1,44 @@
+// Lifecycle actions of a monitor and the maintenance window that one of them takes (rest-api.md 3.1, completion.md 3.5).
+import { z } from 'zod';
+import { reason, timestamp } from '../fields/field.ts';
+
+const LIFECYCLE_ACTIONS = [
+  'pause',
+  'resume',
+  'archive',
+  'restore',
+  'enter_maintenance',
+  'exit_maintenance',
+] as const;
+export const lifecycleAction = z.enum(LIFECYCLE_ACTIONS);
+const MAX_MAINTENANCE_SECONDS = 30 * 86_400;
+
+/** A window: its end after its start, at most 30 days long. That it ends in the future, the database's clock says. */
+export const maintenanceInput = z
+  .strictObject({ startsAt: timestamp, endsAt: timestamp, reason: reason.optional() })
+  .superRefine(({ startsAt, endsAt }, context) => {
+    const seconds = (Date.parse(endsAt) - Date.parse(startsAt)) / 1000;
+    const refuse = (code: string, message: string) =>
+      context.addIssue({ code: 'custom', path: ['endsAt'], message, params: { code } });
+    if (!(seconds > 0)) refuse('ends_before_start', 'Must be after startsAt.');
+    if (seconds > MAX_MAINTENANCE_SECONDS)
+      refuse('window_too_long', 'Must be at most 30 days after startsAt.');
+  });
+
+export const lifecycleBody = z
+  .strictObject({
+    action: lifecycleAction,
+    maintenance: maintenanceInput.optional().describe('Required for `enter_maintenance`, and only there.'),
+  })
+  .superRefine(({ action, maintenance }, context) => {
+    const needed = action === 'enter_maintenance';
+    if (needed === (maintenance !== undefined)) return;
+    context.addIssue({
+      code: 'custom',
+      path: ['maintenance'],
+      message: needed
+        ? 'State the window: startsAt and endsAt.'
+        : 'Remove this: only enter_maintenance takes a window.',
+      params: { code: needed ? 'required' : 'not_applicable' },
+    });
+  });

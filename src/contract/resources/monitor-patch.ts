@@ -1,0 +1,122 @@
+// Merging the `patch` of an update into a monitor's configuration, and the checks that only the merged
+// configuration can fail. Pure: the caller holds the row's lock and passes what is stored.
+import type { FieldError } from '../../domain/problem.ts';
+import { MAX_LABELS } from '../fields/field.ts';
+import { fieldPath } from '../fields/field-errors.ts';
+import { MAX_MEASUREMENTS } from './measurement-rule.ts';
+import { mergeMeasurementRule, type StoredMeasurementRule } from './measurement-rule-patch.ts';
+import { type ContractLimits, cadenceFault, DEFAULT_GRACE_SECONDS, type MonitorPatch } from './monitor.ts';
+import type { Schedule } from './schedule.ts';
+
+/** What PATCH may change, as it is stored. */
+export interface MonitorConfiguration {
+  name: string;
+  description?: string;
+  labels: Record<string, string>;
+  intervalSeconds?: number;
+  schedule?: Schedule;
+  graceSeconds: number;
+  awaitFirstBeat: boolean;
+  maxRuntimeSeconds?: number;
+  recoveryBeats: number;
+  missedBeatsToOpen: number;
+  measurements: Record<string, StoredMeasurementRule>;
+}
+
+export type PatchedConfiguration = { configuration: MonitorConfiguration } | { fieldErrors: FieldError[] };
+
+/**
+ * RFC 7396: omitted fields keep their values, null removes or goes back to the default (completion.md 2).
+ * Paths of field errors begin with `patch`.
+ */
+export function applyMonitorPatch(
+  current: MonitorConfiguration,
+  patch: MonitorPatch,
+  limits: ContractLimits,
+): PatchedConfiguration {
+  const errors: FieldError[] = [];
+  const refuse = (path: readonly string[], code: string, message: string) =>
+    errors.push({ code, message, path: fieldPath(['patch', ...path]) });
+
+  const configuration: MonitorConfiguration = {
+    name: patch.name ?? current.name,
+    description: optional(patch.description, current.description),
+    labels: mergeLabels(current.labels, patch.labels),
+    intervalSeconds: optional(patch.intervalSeconds, current.intervalSeconds),
+    schedule: mergeSchedule(current.schedule, patch.schedule, refuse),
+    graceSeconds: withDefault(
+      patch.graceSeconds,
+      current.graceSeconds,
+      Math.max(DEFAULT_GRACE_SECONDS, limits.minimumIntervalSeconds),
+    ),
+    awaitFirstBeat: withDefault(patch.awaitFirstBeat, current.awaitFirstBeat, true),
+    maxRuntimeSeconds: optional(patch.maxRuntimeSeconds, current.maxRuntimeSeconds),
+    recoveryBeats: withDefault(patch.recoveryBeats, current.recoveryBeats, 1),
+    missedBeatsToOpen: withDefault(patch.missedBeatsToOpen, current.missedBeatsToOpen, 1),
+    measurements: mergeMeasurements(current.measurements, patch.measurements, refuse),
+  };
+  const cadence = cadenceFault(configuration);
+  if (cadence) refuseSecondCadence(patch, refuse);
+  if (Object.keys(configuration.labels).length > MAX_LABELS) {
+    refuse(['labels'], 'too_many', `A monitor has at most ${MAX_LABELS} labels: remove some with null.`);
+  }
+  if (Object.keys(configuration.measurements).length > MAX_MEASUREMENTS) {
+    refuse(['measurements'], 'too_many', `A monitor has rules for at most ${MAX_MEASUREMENTS} measurements.`);
+  }
+  return errors.length > 0 ? { fieldErrors: errors } : { configuration };
+}
+
+type Refuse = (path: readonly string[], code: string, message: string) => void;
+
+/** Names the field that this patch added, and the null that makes room for it. */
+function refuseSecondCadence(patch: MonitorPatch, refuse: Refuse): void {
+  const [added, other] = patch.schedule ? ['schedule', 'intervalSeconds'] : ['intervalSeconds', 'schedule'];
+  refuse([added], 'mutually_exclusive', `The monitor has ${other}: send ${other}: null with this.`);
+}
+
+function optional<Value>(stated: Value | null | undefined, current: Value | undefined): Value | undefined {
+  if (stated === undefined) return current;
+  return stated === null ? undefined : stated;
+}
+
+function withDefault<Value>(stated: Value | null | undefined, current: Value, fallback: Value): Value {
+  if (stated === undefined) return current;
+  return stated ?? fallback;
+}
+
+function mergeLabels(current: MonitorConfiguration['labels'], stated: MonitorPatch['labels']) {
+  if (stated === undefined) return current;
+  const merged = Object.entries({ ...(stated === null ? {} : current), ...stated });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
+}
+
+function mergeSchedule(current: Schedule | undefined, stated: MonitorPatch['schedule'], refuse: Refuse) {
+  if (stated === undefined) return current;
+  if (stated === null) return undefined;
+  const cron = stated.cron ?? current?.cron;
+  if (cron !== undefined)
+    return { cron, timeZone: withDefault(stated.timeZone, current?.timeZone ?? 'UTC', 'UTC') };
+  refuse(['schedule', 'cron'], 'required', 'This is required: state it.');
+  return undefined;
+}
+
+function mergeMeasurements(
+  current: MonitorConfiguration['measurements'],
+  stated: MonitorPatch['measurements'],
+  refuse: Refuse,
+) {
+  if (stated === undefined) return current;
+  const merged = new Map(Object.entries(stated === null ? {} : current));
+  for (const [key, patch] of Object.entries(stated ?? {})) {
+    if (patch === null) {
+      merged.delete(key);
+      continue;
+    }
+    const result = mergeMeasurementRule(key, merged.get(key), patch);
+    if ('rule' in result) merged.set(key, result.rule);
+    else
+      for (const fault of result.faults)
+        refuse(['measurements', key, ...fault.path], fault.code, fault.message);
+  }
+  return Object.fromEntries(merged);
+}

@@ -1,0 +1,214 @@
+// Monitors: what a caller states, what a patch may change, what is read back (rest-api.md 2.1, completion.md 3.1).
+// Merging a patch into a stored configuration is in monitor-patch.ts.
+import { z } from 'zod';
+import {
+  atMost,
+  identifier,
+  integer,
+  jurisdiction,
+  labelKey,
+  labels,
+  labelValue,
+  MAX_LABELS,
+  MAX_SAFE,
+  maintenanceWindow,
+  measurementKey,
+  text,
+  timestamp,
+  YEAR_SECONDS,
+} from '../fields/field.ts';
+import { bindingInput, bindingRecord } from './binding.ts';
+import { signingSecret } from './callback.ts';
+import { openIncident } from './incident.ts';
+import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
+import { observation } from './observation.ts';
+import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
+
+/** Floors that a development run lowers (completion.md 9). The published contract shows 60. */
+export interface ContractLimits {
+  minimumIntervalSeconds: number;
+}
+export const PUBLISHED_LIMITS: ContractLimits = { minimumIntervalSeconds: 60 };
+export const DEFAULT_GRACE_SECONDS = 300;
+
+export const lifecycle = z.enum(['active', 'paused', 'archived']);
+export type Lifecycle = z.output<typeof lifecycle>;
+
+export const health = z.enum([
+  'waiting',
+  'up',
+  'late',
+  'down',
+  'recovering',
+  'maintenance',
+  'paused',
+  'archived',
+]);
+export type Health = z.output<typeof health>;
+
+/** The fields of a configuration, each without default or null. Shared with the custom resource. */
+export function monitorFields({ minimumIntervalSeconds }: ContractLimits) {
+  return {
+    name: text({ minimum: 1, maximum: 160 }),
+    description: text({ minimum: 0, maximum: 1000, multiline: true }),
+    labels: labels.describe('Labels to filter by, in Kubernetes syntax.'),
+    intervalSeconds: integer(minimumIntervalSeconds, YEAR_SECONDS).describe(
+      'How often a beat is expected. Without it and without `schedule` the monitor measures its own cadence.',
+    ),
+    graceSeconds: integer(0, YEAR_SECONDS)
+      .overwrite((seconds) => Math.max(seconds, minimumIntervalSeconds))
+      .describe(`Lateness tolerated. Lower values are raised to ${minimumIntervalSeconds}.`),
+    awaitFirstBeat: z
+      .boolean()
+      .describe('True: no deadline runs before the first beat. False: the clock starts at creation.'),
+    maxRuntimeSeconds: integer(1, 604_800).describe('After a start, a success must follow within this time.'),
+    recoveryBeats: integer(1, 10).describe('Successes in a row that end an incident.'),
+    missedBeatsToOpen: integer(1, 10).describe('Deadlines missed in a row that open an incident.'),
+  };
+}
+
+const exclusiveMessage = 'State either intervalSeconds or schedule, not both.';
+
+export interface CadenceFields {
+  intervalSeconds?: number | null;
+  schedule?: object | null;
+}
+
+/** Reports `schedule` where both cadences are stated (completion.md 3.1). */
+export function cadenceFault({ intervalSeconds, schedule }: CadenceFields) {
+  const both = typeof intervalSeconds === 'number' && schedule !== undefined && schedule !== null;
+  if (!both) return undefined;
+  return { path: ['schedule'], code: 'mutually_exclusive', message: exclusiveMessage };
+}
+
+function refuseTwoCadences(fields: CadenceFields, context: z.RefinementCtx): void {
+  const fault = cadenceFault(fields);
+  if (!fault) return;
+  context.addIssue({
+    code: 'custom',
+    path: fault.path,
+    message: fault.message,
+    params: { code: fault.code },
+  });
+}
+
+/** POST /v1/monitors. Defaults are filled in, so that a handler gets a whole configuration. */
+export function createMonitorBody(limits: ContractLimits) {
+  const fields = monitorFields(limits);
+  return z
+    .strictObject({
+      monitorId: identifier.optional().describe('Chosen by the caller. Default: one that the service makes.'),
+      name: fields.name,
+      description: fields.description.optional(),
+      labels: fields.labels.default({}),
+      intervalSeconds: fields.intervalSeconds.optional(),
+      schedule: scheduleInput.optional().describe('Exclusive with `intervalSeconds`.'),
+      graceSeconds: fields.graceSeconds.default(
+        Math.max(DEFAULT_GRACE_SECONDS, limits.minimumIntervalSeconds),
+      ),
+      jurisdiction: jurisdiction.default('unrestricted').describe('Cannot change later.'),
+      callback: bindingInput.default({ kind: 'organization_default' }),
+      awaitFirstBeat: fields.awaitFirstBeat.default(true),
+      maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
+      recoveryBeats: fields.recoveryBeats.default(1),
+      missedBeatsToOpen: fields.missedBeatsToOpen.default(1),
+    })
+    .superRefine(refuseTwoCadences);
+}
+
+/** PATCH /v1/monitors/{monitorId}: RFC 7396 inside `patch`; null goes back to the default. */
+export function updateMonitorBody(limits: ContractLimits) {
+  const fields = monitorFields(limits);
+  const patch = z
+    .strictObject({
+      name: fields.name.optional(),
+      description: fields.description.nullable().optional(),
+      labels: z
+        .record(labelKey, labelValue.nullable())
+        .superRefine(atMost(2 * MAX_LABELS, 'labels in one patch'))
+        .nullable()
+        .optional(),
+      intervalSeconds: fields.intervalSeconds.nullable().optional(),
+      schedule: schedulePatch.nullable().optional(),
+      graceSeconds: fields.graceSeconds.nullable().optional(),
+      awaitFirstBeat: fields.awaitFirstBeat.nullable().optional(),
+      maxRuntimeSeconds: fields.maxRuntimeSeconds.nullable().optional(),
+      recoveryBeats: fields.recoveryBeats.nullable().optional(),
+      missedBeatsToOpen: fields.missedBeatsToOpen.nullable().optional(),
+      measurements: z
+        .record(measurementKey, measurementRulePatch.nullable())
+        .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
+        .nullable()
+        .optional(),
+    })
+    .superRefine(refuseTwoCadences)
+    .describe('Omitted fields keep their values; null goes back to the default or removes.');
+  return z.strictObject({ patch });
+}
+export type MonitorPatch = z.output<ReturnType<typeof updateMonitorBody>>['patch'];
+
+export const monitorStatus = z.object({
+  health,
+  firstBeatAt: timestamp.optional(),
+  lastBeatAt: timestamp.optional(),
+  lastSequence: integer(0, MAX_SAFE).optional(),
+  nextDeadlineAt: timestamp.optional(),
+  cadence: z.object({
+    source: z.enum(['configured', 'schedule', 'learning', 'learned']),
+    intervalSeconds: z.number().min(0).optional(),
+    sampleCount: integer(0, MAX_SAFE).optional(),
+  }),
+  maintenance: maintenanceWindow.optional().describe('A window that runs or will.'),
+  openIncidents: z.array(openIncident),
+});
+export type MonitorStatus = z.output<typeof monitorStatus>;
+
+export const monitor = z.object({
+  monitorId: identifier,
+  monitorKey: identifier.meta({ deprecated: true, description: 'Deprecated spelling of `monitorId`.' }),
+  projectId: z.string(),
+  name: z.string(),
+  description: z.string().optional(),
+  labels: z.record(z.string(), z.string()),
+  intervalSeconds: integer(1, YEAR_SECONDS).optional(),
+  schedule: scheduleRecord.optional(),
+  graceSeconds: integer(0, YEAR_SECONDS),
+  jurisdiction,
+  callback: bindingRecord,
+  awaitFirstBeat: z.boolean(),
+  maxRuntimeSeconds: integer(1, 604_800).optional(),
+  recoveryBeats: integer(1, 10),
+  missedBeatsToOpen: integer(1, 10),
+  measurements: z.record(z.string(), measurementRuleRecord),
+  lifecycle,
+  restorableUntil: timestamp.optional().describe('Reported on an archived monitor.'),
+  publishUrl: z
+    .string()
+    .optional()
+    .describe('Address to send beats to. A secret: shown to principals that may manage.'),
+  configurationVersion: integer(1, MAX_SAFE).describe('The ETag is `configuration-<configurationVersion>`.'),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  status: monitorStatus,
+});
+export type Monitor = z.output<typeof monitor>;
+
+export const createdMonitor = z.object({
+  ...monitor.shape,
+  replayed: z.boolean(),
+  signingSecret: signingSecret.optional().describe('Of an inline binding. Shown once; a replay has none.'),
+});
+
+export const monitorWithObservation = z.object({
+  ...monitor.shape,
+  latestObservation: observation.optional().describe('Absent before the first beat.'),
+});
+
+export const rotatePublishUrlBody = z.strictObject({
+  overlapSeconds: integer(0, 86_400).default(0).describe('How long the old address stays valid.'),
+});
+export const rotatePublishUrlResult = z.object({
+  publishUrl: z.string().optional().describe('The new address. A replay leaves it out.'),
+  replayed: z.boolean(),
+  previousUrlEndsAt: timestamp.optional(),
+});

@@ -1,0 +1,77 @@
+// The body of every error: application/problem+json (rest-api.md 7). The codes are in src/domain/problem.ts.
+import { z } from 'zod';
+import { integer, MAX_SAFE } from '../fields/field.ts';
+
+const reference = z.string().min(1).max(512).regex(/^\S+$/);
+const sentence = z.string().min(1).max(512);
+const count = integer(0, MAX_SAFE);
+
+export const fieldError = z.object({
+  code: z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/),
+  message: sentence,
+  path: z
+    .string()
+    .max(256)
+    .describe("Dots from the body's root; headers and query parameters as they are named."),
+});
+
+export const serviceState = z.enum(['active', 'payment_grace', 'abuse_suspended', 'canceled', 'deleting']);
+export const planId = z.enum(['free', 'builder', 'smart', 'scale']);
+
+export const problemLimit = z.object({
+  dimension: z.enum([
+    'active_monitors',
+    'beat_cadence',
+    'minimum_interval_seconds',
+    'measurements_per_observation',
+    'stored_observations',
+    'observation_retention_seconds',
+    'callback_endpoints',
+    'detector_feature',
+    'api_requests_per_minute',
+    'mcp_requests_per_minute',
+    'service_state',
+    'entitlement_lease',
+  ]),
+  limit: count.optional(),
+  current: count.optional(),
+  attempted: count.optional(),
+  plan: z.object({ id: planId, name: z.string().min(1).max(64), version: integer(1, MAX_SAFE) }).optional(),
+  serviceState: serviceState.optional(),
+  remediation: z.enum([
+    'upgrade_plan',
+    'reduce_usage',
+    'increase_interval',
+    'remove_feature',
+    'retry_after_refresh',
+    'contact_support',
+    'export_data',
+  ]),
+});
+
+export const problem = z.object({
+  type: reference.optional().describe('`/docs/problems/<code without prefix>`.'),
+  title: z.string().min(1).max(160),
+  status: integer(400, 599),
+  detail: z.string().min(1).max(1024).describe('A sentence that says what to do.'),
+  code: z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(/^service\.[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$/),
+  correlationId: z.string().min(1).max(128),
+  retryable: z.boolean(),
+  retryAfterSeconds: integer(1, 86_400).optional().describe('Only where `retryable` is true.'),
+  instance: reference.optional(),
+  fieldErrors: z.array(fieldError).max(32).optional(),
+  remediation: z
+    .array(z.object({ code: z.string().min(1).max(128), message: sentence, documentation: sentence }))
+    .max(8)
+    .optional(),
+  limit: problemLimit.optional(),
+});
+export type Problem = z.output<typeof problem>;

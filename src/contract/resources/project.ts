@@ -1,0 +1,17 @@
+// Projects: names are unique in an organization, ignoring case and extra spaces (rest-api.md 2.8).
+import { z } from 'zod';
+import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
+
+export const projectName = text({ minimum: 1, maximum: 64 });
+
+export const project = z.object({
+  projectId: z.string(),
+  name: z.string(),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  version: integer(1, MAX_SAFE).describe('The ETag is `project-<version>`.'),
+});
+export type Project = z.output<typeof project>;
+
+export const createProjectBody = z.strictObject({ name: projectName });
+export const updateProjectBody = z.strictObject({ name: projectName });

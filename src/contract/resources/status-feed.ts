@@ -1,0 +1,20 @@
+// The status feed: monitors whose visible state changed after a cursor (completion.md 2).
+import { z } from 'zod';
+import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
+import { lifecycle, monitorStatus } from './monitor.ts';
+
+export const statusFeedItem = z.object({
+  monitorId: identifier,
+  projectId: z.string(),
+  projectName: z.string(),
+  changeSequence: integer(0, MAX_SAFE),
+  lifecycle,
+  configurationVersion: integer(1, MAX_SAFE),
+  status: monitorStatus,
+});
+export type StatusFeedItem = z.output<typeof statusFeedItem>;
+
+export const statusFeed = z.object({
+  items: z.array(statusFeedItem),
+  nextCursor: z.string().describe('Always there: pass it as `cursor` in the next call.'),
+});

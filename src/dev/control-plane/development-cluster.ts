@@ -1,0 +1,170 @@
+// Makes a cluster ready for a development run: CRDs with the lowered floors, the service accounts of the chart,
+// their tokens in files (as a pod would have them), and the examples.
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { applyCrds } from '../../install/apply-crds.ts';
+import { applyManifest, type Cluster, readManifests } from '../../install/apply-manifests.ts';
+import { connectCluster } from '../../install/connect-cluster.ts';
+import type { KubeObject } from '../../kube/kube-object.ts';
+import { loadKubeConfig } from '../../kube/load-kube-config.ts';
+import type { State } from '../state.ts';
+
+/** Where the operator's Lease and the service accounts are. */
+export const SYSTEM_NAMESPACE = 'beatkeeper-system';
+const EXAMPLES = fileURLToPath(new URL('../../../examples', import.meta.url));
+const AUDIENCE = 'beatkeeper';
+const TOKEN_SECONDS = 12 * 3_600;
+const REFRESH_MS = 20 * 60_000;
+const RETRY_MS = 5_000;
+
+export interface DevelopmentCluster {
+  /** Its entry in BEATKEEPER_ISSUERS. */
+  issuer: object;
+  /** The operator's token, written again before it ends. */
+  tokenFile: string;
+  /** Applies `examples/` to the namespace `default`; returns the objects. */
+  applyExamples(): Promise<KubeObject[]>;
+  close(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  kubeconfig: string;
+  minimumIntervalSeconds: number;
+  /** Name of the organization in which the cluster's principals act. */
+  organization: string;
+}
+
+/** Throws KubeError with the cluster's words. `onTrouble` hears of a token that cannot be renewed now. */
+export async function openDevelopmentCluster(
+  state: State,
+  { kubeconfig, minimumIntervalSeconds, organization }: ClusterOptions,
+  onTrouble: (words: string) => void,
+): Promise<DevelopmentCluster> {
+  const cluster = connectCluster(kubeconfig);
+  await applyCrds(cluster, (crd) => lowerFloors(crd, minimumIntervalSeconds));
+  for (const object of accountObjects()) {
+    await applyManifest(cluster, object, { namespace: SYSTEM_NAMESPACE, force: true });
+  }
+  const operator = {
+    file: state.path('cluster', 'operator-token'),
+    account: 'beatkeeper-operator',
+    audience: AUDIENCE,
+  };
+  const api = { file: state.path('cluster', 'api-token'), account: 'beatkeeper-api' };
+  const refresh = async () => {
+    for (const token of [operator, api]) await writeToken(cluster, token);
+  };
+  await refresh();
+  const stop = repeat(refresh, onTrouble);
+  return {
+    issuer: await issuerSettings(state, cluster, { kubeconfig, organization, tokenFile: api.file }),
+    tokenFile: operator.file,
+    async applyExamples() {
+      const objects = await readManifests(EXAMPLES);
+      const applied: KubeObject[] = [];
+      for (const object of objects) {
+        applied.push(await applyManifest(cluster, object, { namespace: 'default', force: true }));
+      }
+      return applied;
+    },
+    async close() {
+      stop();
+      await cluster.transport.close();
+    },
+  };
+}
+
+const FLOORED = new Set(['intervalSeconds', 'graceSeconds']);
+const FLOOR_SECONDS = 60;
+
+/** The definition with the floors of interval and grace at `seconds`. */
+export function lowerFloors(crd: KubeObject, seconds: number): KubeObject {
+  const lower = (value: unknown, name: string): unknown => {
+    if (Array.isArray(value)) return value.map((item) => lower(item, ''));
+    if (typeof value !== 'object' || value === null) return value;
+    const entries = Object.entries(value).map(([key, inner]) => [key, lower(inner, key)]);
+    const copy: Record<string, unknown> = Object.fromEntries(entries);
+    if (FLOORED.has(name) && copy.minimum === FLOOR_SECONDS) copy.minimum = Math.min(FLOOR_SECONDS, seconds);
+    return copy;
+  };
+  return lower(crd, '') as KubeObject;
+}
+
+function accountObjects(): KubeObject[] {
+  const account = (name: string): KubeObject => ({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: `beatkeeper-${name}`, namespace: SYSTEM_NAMESPACE },
+  });
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: SYSTEM_NAMESPACE } },
+    ...['api', 'operator', 'owner', 'member', 'viewer'].map(account),
+  ];
+}
+
+interface AccountToken {
+  file: string;
+  account: string;
+  /** Left out: the API server itself. */
+  audience?: string;
+}
+
+async function writeToken({ transport }: Cluster, { file, account, audience }: AccountToken): Promise<void> {
+  const answer = (await transport.request({
+    method: 'POST',
+    path: `/api/v1/namespaces/${SYSTEM_NAMESPACE}/serviceaccounts/${account}/token`,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { expirationSeconds: TOKEN_SECONDS, ...(audience ? { audiences: [audience] } : {}) },
+    },
+  })) as { status: { token: string } };
+  await writeFile(`${file}.new`, answer.status.token, { mode: 0o600 });
+  await rename(`${file}.new`, file);
+}
+
+function repeat(work: () => Promise<void>, onTrouble: (words: string) => void): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const schedule = (afterMs: number) => {
+    if (isOver) return;
+    timer = setTimeout(() => {
+      work().then(
+        () => schedule(REFRESH_MS),
+        (error: Error) => {
+          onTrouble(`The operator's token is not renewed yet: ${error.message}`);
+          schedule(RETRY_MS);
+        },
+      );
+    }, afterMs);
+  };
+  schedule(REFRESH_MS);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+async function issuerSettings(
+  state: State,
+  { transport }: Cluster,
+  options: { kubeconfig: string; organization: string; tokenFile: string },
+): Promise<object> {
+  const discovered = await transport.request({ method: 'GET', path: '/.well-known/openid-configuration' });
+  const cluster = loadKubeConfig(options.kubeconfig).getCurrentCluster();
+  if (cluster === null) throw new Error(`${options.kubeconfig} has no current cluster.`);
+  const caFile = state.path('cluster', 'ca.crt');
+  const { caData, caFile: givenFile } = cluster;
+  const authority = caData ? Buffer.from(caData, 'base64') : await readFile(givenFile ?? '');
+  await writeFile(caFile, authority);
+  const subject = (account: string) => `system:serviceaccount:${SYSTEM_NAMESPACE}:beatkeeper-${account}`;
+  return {
+    issuer: (discovered as { issuer: string }).issuer,
+    audience: AUDIENCE,
+    jwksUri: `${cluster.server}/openid/v1/jwks`,
+    caFile,
+    tokenFile: options.tokenFile,
+    organization: options.organization,
+    roles: Object.fromEntries(['operator', 'owner', 'member', 'viewer'].map((role) => [subject(role), role])),
+  };
+}

@@ -1,0 +1,113 @@
+// The processes of the roles in a development run: their environment, their order, their readiness.
+import { fileURLToPath } from 'node:url';
+import type { ProcessSpec } from './supervisor.ts';
+import { waitFor } from './wait-for.ts';
+
+const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+
+/** Callbacks of development may lead to this machine, over plain http too; to nothing else that is private. */
+const LOOPBACK = '127.0.0.0/8,::1/128';
+
+export interface RoleSettings {
+  databaseUrl: string;
+  encryptionKeys: string;
+  issuers: readonly object[];
+  minimumIntervalSeconds: number;
+  logLevel: string;
+  /** Address of the first api. */
+  publicUrl: string;
+}
+
+export interface OperatorSettings {
+  kubeconfig: string;
+  tokenFile: string;
+  namespace: string;
+}
+
+export interface RoleProcess {
+  role: 'api' | 'sweeper' | 'operator';
+  /** From 1, of its role. */
+  number: number;
+  /** The api's own port, or that of the health server of the others. */
+  port: number;
+}
+
+/** What the supervisor starts for a role. `base` is the environment that all processes of the run share. */
+export function roleSpec(
+  process_: RoleProcess,
+  base: NodeJS.ProcessEnv,
+  settings: RoleSettings,
+  operator?: OperatorSettings,
+): ProcessSpec {
+  const { role, number, port } = process_;
+  return {
+    name: `${role}-${number}`,
+    role,
+    command: process.execPath,
+    args: [MAIN, role],
+    options: {},
+    env: { ...base, ...roleEnvironment(role, port, settings, operator) },
+    endSignal: 'SIGTERM',
+    endMs: 4_500,
+  };
+}
+
+function roleEnvironment(
+  role: RoleProcess['role'],
+  port: number,
+  settings: RoleSettings,
+  operator?: OperatorSettings,
+): NodeJS.ProcessEnv {
+  const common = { HOST: '127.0.0.1', BEATKEEPER_LOG_LEVEL: settings.logLevel };
+  if (role === 'operator') {
+    return {
+      ...common,
+      BEATKEEPER_HEALTH_PORT: String(port),
+      BEATKEEPER_API_URL: settings.publicUrl,
+      BEATKEEPER_TOKEN_FILE: operator?.tokenFile,
+      KUBECONFIG: operator?.kubeconfig,
+      POD_NAMESPACE: operator?.namespace,
+      BEATKEEPER_DEFAULT_CALLBACK_NAMESPACES: 'default',
+    };
+  }
+  return {
+    ...common,
+    DATABASE_URL: settings.databaseUrl,
+    BEATKEEPER_ENCRYPTION_KEYS: settings.encryptionKeys,
+    BEATKEEPER_PUBLIC_URL: settings.publicUrl,
+    BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS: LOOPBACK,
+    BEATKEEPER_MINIMUM_INTERVAL_SECONDS: String(settings.minimumIntervalSeconds),
+    ...(role === 'api'
+      ? {
+          PORT: String(port),
+          BEATKEEPER_ISSUERS: JSON.stringify(settings.issuers),
+          BEATKEEPER_DRAIN_SECONDS: '0',
+        }
+      : { BEATKEEPER_HEALTH_PORT: String(port) }),
+  };
+}
+
+/** Resolves when the process says that it is ready. */
+export async function waitForRole({ role, number, port }: RoleProcess, signal: AbortSignal): Promise<void> {
+  const probe = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(3_000) });
+    const words = await answer.text();
+    if (!answer.ok) throw new Error(words.trim());
+    return true;
+  };
+  await waitFor(probe, { what: `${role} ${number} is ready`, timeoutMs: 120_000, intervalMs: 50, signal });
+}
+
+// Settings that a user may pass through to the roles; all others are the run's own.
+const PASSED = new Set([
+  'BEATKEEPER_DATABASE_POOL',
+  'BEATKEEPER_DASHBOARD_ORIGIN',
+  'BEATKEEPER_LAST_BEAT_PERIOD_SECONDS',
+  'BEATKEEPER_MAX_CONNECTIONS',
+]);
+const OWN = /^(BEATKEEPER_.*|DATABASE_URL.*|PORT|HOST|KUBECONFIG|PG[A-Z]+)$/;
+
+/** The environment of every process of a run: the user's, without what the run itself decides. */
+export function baseEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => PASSED.has(name) || !OWN.test(name)));
+}

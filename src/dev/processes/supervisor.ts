@@ -1,0 +1,141 @@
+// Keeps the processes of a run alive: starts a dead one again at once, then with a growing pause. Knows what to
+// start and how to end it; nothing of what the processes do.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { ServerCommand } from '../postgres/postgres-server.ts';
+import { signalProcess } from './run-processes.ts';
+
+export interface ProcessSpec extends ServerCommand {
+  /** `api-2`: for people. */
+  name: string;
+  /** `api`: for the lines on standard output. */
+  role: string;
+  env: NodeJS.ProcessEnv;
+  /** What ends it in good order. */
+  endSignal: NodeJS.Signals;
+  /** How long that may take before SIGKILL. */
+  endMs: number;
+  /** Makes way for a new start after a death: what the dead one left. */
+  beforeStart?: () => Promise<void>;
+  /** Each line that it writes, to either stream. */
+  onLine?: (line: string) => void;
+}
+
+export interface SupervisorEvents {
+  onStarted(role: string, pid: number): void;
+  onDied(spec: ProcessSpec, how: string, lastLines: readonly string[]): void;
+}
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+/** A process that lived this long is forgiven what it did before. */
+const FORGOTTEN_AFTER_MS = 10_000;
+
+/** The pause before the start that follows the n-th death in a row (from 1), milliseconds. */
+export function pauseMs(deaths: number): number {
+  return deaths <= 1 ? 0 : Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (deaths - 2));
+}
+
+export class Supervisor {
+  readonly #events: SupervisorEvents;
+  readonly #keepers = new Map<string, Keeper>();
+  #phase: 'running' | 'ending' = 'running';
+
+  constructor(events: SupervisorEvents) {
+    this.#events = events;
+  }
+
+  /** Starts a process and keeps it alive until it is ended; nothing is started once the end has begun. */
+  keep(spec: ProcessSpec): void {
+    if (this.#phase === 'ending') return;
+    const keeper = new Keeper(spec, this.#events);
+    this.#keepers.set(spec.name, keeper);
+    keeper.start();
+  }
+
+  /** Ends the processes of these roles, each within its own limit. Resolves when they are gone. */
+  async end(roles: readonly string[]): Promise<void> {
+    this.#phase = 'ending';
+    const keepers = [...this.#keepers.values()].filter(({ spec }) => roles.includes(spec.role));
+    await Promise.all(keepers.map((keeper) => keeper.end()));
+  }
+}
+
+class Keeper {
+  readonly spec: ProcessSpec;
+  readonly #events: SupervisorEvents;
+  #child: ChildProcess | undefined;
+  #exited: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #deaths = 0;
+  #phase: 'running' | 'ending' = 'running';
+  #lastLines: string[] = [];
+
+  constructor(spec: ProcessSpec, events: SupervisorEvents) {
+    this.spec = spec;
+    this.#events = events;
+  }
+
+  private get isEnding(): boolean {
+    return this.#phase === 'ending';
+  }
+
+  start(): void {
+    this.#exited = this.#run().catch((error: unknown) => {
+      this.#events.onDied(this.spec, String(error), []);
+      this.#startLater();
+    });
+  }
+
+  async #run(): Promise<void> {
+    const { command, args, options, env } = this.spec;
+    await this.spec.beforeStart?.();
+    if (this.isEnding) return;
+    const stdio: ('ignore' | 'pipe')[] = ['ignore', 'pipe', 'pipe'];
+    const child = spawn(command, args, { ...options, env, stdio, detached: true });
+    const startedAt = performance.now();
+    this.#child = child;
+    this.#lastLines = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.#take(line));
+    }
+    if (child.pid !== undefined) this.#events.onStarted(this.spec.role, child.pid);
+    const how = await exitOf(child);
+    this.#child = undefined;
+    if (this.isEnding) return;
+    if (performance.now() - startedAt >= FORGOTTEN_AFTER_MS) this.#deaths = 0;
+    this.#events.onDied(this.spec, how, this.#lastLines);
+    this.#startLater();
+  }
+
+  #take(line: string): void {
+    this.#lastLines.push(line);
+    if (this.#lastLines.length > 10) this.#lastLines.shift();
+    this.spec.onLine?.(line);
+  }
+
+  #startLater(): void {
+    if (this.isEnding) return;
+    this.#deaths += 1;
+    this.#timer = setTimeout(() => this.start(), pauseMs(this.#deaths));
+  }
+
+  async end(): Promise<void> {
+    this.#phase = 'ending';
+    clearTimeout(this.#timer);
+    const pid = this.#child?.pid;
+    if (pid !== undefined) signalProcess(pid, this.spec.endSignal);
+    const timer = setTimeout(() => {
+      if (this.#child?.pid !== undefined) signalProcess(this.#child.pid, 'SIGKILL');
+    }, this.spec.endMs);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(signal ? `by ${signal}` : `with code ${code}`));
+  });
+}

@@ -1,0 +1,197 @@
+// Reads what a sender means (completion.md 3.3): the address's last part, the query and the body. A fault becomes a
+// refusal: the job ran, so a refused beat still moves a running deadline.
+import type { BeatKind } from './beat.ts';
+import { IDENTIFIER_PATTERN } from './id.ts';
+import { checkJsonStructure } from './json-structure.ts';
+import type { FieldError } from './problem.ts';
+import { ProblemError } from './problem.ts';
+import { parseTimestamp } from './timestamp.ts';
+
+export interface BeatInput {
+  kind: BeatKind;
+  runId?: string;
+  exitStatus?: number;
+  message?: string;
+  observedAt?: string;
+  measurements?: Record<string, number>;
+}
+
+export const MAX_MESSAGE_CHARACTERS = 1024;
+const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
+const KINDS: readonly string[] = ['success', 'start', 'fail', 'log'];
+
+/** What the path says: undefined for a suffix that is none of ours (404). */
+export function kindOfSuffix(
+  suffix: string | undefined,
+): { kind?: BeatKind; exitStatus?: number } | undefined {
+  if (suffix === undefined) return {};
+  if (suffix === 'start' || suffix === 'fail' || suffix === 'log') return { kind: suffix };
+  if (!/^(0|[1-9]\d{0,2})$/.test(suffix)) return undefined;
+  const exitStatus = Number(suffix);
+  if (exitStatus > 255) return undefined;
+  return { kind: exitStatus === 0 ? 'success' : 'fail', exitStatus };
+}
+
+/** A bad `rid` is ignored: a beat is not lost for its label. */
+export function runIdOf(rid: unknown): string | undefined {
+  return typeof rid === 'string' && IDENTIFIER_PATTERN.test(rid) ? rid : undefined;
+}
+
+/** The first 1,024 characters of a text body; NUL becomes U+FFFD, because Postgres keeps none. */
+export function messageOf(text: string): string | undefined {
+  const message = cut(text.replaceAll('\0', '\uFFFD'));
+  return message === '' ? undefined : message;
+}
+
+/** Cuts by code points, so that no character is halved. */
+function cut(text: string): string {
+  if (text.length <= MAX_MESSAGE_CHARACTERS) return text;
+  return [...text.slice(0, 2 * MAX_MESSAGE_CHARACTERS)].slice(0, MAX_MESSAGE_CHARACTERS).join('');
+}
+
+type Path = { kind?: BeatKind; exitStatus?: number };
+
+/** A beat without a JSON body. */
+export function plainBeat(path: Path, rid: unknown, message?: string): BeatInput {
+  return { kind: path.kind ?? 'success', exitStatus: path.exitStatus, runId: runIdOf(rid), message };
+}
+
+/** Reads a JSON body; throws `validation_failed` with every fault. */
+export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput {
+  if (text.trim() === '') return plainBeat(path, rid);
+  const body = parseObject(text);
+  const errors: FieldError[] = [];
+  const fault = (at: string, code: string, message: string) => errors.push({ path: at, code, message });
+  for (const key of Object.keys(body)) {
+    if (!FIELDS.has(key))
+      fault(
+        key.slice(0, 256),
+        'unrecognized_key',
+        `Remove this field: a beat has ${[...FIELDS].join(', ')}.`,
+      );
+  }
+  const status = readStatus(body, path, fault);
+  const exitStatus = readExitStatus(body, path, fault);
+  const beat: BeatInput = {
+    kind: status ?? path.kind ?? (exitStatus ? 'fail' : 'success'),
+    exitStatus,
+    runId: readRunId(body, fault) ?? runIdOf(rid),
+    message: readMessage(body, fault),
+    observedAt: readObservedAt(body, fault),
+    measurements: readMeasurements(body, fault),
+  };
+  if (errors.length > 0) {
+    throw new ProblemError('validation_failed', {
+      detail: `The beat is not valid: ${errors[0]?.path}: ${errors[0]?.message}`.slice(0, 1024),
+      fieldErrors: errors.slice(0, 32),
+    });
+  }
+  return beat;
+}
+
+const FIELDS = new Set(['measurements', 'message', 'observedAt', 'status', 'runId', 'exitStatus']);
+
+type Fault = (path: string, code: string, message: string) => void;
+type Body = Record<string, unknown>;
+
+function parseObject(text: string): Body {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw malformed('The body is not JSON. Send a JSON object, or text with another content type.', cause);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw malformed('The body must be a JSON object.');
+  }
+  checkJsonStructure(text);
+  return value as Body;
+}
+
+function malformed(message: string, cause?: unknown): ProblemError {
+  return new ProblemError('validation_failed', {
+    detail: message,
+    fieldErrors: [{ path: '', code: 'malformed_body', message }],
+    cause,
+  });
+}
+
+function readStatus(body: Body, path: Path, fault: Fault): BeatKind | undefined {
+  const { status } = body;
+  if (status === undefined) return undefined;
+  if (typeof status !== 'string' || !KINDS.includes(status)) {
+    fault('status', 'invalid_value', `Use one of ${KINDS.join(', ')}.`);
+    return undefined;
+  }
+  if (path.kind !== undefined && path.kind !== status) {
+    fault(
+      'status',
+      'contradicts_address',
+      `The address says ${path.kind}: leave the status out, or use the plain address.`,
+    );
+  }
+  return status as BeatKind;
+}
+
+function readExitStatus(body: Body, path: Path, fault: Fault): number | undefined {
+  const { exitStatus } = body;
+  if (exitStatus === undefined) return path.exitStatus;
+  if (typeof exitStatus !== 'number' || !Number.isInteger(exitStatus) || exitStatus < 0 || exitStatus > 255) {
+    fault('exitStatus', 'out_of_range', 'Use a whole number from 0 to 255.');
+    return undefined;
+  }
+  if (path.exitStatus !== undefined && path.exitStatus !== exitStatus) {
+    fault('exitStatus', 'contradicts_address', `The address says ${path.exitStatus}: leave exitStatus out.`);
+  }
+  return exitStatus;
+}
+
+function readRunId(body: Body, fault: Fault): string | undefined {
+  const { runId } = body;
+  if (runId === undefined) return undefined;
+  if (typeof runId === 'string' && IDENTIFIER_PATTERN.test(runId)) return runId;
+  fault('runId', 'invalid_format', 'Use 1 to 128 letters, digits, _ or -, beginning with a letter or digit.');
+  return undefined;
+}
+
+function readMessage(body: Body, fault: Fault): string | undefined {
+  const { message } = body;
+  if (message === undefined) return undefined;
+  if (typeof message !== 'string') {
+    fault('message', 'invalid_type', 'Use a string.');
+    return undefined;
+  }
+  if (message.length > MAX_MESSAGE_CHARACTERS && [...message].length > MAX_MESSAGE_CHARACTERS) {
+    fault('message', 'too_long', `Use at most ${MAX_MESSAGE_CHARACTERS} characters.`);
+    return undefined;
+  }
+  return messageOf(message.isWellFormed() ? message : message.toWellFormed());
+}
+
+function readObservedAt(body: Body, fault: Fault): string | undefined {
+  const { observedAt } = body;
+  if (observedAt === undefined) return undefined;
+  const ms = typeof observedAt === 'string' ? parseTimestamp(observedAt) : undefined;
+  if (ms !== undefined) return new Date(ms).toISOString();
+  fault('observedAt', 'invalid_format', 'Use an RFC 3339 date and time, such as 2026-01-31T08:00:00Z.');
+  return undefined;
+}
+
+function readMeasurements(body: Body, fault: Fault): Record<string, number> | undefined {
+  const { measurements } = body;
+  if (measurements === undefined) return undefined;
+  if (typeof measurements !== 'object' || measurements === null || Array.isArray(measurements)) {
+    fault('measurements', 'invalid_type', 'Use an object of numbers by measurement key.');
+    return undefined;
+  }
+  const entries = Object.entries(measurements as Record<string, unknown>);
+  for (const [key, value] of entries) {
+    const at = `measurements.${key}`.slice(0, 256);
+    if (!MEASUREMENT_KEY.test(key)) {
+      fault(at, 'invalid_key', 'Use 1 to 64 lower-case letters, digits or _, beginning with a letter.');
+    } else if (typeof value !== 'number' || !Number.isFinite(value)) {
+      fault(at, 'invalid_number', 'Use a finite number.');
+    }
+  }
+  return entries.length === 0 ? undefined : (Object.fromEntries(entries) as Record<string, number>);
+}

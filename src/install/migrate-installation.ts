@@ -1,0 +1,75 @@
+// The command `migrate`: waits for the database, brings its schema up to this build, and makes the
+// installation's organization where there is none. Safe to run many times at once.
+import { setTimeout as delay } from 'node:timers/promises';
+import { newUuid } from '../domain/id.ts';
+import type { PlanId } from '../domain/problem.ts';
+import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
+import { openPool } from '../store/postgres/pool.ts';
+import { insertOrganization, updateOrganizationPlan } from '../store/tenancy/organizations.ts';
+import type { Log } from '../telemetry/log.ts';
+
+export interface InstallationOptions {
+  databaseUrl: string;
+  organization: string;
+  plan: PlanId;
+  waitSeconds: number;
+}
+
+/**
+ * A schema one version newer is taken as it is: an old pod that starts again during an upgrade, or a rollback, works
+ * with it (migrations expand before they contract). Throws DatabaseIsNewerError for a newer one at once, and what the
+ * database said last when it did not answer in time.
+ */
+export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
+  const { databaseUrl } = options;
+  const deadline = performance.now() + options.waitSeconds * 1_000;
+  const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, log));
+  log.info({ version }, 'The schema is one that this version works with.');
+  await retryUntil(deadline, log, () => ensureOrganization(options));
+}
+
+async function migrateOrAccept(databaseUrl: string, log: Log): Promise<number> {
+  try {
+    const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
+    return await migrate({ databaseUrl, onApplied });
+  } catch (error) {
+    if (error instanceof DatabaseIsNewerError && error.found === error.known + 1) return error.found;
+    throw error;
+  }
+}
+
+async function ensureOrganization({ databaseUrl, organization, plan }: InstallationOptions): Promise<void> {
+  const pool = openPool({ databaseUrl, size: 1, applicationName: 'beatkeeper-migrate' });
+  try {
+    const wanted = { organizationId: newUuid(), name: organization, plan };
+    const { organizationId } = await insertOrganization(pool, wanted);
+    await updateOrganizationPlan(pool, organizationId, plan);
+  } finally {
+    await pool.end();
+  }
+}
+
+// Postgres is starting, not there, or not yet known by name.
+const NOT_YET = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  '57P03',
+  '3D000',
+]);
+
+async function retryUntil<T>(deadline: number, log: Log, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      const { code = '', message } = error as { code?: string; message: string };
+      const isPassing = NOT_YET.has(code) || message.includes('timeout');
+      if (error instanceof DatabaseIsNewerError || !isPassing || performance.now() > deadline) throw error;
+      log.warn({ code }, 'The database does not answer yet.');
+      await delay(1_000);
+    }
+  }
+}

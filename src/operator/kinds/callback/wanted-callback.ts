@@ -1,0 +1,119 @@
+// What a Callback wants of the API, and the changes that bring an endpoint there. Pure.
+
+import type { OperationRequest } from '../../../contract/operations/operations.ts';
+import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
+import { contentHash } from '../../resources/content-hash.ts';
+import { defaultAlias } from '../../resources/defaults.ts';
+import { SECRET_SUFFIX } from '../../resources/names.ts';
+import { releasedFields } from '../monitor/owned-fields.ts';
+import type { CallbackObject } from './callback-object.ts';
+
+type Spec = CallbackObject['spec'];
+type EndpointPatch = OperationRequest<'updateCallback'>['body'];
+
+export interface WantedCallback {
+  endpointId: string;
+  projectId: string;
+  spec: Spec;
+  kind: NonNullable<Spec['kind']>;
+  defaultAlias: string;
+  /** Of a webhook: from the spec, or from the Secret that it names. */
+  url: string | undefined;
+  /** Undefined where the kind has no signing secret. */
+  secretName: string | undefined;
+  overlapSeconds: number;
+  ownedFields: string[];
+  hash: string;
+}
+
+/** rest-api.md 4.6. */
+const DEFAULT_OVERLAP_SECONDS = 300;
+const OWNABLE = ['alias', 'lifecycle', 'organizationDefault'] as const;
+
+export function wantedCallback(
+  object: CallbackObject,
+  facts: { endpointId: string; projectId: string; url: string | undefined },
+): WantedCallback {
+  const { spec, metadata } = object;
+  const kind = spec.kind ?? 'webhook';
+  const wanted = {
+    ...facts,
+    kind,
+    defaultAlias: defaultAlias(metadata.name),
+    secretName: kind === 'webhook' ? signingSecretNameOf(object) : undefined,
+  };
+  const { deletionPolicy: _policy, rotation: _rotation, ...told } = spec;
+  return {
+    ...wanted,
+    spec,
+    overlapSeconds: spec.rotation?.overlapSeconds ?? DEFAULT_OVERLAP_SECONDS,
+    ownedFields: OWNABLE.filter((field) => spec[field] !== undefined).sort(),
+    // The id may become another one, of the same spec.
+    hash: contentHash({ ...wanted, endpointId: '', told }),
+  };
+}
+
+/** Of a webhook; other kinds have none. */
+export function signingSecretNameOf({ spec, metadata }: CallbackObject): string {
+  return spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`;
+}
+
+/** The body of POST /v1/callbacks. The lifecycle is set afterwards. */
+export function createCallbackBodyOf(wanted: WantedCallback): OperationRequest<'createCallback'>['body'] {
+  const { spec, kind, endpointId, url } = wanted;
+  return {
+    endpointId,
+    alias: spec.alias ?? wanted.defaultAlias,
+    kind,
+    url,
+    relay: spec.relay,
+    relayGroup: spec.relayGroup,
+  };
+}
+
+export interface CallbackPlan {
+  /** Undefined: nothing differs. */
+  patch: EndpointPatch | undefined;
+  fields: string[];
+}
+
+/** `isChanged`: the spec is not the one that was applied last. */
+export function planCallback(
+  wanted: WantedCallback,
+  facts: { endpoint: CallbackEndpoint; owned: readonly string[] | undefined; isChanged: boolean },
+): CallbackPlan {
+  const { endpoint, isChanged } = facts;
+  const { spec, url } = wanted;
+  const released = releasedFields(facts.owned, wanted.ownedFields);
+  const patch: EndpointPatch = {};
+  const alias = spec.alias ?? (released.has('alias') ? wanted.defaultAlias : undefined);
+  if (alias !== undefined && alias !== endpoint.alias) patch.alias = alias;
+  if (url !== undefined && url !== endpoint.url) patch.url = url;
+  if (spec.relay && !isSame(spec.relay, endpoint.relay)) patch.relay = spec.relay;
+  if (spec.relayGroup && !isSame(spec.relayGroup, endpoint.relayGroup)) patch.relayGroup = spec.relayGroup;
+  const lifecycle = spec.lifecycle ?? (released.has('lifecycle') ? 'active' : undefined);
+  if (isDisabledByReceiver(endpoint)) {
+    // Left so until the spec changes; then the new address is worth a try.
+    const isNew = isChanged || patch.url !== undefined;
+    if (lifecycle === 'active' ? isNew : lifecycle === undefined && isNew) patch.lifecycle = 'active';
+  } else if (lifecycle !== undefined && lifecycle !== endpoint.lifecycle) patch.lifecycle = lifecycle;
+  const fields = Object.keys(patch);
+  return { patch: fields.length === 0 ? undefined : patch, fields };
+}
+
+/** A receiver answered 410 and the service disabled its endpoint. */
+export function isDisabledByReceiver({ lifecycle, disabledReason }: CallbackEndpoint): boolean {
+  return lifecycle === 'disabled' && disabledReason !== undefined;
+}
+
+function isSame(wanted: object, current: object | undefined): boolean {
+  return Object.entries(wanted).every(([field, value]) =>
+    Object.entries(current ?? {}).some(([f, v]) => f === field && v === value),
+  );
+}
+
+/** `12h` or `90d` in milliseconds; undefined without a rotation. */
+export function rotationEveryMs({ rotation }: Spec): number | undefined {
+  const match = /^(\d+)([hd])$/.exec(rotation?.every ?? '');
+  return match ? Number(match[1]) * (match[2] === 'd' ? 86_400_000 : 3_600_000) : undefined;
+}

@@ -1,0 +1,49 @@
+// The state of each monitor as it was last heard of: from the status feed, or from a read of the monitor itself.
+// In memory alone, and only for monitors that objects stand for.
+import type { Lifecycle, MonitorStatus } from '../../contract/resources/monitor.ts';
+
+export interface MonitorLive {
+  lifecycle: Lifecycle;
+  configurationVersion: number;
+  status: MonitorStatus;
+  /** When it was asked for (a read) or came (the feed), by the process's own clock, ms. */
+  atMs: number;
+}
+
+export class MonitorLives {
+  readonly #lives = new Map<string, MonitorLive>();
+
+  get size(): number {
+    return this.#lives.size;
+  }
+
+  get(projectId: string, monitorId: string): MonitorLive | undefined {
+    return this.#lives.get(keyOf(projectId, monitorId));
+  }
+
+  /** Keeps the newer one. True if it was this. */
+  put(projectId: string, monitorId: string, live: MonitorLive): boolean {
+    const key = keyOf(projectId, monitorId);
+    const known = this.#lives.get(key);
+    if (known !== undefined && known.atMs > live.atMs) return false;
+    this.#lives.set(key, live);
+    return true;
+  }
+
+  /** Not known any more: the next look at its object reads the monitor. */
+  delete(projectId: string, monitorId: string): void {
+    this.#lives.delete(keyOf(projectId, monitorId));
+  }
+
+  /** Forgets the others: those of a former project, or of an object whose status never named its monitor. */
+  retain(isHeld: (projectId: string, monitorId: string) => boolean): void {
+    for (const key of this.#lives.keys()) {
+      const slash = key.indexOf('/');
+      if (!isHeld(key.slice(0, slash), key.slice(slash + 1))) this.#lives.delete(key);
+    }
+  }
+}
+
+function keyOf(projectId: string, monitorId: string): string {
+  return `${projectId}/${monitorId}`;
+}

@@ -1,0 +1,165 @@
+// Changes of one callback endpoint: update, lifecycle, rotation of its secret (rest-api.md 3.4, 4.6).
+// Each raises the generation, in the caller's transaction, under the endpoint's lock.
+import { checkDestination } from '../../delivery/webhook/destination.ts';
+import type { Actor } from '../../domain/incident.ts';
+import { invalidField, ProblemError } from '../../domain/problem.ts';
+import {
+  type EndpointLifecycle,
+  type EndpointRef,
+  type EndpointRow,
+  type EndpointState,
+  lockEndpoint,
+  updateEndpoint,
+} from '../../store/callbacks/callback-endpoints.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { requireVersion } from '../calls/resource-version.ts';
+import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
+import {
+  aliasTaken,
+  type CallbackRecord,
+  type IssuedCallback,
+  lockCallback,
+  requireCallback,
+  toCallbackRecord,
+} from './callbacks.ts';
+import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
+
+export interface CallbackPatch {
+  lifecycle?: EndpointLifecycle;
+  alias?: string;
+  url?: string;
+  relay?: object;
+  relayGroup?: object;
+}
+
+/** Which endpoint, in which version, by whom. */
+export interface CallbackChange {
+  caller: Caller;
+  endpointId: string;
+  /** Of the caller's `If-Match`. */
+  generation: number;
+}
+
+type Sealing = Pick<ServiceContext, 'secrets'>;
+
+const refOf = ({ caller, endpointId }: CallbackChange): EndpointRef => ({
+  projectId: caller.projectId,
+  endpointId,
+});
+
+/**
+ * What has to be known before the transaction. The endpoint is looked at first, so that DNS is not asked for a
+ * change that is stale. Throws `not_found`, `precondition_failed`, `validation_failed`,
+ * `callback_destination_rejected`.
+ */
+export async function checkCallbackPatch(
+  context: ServiceContext,
+  change: CallbackChange,
+  patch: CallbackPatch,
+): Promise<void> {
+  const endpoint = await requireCallback(context.pool, refOf(change));
+  requireVersion({ version: endpoint.generation }, change.generation);
+  for (const field of ['relay', 'relayGroup'] as const) {
+    if (patch[field] === undefined) continue;
+    throw invalidField(
+      field,
+      `Remove it: an endpoint of kind ${endpoint.kind} states url.`,
+      'destination_mismatch',
+    );
+  }
+  if (patch.url !== undefined) await checkDestination(patch.url, context.destinations);
+}
+
+/** Applies a patch; one that changes nothing keeps the generation. Throws `conflict` for an alias that is taken. */
+export async function updateCallback(
+  tx: Queryable,
+  { secrets }: Sealing,
+  change: CallbackChange & { patch: CallbackPatch },
+  nowMs: number,
+): Promise<CallbackRecord> {
+  const endpoint = await lockCallback(tx, refOf(change));
+  requireVersion({ version: endpoint.generation }, change.generation);
+  const { lifecycle = endpoint.lifecycle, alias = endpoint.alias, url } = change.patch;
+  const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
+  const movesUrl = url !== undefined && url !== oldUrl;
+  const turns = lifecycle !== endpoint.lifecycle;
+  if (!movesUrl && !turns && alias === endpoint.alias) return toCallbackRecord(secrets, endpoint);
+
+  const urlBox = movesUrl ? sealUrl(secrets, endpoint.endpointId, url) : endpoint.urlBox;
+  const next: EndpointState = { ...nextVersion(endpoint, nowMs), alias, urlBox };
+  if (!turns) await writeState(tx, endpoint, next);
+  else if (lifecycle === 'active') await writeState(tx, endpoint, { ...next, ...ACTIVE });
+  else await disable(tx, endpoint, { next, actor: change.caller.actor }, nowMs);
+  return toCallbackRecord(secrets, await requireCallback(tx, refOf(change)));
+}
+
+const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
+
+/**
+ * Disables an endpoint by decision of the service: its receiver answered 410 (completion.md 5.1). For dispatchers,
+ * who hold no lock of a delivery meanwhile. Does nothing where it is removed or disabled already, or has another
+ * address than the one that answered (`urlBox`, as it was sealed): a move is no reason to give the new address up.
+ */
+export async function disableEndpoint(
+  tx: Queryable,
+  { urlBox, ...ref }: EndpointRef & { urlBox?: Buffer },
+  reason: string,
+  nowMs: number,
+): Promise<void> {
+  const endpoint = await lockEndpoint(tx, ref);
+  if (endpoint?.lifecycle !== 'active') return;
+  if (urlBox && !endpoint.urlBox?.equals(urlBox)) return;
+  await disable(tx, endpoint, { next: nextVersion(endpoint, nowMs), reason }, nowMs);
+}
+
+async function disable(
+  tx: Queryable,
+  endpoint: EndpointRow,
+  { next, reason, actor }: { next: EndpointState; reason?: string; actor?: Actor },
+  nowMs: number,
+): Promise<void> {
+  await writeState(tx, endpoint, {
+    ...next,
+    lifecycle: 'disabled',
+    disabledMs: nowMs,
+    disabledReason: reason,
+  });
+  const { projectId, endpointId } = endpoint;
+  await cancelPendingDeliveries(
+    tx,
+    { scope: { endpoint: { projectId, endpointId } }, reason: 'endpoint_disabled', actor },
+    nowMs,
+  );
+}
+
+/** Issues a new secret; the one before it signs beside it for `overlapSeconds` (0 to 900). */
+export async function rotateCallbackSecret(
+  tx: Queryable,
+  { secrets }: Sealing,
+  change: CallbackChange & { overlapSeconds: number },
+  nowMs: number,
+): Promise<IssuedCallback> {
+  const ref = refOf(change);
+  const endpoint = await lockCallback(tx, ref);
+  requireVersion({ version: endpoint.generation }, change.generation);
+  if (!endpoint.secret) {
+    throw new ProblemError('conflict', {
+      detail: `An endpoint of kind ${endpoint.kind} has no signing secret.`,
+    });
+  }
+  const { version } = endpoint.secret;
+  const current = { ...ref, version, overlapSeconds: change.overlapSeconds };
+  const signingSecret = await reissueSecret(tx, secrets, current, nowMs);
+  await writeState(tx, endpoint, nextVersion(endpoint, nowMs));
+  return { endpoint: toCallbackRecord(secrets, await requireCallback(tx, ref)), signingSecret };
+}
+
+function nextVersion(endpoint: EndpointRow, nowMs: number): EndpointState {
+  return { ...endpoint, generation: endpoint.generation + 1, updatedMs: nowMs };
+}
+
+async function writeState(tx: Queryable, endpoint: EndpointRow, state: EndpointState): Promise<void> {
+  const written = await updateEndpoint(tx, endpoint, state);
+  if (written === 'alias_taken') throw aliasTaken(state.alias ?? '');
+}

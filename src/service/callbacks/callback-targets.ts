@@ -1,0 +1,89 @@
+// Where the alerts of monitors go now, or why they cannot (rest-api.md 2.4). Reads only; used by everyone who writes
+// deliveries and by the reads of bindings.
+import {
+  type BindingQuery,
+  type FoundEndpoint,
+  findBindingTargets,
+} from '../../store/callbacks/binding-targets.ts';
+import type { EndpointKind, EndpointLifecycle } from '../../store/callbacks/callback-endpoints.ts';
+import type { MonitorRef } from '../../store/monitors/live.ts';
+import type { StoredBinding } from '../../store/monitors/monitor-timing.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
+import { openUrl } from './endpoint-seal.ts';
+
+export interface BindingItem extends MonitorRef {
+  binding: StoredBinding;
+}
+
+export type UnavailableReason =
+  | 'no_organization_default'
+  | 'alias_not_found'
+  | 'endpoint_disabled'
+  | 'endpoint_removed';
+
+export interface Target {
+  endpointId: string;
+  /** The endpoint's: the organization's default may be of another project than the monitor. */
+  projectId: string;
+  alias?: string;
+  kind: EndpointKind;
+  lifecycle: EndpointLifecycle;
+  /** Sealed: see `describeTarget`. */
+  urlBox?: Buffer;
+}
+
+export type TargetResult = { target: Target } | { unavailableReason: UnavailableReason };
+
+/**
+ * Resolves the bindings of any number of monitors in one query, keyed by monitor key.
+ * A `disabled` binding has no entry: its alerts go nowhere by decision.
+ */
+export async function resolveTargets(
+  db: Queryable,
+  items: readonly BindingItem[],
+): Promise<Map<string, TargetResult>> {
+  // Monitors that share a binding share its row: thousands that fail at once mostly have the same one.
+  const queries = new Map<string, BindingQuery>();
+  for (const { projectId, binding } of items) {
+    const { kind } = binding;
+    if (kind !== 'disabled') queries.set(bindingId(projectId, binding), { projectId, ...binding, kind });
+  }
+  const found = await findBindingTargets(db, [...queries.values()]);
+  const results = new Map<string, TargetResult>();
+  for (const [index, [id, { kind }]] of [...queries].entries()) results.set(id, judge(kind, found[index]));
+
+  const byMonitor = new Map<string, TargetResult>();
+  for (const { projectId, monitorKey, binding } of items) {
+    const result = results.get(bindingId(projectId, binding));
+    if (result) byMonitor.set(monitorKey, result);
+  }
+  return byMonitor;
+}
+
+function bindingId(projectId: string, binding: StoredBinding): string {
+  return [projectId, binding.kind, binding.alias ?? '', binding.inlineEndpointId ?? ''].join(' ');
+}
+
+function judge(kind: BindingQuery['kind'], found: FoundEndpoint | undefined): TargetResult {
+  if (!found) return { unavailableReason: MISSING[kind] };
+  const { isRemoved, ...target } = found;
+  if (isRemoved) return { unavailableReason: 'endpoint_removed' };
+  if (target.lifecycle === 'disabled') return { unavailableReason: 'endpoint_disabled' };
+  return { target };
+}
+
+const MISSING = {
+  organization_default: 'no_organization_default',
+  named: 'alias_not_found',
+  inline: 'endpoint_removed',
+} as const;
+
+/** The `target` of a binding as the API shows it (completion.md 2.1), with its address opened. */
+export function describeTarget(
+  secrets: SecretBox,
+  target: Target,
+): { endpointId: string; alias?: string; kind: EndpointKind; url?: string } {
+  const { endpointId, alias, kind, urlBox } = target;
+  return { endpointId, alias, kind, url: urlBox && openUrl(secrets, endpointId, urlBox) };
+}

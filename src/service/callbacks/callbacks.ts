@@ -1,0 +1,209 @@
+// Callback endpoints: records, reads, create, remove and the organization's default (rest-api.md 2.3, 4.5).
+// Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
+import { checkDestination } from '../../delivery/webhook/destination.ts';
+import { newId } from '../../domain/id.ts';
+import { findPlan, planLimitReached } from '../../domain/plan.ts';
+import { notFound, ProblemError } from '../../domain/problem.ts';
+import {
+  type EndpointKind,
+  type EndpointRef,
+  type EndpointRow,
+  findEndpoint,
+  insertEndpoint,
+  listEndpoints,
+  lockEndpoint,
+  removeEndpoint,
+} from '../../store/callbacks/callback-endpoints.ts';
+import { changeEndpointCount, setDefaultEndpoint } from '../../store/callbacks/organization-endpoints.ts';
+import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
+import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { requireVersion } from '../calls/resource-version.ts';
+import { optionalTime, toTime } from '../calls/time.ts';
+import type { AtTheEnd } from '../calls/write.ts';
+import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
+import { issueSecret, openUrl, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
+
+/** The record of rest-api.md 2.3. */
+export interface CallbackRecord {
+  id: string;
+  projectId: string;
+  alias: string;
+  kind: EndpointKind;
+  url?: string;
+  relay?: EndpointRow['relay'];
+  relayGroup?: EndpointRow['relayGroup'];
+  lifecycle: EndpointRow['lifecycle'];
+  isOrganizationDefault: boolean;
+  generation: number;
+  createdAt: string;
+  updatedAt: string;
+  disabledAt?: string;
+  disabledReason?: string;
+  secret?: { version: number; issuedAt: string; previousVersion?: number; overlapEndsAt?: string };
+  lastDelivery?: EndpointRow['lastDelivery'];
+}
+
+/** A record with the secret that was issued for it. */
+export interface IssuedCallback {
+  endpoint: CallbackRecord;
+  signingSecret?: SigningSecretRecord;
+}
+
+export function toCallbackRecord(secrets: SecretBox, row: EndpointRow): CallbackRecord {
+  const { secret } = row;
+  return {
+    id: row.endpointId,
+    projectId: row.projectId,
+    alias: row.alias ?? '',
+    kind: row.kind,
+    url: row.urlBox && openUrl(secrets, row.endpointId, row.urlBox),
+    relay: row.relay,
+    relayGroup: row.relayGroup,
+    lifecycle: row.lifecycle,
+    isOrganizationDefault: row.isOrganizationDefault,
+    generation: row.generation,
+    createdAt: toTime(row.createdMs),
+    updatedAt: toTime(row.updatedMs),
+    disabledAt: optionalTime(row.disabledMs),
+    disabledReason: row.disabledReason,
+    secret: secret && {
+      version: secret.version,
+      issuedAt: toTime(secret.issuedMs),
+      previousVersion: secret.previous?.version,
+      overlapEndsAt: optionalTime(secret.previous?.endsMs),
+    },
+    lastDelivery: row.lastDelivery,
+  };
+}
+
+/** Newest first, without the endpoints of inline bindings. */
+export async function listCallbacks(
+  { pool, secrets }: Pick<ServiceContext, 'pool' | 'secrets'>,
+  projectId: string,
+  page: KeysetPage,
+): Promise<Positioned<CallbackRecord>[]> {
+  const rows = await listEndpoints(pool, projectId, page);
+  return rows.map(({ item, position }) => ({ item: toCallbackRecord(secrets, item), position }));
+}
+
+/** An endpoint that people manage, or `not_found`: an inline binding's is its monitor's affair. */
+export async function requireCallback(db: Queryable, ref: EndpointRef): Promise<EndpointRow> {
+  return managed(await findEndpoint(db, ref));
+}
+
+/** The same, with the row locked until the transaction ends. */
+export async function lockCallback(tx: Queryable, ref: EndpointRef): Promise<EndpointRow> {
+  return managed(await lockEndpoint(tx, ref));
+}
+
+function managed(endpoint: EndpointRow | undefined): EndpointRow {
+  if (!endpoint || endpoint.monitorKey !== undefined) throw notFound();
+  return endpoint;
+}
+
+export interface CallbackInput {
+  endpointId?: string;
+  alias: string;
+  kind: EndpointKind;
+  url?: string;
+}
+
+/**
+ * What has to be known before the transaction: the kind can be had, and the URL leads where callbacks may go.
+ * Throws `relay_not_configured`, `validation_failed`, `callback_destination_rejected`.
+ */
+export async function checkNewCallback(context: ServiceContext, input: CallbackInput): Promise<void> {
+  if (input.kind !== 'webhook') throw relayNotConfigured();
+  await checkDestination(input.url ?? '', context.destinations);
+}
+
+function relayNotConfigured(): ProblemError {
+  return new ProblemError('relay_not_configured', {
+    detail: 'This installation has no messaging relay: use an endpoint of kind webhook.',
+  });
+}
+
+/** Makes a webhook endpoint with its first secret. Throws `conflict`, `plan_limit_reached`. */
+export async function createCallback(
+  tx: Queryable,
+  { secrets }: Pick<ServiceContext, 'secrets'>,
+  { caller, input, atTheEnd }: { caller: Caller; input: CallbackInput; atTheEnd: AtTheEnd },
+  nowMs: number,
+): Promise<IssuedCallback> {
+  const ref: EndpointRef = { projectId: caller.projectId, endpointId: input.endpointId ?? newId('cb') };
+  const inserted = await insertEndpoint(tx, {
+    ...ref,
+    alias: input.alias,
+    kind: input.kind,
+    urlBox: sealUrl(secrets, ref.endpointId, input.url ?? ''),
+    createdMs: nowMs,
+  });
+  if (inserted === 'alias_taken') throw aliasTaken(input.alias);
+  if (inserted === 'id_taken') {
+    throw new ProblemError('conflict', {
+      detail: `The endpointId ${ref.endpointId} was used before in this project: choose another, or leave it out.`,
+      fieldErrors: [{ code: 'not_unique', message: 'Choose another endpointId.', path: 'endpointId' }],
+    });
+  }
+  const signingSecret = await issueSecret(tx, secrets, ref, nowMs);
+  atTheEnd((last) => countUp(last, caller.organizationId));
+  return { endpoint: toCallbackRecord(secrets, await requireCallback(tx, ref)), signingSecret };
+}
+
+export function aliasTaken(alias: string): ProblemError {
+  return new ProblemError('conflict', {
+    detail: `Another callback endpoint of this project has the alias ${alias}: choose another one.`,
+    fieldErrors: [{ code: 'not_unique', message: 'Choose another alias.', path: 'alias' }],
+  });
+}
+
+async function countUp(tx: Queryable, organizationId: string): Promise<void> {
+  const { count, planId } = await changeEndpointCount(tx, organizationId, 1);
+  const plan = findPlan(planId);
+  if (count <= plan.callbackEndpoints) return;
+  throw planLimitReached(plan, {
+    dimension: 'callback_endpoints',
+    limit: plan.callbackEndpoints,
+    current: count - 1,
+    attempted: count,
+  });
+}
+
+/**
+ * Removes an endpoint for good: secrets and address are erased, pending deliveries canceled, its alias is free.
+ * Bindings that lead to it report `endpoint_removed`; so does the organization's default until a new one is set,
+ * which is why its name stays there.
+ */
+export async function removeCallback(
+  tx: Queryable,
+  { caller, endpointId, generation }: { caller: Caller; endpointId: string; generation: number },
+  nowMs: number,
+): Promise<void> {
+  const ref: EndpointRef = { projectId: caller.projectId, endpointId };
+  const endpoint = await lockCallback(tx, ref);
+  requireVersion({ version: endpoint.generation }, generation);
+  await removeEndpoint(tx, ref, nowMs);
+  await deleteSigningSecrets(tx, ref);
+  await cancelPendingDeliveries(
+    tx,
+    { scope: { endpoint: ref }, reason: 'endpoint_removed', actor: caller.actor },
+    nowMs,
+  );
+  await changeEndpointCount(tx, caller.organizationId, -1);
+}
+
+/** Sets the organization's default to an endpoint of the caller's project; null clears it, wherever it is. */
+export async function setDefaultCallback(
+  tx: Queryable,
+  caller: Caller,
+  endpointId: string | null,
+): Promise<{ endpointId: string | null }> {
+  const ref = endpointId === null ? undefined : { projectId: caller.projectId, endpointId };
+  // Locked, so that it is not removed at the same moment.
+  if (ref) await lockCallback(tx, ref);
+  await setDefaultEndpoint(tx, caller.organizationId, ref);
+  return { endpointId };
+}

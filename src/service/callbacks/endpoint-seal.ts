@@ -1,0 +1,96 @@
+// How addresses and signing secrets of endpoints are sealed: with the endpoint's id as associated data, so that a
+// box which is copied to another endpoint does not open.
+import { newSigningSecret } from '../../delivery/webhook/signature.ts';
+import { ProblemError } from '../../domain/problem.ts';
+import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
+import {
+  findValidSecretBoxes,
+  insertSigningSecret,
+  supersedeSigningSecret,
+} from '../../store/callbacks/signing-secrets.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
+import { toTime } from '../calls/time.ts';
+
+/** The issue record of rest-api.md 2.3: the one moment at which a secret can be read. */
+export interface SigningSecretRecord {
+  secret: string;
+  version: number;
+  /** RFC 3339. */
+  revealedAt: string;
+  onlyShownOnce: true;
+  previousVersion?: number;
+  /** RFC 3339. */
+  overlapEndsAt?: string;
+}
+
+export function sealUrl(secrets: SecretBox, endpointId: string, url: string): Buffer {
+  return secrets.seal(url, endpointId);
+}
+
+/** Throws when the installation does not have the key any more. */
+export function openUrl(secrets: SecretBox, endpointId: string, urlBox: Buffer): string {
+  return secrets.open(urlBox, endpointId);
+}
+
+/** The secrets that sign now, newest first, in the clear: for the headers of one attempt alone. */
+export async function openValidSecrets(
+  db: Queryable,
+  secrets: SecretBox,
+  ref: EndpointRef,
+): Promise<string[]> {
+  const boxes = await findValidSecretBoxes(db, ref);
+  return boxes.map((box) => secrets.open(box, ref.endpointId));
+}
+
+/** Makes the first secret of an endpoint. */
+export async function issueSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  ref: EndpointRef,
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  return insertNewSecret(tx, secrets, { ...ref, version: 1 }, nowMs);
+}
+
+/** rest-api.md 2.3. */
+const MAX_SECRET_VERSION = 65_535;
+
+/**
+ * Makes a secret of the next version; the one before it signs for `overlapSeconds` more.
+ * Throws `conflict` after the last version.
+ */
+export async function reissueSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  current: EndpointRef & { version: number; overlapSeconds: number },
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  const { version, overlapSeconds, projectId, endpointId } = current;
+  if (version >= MAX_SECRET_VERSION) {
+    throw new ProblemError('conflict', {
+      detail: `The signing secret has had all of its ${MAX_SECRET_VERSION} versions: make a new endpoint, or bind the monitor anew.`,
+    });
+  }
+  const endsMs = nowMs + overlapSeconds * 1000;
+  await supersedeSigningSecret(tx, current, { version, endsMs });
+  const issued = await insertNewSecret(tx, secrets, { projectId, endpointId, version: version + 1 }, nowMs);
+  if (overlapSeconds === 0) return issued;
+  return { ...issued, previousVersion: version, overlapEndsAt: toTime(endsMs) };
+}
+
+async function insertNewSecret(
+  tx: Queryable,
+  secrets: SecretBox,
+  row: EndpointRef & { version: number },
+  nowMs: number,
+): Promise<SigningSecretRecord> {
+  const secret = newSigningSecret();
+  await insertSigningSecret(tx, {
+    ...row,
+    secretBox: secrets.seal(secret, row.endpointId),
+    issuedMs: nowMs,
+  });
+  const revealedAt = toTime(nowMs);
+  return { secret, version: row.version, revealedAt, onlyShownOnce: true };
+}

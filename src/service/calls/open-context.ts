@@ -1,0 +1,43 @@
+// Opens what use cases work with: the database, the keys, the way to callbacks. Each process has one.
+import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
+import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
+import { openPool, type PoolOptions } from '../../store/postgres/pool.ts';
+import { type EncryptionKey, SecretBox } from '../../store/postgres/secret-box.ts';
+import type { ServiceContext } from './context.ts';
+
+export interface ContextSettings {
+  databaseUrl: string;
+  /** Connections to Postgres at most. */
+  databasePool: number;
+  /** As in `PoolOptions`; tests, which run on any machine, wait longer. */
+  connectTimeoutMs?: number;
+  encryptionKeys: readonly EncryptionKey[];
+  /** CIDRs and host suffixes, with commas. */
+  allowedPrivateDestinations: string;
+  publicUrl: string;
+  minimumIntervalSeconds: number;
+}
+
+/** Connects to nothing yet. Close it by ending its pool. Throws for keys or destinations that are not valid. */
+export function openContext(
+  settings: ContextSettings,
+  applicationName: string,
+  options: Pick<PoolOptions, 'onError' | 'idleInTransactionMs'> = {},
+): ServiceContext {
+  return {
+    pool: openPool({
+      databaseUrl: settings.databaseUrl,
+      size: settings.databasePool,
+      connectTimeoutMs: settings.connectTimeoutMs,
+      applicationName,
+      ...options,
+    }),
+    secrets: new SecretBox(settings.encryptionKeys),
+    destinations: {
+      allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),
+      resolver: createNameResolver(),
+    },
+    publicUrl: settings.publicUrl.replace(/\/+$/, ''),
+    minimumIntervalSeconds: settings.minimumIntervalSeconds,
+  };
+}

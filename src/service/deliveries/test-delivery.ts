@@ -1,0 +1,154 @@
+// One signed POST to an endpoint, now, and the receiver's answer (completion.md 2). Row first, then the request with
+// no transaction open, then the outcome together with the idempotency record. A crash in between leaves a pending
+// row, which the dispatcher sends later with the same webhook-id.
+import { createHash } from 'node:crypto';
+import { buildTestEvent } from '../../delivery/formats/event.ts';
+import type { DisabledReason } from '../../delivery/retry-schedule.ts';
+import { type AttemptResult, AttemptSender } from '../../delivery/webhook/attempt.ts';
+import { newId } from '../../domain/id.ts';
+import { ProblemError } from '../../domain/problem.ts';
+import {
+  type EndpointRef,
+  type EndpointRow,
+  updateLastDelivery,
+} from '../../store/callbacks/callback-endpoints.ts';
+import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
+import { finishTestDelivery, insertTestDelivery } from '../../store/deliveries/test-deliveries.ts';
+import { readNow } from '../../store/postgres/clock.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
+import { disableEndpoint } from '../callbacks/callback-changes.ts';
+import { lockCallback } from '../callbacks/callbacks.ts';
+import { openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { toTime } from '../calls/time.ts';
+
+const TAKEOVER_MS = 60_000;
+const DAY_MS = 86_400_000;
+const GONE: DisabledReason = 'gone';
+
+/** The record of completion.md 2.1. */
+export interface TestDeliveryRecord {
+  delivered: boolean;
+  statusCode?: number;
+  latencyMs?: number;
+  /** The first 1,024 bytes of the receiver's answer. */
+  body?: string;
+  error?: string;
+  deliveryId: string;
+}
+
+export interface TestDeliveryCall {
+  caller: Caller;
+  endpointId: string;
+  idempotencyKey: string;
+}
+
+/** What was sent; to be finished with `finishTest` in the transaction that keeps the answer. */
+export interface SentTest {
+  ref: EndpointRef;
+  record: TestDeliveryRecord;
+  gone: boolean;
+  /** Set where another call of the same key has sent it: there is nothing to write. */
+  isTwin?: true;
+}
+
+interface PreparedTest {
+  deliveryId: string;
+  url: string;
+  secrets: string[];
+  message: { webhookId: string; body: string };
+}
+
+/**
+ * Writes the row, sends, and answers what came back, within some 10 s. Holds no transaction while it sends.
+ * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a twin is on its way.
+ */
+export async function sendTest(context: ServiceContext, call: TestDeliveryCall): Promise<SentTest> {
+  const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
+  const prepared = await inTransaction(context.pool, (tx) => prepare(tx, context, ref, call));
+  if ('record' in prepared) return { ref, record: prepared.record, gone: false, isTwin: true };
+  const { deliveryId, url, secrets, message } = prepared;
+  // Tests are rare, and their connections are not worth keeping.
+  const sender = new AttemptSender(context.destinations);
+  try {
+    const result = await sender.send({ url, secrets, ...message });
+    return { ref, record: describeResult(deliveryId, result), gone: result.gone };
+  } finally {
+    await sender.close();
+  }
+}
+
+function describeResult(deliveryId: string, result: AttemptResult): TestDeliveryRecord {
+  const { delivered, statusCode, latencyMs, body, error } = result;
+  return { delivered, statusCode, latencyMs, body, error, deliveryId };
+}
+
+async function prepare(
+  tx: Queryable,
+  { secrets }: ServiceContext,
+  ref: EndpointRef,
+  call: TestDeliveryCall,
+): Promise<PreparedTest | { record: TestDeliveryRecord }> {
+  const endpoint = await lockCallback(tx, ref);
+  requireActive(endpoint);
+  const nowMs = await readNow(tx);
+  const deliveryId = deliveryIdOf(call, nowMs);
+  const body = buildTestEvent({
+    timestamp: toTime(nowMs),
+    organizationId: call.caller.organizationId,
+    ...ref,
+  });
+  const message = { webhookId: newId('msg'), body };
+  const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
+  const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });
+  if (!isNew) return { record: await readTwin(tx, ref.projectId, deliveryId) };
+  const url = endpoint.urlBox ? openUrl(secrets, ref.endpointId, endpoint.urlBox) : '';
+  return { deliveryId, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
+}
+
+function requireActive(endpoint: EndpointRow): void {
+  if (endpoint.lifecycle === 'active') return;
+  throw new ProblemError('conflict', {
+    detail: 'The callback endpoint is disabled: set its lifecycle to active, then send the test again.',
+  });
+}
+
+/**
+ * The same for every call of one key, so that twins on several replicas, and a call again after a crash, send one
+ * message. The day is in it because a key may be used anew when its window of 24 hours is over.
+ */
+function deliveryIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
+  const text = [caller.projectId, endpointId, idempotencyKey, Math.floor(nowMs / DAY_MS)].join('\n');
+  return `dlv_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+}
+
+/** What the call that came first has found out, without the receiver's words: they are not kept. */
+async function readTwin(tx: Queryable, projectId: string, deliveryId: string): Promise<TestDeliveryRecord> {
+  const delivery = await findDelivery(tx, projectId, deliveryId);
+  const attempt = (await listAttempts(tx, projectId, deliveryId)).at(-1);
+  if (!delivery || !attempt) {
+    throw new ProblemError('conflict', {
+      detail: 'The test delivery of this Idempotency-Key is on its way: try again with the same key.',
+      retryAfterSeconds: 1,
+    });
+  }
+  const { statusCode, latencyMs, error } = attempt;
+  return { delivered: delivery.state === 'delivered', statusCode, latencyMs, error, deliveryId };
+}
+
+/** Records the outcome at `nowMs`; a 410 disables the endpoint, as it does for every delivery. */
+export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): Promise<TestDeliveryRecord> {
+  const { ref, record } = sent;
+  if (sent.isTwin) return record;
+  const { delivered, statusCode, latencyMs, error, deliveryId } = record;
+  const atMs = nowMs - (latencyMs ?? 0);
+  const attempt = { projectId: ref.projectId, deliveryId, delivered, atMs, endedMs: nowMs };
+  const last = { state: delivered ? 'delivered' : 'exhausted', at: toTime(nowMs), statusCode } as const;
+  // The endpoint's row before the delivery's: see the lock order in callback-endpoints.ts. The delivery is finished
+  // before the endpoint is disabled, which would cancel it.
+  await updateLastDelivery(tx, ref, last);
+  await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
+  if (sent.gone) await disableEndpoint(tx, ref, GONE, nowMs);
+  return record;
+}

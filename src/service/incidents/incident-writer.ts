@@ -1,0 +1,166 @@
+// Writes what the state machine decided: incidents, timelines and the outbox, in the caller's transaction and for any
+// number of monitors at once. The caller holds the locks of the monitors' live rows and writes those itself.
+import { buildIncidentEvent, type EventIncident } from '../../delivery/formats/event.ts';
+import { newId } from '../../domain/id.ts';
+import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
+import { insertDeliveries, type OutboxRow } from '../../store/deliveries/outbox.ts';
+import {
+  type IncidentRow,
+  insertIncidents,
+  insertTimelineEntries,
+  type TimelineRow,
+  updateIncidents,
+} from '../../store/incidents/incidents.ts';
+import type { MonitorRef } from '../../store/monitors/live.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import { type BindingItem, resolveTargets, type TargetResult } from '../callbacks/callback-targets.ts';
+import { optionalTime, toTime } from '../calls/time.ts';
+
+/** A monitor whose incidents changed, with what its alerts show of it. */
+export interface MonitorTransitions extends MonitorRef {
+  monitorId: string;
+  jurisdiction: string;
+  name: string;
+  labels: Readonly<Record<string, string>>;
+  binding: BindingItem['binding'];
+  organizationId: string;
+  projectName: string;
+  lastBeatMs?: number;
+  nextDeadlineMs?: number;
+  /** Alerts are suppressed while paused or in maintenance (rest-api.md 6): the timeline says so. */
+  suppressed?: 'paused' | 'maintenance';
+  transitions: Transition[];
+}
+
+interface Written {
+  incidents: { isNew: boolean; row: IncidentRow }[];
+  timeline: TimelineRow[];
+  outbox: OutboxRow[];
+}
+
+/** Writes the transitions at `nowMs` (the database's clock). Nothing is sent here: the sweeper sends committed rows. */
+export async function recordTransitions(
+  tx: Queryable,
+  monitors: readonly MonitorTransitions[],
+  nowMs: number,
+): Promise<void> {
+  const changed = monitors.filter((monitor) => monitor.transitions.length > 0);
+  if (changed.length === 0) return;
+  const alerting = changed.filter(
+    (monitor) => !monitor.suppressed && monitor.transitions.some((transition) => transition.event),
+  );
+  const targets = alerting.length > 0 ? await resolveTargets(tx, alerting) : new Map<string, TargetResult>();
+  const written: Written = { incidents: [], timeline: [], outbox: [] };
+  for (const monitor of changed) collect(monitor, targets.get(monitor.monitorKey), nowMs, written);
+
+  const rowsOf = (isNew: boolean) => written.incidents.filter((it) => it.isNew === isNew).map((it) => it.row);
+  await insertIncidents(tx, rowsOf(true));
+  await updateIncidents(tx, rowsOf(false));
+  await insertTimelineEntries(tx, written.timeline);
+  await insertDeliveries(tx, written.outbox, nowMs);
+}
+
+function collect(
+  monitor: MonitorTransitions,
+  target: TargetResult | undefined,
+  nowMs: number,
+  written: Written,
+): void {
+  const { projectId, monitorKey, monitorId, jurisdiction } = monitor;
+  for (const transition of monitor.transitions) {
+    const { incident, entries } = transition.event
+      ? alert(monitor, transition, target, { nowMs, outbox: written.outbox })
+      : transition;
+    written.incidents.push({
+      isNew: transition.isNew,
+      row: { projectId, monitorKey, monitorId, jurisdiction, incident },
+    });
+    for (const entry of entries) {
+      written.timeline.push({ projectId, incidentId: incident.incidentId, entry });
+    }
+  }
+}
+
+/** Adds the event to the outbox, or an entry that says why nobody is told. */
+function alert(
+  monitor: MonitorTransitions,
+  transition: Transition,
+  target: TargetResult | undefined,
+  out: { nowMs: number; outbox: OutboxRow[] },
+): { incident: Incident; entries: TimelineEntry[] } {
+  const { incident, entries, event } = transition;
+  if (!event) return { incident, entries };
+  const reason = monitor.suppressed ?? reasonOf(target);
+  if (reason !== undefined || !target || !('target' in target)) {
+    const suppressed: TimelineEntry = {
+      type: 'suppressed',
+      atMs: out.nowMs,
+      detail: { event: event.type, reason: reason ?? 'disabled' },
+    };
+    return { incident, entries: [...entries, suppressed] };
+  }
+  const sequence = incident.eventSequence + 1;
+  const body = buildIncidentEvent({
+    type: event.type,
+    timestamp: toTime(out.nowMs),
+    organizationId: monitor.organizationId,
+    projectId: monitor.projectId,
+    projectName: monitor.projectName,
+    incident: toIncidentRecord(monitor, incident),
+    monitor: {
+      monitorId: monitor.monitorId,
+      name: monitor.name,
+      labels: monitor.labels,
+      lastBeatAt: optionalTime(monitor.lastBeatMs),
+      nextDeadlineAt: optionalTime(monitor.nextDeadlineMs),
+    },
+    sequence,
+    previousState: event.previousState,
+  });
+  out.outbox.push({
+    projectId: monitor.projectId,
+    deliveryId: newId('dlv'),
+    endpointId: target.target.endpointId,
+    endpointProjectId: target.target.projectId,
+    incidentId: incident.incidentId,
+    monitorKey: monitor.monitorKey,
+    monitorId: monitor.monitorId,
+    event: event.type,
+    sequence,
+    webhookId: newId('msg'),
+    body,
+  });
+  return { incident: { ...incident, eventSequence: sequence }, entries };
+}
+
+function reasonOf(target: TargetResult | undefined): string | undefined {
+  return target && 'unavailableReason' in target ? target.unavailableReason : undefined;
+}
+
+/** The incident record that the API and the webhook show (completion.md 5). */
+export function toIncidentRecord(
+  of: { projectId: string; monitorId: string },
+  incident: Incident,
+): EventIncident {
+  return {
+    incidentId: incident.incidentId,
+    projectId: of.projectId,
+    monitorId: of.monitorId,
+    kind: incident.kind,
+    state: incident.state,
+    severity: incident.severity,
+    measurement: incident.measurement,
+    rule: incident.rule,
+    openedAt: toTime(incident.openedMs),
+    deadlineAt: optionalTime(incident.deadlineMs),
+    recoveringAt: optionalTime(incident.recoveringMs),
+    recoveredAt: optionalTime(incident.recoveredMs),
+    resolvedAt: optionalTime(incident.resolvedMs),
+    acknowledgedAt: optionalTime(incident.acknowledgedMs),
+    acknowledgedBy: incident.acknowledgedBy,
+    openSequence: incident.openSequence,
+    lastSequence: incident.lastSequence,
+    violationCount: incident.violationCount,
+    summary: incident.summary,
+  };
+}

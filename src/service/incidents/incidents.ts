@@ -1,0 +1,229 @@
+// What people do with incidents: read them, acknowledge, resolve, write a note (completion.md 5). An action locks the
+// monitor's live row, then the incident, as every writer of incidents does. Ended states never change.
+import { countOpen } from '../../domain/beat.ts';
+import { nextWake, startClock } from '../../domain/deadline.ts';
+import {
+  acknowledgeIncident as acknowledge,
+  hasEnded,
+  type Incident,
+  resolveIncident as resolve,
+  type Transition,
+} from '../../domain/incident.ts';
+import { type LiveState, suppression, type Timing } from '../../domain/monitor.ts';
+import { notFound, ProblemError } from '../../domain/problem.ts';
+import { type IncidentRow, insertTimelineEntries } from '../../store/incidents/incidents.ts';
+import {
+  findIncident,
+  type IncidentFilter,
+  type ListedEntry,
+  listIncidents as listIncidentRows,
+  listTimeline as listTimelineEntries,
+  lockIncident,
+} from '../../store/incidents/incidents-read.ts';
+import { type LiveRow, lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
+import { loadTimings, type MonitorTiming } from '../../store/monitors/monitor-timing.ts';
+import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { toTime } from '../calls/time.ts';
+import { recordTransitions, toIncidentRecord } from './incident-writer.ts';
+
+export type IncidentRecord = ReturnType<typeof toIncidentRecord>;
+
+/** An incident of the project, or `not_found`. */
+export async function requireIncident(
+  db: Queryable,
+  projectId: string,
+  incidentId: string,
+): Promise<IncidentRow> {
+  const row = await findIncident(db, projectId, incidentId);
+  if (!row) throw notFound();
+  return row;
+}
+
+function describeIncident(row: IncidentRow): IncidentRecord {
+  return toIncidentRecord(row, row.incident);
+}
+
+export async function getIncident(
+  db: Queryable,
+  projectId: string,
+  incidentId: string,
+): Promise<IncidentRecord> {
+  return describeIncident(await requireIncident(db, projectId, incidentId));
+}
+
+/** Newest first. */
+export async function listIncidents(
+  db: Queryable,
+  filter: IncidentFilter,
+  page: KeysetPage,
+): Promise<Positioned<IncidentRecord>[]> {
+  const rows = await listIncidentRows(db, filter, page);
+  return rows.map(({ item, position }) => ({ item: describeIncident(item), position }));
+}
+
+/** A timeline entry as the API shows it (completion.md 5). */
+export type TimelineRecord = Omit<ListedEntry, 'atMs'> & { at: string };
+
+/** Oldest first. Throws `not_found`. */
+export async function listTimeline(
+  db: Queryable,
+  of: { projectId: string; incidentId: string },
+  page: KeysetPage,
+): Promise<Positioned<TimelineRecord>[]> {
+  await requireIncident(db, of.projectId, of.incidentId);
+  const rows = await listTimelineEntries(db, of, page);
+  return rows.map(({ item: { atMs, ...entry }, position }) => ({
+    item: { at: toTime(atMs), ...entry },
+    position,
+  }));
+}
+
+export interface IncidentAction {
+  caller: Caller;
+  incidentId: string;
+  note?: string;
+}
+
+type ActionContext = Pick<ServiceContext, 'minimumIntervalSeconds'>;
+
+/** Marks that somebody looks after it. Throws `conflict` for one that has ended. A second time only adds its note. */
+export async function acknowledgeIncident(
+  tx: Queryable,
+  context: ActionContext,
+  action: IncidentAction,
+  nowMs: number,
+): Promise<IncidentRecord> {
+  const locked = await lockForAction(tx, action, nowMs);
+  const { incident } = locked.row;
+  const by = { actor: action.caller.actor, note: action.note };
+  const transition = acknowledge(incident, by, locked.nowMs);
+  if (!transition || !locked.liveRow) throw hasEndedProblem(incident);
+  if (transition.entries.length === 0) await writeNote(tx, locked, action);
+  else {
+    await record(tx, await loadMonitor(tx, context, locked), locked, transition);
+    await touchLive(tx, locked.row);
+  }
+  return readAgain(tx, locked);
+}
+
+/** Ends it by decision. Throws `conflict` for one that has ended. */
+export async function resolveIncident(
+  tx: Queryable,
+  context: ActionContext,
+  action: IncidentAction,
+  nowMs: number,
+): Promise<IncidentRecord> {
+  const locked = await lockForAction(tx, action, nowMs);
+  const { liveRow } = locked;
+  const by = { actor: action.caller.actor, note: action.note };
+  const transition = resolve(locked.row.incident, by, locked.nowMs);
+  if (!transition || !liveRow) throw hasEndedProblem(locked.row.incident);
+  const monitor = await loadMonitor(tx, context, locked);
+  const live = liveAfterEnd(monitor.timing, liveRow.live, transition, locked.nowMs);
+  await record(tx, monitor, { ...locked, liveRow: { ...liveRow, live } }, transition);
+  await updateLive(tx, [{ ...liveRow, live }]);
+  return readAgain(tx, locked);
+}
+
+/**
+ * The gap around an incident is not learned from. A monitor that was silent gets a fresh interval and grace, as after
+ * a pause: it must not stay unwatched because somebody closed its incident.
+ */
+function liveAfterEnd(timing: Timing, live: LiveState, transition: Transition, nowMs: number): LiveState {
+  const openIncidents = countOpen(live.openIncidents, [transition]);
+  const after = { ...live, openIncidents, gapBroken: true };
+  if (transition.incident.kind !== 'missed_deadline' || live.deadlineMs !== undefined) return after;
+  const clocked = startClock(timing, after, nowMs);
+  return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };
+}
+
+/** Writes a note into the timeline, also of an incident that has ended: its state does not change. */
+export async function noteIncident(
+  tx: Queryable,
+  action: IncidentAction,
+  nowMs: number,
+): Promise<IncidentRecord> {
+  const locked = await lockForAction(tx, action, nowMs);
+  await writeNote(tx, locked, action);
+  return readAgain(tx, locked);
+}
+
+interface LockedIncident {
+  row: IncidentRow;
+  /** Absent when the monitor is deleted: then the incident has ended. */
+  liveRow?: LiveRow;
+  /** The database's clock after the locks were had, so that the timeline's order is that of the locks. */
+  nowMs: number;
+}
+
+async function lockForAction(
+  tx: Queryable,
+  { caller, incidentId }: IncidentAction,
+  nowMs: number,
+): Promise<LockedIncident> {
+  const row = await requireIncident(tx, caller.projectId, incidentId);
+  const live = await lockLive(tx, [row]);
+  const incident = await lockIncident(tx, caller.projectId, incidentId);
+  // The sweeper may have dropped it between the two: a deleted monitor's incidents stay for 30 days.
+  if (!incident) throw notFound();
+  const [liveRow] = live.rows;
+  return { row: { ...row, incident }, liveRow, nowMs: liveRow ? live.nowMs : nowMs };
+}
+
+function hasEndedProblem(incident: Incident): ProblemError {
+  const how = hasEnded(incident) ? incident.state : 'of a monitor that is deleted';
+  return new ProblemError('conflict', {
+    detail: `The incident is ${how}: it can't be acknowledged or resolved any more.`,
+  });
+}
+
+async function loadMonitor(
+  tx: Queryable,
+  context: ActionContext,
+  { row }: LockedIncident,
+): Promise<MonitorTiming> {
+  const timings = await loadTimings(tx, [row], context.minimumIntervalSeconds * 1000);
+  const monitor = timings.get(row.monitorKey);
+  // The live row is locked, and it is deleted together with its monitor: a fault of ours.
+  if (!monitor) throw new Error(`The monitor ${row.monitorKey} has a live row and no configuration.`);
+  return monitor;
+}
+
+async function record(
+  tx: Queryable,
+  monitor: MonitorTiming,
+  { liveRow, nowMs }: LockedIncident,
+  transition: Transition,
+): Promise<void> {
+  const suppressed = suppression(monitor.timing, nowMs);
+  const { lastBeatMs, deadlineMs } = liveRow?.live ?? {};
+  const changed = {
+    ...monitor,
+    lastBeatMs,
+    nextDeadlineMs: deadlineMs,
+    suppressed,
+    transitions: [transition],
+  };
+  await recordTransitions(tx, [changed], nowMs);
+}
+
+async function writeNote(
+  tx: Queryable,
+  { row, nowMs }: LockedIncident,
+  { caller, note }: IncidentAction,
+): Promise<void> {
+  if (note === undefined) return;
+  await insertTimelineEntries(tx, [
+    {
+      projectId: row.projectId,
+      incidentId: row.incident.incidentId,
+      entry: { type: 'note', atMs: nowMs, actor: caller.actor, note },
+    },
+  ]);
+}
+
+async function readAgain(tx: Queryable, { row }: LockedIncident): Promise<IncidentRecord> {
+  return describeIncident(await requireIncident(tx, row.projectId, row.incident.incidentId));
+}

@@ -1,0 +1,52 @@
+// Waits for the first beat of a monitor (rest-api.md 3.2). One watch a process: all waiting calls share its query.
+import type { MonitorRef } from '../../store/monitors/live.ts';
+import type { MonitorName } from '../../store/monitors/monitors.ts';
+import { findBegunMonitors } from '../../store/monitors/monitors.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
+import type { ServiceContext } from '../calls/context.ts';
+import { SharedPoller } from '../calls/shared-poller.ts';
+import { findMonitor } from './find-monitor.ts';
+
+const POLL_MS = 150;
+
+export type FirstBeatWatch = SharedPoller<MonitorRef, true>;
+
+/** `found` is true for a monitor that has had its first beat, or is gone. */
+export function createFirstBeatWatch(pool: Pool): FirstBeatWatch {
+  return new SharedPoller<MonitorRef, true>({
+    everyMs: POLL_MS,
+    look: async (refs) => {
+      const begun = await findBegunMonitors(pool, refs);
+      return refs.map((ref) => (begun.has(ref.monitorKey) ? true : undefined));
+    },
+  });
+}
+
+export interface FirstBeat {
+  /** ms; undefined while none has come. */
+  firstBeatMs?: number;
+  /** ms. */
+  nextDeadlineMs?: number;
+}
+
+/**
+ * The first beat as it is known when it comes, or when `waitSeconds` are over or the signal aborts.
+ * Throws `not_found` and `conflict`.
+ */
+export async function waitForFirstBeat(
+  context: ServiceContext,
+  watch: FirstBeatWatch,
+  name: MonitorName,
+  hold: { waitSeconds: number; signal: AbortSignal },
+): Promise<FirstBeat> {
+  const record = await findMonitor(context.pool, name);
+  if (record.live.firstBeatMs !== undefined || hold.waitSeconds === 0) return toFirstBeat(record.live);
+  const found = await watch.wait(record, { waitMs: hold.waitSeconds * 1000, signal: hold.signal });
+  if (!found) return {};
+  const { live } = await findMonitor(context.pool, name);
+  return toFirstBeat(live);
+}
+
+function toFirstBeat(live: { firstBeatMs?: number; deadlineMs?: number }): FirstBeat {
+  return { firstBeatMs: live.firstBeatMs, nextDeadlineMs: live.deadlineMs };
+}

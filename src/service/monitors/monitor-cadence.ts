@@ -1,0 +1,39 @@
+// How often a plan lets a monitor expect beats (completion.md 6, minimum_interval_seconds).
+import { type Plan, planLimitReached } from '../../domain/plan.ts';
+import { compileSchedule, type ScheduleSpec } from '../../domain/schedule.ts';
+
+/** The floor of the contract. An installation in development lowers this one, and no plan's own that is higher. */
+const CONTRACT_FLOOR_SECONDS = 60;
+/** Occurrences looked at for the shortest gap of a schedule: a working day of every five minutes, and more. */
+const OCCURRENCES = 128;
+
+export interface Cadence {
+  intervalSeconds?: number;
+  schedule?: ScheduleSpec;
+}
+
+/** Throws `plan_limit_reached` for an interval, or a gap of the schedule, below the plan's minimum. */
+export function requireAllowedCadence(plan: Plan, cadence: Cadence, nowMs: number): void {
+  const limit = plan.minimumIntervalSeconds;
+  // Input has been held to the floor already.
+  if (limit <= CONTRACT_FLOOR_SECONDS) return;
+  const attempted = cadence.intervalSeconds ?? shortestGapSeconds(cadence.schedule, limit, nowMs);
+  if (attempted === undefined || attempted >= limit) return;
+  throw planLimitReached(plan, { dimension: 'minimum_interval_seconds', limit, attempted });
+}
+
+function shortestGapSeconds(spec: ScheduleSpec | undefined, enough: number, nowMs: number) {
+  if (!spec) return undefined;
+  const schedule = compileSchedule(spec);
+  let shortest: number | undefined;
+  let previous = schedule.nextAfter(nowMs);
+  for (let count = 1; count < OCCURRENCES && previous !== undefined; count += 1) {
+    const next = schedule.nextAfter(previous);
+    if (next === undefined) break;
+    const gap = (next - previous) / 1000;
+    if (shortest === undefined || gap < shortest) shortest = gap;
+    if (shortest < enough) break;
+    previous = next;
+  }
+  return shortest;
+}

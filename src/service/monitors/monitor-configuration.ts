@@ -1,0 +1,94 @@
+// Changes of a monitor's configuration. How a patch is merged the contract says: the api hands the merge in.
+import { isDeepStrictEqual } from 'node:util';
+import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
+import type { LiveState, Timing } from '../../domain/monitor.ts';
+import { findPlan } from '../../domain/plan.ts';
+import type { MonitorConfiguration } from '../../store/monitors/monitor-record.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { requireAllowedCadence } from './monitor-cadence.ts';
+import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-write.ts';
+import { type MonitorView, viewOf } from './monitors.ts';
+
+/** Makes the configuration after a change of the one before. Throws `validation_failed`. */
+export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
+
+export interface ConfigurationChange {
+  name: VersionedName;
+  merge: Merge;
+}
+
+/**
+ * Changes the configuration; one that stays the same keeps its version and writes nothing.
+ * Throws `not_found`, `conflict`, `precondition_failed`, `plan_limit_reached` and what `merge` throws.
+ */
+export async function changeConfiguration(
+  tx: Queryable,
+  context: ServiceContext,
+  caller: Caller,
+  { name, merge }: ConfigurationChange,
+): Promise<MonitorView> {
+  const { record, timing, nowMs } = await lockMonitor(tx, context, name);
+  const configuration = merge(record.configuration);
+  if (isSame(record.configuration, configuration)) return viewOf(context, record);
+  if (!isSame(cadenceOf(record.configuration), cadenceOf(configuration))) {
+    requireAllowedCadence(findPlan(record.planId), configuration, nowMs);
+  }
+  const changed = { ...record, configuration };
+  const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
+    live: record.live,
+    isMissed: record.openIncidents.some(({ kind }) => kind === 'missed_deadline'),
+    nowMs,
+  });
+  const saved = await saveMonitor(
+    tx,
+    caller,
+    { record: changed, live, change: { kind: 'configuration' } },
+    nowMs,
+  );
+  return viewOf(context, saved);
+}
+
+function cadenceOf({ intervalSeconds, schedule }: MonitorConfiguration) {
+  return { intervalSeconds, schedule };
+}
+
+/** As they would be stored: a field that is undefined is one that is not there. */
+function isSame(one: object, other: object): boolean {
+  return isDeepStrictEqual(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)));
+}
+
+interface TimingChanges {
+  deadline: boolean;
+  runs: boolean;
+}
+
+function changes(
+  before: { configuration: MonitorConfiguration },
+  after: { configuration: MonitorConfiguration },
+): TimingChanges {
+  const [old, now] = [before.configuration, after.configuration];
+  const deadline = !isSame(cadenceOf(old), cadenceOf(now)) || old.graceSeconds !== now.graceSeconds;
+  return { deadline, runs: old.maxRuntimeSeconds !== now.maxRuntimeSeconds };
+}
+
+/** The live state under the new timing. What was not changed keeps its moments. */
+function refit(
+  timing: { before: Timing; after: Timing },
+  changed: TimingChanges,
+  { live, isMissed, nowMs }: { live: LiveState; isMissed: boolean; nowMs: number },
+): LiveState {
+  const { before, after } = timing;
+  const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs, isMissed) : live;
+  const { deadlineMs, missedCount, outageMs } = live;
+  const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, outageMs };
+  const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
+  return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
+}
+
+/** Before the first beat, awaitFirstBeat decides whether the clock runs. */
+function refitFirstBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  if (timing.lifecycle !== 'active' || live.firstBeatMs !== undefined) return live;
+  if (timing.awaitFirstBeat) return { ...stopClock(live), anchorMs: undefined };
+  return live.anchorMs === undefined ? startClock(timing, live, nowMs) : live;
+}

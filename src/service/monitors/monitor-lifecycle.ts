@@ -1,0 +1,75 @@
+// Lifecycle actions (rest-api.md 3.1, completion.md 3.5). What is allowed, and what it does to the clock, the domain
+// decides; here is what else changes with it: incidents, the plan's counter, the change record.
+import { type LifecycleAction, RESTORABLE_MS, changeLifecycle as step } from '../../domain/lifecycle.ts';
+import { type Lifecycle, suppression } from '../../domain/monitor.ts';
+import { findPlan } from '../../domain/plan.ts';
+import { invalidField } from '../../domain/problem.ts';
+import type { ChangeKind } from '../../store/monitors/monitor-changes.ts';
+import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import { freeMonitorSlots } from '../../store/monitors/monitors.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { recordTransitions } from '../incidents/incident-writer.ts';
+import { type LockedMonitor, lockMonitor, saveMonitor, type VersionedName } from './monitor-write.ts';
+import { alertSubject, type MonitorView, resolveOpenIncidents, takeSlot, viewOf } from './monitors.ts';
+
+export interface LifecycleChange {
+  name: VersionedName;
+  action: LifecycleAction;
+  /** Of `enter_maintenance`; its order and length are checked by the contract. */
+  maintenance?: MaintenanceWindow;
+}
+
+/**
+ * Applies an action. Throws `not_found`, `conflict` (also where the action is not allowed), `precondition_failed`,
+ * `validation_failed` for a window that is over, `plan_limit_reached` for a restore without a free slot.
+ */
+export async function changeLifecycle(
+  tx: Queryable,
+  context: ServiceContext,
+  caller: Caller,
+  change: LifecycleChange,
+): Promise<MonitorView> {
+  const locked = await lockMonitor(tx, context, change.name);
+  const { record, timing, nowMs } = locked;
+  const { action, maintenance } = change;
+  const next = step(timing, record.live, action, { nowMs, window: maintenance });
+  if (maintenance && maintenance.endsMs <= nowMs) {
+    throw invalidField('maintenance.endsAt', 'Must be in the future.', 'ends_in_past');
+  }
+  const isArchived = action === 'archive';
+  if (isArchived) await endIncidents(tx, locked, caller);
+  const changed: MonitorRecord = {
+    ...record,
+    lifecycle: next.timing.lifecycle,
+    maintenance: action === 'enter_maintenance' ? maintenance : undefined,
+    restorableUntilMs: isArchived ? nowMs + RESTORABLE_MS : undefined,
+    openIncidents: isArchived ? [] : record.openIncidents,
+  };
+  const live = isArchived ? { ...next.live, openIncidents: 0 } : next.live;
+  const saved = await saveMonitor(
+    tx,
+    caller,
+    { record: changed, live, change: changeKind(record.lifecycle, changed, change) },
+    nowMs,
+  );
+  await countSlots(tx, record, action);
+  return viewOf(context, saved);
+}
+
+function changeKind(from: Lifecycle, changed: MonitorRecord, change: LifecycleChange): ChangeKind {
+  const { action, maintenance } = change;
+  return { kind: 'lifecycle', action, from, to: changed.lifecycle, maintenance };
+}
+
+/** What is open is resolved, and told as any end of an incident is, unless alerts are suppressed at this moment. */
+async function endIncidents(tx: Queryable, { record, timing, nowMs }: LockedMonitor, caller: Caller) {
+  const transitions = await resolveOpenIncidents(tx, record, { actor: caller.actor, nowMs });
+  const subject = alertSubject(record, { ...record.live, deadlineMs: undefined });
+  await recordTransitions(tx, [{ ...subject, suppressed: suppression(timing, nowMs), transitions }], nowMs);
+}
+
+async function countSlots(tx: Queryable, record: MonitorRecord, action: LifecycleAction): Promise<void> {
+  if (action === 'archive') await freeMonitorSlots(tx, record.organizationId, 1);
+  if (action === 'restore') await takeSlot(tx, record.organizationId, findPlan(record.planId));
+}

@@ -1,0 +1,97 @@
+// What every change of a monitor does: lock it, compare its version with the caller's, write configuration, live row
+// and change record under the next version. The changes themselves are in the files of their use cases.
+import type { LiveState, Timing } from '../../domain/monitor.ts';
+import { notFound, ProblemError } from '../../domain/problem.ts';
+import { lockLive, updateLive } from '../../store/monitors/live.ts';
+import {
+  type ChangeKind,
+  type ConfigurationRecord,
+  insertChange,
+} from '../../store/monitors/monitor-changes.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import { toTiming } from '../../store/monitors/monitor-timing.ts';
+import { findLockedMonitor, type MonitorName, updateMonitor } from '../../store/monitors/monitors.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import { findMonitorRef } from './find-monitor.ts';
+
+export interface VersionedName extends MonitorName {
+  /** The configuration version that the caller has read. Undefined or another one: 412. */
+  expectedVersion: number | undefined;
+}
+
+/** A monitor whose live row this transaction has locked. */
+export interface LockedMonitor {
+  record: MonitorRecord;
+  timing: Timing;
+  /** The database's clock, read after the lock was had. */
+  nowMs: number;
+}
+
+/** Locks and reads a monitor. Throws `not_found`, `conflict` and `precondition_failed`. */
+export async function lockMonitor(
+  tx: Queryable,
+  context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  name: VersionedName,
+): Promise<LockedMonitor> {
+  const ref = await findMonitorRef(tx, name);
+  const { nowMs } = await lockLive(tx, [ref]);
+  const record = await findLockedMonitor(tx, ref);
+  // Deleted between the two statements.
+  if (!record) throw notFound();
+  if (record.configurationVersion !== name.expectedVersion) {
+    throw new ProblemError('precondition_failed', {
+      detail: `The monitor has configuration version ${record.configurationVersion}: read it again, then repeat the change.`,
+    });
+  }
+  return { record, timing: timingOf(context, record), nowMs };
+}
+
+/** What the deciding code reads of a record. */
+export function timingOf(
+  context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  record: Pick<MonitorRecord, 'configuration' | 'lifecycle' | 'maintenance'>,
+): Timing {
+  return toTiming(record.configuration, record, context.minimumIntervalSeconds * 1000);
+}
+
+/** What a change makes of a locked monitor. */
+export interface ChangedMonitor {
+  record: MonitorRecord;
+  live: LiveState;
+  change: ChangeKind;
+}
+
+/** Writes a change under the next configuration version and returns the monitor as it is now. */
+export async function saveMonitor(
+  tx: Queryable,
+  caller: Pick<Caller, 'actor' | 'requestId'>,
+  changed: ChangedMonitor,
+  nowMs: number,
+): Promise<MonitorRecord> {
+  const { live, change } = changed;
+  const configurationVersion = changed.record.configurationVersion + 1;
+  const record: MonitorRecord = { ...changed.record, configurationVersion, live, updatedMs: nowMs, nowMs };
+  await updateMonitor(tx, record);
+  await updateLive(tx, [
+    { projectId: record.projectId, monitorKey: record.monitorKey, configurationVersion, live },
+  ]);
+  await insertChange(tx, record, changeRecordOf(caller, record, change));
+  return record;
+}
+
+/** The change record of the record's configuration version. */
+export function changeRecordOf(
+  caller: Pick<Caller, 'actor' | 'requestId'>,
+  record: Pick<MonitorRecord, 'configurationVersion' | 'configuration' | 'binding' | 'updatedMs'>,
+  change: ChangeKind,
+): ConfigurationRecord {
+  return {
+    change,
+    configurationVersion: record.configurationVersion,
+    actor: caller.actor,
+    occurredMs: record.updatedMs,
+    sourceRequestId: caller.requestId,
+    configuration: { ...record.configuration, binding: record.binding },
+  };
+}

@@ -1,0 +1,237 @@
+// Monitors: made, read, deleted. Lists are in monitor-pages.ts, changes of a monitor that stays in
+// monitor-configuration.ts, monitor-lifecycle.ts, bindings.ts and publish-address.ts.
+import { randomUUID } from 'node:crypto';
+import { checkDestination } from '../../delivery/webhook/destination.ts';
+import { nextWake, startClock } from '../../domain/deadline.ts';
+import { newId, newUuid } from '../../domain/id.ts';
+import { type Actor, resolveIncident, type Transition } from '../../domain/incident.ts';
+import { type Jurisdiction, type LiveState, newLiveState, type Timing } from '../../domain/monitor.ts';
+import { findPlan, type Plan, planLimitReached } from '../../domain/plan.ts';
+import { notFound, ProblemError } from '../../domain/problem.ts';
+import { findLatestObservation, type ObservationRecord } from '../../store/beats/observations-read.ts';
+import { findOpenIncidents } from '../../store/incidents/incidents.ts';
+import type { MonitorRef } from '../../store/monitors/live.ts';
+import type { MonitorConfiguration, MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import {
+  countActiveMonitors,
+  deleteMonitor as deleteMonitorRows,
+  findStanding,
+  freeMonitorSlots,
+  insertMonitor,
+  type MonitorName,
+  type OrganizationStanding,
+  takeMonitorSlot,
+} from '../../store/monitors/monitors.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import { openUrl, type SigningSecretRecord } from '../callbacks/endpoint-seal.ts';
+import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
+import type { Caller, ServiceContext } from '../calls/context.ts';
+import type { AtTheEnd } from '../calls/write.ts';
+import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
+import { recordTransitions } from '../incidents/incident-writer.ts';
+import { findMonitor } from './find-monitor.ts';
+import { requireAllowedCadence } from './monitor-cadence.ts';
+import { changeRecordOf, lockMonitor, timingOf, type VersionedName } from './monitor-write.ts';
+
+/** A binding as a caller states it (rest-api.md 2.4). */
+export type BindingInput =
+  | { kind: 'organization_default' }
+  | { kind: 'named'; alias: string }
+  | { kind: 'inline'; url: string }
+  | { kind: 'disabled' };
+
+/** A monitor as it is shown: with the address of its inline binding opened. */
+export interface MonitorView extends MonitorRecord {
+  inlineUrl?: string;
+}
+
+export function viewOf(context: Pick<ServiceContext, 'secrets'>, record: MonitorRecord): MonitorView {
+  const { binding, inlineUrlBox } = record;
+  if (!inlineUrlBox || !binding.inlineEndpointId) return record;
+  return { ...record, inlineUrl: openUrl(context.secrets, binding.inlineEndpointId, inlineUrlBox) };
+}
+
+export interface MonitorInput {
+  /** Default: one that the service makes. */
+  monitorId?: string;
+  jurisdiction: Jurisdiction;
+  configuration: MonitorConfiguration;
+  binding: BindingInput;
+}
+
+export interface CreatedMonitor {
+  monitor: MonitorView;
+  /** Of an inline binding: shown once. */
+  signingSecret?: SigningSecretRecord;
+}
+
+/** What of a creation waits for DNS: to be called before its transaction. Throws as checkDestination does. */
+export async function checkBinding(
+  context: ServiceContext,
+  binding: BindingInput,
+  path: string,
+): Promise<void> {
+  if (binding.kind === 'inline') await checkDestination(binding.url, context.destinations, path);
+}
+
+/**
+ * Makes a monitor, its address and its first change record. The binding was checked by checkBinding.
+ * Throws `conflict` where the id is taken in the jurisdiction, `plan_limit_reached`.
+ */
+export async function createMonitor(
+  tx: Queryable,
+  context: ServiceContext,
+  caller: Caller,
+  creation: { input: MonitorInput; nowMs: number; atTheEnd: AtTheEnd },
+): Promise<CreatedMonitor> {
+  const { input, nowMs, atTheEnd } = creation;
+  const standing = await findStanding(tx, caller);
+  if (!standing) throw notFound();
+  const plan = findPlan(standing.planId);
+  requireAllowedCadence(plan, input.configuration, nowMs);
+
+  const ref = { projectId: caller.projectId, monitorKey: newUuid() };
+  const { binding } = input;
+  const inline =
+    binding.kind === 'inline'
+      ? await createInlineEndpoint(tx, context, { ...ref, url: binding.url }, nowMs)
+      : undefined;
+  const record: MonitorRecord = {
+    ...newRecord(input, nowMs),
+    ...ref,
+    ...standing,
+    organizationId: caller.organizationId,
+    binding: {
+      kind: binding.kind,
+      alias: binding.kind === 'named' ? binding.alias : undefined,
+      inlineEndpointId: inline?.endpointId,
+    },
+  };
+  record.live = firstLive(timingOf(context, record), nowMs);
+  if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
+    throw new ProblemError('conflict', {
+      detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
+      fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
+    });
+  }
+  atTheEnd((last) => takeSlot(last, record.organizationId, plan));
+  const inlineUrl = binding.kind === 'inline' ? binding.url : undefined;
+  return { monitor: { ...record, inlineUrl }, signingSecret: inline?.signingSecret };
+}
+
+/** What a new monitor's record has of its own: the rest is its project's and its binding's. */
+function newRecord(
+  { monitorId = newId('mon'), jurisdiction, configuration }: MonitorInput,
+  nowMs: number,
+): Omit<MonitorRecord, keyof MonitorRef | keyof OrganizationStanding | 'organizationId' | 'binding'> {
+  return {
+    monitorId,
+    jurisdiction,
+    configuration,
+    configurationVersion: 1,
+    lifecycle: 'active',
+    publishAddress: randomUUID(),
+    createdMs: nowMs,
+    updatedMs: nowMs,
+    live: newLiveState(),
+    openIncidents: [],
+    nowMs,
+  };
+}
+
+/** Without awaitFirstBeat the clock starts at creation (completion.md 3.1). */
+function firstLive(timing: Timing, nowMs: number): LiveState {
+  const live = newLiveState();
+  if (timing.awaitFirstBeat) return live;
+  const started = startClock(timing, live, nowMs);
+  return { ...started, wakeMs: nextWake(timing, started, nowMs) };
+}
+
+/** Counts a monitor in. Call it last in a transaction. Throws `plan_limit_reached`. */
+export async function takeSlot(tx: Queryable, organizationId: string, plan: Plan): Promise<void> {
+  const limit = plan.activeMonitors;
+  if (await takeMonitorSlot(tx, organizationId, limit)) return;
+  const current = await countActiveMonitors(tx, organizationId);
+  throw planLimitReached(plan, { dimension: 'active_monitors', limit, current, attempted: current + 1 });
+}
+
+/** One monitor with its latest observation. Throws `not_found` and `conflict`. */
+export async function readMonitor(
+  context: ServiceContext,
+  name: MonitorName,
+): Promise<{ monitor: MonitorView; latestObservation?: ObservationRecord }> {
+  const record = await findMonitor(context.pool, name);
+  const { lastSequence, lastBeatMs } = record.live;
+  const latestObservation = await findLatestObservation(context.pool, record, {
+    sequence: lastSequence,
+    lastBeatMs,
+  });
+  return { monitor: viewOf(context, record), latestObservation };
+}
+
+/** Deletes a monitor for good. Throws `not_found`, `conflict` and `precondition_failed`. */
+export async function deleteMonitor(
+  tx: Queryable,
+  context: ServiceContext,
+  caller: Caller,
+  name: VersionedName,
+): Promise<void> {
+  const { record, nowMs } = await lockMonitor(tx, context, name);
+  await eraseMonitor(tx, record, { actor: caller.actor, nowMs });
+}
+
+/**
+ * Ends everything that a monitor has begun, and removes it: open incidents are resolved without an alert, pending
+ * deliveries canceled (completion.md 2.2). The caller has locked the live row. Also for the sweeper, when the time to
+ * restore an archived monitor is over.
+ */
+export async function eraseMonitor(
+  tx: Queryable,
+  record: MonitorRecord,
+  by: { actor: Actor; nowMs: number },
+): Promise<void> {
+  const { actor, nowMs } = by;
+  const transitions = (await resolveOpenIncidents(tx, record, by)).map((transition) => ({
+    ...transition,
+    event: undefined,
+  }));
+  await recordTransitions(tx, [{ ...alertSubject(record, record.live), transitions }], nowMs);
+  const why = { reason: 'monitor_deleted', actor } as const;
+  const { projectId, binding } = record;
+  // Before any delivery is locked: an endpoint comes first in the lock order (store/deliveries/deliveries.ts).
+  if (binding.inlineEndpointId) {
+    await removeInlineEndpoint(tx, { projectId, endpointId: binding.inlineEndpointId }, why, nowMs);
+  }
+  await cancelPendingDeliveries(tx, { ...why, scope: { monitor: record } }, nowMs);
+  await deleteMonitorRows(tx, record, nowMs);
+  if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
+}
+
+/** The transitions that resolve all open incidents of a locked monitor; recording them is the caller's part. */
+export async function resolveOpenIncidents(
+  tx: Queryable,
+  record: MonitorRecord,
+  by: { actor: Actor; nowMs: number },
+): Promise<Transition[]> {
+  const incidents = (await findOpenIncidents(tx, [record])).get(record.monitorKey) ?? [];
+  return incidents.flatMap((incident) => resolveIncident(incident, { actor: by.actor }, by.nowMs) ?? []);
+}
+
+/** What alerts show of a monitor. */
+export function alertSubject(record: MonitorRecord, live: LiveState) {
+  const { projectId, monitorKey, monitorId, jurisdiction, organizationId, projectName, binding } = record;
+  const { name, labels } = record.configuration;
+  return {
+    projectId,
+    monitorKey,
+    monitorId,
+    jurisdiction,
+    organizationId,
+    projectName,
+    binding,
+    name,
+    labels,
+    lastBeatMs: live.lastBeatMs,
+    nextDeadlineMs: live.deadlineMs,
+  };
+}

@@ -1,0 +1,97 @@
+// The status feed: monitors whose visible state changed after a cursor, held open until there is one (completion.md 2).
+// A cursor that means nothing here any more (a restore, a failover) begins again with everything: it repeats, and
+// never skips.
+import { createHash } from 'node:crypto';
+import type { MonitorRef } from '../../store/monitors/live.ts';
+import {
+  type FeedItem,
+  type FeedPage,
+  type FeedScope,
+  haveChanged,
+  readFeedPage,
+  type Snapshot,
+} from '../../store/monitors/status-feed.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
+import type { ServiceContext } from '../calls/context.ts';
+import { SharedPoller } from '../calls/shared-poller.ts';
+
+const POLL_MS = 200;
+
+export type { FeedItem, FeedScope, Snapshot };
+
+export interface FeedCursor {
+  /** Which history of transactions the snapshots are of. */
+  history: string;
+  /** What has been shown once the listing is at its end. */
+  snapshot: Snapshot;
+  /** Set while a listing goes on: its last monitor, and the snapshot that it lists changes since (absent: all). */
+  listing?: { after: MonitorRef; since?: Snapshot };
+}
+
+export interface Feed {
+  items: FeedItem[];
+  next: FeedCursor;
+}
+
+export type FeedWatch = SharedPoller<{ scope: FeedScope; since: Snapshot }, true>;
+
+/** One a process: all waiting calls share its query. */
+export function createFeedWatch(pool: Pool): FeedWatch {
+  return new SharedPoller({
+    everyMs: POLL_MS,
+    look: async (subjects) => (await haveChanged(pool, subjects)).map((changed) => changed || undefined),
+  });
+}
+
+export interface FeedRequest {
+  scope: FeedScope;
+  cursor?: FeedCursor;
+  limit: number;
+  waitSeconds: number;
+  signal: AbortSignal;
+}
+
+/**
+ * The next page after the cursor, or of everything without one. Waits only where nothing has changed: never in the
+ * middle of a listing. A listing holds no snapshot open: each of its pages reads what is there, and what changes
+ * meanwhile comes after it.
+ */
+export async function readFeed(
+  context: ServiceContext,
+  watch: FeedWatch,
+  request: FeedRequest,
+): Promise<Feed> {
+  const feed = await readPage(context.pool, request, request.cursor);
+  const mayWait = request.cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
+  if (!mayWait || request.waitSeconds === 0) return feed;
+  const changed = await watch.wait(
+    { scope: request.scope, since: feed.next.snapshot },
+    { waitMs: request.waitSeconds * 1000, signal: request.signal },
+  );
+  return changed ? await readPage(context.pool, request, feed.next) : feed;
+}
+
+async function readPage(pool: Pool, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
+  const { scope, limit } = request;
+  const since = cursor?.listing ? cursor.listing.since : cursor?.snapshot;
+  const after = cursor?.listing?.after;
+  const page = await readFeedPage(pool, { scope, since, after, limit: limit + 1 });
+  const history = historyToken(page.history);
+  if (cursor && isForeign(cursor, history, page)) return await readPage(pool, request, undefined);
+
+  const snapshot = cursor?.listing ? cursor.snapshot : page.snapshot;
+  const items = page.items.slice(0, limit);
+  const last = items.at(-1)?.monitor;
+  if (page.items.length <= limit || !last) return { items, next: { history, snapshot } };
+  const { projectId, monitorKey } = last;
+  return { items, next: { history, snapshot, listing: { after: { projectId, monitorKey }, since } } };
+}
+
+/** Also a cursor from this history's future: the database was put back in a way that kept its name. */
+function isForeign(cursor: FeedCursor, history: string, page: FeedPage): boolean {
+  return cursor.history !== history || cursor.snapshot.xmax > page.snapshot.xmax;
+}
+
+function historyToken(history: string): string {
+  return createHash('sha256').update(history).digest('hex').slice(0, 16);
+}

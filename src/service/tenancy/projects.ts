@@ -1,0 +1,28 @@
+// Projects: make and rename (completion.md 2). Whoever may not see one gets not_found.
+import { newUuid } from '../../domain/id.ts';
+import { notFound } from '../../domain/problem.ts';
+import type { Connection } from '../../store/postgres/pool.ts';
+import { insertProject, lockProject, type Project, updateProjectName } from '../../store/tenancy/projects.ts';
+import { requireVersion } from '../calls/resource-version.ts';
+
+/** Throws `conflict` when the organization has one of that name. */
+export async function createProject(tx: Connection, organizationId: string, name: string): Promise<Project> {
+  return await insertProject(tx, { projectId: newUuid(), organizationId, name });
+}
+
+export interface Rename {
+  organizationId: string;
+  projectId: string;
+  name: string;
+  /** The version that the caller has read. */
+  version: number;
+}
+
+/** A name that is the same already is no change. Throws `not_found`, `precondition_failed`, `conflict`. */
+export async function renameProject(tx: Connection, rename: Rename): Promise<Project> {
+  const project = await lockProject(tx, rename.organizationId, rename.projectId);
+  if (!project) throw notFound();
+  requireVersion(project, rename.version);
+  if (project.name === rename.name) return project;
+  return await updateProjectName(tx, { projectId: project.projectId, name: rename.name });
+}

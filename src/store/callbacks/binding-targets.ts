@@ -1,0 +1,89 @@
+// Where bindings lead now: one query for any number of monitors. It judges nothing: callback-targets.ts does.
+
+import type { Queryable } from '../postgres/pool.ts';
+import type { EndpointKind, EndpointLifecycle } from './callback-endpoints.ts';
+
+/** A binding that names an endpoint: the organization's default, one by its alias, or an inline one by its id. */
+export interface BindingQuery {
+  projectId: string;
+  kind: 'organization_default' | 'named' | 'inline';
+  alias?: string;
+  inlineEndpointId?: string;
+}
+
+export interface FoundEndpoint {
+  /** The endpoint's own: the organization's default may be in another project than the monitor. */
+  projectId: string;
+  endpointId: string;
+  alias?: string;
+  kind: EndpointKind;
+  urlBox?: Buffer;
+  lifecycle: EndpointLifecycle;
+  isRemoved: boolean;
+}
+
+interface Columns {
+  place: number;
+  project_id: string;
+  endpoint_id: string;
+  alias: string | null;
+  kind: EndpointKind;
+  url_box: Buffer | null;
+  lifecycle: EndpointLifecycle;
+  is_removed: boolean;
+}
+
+/**
+ * Finds the endpoint of each query, in the order of the queries; undefined where there has never been one.
+ * Under an alias the endpoint that has it now wins over removed ones (index callback_endpoints_alias).
+ */
+export async function findBindingTargets(
+  db: Queryable,
+  queries: readonly BindingQuery[],
+): Promise<(FoundEndpoint | undefined)[]> {
+  if (queries.length === 0) return [];
+  const { rows } = await db.query<Columns>({
+    name: 'find-binding-targets',
+    text: `select k.place::integer, e.project_id, e.endpoint_id, e.alias, e.kind, e.url_box, e.lifecycle,
+        e.removed_at is not null as is_removed
+      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[])
+        with ordinality as k (project_id, kind, alias, inline_endpoint_id, place)
+      join projects p on p.project_id = k.project_id
+      join organizations o on o.organization_id = p.organization_id
+      join lateral (
+        (select d.* from callback_endpoints d
+          where k.kind <> 'named'
+            and d.project_id = case k.kind when 'inline' then k.project_id else o.default_project_id end
+            and d.endpoint_id = case k.kind when 'inline' then k.inline_endpoint_id else o.default_endpoint_id end)
+        union all
+        (select n.* from callback_endpoints n
+          where k.kind = 'named' and n.project_id = k.project_id and n.alias = k.alias and n.removed_at is null)
+        union all
+        (select g.* from callback_endpoints g
+          where k.kind = 'named' and g.project_id = k.project_id and g.alias = k.alias
+            and g.removed_at is not null
+          limit 1)
+        limit 1
+      ) e on true`,
+    values: [
+      queries.map((query) => query.projectId),
+      queries.map((query) => query.kind),
+      queries.map((query) => query.alias),
+      queries.map((query) => query.inlineEndpointId),
+    ],
+  });
+  const found = new Map(rows.map((row) => [row.place, toFoundEndpoint(row)]));
+  return queries.map((_, index) => found.get(index + 1));
+}
+
+function toFoundEndpoint(row: Columns): FoundEndpoint {
+  return {
+    projectId: row.project_id,
+    endpointId: row.endpoint_id,
+    alias: row.alias ?? undefined,
+    kind: row.kind,
+    urlBox: row.url_box ?? undefined,
+    lifecycle: row.lifecycle,
+    isRemoved: row.is_removed,
+  };
+}

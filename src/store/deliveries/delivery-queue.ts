@@ -1,0 +1,183 @@
+// Deliveries as a queue: who has something due, and claims under a lease. What comes of an attempt is written by
+// delivery-results.ts. Lock order: claims skip what others hold and wait for nothing.
+import type { EndpointKind, EndpointLifecycle, EndpointRef } from '../callbacks/callback-endpoints.ts';
+import type { Queryable } from '../postgres/pool.ts';
+
+/** A dispatcher that dies is replaced when its leases end (completion.md 5). */
+const LEASE_MS = 30_000;
+
+const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
+
+// One step of the walk: the first waiting delivery of the next endpoint (index deliveries_endpoint_pending). Rows that
+// wait for an earlier event of their incident count here too; the claim leaves them out.
+const nextEndpoint = (after: string) => `select d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
+  from deliveries d
+  where d.state in ('pending', 'failing') and (d.endpoint_project_id, d.endpoint_id) > (${after})
+  order by d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
+  limit 1`;
+
+const FIND_DUE_ENDPOINTS = `with recursive endpoints as (
+    (${nextEndpoint('$1::uuid, $2::text')})
+    union all
+    select n.* from endpoints e cross join lateral (${nextEndpoint('e.endpoint_project_id, e.endpoint_id')}) n),
+  moment as materialized (select clock_timestamp() as now_at)
+  select e.endpoint_project_id, e.endpoint_id from endpoints e, moment
+  where e.next_attempt_at <= moment.now_at
+  limit $3`;
+
+const BEFORE_ALL: EndpointRef = { projectId: '00000000-0000-0000-0000-000000000000', endpointId: '' };
+
+/** Endpoints that something is due at, in key order, from the one after `after` on. One index probe an endpoint. */
+export async function findDueEndpoints(
+  db: Queryable,
+  { after = BEFORE_ALL, limit }: { after?: EndpointRef; limit: number },
+): Promise<EndpointRef[]> {
+  const { rows } = await db.query<{ endpoint_project_id: string; endpoint_id: string }>({
+    name: 'find-due-endpoints',
+    text: FIND_DUE_ENDPOINTS,
+    values: [after.projectId, after.endpointId, limit],
+  });
+  return rows.map((row) => ({ projectId: row.endpoint_project_id, endpointId: row.endpoint_id }));
+}
+
+/** A delivery that is ours until the lease ends, with what an attempt needs. */
+export interface ClaimedDelivery {
+  projectId: string;
+  deliveryId: string;
+  endpoint: EndpointRef;
+  incidentId?: string;
+  event: string;
+  /** Attempts before this one. */
+  attemptCount: number;
+  createdMs: number;
+  webhookId: string;
+  body: string;
+  kind: EndpointKind;
+  lifecycle: EndpointLifecycle;
+  isRemoved: boolean;
+  /** Sealed; absent where the endpoint is removed. One object for all deliveries to an endpoint of one claim. */
+  urlBox?: Buffer;
+  /** Sealed secrets that sign now, newest first: one, or two in a rotation's overlap. Shared as `urlBox` is. */
+  secretBoxes: readonly Buffer[];
+}
+
+interface ClaimColumns {
+  project_id: string;
+  delivery_id: string;
+  endpoint_project_id: string;
+  endpoint_id: string;
+  incident_id: string | null;
+  event: string;
+  attempt_count: number;
+  created_ms: number;
+  webhook_id: string;
+  body: string;
+  kind: EndpointKind;
+  lifecycle: EndpointLifecycle;
+  is_removed: boolean;
+  /** In one row of each endpoint; null in the others. */
+  url_box: Buffer | null;
+  secret_boxes: Buffer[] | null;
+}
+
+// Per incident an event waits until those before it have ended (completion.md 5). A redelivery is no event: nothing
+// waits for it. A row that was taken while we came is looked at again under the lock, and left. The sub-selects hide how
+// long the arrays are: a plan for a few endpoints looks cheaper than the kept one, and would be made anew each time.
+const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
+  due as materialized (
+    select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]))
+      as k (project_id, endpoint_id, places)
+    cross join moment
+    cross join lateral (
+      select d.project_id, d.delivery_id from deliveries d
+      where d.endpoint_project_id = k.project_id and d.endpoint_id = k.endpoint_id
+        and d.state in ('pending', 'failing') and d.next_attempt_at <= moment.now_at
+        and (d.lease_until is null or d.lease_until <= moment.now_at)
+        and not exists (
+          select from deliveries e
+          where e.project_id = d.project_id and e.incident_id = d.incident_id and e.sequence < d.sequence
+            and e.state in ('pending', 'failing') and e.redelivery_of is null)
+      order by d.next_attempt_at
+      limit k.places
+      for update of d skip locked) c),
+  claimed as (
+    update deliveries d set lease_owner = $4, lease_until = ${LEASE}
+    from due where d.project_id = due.project_id and d.delivery_id = due.delivery_id
+    returning d.*)
+  select d.project_id, d.delivery_id, d.endpoint_project_id, d.endpoint_id, d.incident_id, d.event, d.attempt_count,
+    (extract(epoch from d.created_at) * 1000)::bigint as created_ms, d.webhook_id, d.body,
+    e.kind, e.lifecycle, e.removed_at is not null as is_removed,
+    case d.place when 1 then e.url_box end as url_box,
+    case d.place when 1 then (
+      select array_agg(s.secret_box order by s.version desc) from signing_secrets s
+      where s.project_id = e.project_id and s.endpoint_id = e.endpoint_id
+        and (s.ends_at is null or s.ends_at > clock_timestamp())) end as secret_boxes
+  from (select c.*, row_number() over (partition by endpoint_project_id, endpoint_id) as place from claimed c) d
+  left join callback_endpoints e on e.project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
+  order by d.next_attempt_at`;
+
+/** Takes at most `places` due deliveries of each endpoint for `owner`, for 30 s. */
+export async function claimDeliveries(
+  db: Queryable,
+  owner: string,
+  wanted: readonly (EndpointRef & { places: number })[],
+): Promise<ClaimedDelivery[]> {
+  const { rows } = await db.query<ClaimColumns>({
+    name: 'claim-deliveries',
+    text: CLAIM,
+    values: [
+      wanted.map((one) => one.projectId),
+      wanted.map((one) => one.endpointId),
+      wanted.map((one) => one.places),
+      owner,
+    ],
+  });
+  const boxes = new Map<string, Boxes>();
+  for (const row of rows) {
+    if (!row.url_box) continue;
+    boxes.set(endpointKeyOf(row), { urlBox: row.url_box, secretBoxes: row.secret_boxes?.slice(0, 2) ?? [] });
+  }
+  return rows.map((row) => toClaimedDelivery(row, boxes.get(endpointKeyOf(row)) ?? NO_BOXES));
+}
+
+type Boxes = Pick<ClaimedDelivery, 'urlBox' | 'secretBoxes'>;
+
+const NO_BOXES: Boxes = { secretBoxes: [] };
+
+function endpointKeyOf(row: ClaimColumns): string {
+  return `${row.endpoint_project_id} ${row.endpoint_id}`;
+}
+
+function toClaimedDelivery(row: ClaimColumns, boxes: Boxes): ClaimedDelivery {
+  return {
+    projectId: row.project_id,
+    deliveryId: row.delivery_id,
+    endpoint: { projectId: row.endpoint_project_id, endpointId: row.endpoint_id },
+    incidentId: row.incident_id ?? undefined,
+    event: row.event,
+    attemptCount: row.attempt_count,
+    createdMs: row.created_ms,
+    webhookId: row.webhook_id,
+    body: row.body,
+    kind: row.kind,
+    lifecycle: row.lifecycle,
+    // An endpoint keeps its row when it is removed; one without a row is removed all the more.
+    isRemoved: row.is_removed || (row.lifecycle as string | null) === null,
+    ...boxes,
+  };
+}
+
+/** Gives leases back, so that others need not wait for their end. Only those that are the owner's still. */
+export async function releaseLeases(
+  db: Queryable,
+  owner: string,
+  deliveries: readonly { projectId: string; deliveryId: string }[],
+): Promise<void> {
+  if (deliveries.length === 0) return;
+  await db.query(
+    `update deliveries d set lease_owner = null, lease_until = null
+     from unnest($1::uuid[], $2::text[]) as k (project_id, delivery_id)
+     where d.project_id = k.project_id and d.delivery_id = k.delivery_id and d.lease_owner = $3`,
+    [deliveries.map((one) => one.projectId), deliveries.map((one) => one.deliveryId), owner],
+  );
+}

@@ -1,0 +1,74 @@
+// Rows of test deliveries. The api sends them itself; the row is there before, so that a crash leaves a delivery that
+// the dispatcher takes over, not a request that nobody knows of.
+import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import type { DeliveryState } from './deliveries.ts';
+
+export interface TestDelivery extends EndpointRef {
+  deliveryId: string;
+  webhookId: string;
+  body: string;
+  createdMs: number;
+  /** When the dispatcher takes it over: later than the attempt of the api can last. */
+  takeoverMs: number;
+}
+
+/** False when the id is there already: a twin of the same call sends it, or has sent it. */
+export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,
+       created_at, next_attempt_at)
+     values ($1, $2, $3, $1, 'callback.test', $4, $5, to_timestamp($6 / 1000.0), to_timestamp($7 / 1000.0))
+     on conflict (project_id, delivery_id) do nothing`,
+    [
+      delivery.projectId,
+      delivery.deliveryId,
+      delivery.endpointId,
+      delivery.webhookId,
+      delivery.body,
+      delivery.createdMs,
+      delivery.takeoverMs,
+    ],
+  );
+  return rowCount === 1;
+}
+
+export interface TestAttempt {
+  projectId: string;
+  deliveryId: string;
+  delivered: boolean;
+  atMs: number;
+  endedMs: number;
+  statusCode?: number;
+  latencyMs?: number;
+  error?: string;
+}
+
+/**
+ * Records the one attempt of a test delivery and its end: it is never tried again. One that was canceled meanwhile
+ * stays so and has its attempt on record; one that a dispatcher has taken over is the dispatcher's.
+ */
+export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): Promise<void> {
+  const state: DeliveryState = attempt.delivered ? 'delivered' : 'exhausted';
+  await tx.query(
+    `with finished as (
+       update deliveries set attempt_count = 1, next_attempt_at = null,
+         state = case when state = 'canceled' then state else $3 end,
+         ended_at = coalesce(ended_at, to_timestamp($4 / 1000.0)),
+         delivered_at = case when $3 = 'delivered' and state <> 'canceled' then to_timestamp($4 / 1000.0) end
+       where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null
+       returning attempt_count)
+     insert into delivery_attempts (project_id, delivery_id, attempt, at, status_code, latency_ms, error)
+     select $1, $2, attempt_count, to_timestamp($5 / 1000.0), $6, $7, $8 from finished`,
+    [
+      attempt.projectId,
+      attempt.deliveryId,
+      state,
+      attempt.endedMs,
+      attempt.atMs,
+      attempt.statusCode,
+      attempt.latencyMs,
+      attempt.error,
+    ],
+  );
+}

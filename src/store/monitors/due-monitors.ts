@@ -1,0 +1,110 @@
+// Claims monitors whose moment has come: late mark, deadline, overdue run, end of a window. Lock order: claims skip
+// what others hold and wait for nothing, so that they are in no circle; what is written after hangs on these rows.
+
+import { plainArray } from '../postgres/plain-array.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
+
+export interface DueClaim {
+  /** Rows at most. */
+  limit: number;
+  /**
+   * Only moments after this one, ms. An old snapshot elsewhere keeps dead entries in the index: a scan from the
+   * beginning reads all of them, on each tick (performance.md 5). Undefined: from the beginning.
+   */
+  sinceMs?: number;
+  /** The bucket to begin with; another one each time, so that no bucket is always the last. */
+  firstBucket: number;
+}
+
+/** What was looked at. */
+export interface DueSpan {
+  /** The database's clock, before the look. */
+  nowMs: number;
+  /** The last moment up to which beats could be accepted; undefined before the first api ran. */
+  horizonMs?: number;
+  /** All moments up to this one were looked at, if fewer than `limit` rows came. */
+  uptoMs: number;
+}
+
+export interface DueMonitors extends DueSpan {
+  rows: LiveRow[];
+}
+
+interface MomentColumns {
+  now_ms: number;
+  horizon_ms: number | null;
+  upto_ms: number;
+}
+
+type Columns = Parameters<typeof toLiveRow>[0];
+
+const MOMENT = `moment as materialized (
+    select n.now_ms, c.last_ms as horizon_ms, least(n.now_ms, c.last_ms) as upto_ms
+    from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms) n
+    left join service_clock c on true)`;
+
+/** Whether anything may be due after `sinceMs`: a third of an empty claim, and no transaction. Nothing is locked. */
+export async function findDue(
+  db: Queryable,
+  sinceMs: number | undefined,
+): Promise<DueSpan & { isDue: boolean }> {
+  const { rows } = await db.query<MomentColumns & { is_due: boolean }>({
+    name: 'find-due',
+    text: `with ${MOMENT}
+      select moment.*, moment.horizon_ms is not null and exists (
+        select from monitor_live l
+        where l.sweep_bucket = any ($1::smallint[]) and l.wake_ms > $2 and l.wake_ms <= moment.upto_ms) as is_due
+      from moment`,
+    values: [ALL_BUCKETS, sinceMs ?? -1],
+  });
+  const [first] = rows;
+  if (!first) throw new Error('The look for due monitors told no time.');
+  return { ...toSpan(first), isDue: first.is_due };
+}
+
+const ALL_BUCKETS = plainArray(Array.from({ length: SWEEP_BUCKETS }, (_, bucket) => bucket));
+
+function toSpan(row: MomentColumns): DueSpan {
+  return { nowMs: row.now_ms, horizonMs: row.horizon_ms ?? undefined, uptoMs: row.upto_ms };
+}
+
+// One index scan a bucket (monitor_live_wake), each in the order of time; the outer limit stops at the first buckets
+// when there is much to do. A row that changed while we came is looked at again under the lock: the beat wins.
+const CLAIM = `with ${MOMENT},
+  due as materialized (
+    select d.* from moment
+    cross join generate_series(0, ${SWEEP_BUCKETS - 1}) as b (place)
+    cross join lateral (
+      select ${LIVE_COLUMNS} from monitor_live l
+      where l.sweep_bucket = ((b.place + $1) % ${SWEEP_BUCKETS})::smallint
+        and l.wake_ms > $2 and l.wake_ms <= moment.upto_ms and moment.horizon_ms is not null
+      order by l.wake_ms
+      limit $3
+      for update skip locked) d
+    limit $3)
+  select moment.now_ms, moment.horizon_ms, moment.upto_ms, due.* from moment left join due on true`;
+
+/** Locks due rows that nobody else holds, and reads the clock and the horizon, in one round trip. */
+export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<DueMonitors> {
+  const { rows } = await tx.query<Columns & MomentColumns>({
+    name: 'claim-due-monitors',
+    text: CLAIM,
+    values: [claim.firstBucket, claim.sinceMs ?? -1, claim.limit],
+  });
+  const [first] = rows;
+  if (!first) throw new Error('The claim of due monitors told no time.');
+  return {
+    ...toSpan(first),
+    rows: rows.flatMap((row) => ((row.project_id as string | null) === null ? [] : toLiveRow(row))),
+  };
+}
+
+/** Looks at a monitor again later: something about it is at fault, and it must not hold up the others. */
+export async function postponeWake(db: Queryable, ref: MonitorRef, delayMs: number): Promise<void> {
+  await db.query(
+    `update monitor_live set wake_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint + $3
+     where project_id = $1 and monitor_key = $2 and wake_ms is not null`,
+    [ref.projectId, ref.monitorKey, delayMs],
+  );
+}

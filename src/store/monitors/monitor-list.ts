@@ -1,0 +1,213 @@
+// Pages of a project's monitors by name, with live status and open incidents in the same round trip. Every filter is
+// in SQL. A filter that no index knows looks at bounded stretches of the list, one after the other: so a page costs
+// no more than those, in a project of any size.
+import { createHash } from 'node:crypto';
+import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import {
+  type MonitorRecord,
+  RECORD_COLUMNS,
+  RECORD_FROM,
+  type RecordColumns,
+  toMonitorRecord,
+  WITH_CLOCK,
+} from './monitor-record.ts';
+import { nameKeyOf } from './monitors.ts';
+
+export interface MonitorFilter {
+  lifecycle?: Lifecycle;
+  health?: Health;
+  /** Every one must hold. */
+  labels?: readonly { key: string; value: string }[];
+  /** Ignoring case. */
+  namePrefix?: string;
+  jurisdiction?: Jurisdiction;
+}
+
+/** A place in the list. */
+export interface MonitorPosition {
+  nameKey: string;
+  monitorId: string;
+  jurisdiction: Jurisdiction;
+}
+
+export interface MonitorPage {
+  monitors: MonitorRecord[];
+  /** Where the next page begins; absent on the last one. */
+  next?: MonitorPosition;
+}
+
+/** Monitors that one statement of a filter without an index looks at. */
+const STRETCH = 5_000;
+/** Stretches in one call: then the page ends, full or not. */
+const MAX_STRETCHES = 8;
+
+/** Reads a page of at most `limit` monitors. It may be shorter and still have a `next`. */
+export async function listMonitors(
+  db: Queryable,
+  projectId: string,
+  filter: MonitorFilter,
+  page: { limit: number; after?: MonitorPosition },
+): Promise<MonitorPage> {
+  const { indexed, scanned } = conditionsOf(filter);
+  const list: List = { db, projectId, indexed, scanned, isSearch: filter.namePrefix !== undefined };
+  const monitors: MonitorRecord[] = [];
+  let after = page.after;
+  for (let count = 0; count < MAX_STRETCHES; count += 1) {
+    // Its end is read first: what is made or deleted meanwhile is in this stretch or in the next, never between them.
+    const end = scanned.length === 0 ? undefined : await findStretchEnd(list, after);
+    const wanted = page.limit - monitors.length;
+    const found = await readStretch(list, { after, end }, wanted + 1);
+    monitors.push(...found.slice(0, wanted));
+    const last = monitors.at(-1);
+    if (found.length > wanted && last) return { monitors, next: positionOf(last) };
+    if (!end) return { monitors };
+    after = end;
+  }
+  return { monitors, next: after };
+}
+
+/** A condition on `m`, `l` and `clock`; `$` stands for each of its values in turn. */
+interface Condition {
+  sql: string;
+  values: unknown[];
+}
+
+interface List {
+  db: Queryable;
+  projectId: string;
+  indexed: readonly Condition[];
+  scanned: readonly Condition[];
+  isSearch: boolean;
+}
+
+const condition = (sql: string, ...values: unknown[]): Condition => ({ sql, values });
+
+/** Those of a filter that an index answers (monitors_labels, monitors_inactive, …), and those that are looked for. */
+function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: Condition[] } {
+  const { lifecycle, health, labels = [], namePrefix, jurisdiction } = filter;
+  const indexed = labels.map(({ key, value }) =>
+    condition('m.labels @> $::jsonb', JSON.stringify({ [key]: value })),
+  );
+  const scanned: Condition[] = [];
+  if (namePrefix) indexed.push(condition('m.name_key like $', `${escapeLike(nameKeyOf(namePrefix))}%`));
+  if (jurisdiction) scanned.push(condition('m.jurisdiction = $', jurisdiction));
+  if (lifecycle === 'active') scanned.push(condition("m.lifecycle = 'active'"));
+  else if (lifecycle) indexed.push(inactive(lifecycle));
+  if (health) {
+    indexed.push(...HEALTH[health].indexed.map((sql) => condition(sql)));
+    scanned.push(...HEALTH[health].scanned.map((sql) => condition(sql)));
+  }
+  return { indexed, scanned };
+}
+
+// Written so that Postgres sees that the partial index holds it.
+function inactive(lifecycle: Exclude<Lifecycle, 'active'>): Condition {
+  return condition(inactiveSql(lifecycle));
+}
+
+function inactiveSql(lifecycle: 'paused' | 'archived'): string {
+  return `m.lifecycle <> 'active' and m.lifecycle = '${lifecycle}'`;
+}
+
+const NOW = 'to_timestamp(clock.now_ms / 1000.0)';
+const IN_WINDOW = `m.maintenance_starts_at <= ${NOW} and ${NOW} < m.maintenance_ends_at`;
+const WATCHED = `m.lifecycle = 'active' and (${IN_WINDOW}) is not true`;
+const LATE = `(l.deadline_ms is not null
+  and (l.missed_count > 0 or clock.now_ms >= l.deadline_ms - m.grace_seconds::bigint * 1000))`;
+const HAS_INCIDENT = `m.monitor_key in (select i.monitor_key from incidents i
+  where i.project_id = $1 and i.state in ('open', 'recovering'))`;
+
+function grave(states: string): string {
+  return `exists (select from incidents i where i.project_id = m.project_id and i.monitor_key = m.monitor_key
+    and i.state in (${states}) and (i.kind <> 'rule_violation' or i.severity = 'critical'))`;
+}
+const IS_DOWN = grave("'open'");
+const IS_GRAVE = grave("'open', 'recovering'");
+
+/** As domain/health.ts decides it; a test holds the two together. */
+const HEALTH: Record<Health, { indexed: string[]; scanned: string[] }> = {
+  paused: { indexed: [inactiveSql('paused')], scanned: [] },
+  archived: { indexed: [inactiveSql('archived')], scanned: [] },
+  maintenance: {
+    indexed: ['m.maintenance_ends_at is not null', "m.lifecycle = 'active'", IN_WINDOW],
+    scanned: [],
+  },
+  down: { indexed: [HAS_INCIDENT, WATCHED, IS_DOWN], scanned: [] },
+  recovering: { indexed: [HAS_INCIDENT, WATCHED, `not ${IS_DOWN}`, IS_GRAVE], scanned: [] },
+  late: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, LATE] },
+  waiting: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, `not ${LATE}`, 'l.first_beat_ms is null'] },
+  up: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, `not ${LATE}`, 'l.first_beat_ms is not null'] },
+};
+
+const PLACE = '(m.name_key, m.monitor_id, m.jurisdiction)';
+const ORDER = 'order by m.name_key, m.monitor_id, m.jurisdiction';
+
+/** The last monitor of the stretch after `after`; undefined when the list ends in it. */
+async function findStretchEnd(list: List, after: MonitorPosition | undefined) {
+  const { text, values } = whereOf(list, list.indexed, { after });
+  const { rows } = await list.db.query<{ name_key: string; monitor_id: string; jurisdiction: Jurisdiction }>(
+    // The conditions of an index may look at the clock and the live row: as readStretch.
+    `${WITH_CLOCK} select m.name_key, m.monitor_id, m.jurisdiction from clock, monitors m
+     ${text} ${ORDER} offset ${STRETCH - 1} limit 1`,
+    values,
+  );
+  const row = rows[0];
+  return row && { nameKey: row.name_key, monitorId: row.monitor_id, jurisdiction: row.jurisdiction };
+}
+
+async function readStretch(
+  list: List,
+  bounds: { after?: MonitorPosition; end?: MonitorPosition },
+  limit: number,
+): Promise<MonitorRecord[]> {
+  const { text: where, values } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
+  const text = `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM}
+    ${where} ${ORDER} limit $${values.push(limit)}`;
+  // Planning costs as much as reading a page. A prefix is planned each time: only its value shows the index's range.
+  const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
+  const { rows } = await list.db.query<RecordColumns>({ name, text, values });
+  return rows.map(toMonitorRecord);
+}
+
+function whereOf(
+  list: List,
+  conditions: readonly Condition[],
+  { after, end }: { after?: MonitorPosition; end?: MonitorPosition },
+): { text: string; values: unknown[] } {
+  const values: unknown[] = [list.projectId];
+  const add = (value: unknown) => `$${values.push(value)}`;
+  const place = ({ nameKey, monitorId, jurisdiction }: MonitorPosition) =>
+    `(${add(nameKey)}, ${add(monitorId)}, ${add(jurisdiction)})`;
+  const parts = ['m.project_id = $1'];
+  for (const { sql, values: own } of conditions) {
+    let next = 0;
+    parts.push(sql.replaceAll(/\$(?!\d)/g, () => add(own[next++])));
+  }
+  if (after) parts.push(`${PLACE} > ${place(after)}`);
+  if (end) parts.push(`${PLACE} <= ${place(end)}`);
+  return { text: `where ${parts.join(' and ')}`, values };
+}
+
+function escapeLike(text: string): string {
+  return text.replaceAll(/[\\%_]/g, (sign) => `\\${sign}`);
+}
+
+function positionOf(monitor: MonitorRecord): MonitorPosition {
+  const { configuration, monitorId, jurisdiction } = monitor;
+  return { nameKey: nameKeyOf(configuration.name), monitorId, jurisdiction };
+}
+
+/** Where a monitor stands now; undefined when it is gone. For cursors that a long name does not fit into. */
+export async function findMonitorPosition(
+  db: Queryable,
+  projectId: string,
+  { monitorId, jurisdiction }: { monitorId: string; jurisdiction: Jurisdiction },
+): Promise<MonitorPosition | undefined> {
+  const { rows } = await db.query<{ name_key: string }>(
+    'select name_key from monitors where project_id = $1 and monitor_id = $2 and jurisdiction = $3',
+    [projectId, monitorId, jurisdiction],
+  );
+  const row = rows[0];
+  return row && { nameKey: row.name_key, monitorId, jurisdiction };
+}

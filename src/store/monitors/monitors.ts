@@ -1,0 +1,264 @@
+// Monitors: finding one, and writing its configuration. Lists are in monitor-list.ts. Lock order of every writer: the
+// live row (lockLive), then the monitor's row, then what hangs on it, last the organization's counter.
+import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
+import { foldCase } from '../../domain/name-key.ts';
+import type { ServiceState } from '../../domain/problem.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { type MonitorRef, sweepBucketOf } from './live.ts';
+import type { ConfigurationRecord } from './monitor-changes.ts';
+import {
+  type MonitorRecord,
+  RECORD_COLUMNS,
+  RECORD_FROM,
+  type RecordColumns,
+  toMonitorRecord,
+  WITH_CLOCK,
+} from './monitor-record.ts';
+
+/** How a caller names a monitor. */
+export interface MonitorName {
+  projectId: string;
+  monitorId: string;
+  /** Needed where the id exists in more than one. */
+  jurisdiction?: Jurisdiction;
+}
+
+/** The keys of the monitors that the name fits: none, one, or more where no jurisdiction is stated. */
+export async function findMonitorRefs(db: Queryable, name: MonitorName): Promise<MonitorRef[]> {
+  const { rows } = await db.query<{ monitor_key: string }>({
+    name: 'find-monitor-refs',
+    text: `select monitor_key from monitors
+      where project_id = $1 and monitor_id = $2 and ($3::text is null or jurisdiction = $3)`,
+    values: [name.projectId, name.monitorId, name.jurisdiction],
+  });
+  return rows.map((row) => ({ projectId: name.projectId, monitorKey: row.monitor_key }));
+}
+
+/** As findMonitorRefs, with all that a read shows. */
+export async function findMonitors(db: Queryable, name: MonitorName): Promise<MonitorRecord[]> {
+  const { rows } = await db.query<RecordColumns>({
+    name: 'find-monitors',
+    text: `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM}
+      where m.project_id = $1 and m.monitor_id = $2 and ($3::text is null or m.jurisdiction = $3)`,
+    values: [name.projectId, name.monitorId, name.jurisdiction],
+  });
+  return rows.map(toMonitorRecord);
+}
+
+/**
+ * Reads a monitor whose live row the caller has locked in an earlier statement: this one's snapshot is newer than the
+ * lock, so that what it reads is what the lock protects.
+ */
+export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise<MonitorRecord | undefined> {
+  const { rows } = await tx.query<RecordColumns>({
+    name: 'find-locked-monitor',
+    text: `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM} where m.project_id = $1 and m.monitor_key = $2`,
+    values: [ref.projectId, ref.monitorKey],
+  });
+  return rows[0] && toMonitorRecord(rows[0]);
+}
+
+/** How names are ordered and searched: ignoring case. */
+export function nameKeyOf(name: string): string {
+  return foldCase(name);
+}
+
+/** The part of a record that is the monitor's own row. `createdMs` of a new one is its `updatedMs`. */
+export type MonitorRow = Omit<
+  MonitorRecord,
+  | 'live'
+  | 'openIncidents'
+  | 'inlineUrlBox'
+  | 'organizationId'
+  | 'projectName'
+  | 'planId'
+  | 'serviceState'
+  | 'createdMs'
+  | 'nowMs'
+>;
+
+/**
+ * Inserts a monitor with its live row, its address and its first change record, in one statement.
+ * False when the id is taken in its jurisdiction: then nothing is written.
+ */
+export async function insertMonitor(
+  tx: Queryable,
+  monitor: MonitorRow & { live: LiveState },
+  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>,
+): Promise<boolean> {
+  const { live } = monitor;
+  const { rowCount } = await tx.query({
+    name: 'insert-monitor',
+    text: INSERT,
+    values: [
+      ...writtenValues(monitor),
+      monitor.monitorId,
+      monitor.jurisdiction,
+      sweepBucketOf(monitor.monitorKey),
+      live.wakeMs,
+      live.deadlineMs,
+      live.anchorMs,
+      JSON.stringify(record.configuration),
+      JSON.stringify(record.actor),
+      record.sourceRequestId,
+    ],
+  });
+  return rowCount === 1;
+}
+
+/** Writes all that may change. The live row is locked by the caller. */
+export async function updateMonitor(tx: Queryable, monitor: MonitorRow): Promise<void> {
+  await tx.query({
+    name: 'update-monitor',
+    text: `update monitors set (${WRITTEN}) = row (${WRITTEN_VALUES}) where project_id = $1 and monitor_key = $2`,
+    values: writtenValues(monitor),
+  });
+}
+
+const WRITTEN = `configuration_version, name, name_key, description, labels, interval_seconds, schedule_cron,
+  schedule_time_zone, grace_seconds, await_first_beat, max_runtime_seconds, recovery_beats, missed_beats_to_open,
+  measurements, binding_kind, binding_alias, inline_endpoint_id, lifecycle, restorable_until, maintenance_starts_at,
+  maintenance_ends_at, maintenance_reason, publish_address, updated_at`;
+
+const time = (parameter: number) => `to_timestamp($${parameter}::bigint / 1000.0)`;
+const WRITTEN_VALUES = `$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+  ${time(21)}, ${time(22)}, ${time(23)}, $24, $25, ${time(26)}`;
+
+const INSERT = `with monitor as (
+    insert into monitors (project_id, monitor_key, ${WRITTEN}, monitor_id, jurisdiction, created_at)
+    values ($1, $2, ${WRITTEN_VALUES}, $27, $28, ${time(26)})
+    on conflict (project_id, monitor_id, jurisdiction) do nothing
+    returning project_id, monitor_key, configuration_version, publish_address, created_at),
+  live as (
+    insert into monitor_live
+      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
+    select project_id, monitor_key, $29, configuration_version, $30, $31, $32 from monitor),
+  address as (
+    insert into publish_addresses (address, project_id, monitor_key)
+    select publish_address, project_id, monitor_key from monitor),
+  change as (
+    insert into monitor_changes
+      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
+    select project_id, monitor_key, configuration_version, 'configuration', $33, $34, created_at, $35 from monitor)
+  select from monitor`;
+
+function writtenValues(monitor: MonitorRow): unknown[] {
+  const { configuration, binding, maintenance } = monitor;
+  return [
+    monitor.projectId,
+    monitor.monitorKey,
+    monitor.configurationVersion,
+    configuration.name,
+    nameKeyOf(configuration.name),
+    configuration.description,
+    JSON.stringify(configuration.labels),
+    configuration.intervalSeconds,
+    configuration.schedule?.cron,
+    configuration.schedule?.timeZone,
+    configuration.graceSeconds,
+    configuration.awaitFirstBeat,
+    configuration.maxRuntimeSeconds,
+    configuration.recoveryBeats,
+    configuration.missedBeatsToOpen,
+    JSON.stringify(configuration.measurements),
+    binding.kind,
+    binding.alias,
+    binding.inlineEndpointId,
+    monitor.lifecycle,
+    monitor.restorableUntilMs,
+    maintenance?.startsMs,
+    maintenance?.endsMs,
+    maintenance?.reason,
+    monitor.publishAddress,
+    monitor.updatedMs,
+  ];
+}
+
+/**
+ * Deletes a monitor with all that is reached through it alone; its incidents stay readable, marked with `nowMs`, until
+ * the sweeper drops them. Observations go with their day: nothing reaches them. The live row is locked by the caller.
+ */
+export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: number): Promise<void> {
+  await tx.query(
+    `with addresses as (delete from publish_addresses where project_id = $1 and monitor_key = $2),
+       changes as (delete from monitor_changes where project_id = $1 and monitor_key = $2),
+       keys as (delete from beat_keys where project_id = $1 and monitor_key = $2),
+       drafts as (delete from drafts where project_id = $1 and monitor_key = $2),
+       incidents as (update incidents set monitor_deleted_at = to_timestamp($3 / 1000.0)
+         where project_id = $1 and monitor_key = $2
+           and monitor_id = (select monitor_id from monitors where project_id = $1 and monitor_key = $2)),
+       live as (delete from monitor_live where project_id = $1 and monitor_key = $2)
+     delete from monitors where project_id = $1 and monitor_key = $2`,
+    [ref.projectId, ref.monitorKey, nowMs],
+  );
+}
+
+export interface OrganizationStanding {
+  planId: string;
+  serviceState: ServiceState;
+  projectName: string;
+}
+
+/** Plan and state of a project's organization. Undefined when the project is not the organization's. */
+export async function findStanding(
+  db: Queryable,
+  of: { organizationId: string; projectId: string },
+): Promise<OrganizationStanding | undefined> {
+  const { rows } = await db.query<{ plan: string; service_state: ServiceState; name: string }>({
+    name: 'find-standing',
+    text: `select o.plan, o.service_state, p.name from projects p
+      join organizations o on o.organization_id = p.organization_id
+      where p.project_id = $1 and p.organization_id = $2`,
+    values: [of.projectId, of.organizationId],
+  });
+  const row = rows[0];
+  return row && { planId: row.plan, serviceState: row.service_state, projectName: row.name };
+}
+
+/**
+ * Counts one monitor in, if there is room below `limit`; false when there is none. Call it last in a transaction: it
+ * holds the organization's row until the commit.
+ */
+export async function takeMonitorSlot(
+  tx: Queryable,
+  organizationId: string,
+  limit: number,
+): Promise<boolean> {
+  const { rowCount } = await tx.query({
+    name: 'take-monitor-slot',
+    text: `update organizations set active_monitors = active_monitors + 1
+      where organization_id = $1 and active_monitors < $2`,
+    values: [organizationId, limit],
+  });
+  return rowCount === 1;
+}
+
+/** Counts monitors out that were archived or deleted. Call it last, as takeMonitorSlot. */
+export async function freeMonitorSlots(tx: Queryable, organizationId: string, count: number): Promise<void> {
+  await tx.query({
+    name: 'free-monitor-slots',
+    text: `update organizations set active_monitors = greatest(0, active_monitors - $2)
+      where organization_id = $1`,
+    values: [organizationId, count],
+  });
+}
+
+export async function countActiveMonitors(db: Queryable, organizationId: string): Promise<number> {
+  const { rows } = await db.query<{ active_monitors: number }>(
+    'select active_monitors from organizations where organization_id = $1',
+    [organizationId],
+  );
+  return rows[0]?.active_monitors ?? 0;
+}
+
+/** The keys of those monitors that have had their first beat, or are gone. */
+export async function findBegunMonitors(db: Queryable, refs: readonly MonitorRef[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ monitor_key: string }>({
+    name: 'find-begun-monitors',
+    text: `select k.monitor_key from unnest($1::uuid[], $2::uuid[]) as k (project_id, monitor_key)
+      left join monitor_live l on l.project_id = k.project_id and l.monitor_key = k.monitor_key
+      where l.monitor_key is null or l.first_beat_ms is not null`,
+    values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey)],
+  });
+  return new Set(rows.map((row) => row.monitor_key));
+}

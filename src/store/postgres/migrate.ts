@@ -1,0 +1,114 @@
+// Applies the SQL files of ./migrations in order, forward only. Safe to run many times at once: an advisory lock
+// lets one runner in, and each file's version row commits with its statements.
+import { readdir, readFile } from 'node:fs/promises';
+import pg from 'pg';
+import { codeOf, SQLSTATE } from './database-error.ts';
+import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
+
+const LOCK_KEY = 7_302_551_117;
+const FOLDER = new URL('../migrations/', import.meta.url);
+
+export interface Migration {
+  version: number;
+  name: string;
+}
+
+/** The migrations of this build, oldest first. Throws when file names are not 0001-name.sql … without gaps. */
+export async function listMigrations(): Promise<Migration[]> {
+  const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort();
+  return names.map((name, index) => {
+    const version = Number(name.slice(0, 4));
+    if (version !== index + 1) throw new Error(`Migration ${name} is out of order: expected ${index + 1}.`);
+    return { version, name };
+  });
+}
+
+export interface MigrateOptions {
+  databaseUrl: string;
+  onApplied?: (migration: Migration) => void;
+}
+
+/**
+ * Brings the schema up to this build's version and returns that version.
+ * Throws `DatabaseIsNewerError` when the database has a migration that this build doesn't know.
+ */
+export async function migrate(options: MigrateOptions): Promise<number> {
+  const migrations = await listMigrations();
+  const client = new pg.Client({
+    connectionString: options.databaseUrl,
+    application_name: 'beatkeeper-migrate',
+    connectionTimeoutMillis: 5_000,
+  });
+  await client.connect();
+  try {
+    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await client.query(
+      'create table if not exists schema_migrations (version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())',
+    );
+    const { rows } = await client.query<{ version: number }>(
+      'select coalesce(max(version), 0) as version from schema_migrations',
+    );
+    const current = rows[0]?.version ?? 0;
+    if (current > migrations.length) throw new DatabaseIsNewerError(current, migrations.length);
+    for (const migration of migrations.slice(current)) {
+      await applyMigration(client, migration);
+      options.onApplied?.(migration);
+    }
+    await createFirstPartitions(client);
+    return migrations.length;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The first beats must not land in the default partition. Where a lock can't be had the sweeper does it later. */
+async function createFirstPartitions(client: pg.Client): Promise<void> {
+  try {
+    for (const table of PARTITIONED_TABLES) await createPartitions(client, table);
+  } catch (error) {
+    if (codeOf(error) !== SQLSTATE.lockNotAvailable) throw error;
+  }
+}
+
+async function applyMigration(client: pg.Client, migration: Migration): Promise<void> {
+  const sql = await readFile(new URL(migration.name, FOLDER), 'utf8');
+  await client.query('begin');
+  try {
+    await client.query('insert into schema_migrations (version, name) values ($1, $2)', [
+      migration.version,
+      migration.name,
+    ]);
+    await client.query(sql);
+    await client.query('commit');
+  } catch (error) {
+    await client.query('rollback');
+    throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The database was migrated by a newer build. */
+export class DatabaseIsNewerError extends Error {
+  readonly found: number;
+  readonly known: number;
+
+  constructor(found: number, known: number) {
+    super(
+      `The database has schema version ${found}, this build knows ${known}: run a newer Beatkeeper, or restore a backup.`,
+    );
+    this.name = 'DatabaseIsNewerError';
+    this.found = found;
+    this.known = known;
+  }
+}
+
+/** Schema version of a database, 0 when it has none. For readiness: older than the build is not ready. */
+export async function readSchemaVersion(db: Pick<pg.Pool, 'query'>): Promise<number> {
+  const { rows } = await db.query<{ present: boolean }>(
+    "select to_regclass('schema_migrations') is not null as present",
+  );
+  if (!rows[0]?.present) return 0;
+  const found = await db.query<{ version: number }>(
+    'select coalesce(max(version), 0) as version from schema_migrations',
+  );
+  return found.rows[0]?.version ?? 0;
+}

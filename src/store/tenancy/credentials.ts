@@ -1,0 +1,198 @@
+// credentials and their address table: an API credential is found by its id alone, wherever its project is kept.
+// The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
+import type { ServiceState } from '../../domain/problem.ts';
+import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
+import type { Queryable } from '../postgres/pool.ts';
+
+export type CredentialPreset = 'read' | 'manage';
+
+export interface Credential {
+  projectId: string;
+  credentialId: string;
+  name: string;
+  preset: CredentialPreset;
+  scopes: string[];
+  createdAt: Date;
+  lastUsedAt: Date | null;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  version: number;
+}
+
+const COLUMNS = `c.project_id as "projectId", c.credential_id as "credentialId", c.name, c.preset, c.scopes,
+  c.created_at as "createdAt", c.last_used_at as "lastUsedAt", c.expires_at as "expiresAt",
+  c.revoked_at as "revokedAt", c.version`;
+
+/** A revoked credential can be read for 30 days (completion.md 2.2). */
+const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
+
+export interface NewCredential {
+  projectId: string;
+  credentialId: string;
+  name: string;
+  preset: CredentialPreset;
+  scopes: readonly string[];
+  /** SHA-256 of the secret. */
+  digest: Buffer;
+  expiresAt?: Date;
+}
+
+/** Makes the credential and its address in one statement. */
+export async function insertCredential(db: Queryable, credential: NewCredential): Promise<Credential> {
+  const { rows } = await db.query<Credential>(
+    `with address as (insert into credential_addresses (credential_id, project_id) values ($2, $1))
+     insert into credentials as c (project_id, credential_id, name, preset, scopes, digest, expires_at)
+     values ($1, $2, $3, $4, $5, $6, $7) returning ${COLUMNS}`,
+    [
+      credential.projectId,
+      credential.credentialId,
+      credential.name,
+      credential.preset,
+      credential.scopes,
+      credential.digest,
+      credential.expiresAt,
+    ],
+  );
+  return onlyRow(rows);
+}
+
+export async function findCredential(
+  db: Queryable,
+  projectId: string,
+  credentialId: string,
+): Promise<Credential | undefined> {
+  const { rows } = await db.query<Credential>(
+    `select ${COLUMNS} from credentials c where c.project_id = $1 and c.credential_id = $2 and ${READABLE}`,
+    [projectId, credentialId],
+  );
+  return rows[0];
+}
+
+/** Locks the row until the end of the transaction. */
+export async function lockCredential(
+  tx: Queryable,
+  projectId: string,
+  credentialId: string,
+): Promise<Credential | undefined> {
+  const { rows } = await tx.query<Credential>(
+    `select ${COLUMNS} from credentials c
+     where c.project_id = $1 and c.credential_id = $2 and ${READABLE} for update`,
+    [projectId, credentialId],
+  );
+  return rows[0];
+}
+
+/** Newest first (index credentials_list). */
+export async function listCredentials(
+  db: Queryable,
+  projectId: string,
+  { limit, after }: KeysetPage,
+): Promise<Positioned<Credential>[]> {
+  const before = after ? `and (c.created_at, c.credential_id) < (${fromMicros('$3')}, $4)` : '';
+  const { rows } = await db.query<Credential & { createdUs: number }>(
+    `select ${COLUMNS}, ${micros('c.created_at')} as "createdUs" from credentials c
+     where c.project_id = $1 and ${READABLE} ${before}
+     order by c.created_at desc, c.credential_id desc limit $2`,
+    after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
+  );
+  return rows.map(({ createdUs, ...item }) => ({
+    item,
+    position: { micros: createdUs, id: item.credentialId },
+  }));
+}
+
+export interface Rotation {
+  projectId: string;
+  credentialId: string;
+  digest: Buffer;
+  /** 0: the old secret ends at once. */
+  overlapSeconds: number;
+}
+
+/** Replaces the secret; the one before it lives on for the overlap. The row is locked by the caller. */
+export async function updateCredentialDigest(tx: Queryable, rotation: Rotation): Promise<Credential> {
+  const { rows } = await tx.query<Credential>(
+    `update credentials c set digest = $3, version = c.version + 1,
+       previous_digest = case when $4 > 0 then c.digest end,
+       previous_ends_at = case when $4 > 0 then clock_timestamp() + make_interval(secs => $4) end
+     where c.project_id = $1 and c.credential_id = $2 returning ${COLUMNS}`,
+    [rotation.projectId, rotation.credentialId, rotation.digest, rotation.overlapSeconds],
+  );
+  return onlyRow(rows);
+}
+
+/** Ends the credential and every secret of it. The row is locked by the caller. */
+export async function updateCredentialRevoked(
+  tx: Queryable,
+  projectId: string,
+  credentialId: string,
+): Promise<void> {
+  await tx.query(
+    `update credentials set revoked_at = clock_timestamp(), version = version + 1,
+       previous_digest = null, previous_ends_at = null
+     where project_id = $1 and credential_id = $2`,
+    [projectId, credentialId],
+  );
+}
+
+/** What a presented secret is checked against. Spans are from the moment of the read, so that clocks need not agree. */
+export interface KnownCredential {
+  credentialId: string;
+  name: string;
+  preset: CredentialPreset;
+  scopes: string[];
+  projectId: string;
+  organizationId: string;
+  organizationName: string;
+  plan: string;
+  serviceState: ServiceState;
+  digest: Buffer;
+  previousDigest: Buffer | null;
+  /** Null without an expiry, below 0 when it is over. */
+  expiresInMs: number | null;
+  previousEndsInMs: number | null;
+  revoked: boolean;
+}
+
+/** By the id in the presented credential, in one round trip over primary keys. */
+export async function findKnownCredential(
+  db: Queryable,
+  credentialId: string,
+): Promise<KnownCredential | undefined> {
+  const { rows } = await db.query<KnownCredential>({
+    name: 'find-known-credential',
+    text: `select c.credential_id as "credentialId", c.name, c.preset, c.scopes, c.project_id as "projectId",
+        p.organization_id as "organizationId", o.name as "organizationName", o.plan,
+        o.service_state as "serviceState", c.digest, c.previous_digest as "previousDigest",
+        (extract(epoch from c.expires_at - clock_timestamp()) * 1000)::float8 as "expiresInMs",
+        (extract(epoch from c.previous_ends_at - clock_timestamp()) * 1000)::float8 as "previousEndsInMs",
+        c.revoked_at is not null as revoked
+      from credential_addresses a
+      join credentials c on c.project_id = a.project_id and c.credential_id = a.credential_id
+      join projects p on p.project_id = a.project_id
+      join organizations o on o.organization_id = p.organization_id
+      where a.credential_id = $1`,
+    values: [credentialId],
+  });
+  return rows[0];
+}
+
+/** Notes that credentials were used: at most one write a minute for each, whatever the number of replicas. */
+export async function updateLastUsed(
+  db: Queryable,
+  used: readonly { projectId: string; credentialId: string }[],
+): Promise<void> {
+  await db.query(
+    `update credentials c set last_used_at = clock_timestamp()
+     from unnest($1::uuid[], $2::text[]) as u (project_id, credential_id)
+     where c.project_id = u.project_id and c.credential_id = u.credential_id
+       and (c.last_used_at is null or c.last_used_at < clock_timestamp() - interval '1 minute')`,
+    [used.map((one) => one.projectId), used.map((one) => one.credentialId)],
+  );
+}
+
+function onlyRow(rows: readonly Credential[]): Credential {
+  const [row] = rows;
+  if (!row) throw new Error('A statement on credentials returned no row.');
+  return row;
+}

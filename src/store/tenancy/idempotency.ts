@@ -1,0 +1,120 @@
+// idempotency_records: the answer of a write, kept for 24 hours under the caller's key. The row is inserted before the
+// effect and committed with it, so its unique key is the lock between twins. Bodies are sealed: they hold addresses of
+// callbacks, which stand nowhere in clear.
+import { ProblemError } from '../../domain/problem.ts';
+import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import type { Connection, Queryable } from '../postgres/pool.ts';
+import type { SecretBox } from '../postgres/secret-box.ts';
+
+/** Longest wait for a twin that runs on another replica. Short: a waiting call holds a connection. */
+const TWIN_WAIT_MS = 250;
+const WINDOW = "interval '24 hours'";
+
+export interface IdempotencyGuard {
+  /** The project, or the organization for writes that are in no project. */
+  scopeId: string;
+  key: string;
+  /** SHA-256 of the request. */
+  fingerprint: Buffer;
+  /** Seals the stored body. */
+  secrets: SecretBox;
+}
+
+export interface StoredAnswer {
+  fingerprint: Buffer;
+  status: number;
+  headers: Record<string, string>;
+  /** Undefined without a body. */
+  body: unknown;
+}
+
+/** The answer of an earlier call with this key; undefined when there is none inside the window. */
+export async function findAnswer(db: Queryable, guard: IdempotencyGuard): Promise<StoredAnswer | undefined> {
+  const { rows } = await db.query<StoredColumns>({
+    name: 'find-answer',
+    text: `select fingerprint, status, headers, body_box from idempotency_records
+      where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
+    values: [guard.scopeId, guard.key],
+  });
+  const [row] = rows;
+  if (!row) return undefined;
+  const { body_box: box, ...stored } = row;
+  return { ...stored, body: box ? JSON.parse(guard.secrets.open(box, placeOf(guard))) : undefined };
+}
+
+type StoredColumns = Omit<StoredAnswer, 'body'> & { body_box: Buffer | null };
+
+/** What the sealed body is bound to: in another record it doesn't open. */
+function placeOf({ scopeId, key }: IdempotencyGuard): string {
+  return `${scopeId} ${key}`;
+}
+
+export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnswer };
+
+/**
+ * Takes the key for this transaction and reads the clock, or finds the answer that a twin has committed.
+ * Waits a moment for a twin that has not; then throws `conflict`, retryable.
+ */
+export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuard): Promise<Claim> {
+  const nowMs = await insertClaim(tx, guard);
+  if (nowMs !== undefined) return { nowMs };
+  const stored = await findAnswer(tx, guard);
+  // Expired between the two statements: the next attempt takes the key.
+  if (!stored) throw twinIsRunning();
+  return { stored };
+}
+
+// The lock_timeout of a moment: set before the insert, and put back when it is done, in the order in which one part
+// reads another. Status 0 is never seen by anybody: the row commits only after storeAnswer.
+const CLAIM = `with before as materialized (select current_setting('lock_timeout') as value),
+  short as materialized (select value, set_config('lock_timeout', '${TWIN_WAIT_MS}ms', true) from before),
+  claimed as (
+    insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
+    select $1, $2, $3, 0, clock_timestamp() from short
+    on conflict (scope_id, key) do update
+      set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body_box = null,
+        created_at = excluded.created_at
+      where r.created_at <= clock_timestamp() - ${WINDOW}
+    returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms)
+  select claimed.now_ms, set_config('lock_timeout', short.value, true) from short left join claimed on true`;
+
+async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<number | undefined> {
+  try {
+    const { rows } = await tx.query<{ now_ms: number | null }>({
+      name: 'claim-idempotency-key',
+      text: CLAIM,
+      values: [guard.scopeId, guard.key, guard.fingerprint],
+    });
+    return rows[0]?.now_ms ?? undefined;
+  } catch (error) {
+    if (codeOf(error) === SQLSTATE.lockNotAvailable) throw twinIsRunning(error);
+    throw error;
+  }
+}
+
+export async function storeAnswer(
+  tx: Connection,
+  guard: IdempotencyGuard,
+  answer: Omit<StoredAnswer, 'fingerprint'>,
+): Promise<void> {
+  await tx.query({
+    name: 'store-answer',
+    text: 'update idempotency_records set status = $3, headers = $4, body_box = $5 where scope_id = $1 and key = $2',
+    values: [
+      guard.scopeId,
+      guard.key,
+      answer.status,
+      JSON.stringify(answer.headers),
+      answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), placeOf(guard)),
+    ],
+  });
+}
+
+/** 409, retryable: the same key is in use at this moment. */
+export function twinIsRunning(cause?: unknown): ProblemError {
+  return new ProblemError('conflict', {
+    detail: 'The first call with this Idempotency-Key is still running: try again with the same key.',
+    retryAfterSeconds: 1,
+    cause,
+  });
+}

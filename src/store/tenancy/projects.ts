@@ -1,0 +1,111 @@
+// projects: named rooms of an organization. Names are unique ignoring case and extra spaces (rest-api.md 2.8).
+import { UUID_PATTERN } from '../../domain/id.ts';
+import { projectNameKey } from '../../domain/name-key.ts';
+import { ProblemError } from '../../domain/problem.ts';
+import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import type { Queryable } from '../postgres/pool.ts';
+
+export interface Project {
+  projectId: string;
+  organizationId: string;
+  name: string;
+  version: number;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+const COLUMNS = `p.project_id as "projectId", p.organization_id as "organizationId", p.name, p.version,
+  p.created_at as "createdAt", p.updated_at as "updatedAt"`;
+
+/** Throws `conflict` when the organization has a project of that name. */
+export async function insertProject(
+  db: Queryable,
+  project: { projectId: string; organizationId: string; name: string },
+): Promise<Project> {
+  const { rows } = await refuseTakenName(
+    db.query<Project>(
+      `insert into projects as p (project_id, organization_id, name, name_key) values ($1, $2, $3, $4)
+       returning ${COLUMNS}`,
+      [project.projectId, project.organizationId, project.name, projectNameKey(project.name)],
+    ),
+  );
+  const [inserted] = rows;
+  if (!inserted) throw new Error('The insert of a project returned no row.');
+  return inserted;
+}
+
+/** An id goes before a name that looks like it. */
+export async function findProject(
+  db: Queryable,
+  organizationId: string,
+  idOrName: string,
+): Promise<Project | undefined> {
+  const { rows } = await db.query<Project>(
+    `select ${COLUMNS} from projects p
+     where p.organization_id = $1 and (p.name_key = $2 or p.project_id = $3)
+     order by p.project_id = $3 desc nulls last limit 1`,
+    [organizationId, projectNameKey(idOrName), UUID_PATTERN.test(idOrName) ? idOrName : null],
+  );
+  return rows[0];
+}
+
+/** Locks the row until the end of the transaction. */
+export async function lockProject(
+  tx: Queryable,
+  organizationId: string,
+  projectId: string,
+): Promise<Project | undefined> {
+  if (!UUID_PATTERN.test(projectId)) return undefined;
+  const { rows } = await tx.query<Project>(
+    `select ${COLUMNS} from projects p where p.organization_id = $1 and p.project_id = $2 for no key update`,
+    [organizationId, projectId],
+  );
+  return rows[0];
+}
+
+/** Renames it and raises its version. Throws `conflict` when the name is taken. */
+export async function updateProjectName(
+  tx: Queryable,
+  project: Pick<Project, 'projectId' | 'name'>,
+): Promise<Project> {
+  const { rows } = await refuseTakenName(
+    tx.query<Project>(
+      `update projects p set name = $2, name_key = $3, version = p.version + 1, updated_at = clock_timestamp()
+       where p.project_id = $1 returning ${COLUMNS}`,
+      [project.projectId, project.name, projectNameKey(project.name)],
+    ),
+  );
+  const [updated] = rows;
+  if (!updated) throw new Error('The project was not locked by the caller.');
+  return updated;
+}
+
+/** Newest first. `onlyProjectId` is for a credential, which sees its own alone. */
+export async function listProjects(
+  db: Queryable,
+  organizationId: string,
+  page: { limit: number; beforeId?: string; onlyProjectId?: string },
+): Promise<Project[]> {
+  // Ids are UUIDv7: their order is the order of creation, and the primary key's.
+  const { rows } = await db.query<Project>(
+    `select ${COLUMNS} from projects p
+     where p.organization_id = $1 and ($2::uuid is null or p.project_id < $2)
+       and ($3::uuid is null or p.project_id = $3)
+     order by p.project_id desc limit $4`,
+    [organizationId, page.beforeId, page.onlyProjectId, page.limit],
+  );
+  return rows;
+}
+
+async function refuseTakenName<T>(query: Promise<T>): Promise<T> {
+  try {
+    return await query;
+  } catch (error) {
+    if (codeOf(error) !== SQLSTATE.uniqueViolation) throw error;
+    throw new ProblemError('conflict', {
+      detail: 'The organization has a project of that name, ignoring case and extra spaces: choose another.',
+      fieldErrors: [{ code: 'not_unique', message: 'Choose another name.', path: 'name' }],
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,107 @@
+// What is deleted when its time is over, in bounded statements: each deletes at most `limit` of its subjects and says
+// how many they were, so that the caller goes on until there is less. Observations go with their partitions.
+
+import type { MonitorRef } from '../monitors/live.ts';
+import { readNow } from '../postgres/clock.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { deleteOutages } from './service-clock.ts';
+
+const OUTAGES_KEPT_MS = 400 * 86_400_000;
+
+/** Deletes at most `limit`; returns how many. */
+export type Retire = (db: Queryable, limit: number) => Promise<number>;
+
+export interface RetentionRule {
+  /** Named in metrics and in the log. */
+  what: string;
+  retire: Retire;
+}
+
+const old = (column: string, age: string) => `${column} < clock_timestamp() - interval '${age}'`;
+
+/** CTEs that delete what hangs on the rows of `gone`, which have the columns `keys`. */
+interface Hanging {
+  keys: string;
+  ctes: string;
+}
+
+const NOTHING: Hanging = { keys: '1', ctes: '' };
+
+/** Deletes the rows of a table that `where` holds for, and in the same statement what hangs on them. */
+const retire =
+  (table: string, where: string, { keys, ctes }: Hanging = NOTHING): Retire =>
+  async (db, limit) => {
+    const { rows } = await db.query<{ count: number }>(
+      `with gone as (
+         delete from ${table} where ctid = any (array(select ctid from ${table} where ${where} limit $1))
+         returning ${keys})${ctes}
+       select count(*)::integer as count from gone`,
+      [limit],
+    );
+    return rows[0]?.count ?? 0;
+  };
+
+/** The address by which the api finds it. */
+const ofCredential: Hanging = {
+  keys: 'credential_id',
+  ctes: `, addresses as (
+    delete from credential_addresses a using gone where a.credential_id = gone.credential_id)`,
+};
+
+const ofDelivery: Hanging = {
+  keys: 'project_id, delivery_id',
+  ctes: `, attempts as (
+    delete from delivery_attempts a using gone
+    where a.project_id = gone.project_id and a.delivery_id = gone.delivery_id)`,
+};
+
+const ofIncident: Hanging = {
+  keys: 'project_id, incident_id',
+  ctes: `, entries as (
+    delete from timeline_entries t using gone
+    where t.project_id = gone.project_id and t.incident_id = gone.incident_id),
+  sent as (
+    delete from deliveries d using gone
+    where d.project_id = gone.project_id and d.incident_id = gone.incident_id
+    returning d.project_id, d.delivery_id),
+  attempts as (
+    delete from delivery_attempts a using sent
+    where a.project_id = sent.project_id and a.delivery_id = sent.delivery_id)`,
+};
+
+/** They are few; history is shown for 400 days. */
+const retireOutages: Retire = async (db) => {
+  await deleteOutages(db, (await readNow(db)) - OUTAGES_KEPT_MS);
+  return 0;
+};
+
+/** In no order: none depends on another. Windows of the rate limit are dropped by the apis that count in them. */
+export const RETENTION_RULES: readonly RetentionRule[] = [
+  // completion.md 2: a window of 24 hours.
+  { what: 'idempotency_records', retire: retire('idempotency_records', old('created_at', '24 hours')) },
+  { what: 'beat_keys', retire: retire('beat_keys', 'expires_at < clock_timestamp()') },
+  {
+    what: 'publish_addresses',
+    retire: retire('publish_addresses', 'ends_at is not null and ends_at < clock_timestamp()'),
+  },
+  // An api whose lane has no row can't tell whether a batch was committed: not before it must have ended.
+  { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
+  { what: 'service_outages', retire: retireOutages },
+  // A revoked one can be read for 30 days (completion.md 2.2).
+  { what: 'credentials', retire: retire('credentials', old('revoked_at', '30 days'), ofCredential) },
+  // Those of deleted monitors have ended: their deletion canceled them.
+  { what: 'deliveries', retire: retire('deliveries', old('ended_at', '30 days'), ofDelivery) },
+  // Of deleted monitors, with all that hangs on them; those of monitors that are there stay.
+  { what: 'incidents', retire: retire('incidents', old('monitor_deleted_at', '30 days'), ofIncident) },
+];
+
+/** Archived monitors whose time to be restored is over, the longest first (index monitors_restorable). */
+export async function findExpiredMonitors(db: Queryable, limit: number): Promise<MonitorRef[]> {
+  const { rows } = await db.query<{ project_id: string; monitor_key: string }>(
+    `select project_id, monitor_key from monitors
+     where restorable_until is not null and restorable_until <= clock_timestamp()
+     order by restorable_until limit $1`,
+    [limit],
+  );
+  return rows.map((row) => ({ projectId: row.project_id, monitorKey: row.monitor_key }));
+}

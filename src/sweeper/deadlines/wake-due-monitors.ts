@@ -1,0 +1,129 @@
+// One batch of due monitors as one transaction: claim, read, decide (domain/wake.ts), write. Nothing is sent here.
+import type { Incident, Transition } from '../../domain/incident.ts';
+import { suppression } from '../../domain/monitor.ts';
+import { type Moment, wakeMonitor } from '../../domain/wake.ts';
+import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
+import { findOpenIncidents } from '../../store/incidents/incidents.ts';
+import { claimDueMonitors, type DueClaim, type DueMonitors } from '../../store/monitors/due-monitors.ts';
+import { type LiveRow, updateLive } from '../../store/monitors/live.ts';
+import { loadTimings, type MonitorTiming } from '../../store/monitors/monitor-timing.ts';
+import { isFaultOfData } from '../../store/postgres/database-error.ts';
+import type { Pool, Queryable } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
+import { readOutages } from '../../store/upkeep/service-clock.ts';
+
+export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
+  claimed: number;
+  /** When the earliest of them was due, ms. */
+  earliestMs?: number;
+  transitions: Transition[];
+  /** Monitors that could not be decided about; they are looked at again in a minute. */
+  faults: { monitorKey: string; error: unknown }[];
+}
+
+/** A batch that the database refuses for what is in it: the same rows would fail again. */
+export class BatchFaultError extends Error {
+  readonly rows: readonly LiveRow[];
+
+  constructor(rows: readonly LiveRow[], cause: unknown) {
+    super('A batch of due monitors could not be written.', { cause });
+    this.name = 'BatchFaultError';
+    this.rows = rows;
+  }
+}
+
+/** How long a monitor that is at fault is left alone. */
+export const FAULT_DELAY_MS = 60_000;
+
+/** Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows. */
+export async function wakeDueMonitors(
+  pool: Pool,
+  minimumIntervalMs: number,
+  claim: DueClaim,
+): Promise<WokenBatch> {
+  return await inTransaction(pool, async (tx) => {
+    const due = await claimDueMonitors(tx, claim);
+    const { rows, ...moment } = due;
+    if (rows.length === 0) return { ...moment, claimed: 0, transitions: [], faults: [] };
+    try {
+      return await wakeRows(tx, due, minimumIntervalMs);
+    } catch (error) {
+      throw isFaultOfData(error) ? new BatchFaultError(rows, error) : error;
+    }
+  });
+}
+
+async function wakeRows(tx: Queryable, due: DueMonitors, minimumIntervalMs: number): Promise<WokenBatch> {
+  const { rows, ...clock } = due;
+  const monitors = await loadTimings(tx, rows, minimumIntervalMs);
+  // A row alone may be one that a batch failed on: its counter is not trusted.
+  const isAlone = rows.length === 1;
+  const incidents = await findOpenIncidents(
+    tx,
+    rows.filter(({ live }) => isAlone || live.openIncidents > 0),
+  );
+  // Read after the horizon: an outage commits together with the horizon behind it.
+  const outages = await readOutages(tx, firstStart(rows));
+  const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
+  const work: Work = { moment, changed: [], transitions: [], faults: [] };
+  for (const row of rows) {
+    const open = incidents.get(row.monitorKey) ?? [];
+    const live = isAlone ? { ...row.live, openIncidents: open.length } : row.live;
+    decide(work, { ...row, live }, monitors.get(row.monitorKey), open);
+  }
+  await recordTransitions(tx, work.transitions, clock.nowMs);
+  await updateLive(tx, work.changed);
+  return {
+    ...clock,
+    claimed: rows.length,
+    earliestMs: Math.min(...rows.map(({ live }) => live.wakeMs ?? clock.nowMs)),
+    transitions: work.transitions.flatMap((monitor) => monitor.transitions),
+    faults: work.faults,
+  };
+}
+
+interface Work {
+  moment: Moment;
+  changed: LiveRow[];
+  transitions: MonitorTransitions[];
+  faults: WokenBatch['faults'];
+}
+
+function decide(
+  work: Work,
+  row: LiveRow,
+  monitor: MonitorTiming | undefined,
+  incidents: readonly Incident[],
+): void {
+  const { nowMs } = work.moment;
+  const { projectId, monitorKey } = row;
+  try {
+    // Who changes a configuration locks the live row first: another version is a fault of ours, not a race.
+    if (monitor?.configurationVersion !== row.configurationVersion) {
+      throw new Error('The live row and the configuration of the monitor are not of one version.');
+    }
+    const { live, transitions } = wakeMonitor(monitor.timing, row.live, incidents, work.moment);
+    work.changed.push({ ...row, live });
+    work.transitions.push({
+      ...monitor,
+      projectId,
+      monitorKey,
+      lastBeatMs: live.lastBeatMs,
+      nextDeadlineMs: live.deadlineMs,
+      suppressed: suppression(monitor.timing, nowMs),
+      transitions,
+    });
+  } catch (error) {
+    work.changed.push({ ...row, live: { ...row.live, wakeMs: nowMs + FAULT_DELAY_MS } });
+    work.faults.push({ monitorKey, error });
+  }
+}
+
+/** Outages that ended before any of these clocks and runs began cannot have touched them. */
+function firstStart(rows: readonly LiveRow[]): number {
+  const starts = rows.flatMap(({ live }) => [
+    live.anchorMs ?? live.deadlineMs ?? Number.POSITIVE_INFINITY,
+    ...live.openRuns.map((run) => run.startedMs),
+  ]);
+  return Math.min(...starts, Number.MAX_SAFE_INTEGER);
+}

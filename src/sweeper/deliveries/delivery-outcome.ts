@@ -1,0 +1,104 @@
+// From what a receiver did to what is written: the rows of one batch of outcomes. Pure but for the jitter.
+
+import {
+  type DisabledReason,
+  type NextDeliveryState,
+  nextDeliveryState,
+} from '../../delivery/retry-schedule.ts';
+import type { AttemptResult } from '../../delivery/webhook/attempt.ts';
+import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-endpoints.ts';
+import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
+import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
+import type { TimelineRow } from '../../store/incidents/incidents.ts';
+
+/** What became of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
+export type Outcome = { claim: ClaimedDelivery } & (
+  | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
+  /** The endpoint was disabled or removed after the delivery was written. */
+  | { kind: 'canceled'; reason: 'endpoint_disabled' | 'endpoint_removed' }
+  /** A fault of ours, such as an encryption key that is not there: no attempt was made. */
+  | { kind: 'postponed' }
+);
+
+/** A fault of ours mends when somebody looks at the log. */
+const POSTPONED_MS = 60_000;
+
+/** This moment on both clocks: the database's, and `performance.now()`. */
+export interface Clocks {
+  nowMs: number;
+  performanceMs: number;
+}
+
+export interface DescribedOutcome {
+  outcome: Outcome;
+  result: DeliveryResult;
+  last?: LastDelivery;
+  /** Set after a 410. */
+  disable?: DisabledReason;
+}
+
+/** What is written of an outcome. A test is never tried again (completion.md 2). */
+export function describeOutcome(outcome: Outcome, clocks: Clocks): DescribedOutcome {
+  const { claim, kind } = outcome;
+  const { projectId, deliveryId } = claim;
+  const row = { projectId, deliveryId, attempt: claim.attemptCount + 1 };
+  if (kind === 'postponed') {
+    const nextAttemptMs = clocks.nowMs + POSTPONED_MS;
+    return { outcome, result: { ...row, state: 'unchanged', nextAttemptMs } };
+  }
+  if (kind === 'canceled') return { outcome, result: { ...row, state: 'canceled', endedMs: clocks.nowMs } };
+
+  const toDatabaseMs = (at: number) => Math.round(clocks.nowMs - (clocks.performanceMs - at));
+  const finishedAtMs = toDatabaseMs(outcome.finishedAt);
+  const { statusCode, latencyMs, error } = outcome.result;
+  const next = decide(outcome, finishedAtMs);
+  const result: DeliveryResult = {
+    ...row,
+    state: next.state,
+    nextAttemptMs: next.state === 'failing' ? next.nextAttemptAtMs : undefined,
+    endedMs: next.state === 'failing' ? undefined : finishedAtMs,
+    sent: { atMs: toDatabaseMs(outcome.startedAt), statusCode, latencyMs, error },
+  };
+  const last = { state: next.state, at: new Date(finishedAtMs).toISOString(), statusCode };
+  return { outcome, result, last, disable: next.state === 'exhausted' ? next.disableEndpoint : undefined };
+}
+
+function decide(outcome: Outcome & { kind: 'sent' }, finishedAtMs: number): NextDeliveryState {
+  const { claim, result } = outcome;
+  const next = nextDeliveryState({
+    outcome: result,
+    attemptNumber: claim.attemptCount + 1,
+    finishedAtMs,
+    random: Math.random(),
+  });
+  return claim.event === 'callback.test' && next.state === 'failing' ? { state: 'exhausted' } : next;
+}
+
+/** An entry where the state changed: eight failures in a row are one entry, and are told by the attempts. */
+export function timelineOf(
+  { outcome, result }: DescribedOutcome,
+  written: WrittenResult,
+  nowMs: number,
+): TimelineRow | undefined {
+  const { projectId, deliveryId, incidentId, endpoint, event } = outcome.claim;
+  if (incidentId === undefined || written.before === written.state) return undefined;
+  const detail =
+    outcome.kind === 'canceled'
+      ? { reason: outcome.reason }
+      : { attempt: result.attempt, statusCode: result.sent?.statusCode, error: result.sent?.error };
+  const delivery = { deliveryId, endpointId: endpoint.endpointId, event, state: written.state };
+  return { projectId, incidentId, entry: { type: 'delivery', atMs: nowMs, delivery, detail } };
+}
+
+/** The newest of each endpoint. */
+export function newestOf(described: readonly DescribedOutcome[]): (EndpointRef & { last: LastDelivery })[] {
+  const newest = new Map<string, EndpointRef & { last: LastDelivery }>();
+  for (const { outcome, last } of described) {
+    if (!last) continue;
+    const { endpoint } = outcome.claim;
+    const key = `${endpoint.projectId} ${endpoint.endpointId}`;
+    const known = newest.get(key);
+    if (!known || known.last.at <= last.at) newest.set(key, { ...endpoint, last });
+  }
+  return [...newest.values()];
+}

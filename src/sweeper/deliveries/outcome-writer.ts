@@ -1,0 +1,189 @@
+// Writes what became of deliveries: one batch at a time, and what ends meanwhile is the next batch. While the database
+// is away outcomes wait here; what another dispatcher has taken over in the meantime is that one's (at least once).
+import type { DisabledReason } from '../../delivery/retry-schedule.ts';
+import { disableEndpoint } from '../../service/callbacks/callback-changes.ts';
+import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
+import type { DeliveryState } from '../../store/deliveries/deliveries.ts';
+import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
+import {
+  lockEndpoints,
+  updateLastDeliveries,
+  type WrittenResult,
+  writeDeliveryResults,
+} from '../../store/deliveries/delivery-results.ts';
+import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
+import { isFaultOfData } from '../../store/postgres/database-error.ts';
+import type { Pool, Queryable } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { Loop, type Round } from '../loop.ts';
+import {
+  type DescribedOutcome,
+  describeOutcome,
+  newestOf,
+  type Outcome,
+  timelineOf,
+} from './delivery-outcome.ts';
+
+export interface OutcomeWriterOptions {
+  pool: Pool;
+  /** Whose leases these are. */
+  owner: string;
+  log: Log;
+  /** After the commit: what was written, without outcomes that were not ours any more. */
+  onWritten: (written: WrittenOutcome[]) => void;
+}
+
+export interface WrittenOutcome {
+  outcome: Outcome;
+  state: DeliveryState;
+  /** When an attempt ended the delivery, ms of the database's clock. */
+  endedMs?: number;
+}
+
+interface Waiting {
+  outcome: Outcome;
+  /** Called once, when the outcome is written or can't be. */
+  settle: () => void;
+}
+
+const MAX_BATCH = 256;
+/** A transaction costs as much as twenty rows of it: a small one waits a moment for company. */
+const SMALL_BATCH = 64;
+const LINGER_MS = 5;
+const IDLE_MS = 1_000;
+/** How long the end of the process waits for a database that is away. */
+const DRAIN_MS = 5_000;
+
+export class OutcomeWriter {
+  readonly #options: OutcomeWriterOptions;
+  readonly #loop: Loop;
+  #queue: Waiting[] = [];
+  /** One by one, while one of the batch that failed is at fault. */
+  #single = 0;
+
+  constructor(options: OutcomeWriterOptions) {
+    this.#options = options;
+    this.#loop = new Loop({
+      intervalMs: IDLE_MS,
+      maxBackoffMs: 1_000,
+      run: () => this.#run(),
+      onError: (err) => options.log.warn({ err }, 'What became of deliveries could not be written yet.'),
+    });
+  }
+
+  /** Outcomes that are not written yet. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /** Queues an outcome; `settle` is called when it is written, or found to be another dispatcher's by now. */
+  add(outcome: Outcome, settle: () => void): void {
+    this.#queue.push({ outcome, settle });
+    this.#loop.wake();
+  }
+
+  /** Writes what waits, for a few seconds; returns what could not be written. */
+  async stop(): Promise<ClaimedDelivery[]> {
+    const deadline = performance.now() + DRAIN_MS;
+    while (this.#queue.length > 0 && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await this.#loop.stop();
+    return this.#queue.map(({ outcome }) => outcome.claim);
+  }
+
+  async #run(): Promise<Round> {
+    if (this.#queue.length === 0) return 'idle';
+    if (this.#queue.length < SMALL_BATCH) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
+    const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
+    try {
+      const written = await writeOutcomes(
+        this.#options,
+        batch.map(({ outcome }) => outcome),
+      );
+      this.#settle(batch);
+      this.#options.onWritten(written);
+    } catch (error) {
+      if (!isFaultOfData(error)) throw error;
+      this.#isolate(batch, error);
+    }
+    this.#single = Math.max(0, this.#single - 1);
+    return this.#queue.length > 0 ? 'more' : 'idle';
+  }
+
+  #settle(batch: readonly Waiting[]): void {
+    this.#queue = this.#queue.slice(batch.length);
+    for (const { settle } of batch) settle();
+  }
+
+  #isolate(batch: readonly Waiting[], error: unknown): void {
+    const [first, ...others] = batch;
+    if (!first || others.length > 0) {
+      this.#single = batch.length + 1;
+      return;
+    }
+    // It can't be written, now or later: its lease ends, and it is sent again.
+    const { deliveryId } = first.outcome.claim;
+    this.#options.log.error({ err: error, deliveryId }, 'What became of a delivery was dropped.');
+    this.#settle([first]);
+  }
+}
+
+async function writeOutcomes(
+  { pool, owner }: OutcomeWriterOptions,
+  outcomes: readonly Outcome[],
+): Promise<WrittenOutcome[]> {
+  return await inTransaction(pool, async (tx) => {
+    const endpoints = new Map(outcomes.map(({ claim }) => [keyOf(claim.endpoint), claim.endpoint]));
+    const nowMs = await lockEndpoints(tx, [...endpoints.values()]);
+    const clocks = { nowMs, performanceMs: performance.now() };
+    const described = outcomes.map((outcome) => describeOutcome(outcome, clocks));
+    const results = await writeDeliveryResults(
+      tx,
+      owner,
+      described.map(({ result }) => result),
+    );
+    const written = join(described, results);
+    const entries = written.flatMap(({ of, result }) => timelineOf(of, result, nowMs) ?? []);
+    await insertTimelineEntries(tx, entries);
+    await updateLastDeliveries(tx, newestOf(written.map(({ of }) => of)));
+    await disableEndpoints(tx, described, nowMs);
+    return written.map(({ of, result }) => ({
+      outcome: of.outcome,
+      state: result.state,
+      endedMs: of.result.endedMs,
+    }));
+  });
+}
+
+function join(described: readonly DescribedOutcome[], results: readonly WrittenResult[]) {
+  const keyOf = (of: { projectId: string; deliveryId: string }) => `${of.projectId} ${of.deliveryId}`;
+  const byKey = new Map(results.map((result) => [keyOf(result), result]));
+  return described.flatMap((of) => {
+    const result = byKey.get(keyOf(of.result));
+    return result ? [{ of, result }] : [];
+  });
+}
+
+/** After the results are written: what is pending still at an endpoint that answered 410 is canceled. */
+async function disableEndpoints(
+  tx: Queryable,
+  described: readonly DescribedOutcome[],
+  nowMs: number,
+): Promise<void> {
+  const gone = new Map<string, { asked: EndpointRef & { urlBox?: Buffer }; reason: DisabledReason }>();
+  for (const { outcome, disable } of described) {
+    const { endpoint, urlBox } = outcome.claim;
+    if (disable)
+      gone.set(`${keyOf(endpoint)} ${urlBox?.toString('base64')}`, {
+        asked: { ...endpoint, urlBox },
+        reason: disable,
+      });
+  }
+  for (const { asked, reason } of gone.values()) await disableEndpoint(tx, asked, reason, nowMs);
+}
+
+function keyOf({ projectId, endpointId }: EndpointRef): string {
+  return `${projectId} ${endpointId}`;
+}

@@ -1,0 +1,49 @@
+// Partitions of history: made ahead, dropped when they are over; and the alarm when rows have none.
+import {
+  countDefaultRows,
+  createPartitions,
+  deleteOldDefaultRows,
+  dropPartitions,
+  PARTITIONED_TABLES,
+} from '../../store/postgres/partitions.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { Round } from '../loop.ts';
+import type { SweeperMetrics } from '../sweeper-metrics.ts';
+
+const BATCH = 10_000;
+
+/** Brings the partitions of every table up to date. */
+export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<Round> {
+  let hasMore = false;
+  const connection = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    for (const table of PARTITIONED_TABLES) {
+      const created = await createPartitions(connection, table);
+      const dropped = await dropPartitions(connection, table);
+      const deleted = await deleteOldDefaultRows(connection, table, BATCH);
+      if (created.length > 0 || dropped.length > 0)
+        log.info({ created, dropped }, 'Partitions were changed.');
+      metrics.rowsRetired.inc({ what: `${table}_partitions` }, dropped.length);
+      metrics.rowsRetired.inc({ what: `${table}_default` }, deleted);
+      hasMore ||= deleted >= BATCH;
+    }
+  } catch (error) {
+    broken = error as Error;
+    throw error;
+  } finally {
+    connection.release(broken);
+  }
+  return hasMore ? 'more' : 'idle';
+}
+
+/** Every replica counts, so that none shows what was true when it last held the lease. */
+export async function watchDefaultPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<Round> {
+  for (const table of PARTITIONED_TABLES) {
+    const rows = await countDefaultRows(pool, table);
+    metrics.defaultPartitionRows.set({ table: table.table }, rows);
+    if (rows > 0) log.warn({ table: table.table, rows }, 'Rows have no partition: were none made ahead?');
+  }
+  return 'idle';
+}

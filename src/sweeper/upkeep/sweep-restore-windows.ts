@@ -1,0 +1,40 @@
+// Archived monitors whose 30 days are over are deleted, as by a delete (completion.md 3.5).
+import { SYSTEM_ACTOR } from '../../domain/incident.ts';
+import { eraseMonitor } from '../../service/monitors/monitors.ts';
+import { lockLive, type MonitorRef } from '../../store/monitors/live.ts';
+import { findLockedMonitor } from '../../store/monitors/monitors.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
+import { findExpiredMonitors } from '../../store/upkeep/retention.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { Round } from '../loop.ts';
+
+const BATCH = 100;
+
+/** Deletes up to 100 of them. One that can't be deleted is told in the log and does not hold up the others. */
+export async function sweepRestoreWindows(pool: Pool, log: Log): Promise<Round> {
+  const refs = await findExpiredMonitors(pool, BATCH);
+  let erased = 0;
+  for (const ref of refs) {
+    try {
+      if (await eraseExpired(pool, ref)) erased += 1;
+    } catch (err) {
+      log.error({ err, ...ref }, 'An archived monitor could not be deleted.');
+    }
+  }
+  if (erased > 0) log.info({ erased }, 'Archived monitors were deleted: their time to be restored was over.');
+  // A batch in which nothing could be deleted would be the next one too.
+  return refs.length === BATCH && erased > 0 ? 'more' : 'idle';
+}
+
+/** Looks again under the lock: it may have been restored. */
+async function eraseExpired(pool: Pool, ref: MonitorRef): Promise<boolean> {
+  return await inTransaction(pool, async (tx) => {
+    const { nowMs } = await lockLive(tx, [ref]);
+    const record = await findLockedMonitor(tx, ref);
+    const until = record?.restorableUntilMs;
+    if (record?.lifecycle !== 'archived' || until === undefined || until > nowMs) return false;
+    await eraseMonitor(tx, record, { actor: SYSTEM_ACTOR, nowMs });
+    return true;
+  });
+}

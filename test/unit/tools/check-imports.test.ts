@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { findImportFaults, readImportTable } from '../../../tools/check-imports.ts';
+
+const TABLE = readImportTable(`
+| room | is | may import |
+|---|---|---|
+| \`src/domain\` | pure | nothing |
+| \`src/store\` | Postgres | \`domain\`, \`pg\` |
+| \`src/store/samples\` | samples | \`@scope/sample\` |
+| \`src/main.ts\` | the start | \`*\` |
+`);
+
+describe('the check of imports', () => {
+  it('accepts an import of the own room, of a room and of a package that the table names, and of Node', () => {
+    const text = `import { a } from './a.ts';
+import type { B } from '../domain/b.ts';
+import {
+  c,
+} from 'pg';
+import 'node:fs';
+const d = await import('../domain/d.ts');
+`;
+    expect(findImportFaults(TABLE, 'src/store/x.ts', text)).toEqual([]);
+  });
+
+  it('refuses a room that the table does not name, and says what may be imported', () => {
+    const text = `import { a } from '../store/a.ts';\n`;
+    expect(findImportFaults(TABLE, 'src/domain/x.ts', text)).toEqual([
+      'src/domain/x.ts may not import src/store/a.ts: src/domain may import nothing.',
+    ]);
+  });
+
+  it.each([
+    `export { a } from 'zod';\n`,
+    `import 'zod';\n`,
+    `import {\n  a,\n} from 'zod/v4';\n`,
+    `const a = await import('zod');\n`,
+  ])('refuses a package that the table does not name: %j', (text) => {
+    expect(findImportFaults(TABLE, 'src/store/x.ts', text)).toEqual([
+      'src/store/x.ts may not import zod: src/store may import domain, pg.',
+    ]);
+  });
+
+  it('takes the row with the longest path: a folder with its own row is a room of its own', () => {
+    expect(findImportFaults(TABLE, 'src/store/samples/x.ts', `import 'pg';\n`)).toHaveLength(1);
+    expect(findImportFaults(TABLE, 'src/store/samples/x.ts', `import '@scope/sample/deep';\n`)).toEqual([]);
+  });
+
+  it('refuses a file that no row covers, and asks for a row', () => {
+    expect(findImportFaults(TABLE, 'src/new/x.ts', '')).toEqual([
+      'src/new/x.ts is in no room of docs/architecture.md: add a row.',
+    ]);
+  });
+
+  it('lets a row with * import everything', () => {
+    expect(findImportFaults(TABLE, 'src/main.ts', `import 'zod';\nimport './store/a.ts';\n`)).toEqual([]);
+  });
+});

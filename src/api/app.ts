@@ -116,7 +116,7 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     genReqId: () => newId('req'),
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: 512 },
-    // completion.md 3.3: headers 10 s, body 30 s, idle 65 s. The beat path keeps what came of a body in its 30 s: it
+    // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps what came of a body in its 30 s: it
     // must be the first to act.
     requestTimeout: 32_000,
     keepAliveTimeout: 65_000,

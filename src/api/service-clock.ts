@@ -1,4 +1,4 @@
-// The heartbeat of an api: each second it says that beats can be accepted here (completion.md 3.2). While they wait and
+// The heartbeat of an api: each second it says that beats can be accepted here (docs/contract/deadlines.md). While they wait and
 // none gets through it says so instead, where the database answers this connection: other apis may have none that waits.
 import type { Pool } from '../store/postgres/pool.ts';
 import {

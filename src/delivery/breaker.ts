@@ -1,7 +1,7 @@
 // The breaker of one endpoint as a pure state machine: (state, event, now) -> state.
 // It holds no endpoints and counts no attempts in flight: endpoint-gate.ts does.
 
-/** reliability.md: half of five or more attempts failed in 5 minutes. */
+/** docs/contract/callbacks.md: half of five or more attempts failed in 5 minutes. */
 const WINDOW_MS = 300_000;
 const MIN_ATTEMPTS = 5;
 const FAILED_SHARE = 0.5;

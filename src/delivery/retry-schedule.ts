@@ -6,7 +6,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** Waits before attempts 1, 2, 3 …, each counted from the end of the attempt before (completion.md 2.2, 5.1). */
+/** Waits before attempts 1, 2, 3 …, each counted from the end of the attempt before (docs/contract/callbacks.md). */
 export const RETRY_WAITS_MS: readonly number[] = [
   0,
   5 * SECOND_MS,
@@ -48,7 +48,7 @@ export type DisabledReason = 'gone';
 
 /**
  * What becomes of the delivery after an attempt. `Retry-After` can only make the wait longer, by at most one
- * hour after the attempt; it never adds an attempt (completion.md 5.1).
+ * hour after the attempt; it never adds an attempt (docs/contract/callbacks.md).
  */
 export function nextDeliveryState(attempt: FinishedAttempt): NextDeliveryState {
   const { outcome, attemptNumber, finishedAtMs, random } = attempt;

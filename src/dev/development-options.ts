@@ -1,4 +1,4 @@
-// Reads the arguments and the environment of `npm run dev` (completion.md 9).
+// Reads the arguments and the environment of `npm run dev` (docs/contract/development.md).
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 

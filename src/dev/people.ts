@@ -1,6 +1,6 @@
 // What a development run says to people: log lines of the roles, and what to try when all of it works.
 
-/** The fields of the line `ready` (completion.md 9). */
+/** The fields of the line `ready` (docs/contract/development.md). */
 export interface Ready {
   api: string;
   apis: string[];

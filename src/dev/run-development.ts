@@ -1,4 +1,4 @@
-// `npm run dev`: the whole product on one machine, by the interface that completion.md 9 fixes. This file is the
+// `npm run dev`: the whole product on one machine, by the interface that docs/contract/development.md fixes. This file is the
 // run's frame: one run a state folder, leftovers of a killed one, the end. What is started is in start-product.ts.
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, realpath } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// Reads what a sender means (completion.md 3.3): the address's last part, the query and the body. A fault becomes a
+// Reads what a sender means (docs/contract/beats.md): the address's last part, the query and the body. A fault becomes a
 // refusal: the job ran, so a refused beat still moves a running deadline.
 import type { BeatKind } from './beat.ts';
 import { IDENTIFIER_PATTERN } from './id.ts';

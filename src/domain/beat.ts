@@ -1,4 +1,4 @@
-// What a beat does to a monitor (completion.md 3.3): (timing, live state, open incidents, beat, now) -> the state
+// What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the state
 // after it, its observation and the incidents that change. Pure: one function for the ping address and for test beats.
 import { learnGap } from './cadence.ts';
 import { nextWake, runDue, startClock } from './deadline.ts';
@@ -68,7 +68,7 @@ export function applyBeat(
 
 /**
  * A beat that is refused for its content, size or plan still shows that the job ran: it moves a deadline that runs,
- * and nothing else (completion.md 2.2).
+ * and nothing else (docs/contract/beats.md).
  */
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (live.deadlineMs === undefined) return live;
@@ -115,7 +115,7 @@ function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenR
   return { openRuns: [], startedMs: runs.at(-1)?.startedMs };
 }
 
-/** Gaps that cross a pause, a window or an open incident are not learned from (completion.md 3.2). */
+/** Gaps that cross a pause, a window or an open incident are not learned from (docs/contract/deadlines.md). */
 function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.intervalMs !== undefined || timing.schedule) return { ...live, lastSuccessMs: nowMs };
   const crossesWindow =

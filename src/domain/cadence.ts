@@ -1,4 +1,4 @@
-// Learned cadence: what interval a monitor without one keeps, from the gaps between its successes (completion.md 3.2).
+// Learned cadence: what interval a monitor without one keeps, from the gaps between its successes (docs/contract/deadlines.md).
 
 const GAPS_KEPT = 20;
 /** Five beats have four gaps between them. */

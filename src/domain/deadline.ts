@@ -9,7 +9,7 @@ export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): 
 }
 
 /**
- * The deadline of a clock that starts at `atMs` (completion.md 3.2): interval plus grace later, or grace after the
+ * The deadline of a clock that starts at `atMs` (docs/contract/deadlines.md): interval plus grace later, or grace after the
  * first cron time; moved to the end of a maintenance window that it falls into. Undefined while learning.
  */
 export function deadlineAfter(timing: Timing, live: Pick<LiveState, 'cadenceMs'>, atMs: number) {
@@ -63,7 +63,7 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
 
 /**
  * A moment that fell into an own outage, or within one grace after it, moves by the outage's length, once for each
- * outage (completion.md 3.2). Outages oldest first; `appliedMs`: the end of the last one that moved it before;
+ * outage (docs/contract/deadlines.md). Outages oldest first; `appliedMs`: the end of the last one that moved it before;
  * `leastAfter`: the moment before which it must not be, for the end of an outage.
  */
 export function shiftByOutages(

@@ -1,4 +1,4 @@
-// The one word that people read (completion.md 3.1): from configuration, live state and open incidents. Pure.
+// The one word that people read (docs/contract/monitors.md): from configuration, live state and open incidents. Pure.
 import { lateFrom } from './deadline.ts';
 import type { Incident } from './incident.ts';
 import { makesDown } from './incident.ts';

@@ -1,9 +1,9 @@
-// Identifiers: UUIDv7 made by the application, so that no sequence is shared across projects (design: scale).
+// Identifiers: UUIDv7 made by the application, so that no sequence is shared across projects (docs/architecture.md).
 import { randomUUID } from 'node:crypto';
 
 export type IdPrefix = 'mon' | 'cb' | 'inc' | 'dlv' | 'draft' | 'req' | 'msg';
 
-/** rest-api.md 2: what an identifier may look like. */
+/** docs/contract/calls.md: what an identifier may look like. */
 export const IDENTIFIER_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 export const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 

@@ -1,4 +1,4 @@
-// The incident state machine (completion.md 5): (incident, what happened, now) -> the incident after it, its timeline
+// The incident state machine (docs/contract/incidents.md): (incident, what happened, now) -> the incident after it, its timeline
 // entries, and the event to send. Pure; who writes it holds the lock of the monitor's live row.
 
 export type IncidentKind = 'missed_deadline' | 'reported_failure' | 'overdue_run' | 'rule_violation';
@@ -76,7 +76,7 @@ export interface Transition {
   event?: { type: IncidentEvent; previousState?: IncidentState };
 }
 
-/** No second alert about the same incident inside this time when it only flaps (completion.md 5). */
+/** No second alert about the same incident inside this time when it only flaps (docs/contract/incidents.md). */
 export const REALERT_MS = 5 * 60_000;
 
 export interface Opening {
@@ -208,7 +208,7 @@ export function recoversByBeat(kind: IncidentKind): boolean {
   return kind !== 'rule_violation';
 }
 
-/** An open incident of this sort makes its monitor `down` (kubernetes.md, Conditions). */
+/** An open incident of this sort makes its monitor `down` (docs/contract/kubernetes.md, Conditions). */
 export function makesDown(incident: Pick<Incident, 'kind' | 'severity'>): boolean {
   return recoversByBeat(incident.kind) || incident.severity === 'critical';
 }

@@ -1,4 +1,4 @@
-// Lifecycle actions (completion.md 3.5): which are allowed from where, and what they do to the clock. Pure.
+// Lifecycle actions (docs/contract/monitors.md): which are allowed from where, and what they do to the clock. Pure.
 import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';

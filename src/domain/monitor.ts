@@ -89,7 +89,7 @@ export function inWindow(window: Window | undefined, atMs: number): boolean {
   return window !== undefined && window.startsMs <= atMs && atMs < window.endsMs;
 }
 
-/** Why nothing opens and no alert goes out now (rest-api.md 6), or undefined. */
+/** Why nothing opens and no alert goes out now (docs/contract/incidents.md), or undefined. */
 export function suppression(timing: Timing, nowMs: number): 'paused' | 'maintenance' | undefined {
   if (timing.lifecycle === 'paused') return 'paused';
   return inWindow(timing.maintenance, nowMs) ? 'maintenance' : undefined;

@@ -1,4 +1,4 @@
-// Names as they are compared: of projects (rest-api.md 2.8) by store and operator alike, of monitors in lists.
+// Names as they are compared: of projects (docs/contract/tenancy.md) by store and operator alike, of monitors in lists.
 
 /**
  * Unicode's full case folding, as far as names have it: `toLowerCase` alone keeps "Straße" and "STRASSE" apart, and

@@ -1,4 +1,4 @@
-// The built-in catalogue of plans (completion.md 6) and the problems that their limits make.
+// The built-in catalogue of plans (docs/contract/organization.md) and the problems that their limits make.
 import type { Limit, LimitDimension, PlanId, ServiceState } from './problem.ts';
 import { ProblemError } from './problem.ts';
 
@@ -79,7 +79,7 @@ export function planLimitReached(plan: Plan, exceeded: Exceeded): ProblemError {
   });
 }
 
-/** Why writes and beats are refused, or undefined: they go on only in good standing (completion.md 6). */
+/** Why writes and beats are refused, or undefined: they go on only in good standing (docs/contract/organization.md). */
 export function serviceProblem(state: ServiceState): ProblemError | undefined {
   if (state === 'active' || state === 'payment_grace') return undefined;
   return new ProblemError('service_suspended', {

@@ -1,7 +1,7 @@
 // Every error that the API answers, in one place: code, status, title, whether a retry can help.
 // Mirrored by the pages under /docs/problems. It builds no HTTP answer: src/api/http/problem.ts does.
 
-/** Codes without the `service.` prefix (rest-api.md 7, completion.md 7). */
+/** Codes without the `service.` prefix (docs/contract/calls.md). */
 export const PROBLEMS = {
   validation_failed: { status: 400, title: 'The request is not valid', retryable: false },
   callback_destination_rejected: {
@@ -67,7 +67,7 @@ export type LimitDimension =
 export type PlanId = 'free' | 'builder' | 'smart' | 'scale';
 export type ServiceState = 'active' | 'payment_grace' | 'abuse_suspended' | 'canceled' | 'deleting';
 
-/** The `limit` object of a problem body (rest-api.md 7). */
+/** The `limit` object of a problem body (docs/contract/calls.md). */
 export interface Limit {
   dimension: LimitDimension;
   limit?: number;

@@ -49,7 +49,7 @@ export function wakeMonitor(
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
 }
 
-/** The spans that moved a deadline or a run stand in the timeline of what it opens (completion.md 3.2). */
+/** The spans that moved a deadline or a run stand in the timeline of what it opens (docs/contract/deadlines.md). */
 function withOutages(
   transition: Transition,
   { sinceMs = 0, outageMs = 0 }: { sinceMs?: number; outageMs?: number },

@@ -159,7 +159,7 @@ function findRefusal(
   return hasToken ? undefined : tooFrequent(plan);
 }
 
-/** A refused beat moves a running deadline: a wrong number must not look like a dead job (completion.md 2.2). */
+/** A refused beat moves a running deadline: a wrong number must not look like a dead job (docs/contract/beats.md). */
 function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): Outcome {
   const { monitor } = item.entry;
   const live = applyRefusedBeat(monitor.timing, row.live, work.nowMs);
@@ -184,7 +184,7 @@ function archived(): ProblemError {
   });
 }
 
-/** rest-api.md 7: a success under the key of a start must not be taken for the start again, and be lost. */
+/** docs/contract/beats.md: a success under the key of a start must not be taken for the start again, and be lost. */
 function otherBeat(): ProblemError {
   return new ProblemError('idempotency_conflict', {
     detail:

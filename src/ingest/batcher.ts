@@ -16,7 +16,7 @@ export interface BatcherOptions {
   maxBatch?: number;
   /** Beats that wait at most. */
   maxQueued?: number;
-  /** A beat that is not durable by then is answered 503. completion.md 3.3: answered within 10 s, always. */
+  /** A beat that is not durable by then is answered 503. docs/contract/beats.md: answered within 10 s, always. */
   patienceMs?: number;
   onBatch?: (batch: { size: number; durationMs: number }) => void;
   onError?: (error: unknown) => void;
@@ -178,7 +178,7 @@ export class Batcher {
         if (isFaultOfData(error)) return pending;
         this.#distrustIdle();
         const committed = await this.#findOut(lane, pending);
-        // The answer with the sequences is lost: the sender is told to send again (completion.md 3.3).
+        // The answer with the sequences is lost: the sender is told to send again (docs/contract/beats.md).
         if (committed !== false) {
           for (const waiting of pending) this.#settle(waiting, { problem: unavailable(error) });
           return [];

@@ -6,13 +6,13 @@ import { createGunzip, gunzipSync } from 'node:zlib';
 import { MAX_MESSAGE_CHARACTERS } from '../domain/beat-input.ts';
 import { ProblemError } from '../domain/problem.ts';
 
-/** rest-api.md 8: on the wire and after inflation. */
+/** docs/contract/calls.md: on the wire and after inflation. */
 export const MAX_JSON_BYTES = 16_384;
 /** What is read and dropped of a long body; past it the connection is closed after the answer. */
 const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
 /** UTF-8 has at most four bytes a character. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
-/** completion.md 3.3: body 30 s. */
+/** docs/contract/beats.md: body 30 s. */
 export const BODY_TIME_MS = 30_000;
 
 export interface ReadBody {

@@ -1,4 +1,4 @@
-// The /ping addresses (completion.md 3.3): every form that cron monitoring clients send, answered after the beat is
+// The /ping addresses (docs/contract/beats.md): every form that cron monitoring clients send, answered after the beat is
 // durable. Text answers, or JSON and problem bodies for those who accept JSON. No credential: the address is the secret.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {

@@ -1,4 +1,4 @@
-// Who may come in, as what, into which project (rest-api.md 5, completion.md 1).
+// Who may come in, as what, into which project (docs/contract/tenancy.md).
 import { createHmac } from 'node:crypto';
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

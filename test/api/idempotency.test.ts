@@ -1,4 +1,4 @@
-// One key, one effect (completion.md 2): twins on one replica and on two, replays without secrets, crashes between.
+// One key, one effect (docs/contract/calls.md): twins on one replica and on two, replays without secrets, crashes between.
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-// Lifecycle actions over HTTP (completion.md 3.5): what each does to clock, incidents, address and allowance.
+// Lifecycle actions over HTTP (docs/contract/monitors.md): what each does to clock, incidents, address and allowance.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiClient } from '../support/api-client.ts';

@@ -1,4 +1,4 @@
-// An organization that is suspended: writes are refused, reads go on (completion.md 6).
+// An organization that is suspended: writes are refused, reads go on (docs/contract/organization.md).
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';

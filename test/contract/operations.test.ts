@@ -1,4 +1,4 @@
-// The table of operations against completion.md 2: methods, paths, K and E, and who may call.
+// The table of operations against docs/contract/calls.md: methods, paths, K and E, and who may call.
 import { describe, expect, it } from 'vitest';
 import {
   errorStatuses,

@@ -1,4 +1,4 @@
-// Values that the schemas of single fields and bodies take and refuse (rest-api.md 2, completion.md 2.2 and 4).
+// Values that the schemas of single fields and bodies take and refuse (docs/contract/calls.md, docs/contract/rules.md).
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import {

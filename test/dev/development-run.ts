@@ -25,7 +25,7 @@ export const readySchema = z.strictObject({
   kubeconfig: z.string().optional(),
 });
 
-/** completion.md 9 says 10 s, and the limits of the run's parts add up to 8; the rest is for a busy machine. */
+/** docs/contract/development.md says 10 s, and the limits of the run's parts add up to 8; the rest is for a busy machine. */
 export const END_LIMIT_MS = 25_000;
 
 export type ReadyFields = z.infer<typeof readySchema>;

@@ -115,7 +115,7 @@ it('answers 503 with Retry-After in time while the database hangs, and goes on b
   const answers = await Promise.all(
     Array.from({ length: 50 }, () => fetch(`${server.url}/ping/${monitor?.address}`)),
   );
-  // completion.md 3.3.
+  // docs/contract/beats.md.
   expect(stopwatch.stop()).toBeLessThan(10_000);
   for (const answer of answers) {
     expect(answer.status).toBe(503);

@@ -1,4 +1,4 @@
-// What senders do at the edge of the rules (completion.md 2.2 and 3.3): odd types, odd times, pipelines, keys that are
+// What senders do at the edge of the rules (docs/contract/beats.md): odd types, odd times, pipelines, keys that are
 // used twice, methods and paths that are none.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';

@@ -1,5 +1,5 @@
 // What real senders of all ages send and read: spellings of headers, a slash at the end, bodies that never end, paths
-// that nobody can read, caches on the way (completion.md 3.3).
+// that nobody can read, caches on the way (docs/contract/beats.md).
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';

@@ -1,4 +1,4 @@
-// The ping addresses on a real server and a real database: every form of completion.md 3.3.
+// The ping addresses on a real server and a real database: every form of docs/contract/beats.md.
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,5 +1,5 @@
 // Decides, before a body is read, whether a call may go on: who calls, in which project, with which right, within
-// which rate (rest-api.md 5, completion.md 1 and 2.2). What may not be seen is 404 before it is 403.
+// which rate (docs/contract/tenancy.md). What may not be seen is 404 before it is 403.
 import type { FastifyRequest } from 'fastify';
 import { HEADER } from '../../contract/fields/headers.ts';
 import type { OperationSpec } from '../../contract/operations/operation.ts';

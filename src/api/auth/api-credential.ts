@@ -1,5 +1,5 @@
 // API credentials: `bkc_<id>_<secret>` -> principal. What the database says is kept for at most 5 seconds, so that
-// a revoked credential ends everywhere within that time (design: reliability).
+// a revoked credential ends everywhere within that time (docs/contract/tenancy.md).
 import { digestOfSecret, matchesDigest, parseCredential } from '../../service/tenancy/credential-token.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import {

@@ -1,4 +1,4 @@
-// The `Authorization` header -> who calls: an API credential or a session token (rest-api.md 5, completion.md 1).
+// The `Authorization` header -> who calls: an API credential or a session token (docs/contract/tenancy.md).
 import { ProblemError } from '../../domain/problem.ts';
 import type { Organization } from '../../store/tenancy/organizations.ts';
 import type { Principal } from './principal.ts';

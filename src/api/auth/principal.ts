@@ -1,4 +1,4 @@
-// Who calls: the owner of an API credential, or a session of a configured issuer (completion.md 1).
+// Who calls: the owner of an API credential, or a session of a configured issuer (docs/contract/tenancy.md).
 // How a token becomes one is in plugins/authentication.ts; what it may do is in admission.ts.
 import { PRESET_ROLES, type Preset, type Role } from '../../contract/operations/operation.ts';
 import type { Actor } from '../../domain/incident.ts';

@@ -1,4 +1,4 @@
-// Session tokens: a JWT of a configured issuer -> principal (completion.md 1). Asymmetric algorithms alone; issuer,
+// Session tokens: a JWT of a configured issuer -> principal (docs/contract/tenancy.md). Asymmetric algorithms alone; issuer,
 // audience, expiry and begin are checked by the library. What was verified is kept until it expires.
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';

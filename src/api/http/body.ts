@@ -1,4 +1,4 @@
-// Request bodies of /v1: JSON in UTF-8, plain or gzip, at most 16 KiB on the wire and after inflation (rest-api.md 8).
+// Request bodies of /v1: JSON in UTF-8, plain or gzip, at most 16 KiB on the wire and after inflation (docs/contract/calls.md).
 // It refuses what a parser would read in silence: duplicate keys, `__proto__`, NUL, numbers that become Infinity.
 import { gunzipSync } from 'node:zlib';
 import type { FastifyInstance, FastifyRequest } from 'fastify';

@@ -1,4 +1,4 @@
-// X-Request-ID and X-Correlation-ID on every answer (rest-api.md 4.1).
+// X-Request-ID and X-Correlation-ID on every answer (docs/contract/calls.md).
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { correlationId as schema } from '../../contract/fields/field.ts';
 import { HEADER } from '../../contract/fields/headers.ts';

@@ -1,4 +1,4 @@
-// Every error of the API -> a problem body (rest-api.md 7). Nothing of what a fault of ours says reaches the caller:
+// Every error of the API -> a problem body (docs/contract/calls.md). Nothing of what a fault of ours says reaches the caller:
 // the correlation id finds it in the log. What is away for everybody at once is not told for each of them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Problem } from '../../contract/resources/problem.ts';
@@ -35,7 +35,7 @@ export function problemBody(error: ProblemError, correlationId: string): Problem
   };
 }
 
-/** 429 and 503 always say when to try again (rest-api.md 7). */
+/** 429 and 503 always say when to try again (docs/contract/calls.md). */
 function retryAfterOf(error: ProblemError): number | undefined {
   const { retryAfterSeconds } = error.options;
   if (retryAfterSeconds !== undefined) return Math.min(86_400, Math.max(1, Math.ceil(retryAfterSeconds)));

@@ -1,4 +1,4 @@
-// Cursors of lists: opaque to callers, a position in a keyset for us (completion.md 2). A cursor of one list is
+// Cursors of lists: opaque to callers, a position in a keyset for us (docs/contract/calls.md). A cursor of one list is
 // refused by another, and so is anything that a caller made up.
 import type { z } from 'zod';
 import { invalidField } from '../../domain/problem.ts';

@@ -4,7 +4,7 @@ import { invalidField } from '../../domain/problem.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
 const FORM = 'f1';
-/** Two snapshots and the rest stay below the 512 characters of a cursor (rest-api.md 4.1). */
+/** Two snapshots and the rest stay below the 512 characters of a cursor (docs/contract/calls.md). */
 const MAX_SNAPSHOT = 200;
 
 /**

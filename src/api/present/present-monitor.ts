@@ -1,4 +1,4 @@
-// Monitors as the API shows them (rest-api.md 2.1, completion.md 3.1): records and live status from what is stored.
+// Monitors as the API shows them (docs/contract/monitors.md): records and live status from what is stored.
 import { formatEtag } from '../../contract/fields/headers.ts';
 import {
   measurementRuleWithDefaults,

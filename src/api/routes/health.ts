@@ -26,7 +26,7 @@ export async function findDatabaseFault(pool: Pool): Promise<string | undefined>
   return await findDurabilityFault(pool);
 }
 
-/** An answer means that the beat is durable. With `synchronous_commit = off` it would not be (design: reliability). */
+/** An answer means that the beat is durable. With `synchronous_commit = off` it would not be (docs/contract/beats.md). */
 export async function findDurabilityFault(pool: Pool): Promise<string | undefined> {
   const { rows } = await pool.query<{ setting: string }>(
     "select current_setting('synchronous_commit') as setting",

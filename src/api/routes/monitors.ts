@@ -132,7 +132,7 @@ function labelsOf(stated: readonly string[] | undefined): { key: string; value: 
 }
 
 const LIST = 'monitors';
-/** Characters of base64url that a cursor may have (rest-api.md 4.1). */
+/** Characters of base64url that a cursor may have (docs/contract/calls.md). */
 const MAX_CURSOR = 512;
 const placeSchema = z.union([
   z.tuple([z.string().max(640), z.string().max(128), jurisdiction]),

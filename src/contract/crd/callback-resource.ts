@@ -1,4 +1,4 @@
-// The Callback custom resource: its spec and status as zod, with CEL rules (kubernetes.md, "Callback").
+// The Callback custom resource: its spec and status as zod, with CEL rules (docs/contract/kubernetes.md, "Callback").
 import { z } from 'zod';
 import { integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { callbackKind, callbackLifecycle } from '../resources/callback.ts';

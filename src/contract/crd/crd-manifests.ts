@@ -1,4 +1,4 @@
-// The CustomResourceDefinitions, built from the contract's schemas (kubernetes.md). Plain objects, no YAML.
+// The CustomResourceDefinitions, built from the contract's schemas (docs/contract/kubernetes.md). Plain objects, no YAML.
 import type { z } from 'zod';
 import { type JsonObject, toJsonSchema } from '../json-schema.ts';
 import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';

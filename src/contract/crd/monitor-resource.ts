@@ -1,4 +1,4 @@
-// The Monitor custom resource: its spec and status as zod, with CEL rules (kubernetes.md, "Monitor").
+// The Monitor custom resource: its spec and status as zod, with CEL rules (docs/contract/kubernetes.md, "Monitor").
 import { z } from 'zod';
 import {
   integer,

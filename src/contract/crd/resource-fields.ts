@@ -1,4 +1,4 @@
-// Fields that both custom resources have: names of objects, conditions, CEL rules on zod schemas (kubernetes.md).
+// Fields that both custom resources have: names of objects, conditions, CEL rules on zod schemas (docs/contract/kubernetes.md).
 import { z } from 'zod';
 import { alias, callbackUrl, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { type CelRule, SENTENCE, VALIDATIONS } from './structural.ts';

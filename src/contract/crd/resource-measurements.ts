@@ -1,5 +1,5 @@
 // A measurement rule in a custom resource: the fields of the contract, without nulls, unions flattened, and the
-// rules between fields in CEL (completion.md 4). Numbers stay numbers: they pass through to the API as they are.
+// rules between fields in CEL (docs/contract/rules.md). Numbers stay numbers: they pass through to the API as they are.
 import { z } from 'zod';
 import { integer } from '../fields/field.ts';
 import {

@@ -1,4 +1,4 @@
-// Field schemas that several resources share: identifiers, text, times, addresses, labels (rest-api.md 2, completion.md 2.2).
+// Field schemas that several resources share: identifiers, text, times, addresses, labels (docs/contract/calls.md).
 // Each one carries its message: what to do, in a sentence. It knows no resource.
 import { z } from 'zod';
 import { IDENTIFIER_PATTERN } from '../../domain/id.ts';
@@ -110,8 +110,8 @@ export const severity = z.enum(['info', 'warning', 'critical']);
 const CALLBACK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?][^#\\s]*)?$';
 
 /**
- * Form of a webhook address (rest-api.md 4.5). Plain http passes here: only the address guard knows which
- * private destinations may use it, and refuses it for the others as a fault of form (completion.md 2.2).
+ * Form of a webhook address (docs/contract/callbacks.md). Plain http passes here: only the address guard knows which
+ * private destinations may use it, and refuses it for the others as a fault of form (docs/contract/callbacks.md).
  */
 export const callbackUrl = z
   .string()

@@ -1,4 +1,4 @@
-// Request and response headers of the contract, and ETags (rest-api.md 4.1, completion.md 2).
+// Request and response headers of the contract, and ETags (docs/contract/calls.md).
 import { z } from 'zod';
 import { correlationId, patterned } from './field.ts';
 

@@ -1,4 +1,4 @@
-// Paging and the query parameters that lists share (rest-api.md 4.1).
+// Paging and the query parameters that lists share (docs/contract/calls.md).
 import { z } from 'zod';
 import { integer, jurisdiction, patterned, timestamp } from './field.ts';
 

@@ -257,7 +257,7 @@ function problemResponse(status: number): JsonObject {
   };
 }
 
-/** Standard Webhooks 1.0 (completion.md 5.1). */
+/** Standard Webhooks 1.0 (docs/contract/callbacks.md). */
 function alertWebhook(): JsonObject {
   const header = (name: string, description: string) => ({
     name,

@@ -1,4 +1,4 @@
-// The /ping interface in the OpenAPI document: how beats are published (completion.md 3.3).
+// The /ping interface in the OpenAPI document: how beats are published (docs/contract/beats.md).
 import { PROBLEMS } from '../../domain/problem.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
 

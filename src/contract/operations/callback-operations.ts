@@ -1,4 +1,4 @@
-// Operations on callback endpoints (rest-api.md 4.5, 4.6, completion.md 2).
+// Operations on callback endpoints (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
 import { pageOf, pageQuery } from '../fields/paging.ts';

@@ -1,4 +1,4 @@
-// Operations on incidents and deliveries (completion.md 2).
+// Operations on incidents and deliveries (docs/contract/incidents.md).
 import { z } from 'zod';
 import { identifier, jurisdiction, severity } from '../fields/field.ts';
 import { pageOf, pageQuery, rangeQuery, refuseReversedRange } from '../fields/paging.ts';

@@ -1,4 +1,4 @@
-// Operations on monitors (rest-api.md 4.2, completion.md 2).
+// Operations on monitors (docs/contract/monitors.md).
 import { z } from 'zod';
 import { identifier, jurisdiction, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN, text } from '../fields/field.ts';
 import { jurisdictionQuery, pageOf, pageQuery, rangeQuery, refuseReversedRange } from '../fields/paging.ts';

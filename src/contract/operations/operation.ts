@@ -6,7 +6,7 @@ import type { EtagKind } from '../fields/headers.ts';
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type SuccessStatus = 200 | 201 | 202 | 204;
 
-/** Who may call it (completion.md 1 and 2.2). */
+/** Who may call it (docs/contract/tenancy.md). */
 export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator';
 export type Role = 'viewer' | 'member' | 'owner' | 'operator';
 
@@ -90,7 +90,7 @@ type QueryPart<Query> = Query extends undefined
 /** The body of a success; undefined for a 204. */
 export type ResultOf<Spec> = Output<Field<Spec, 'response'>>;
 
-/** Every error status that an operation can answer (rest-api.md 4.3 to 4.7). */
+/** Every error status that an operation can answer (docs/contract/calls.md). */
 export function errorStatuses(spec: OperationSpec): number[] {
   const statuses = new Set([400, 401, 403, 404, 406, 429, 500, 503, ...(spec.moreErrors ?? [])]);
   // A body that nobody asked for is looked at too.

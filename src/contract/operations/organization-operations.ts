@@ -1,4 +1,4 @@
-// Operations on projects and credentials, the status feed and the contract itself (completion.md 2).
+// Operations on projects and credentials, the status feed and the contract itself (docs/contract/tenancy.md).
 import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
 import { pageOf, pageQuery } from '../fields/paging.ts';

@@ -58,7 +58,7 @@ function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
   };
 }
 
-/** A repeated parameter is named as it is: which one of the list is at fault is no part of a name (completion.md 2.2). */
+/** A repeated parameter is named as it is: which one of the list is at fault is no part of a name (docs/contract/calls.md). */
 function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Parsed<unknown> {
   if ('value' in parsed) return parsed;
   const nameOf = ({ path, code }: FieldError) =>

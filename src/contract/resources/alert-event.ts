@@ -1,4 +1,4 @@
-// The body of an alert that a webhook receives (completion.md 5.1). Described for receivers; src/delivery writes it.
+// The body of an alert that a webhook receives (docs/contract/callbacks.md). Described for receivers; src/delivery writes it.
 import { z } from 'zod';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { deliveryEvent } from './delivery.ts';

@@ -1,4 +1,4 @@
-// Beats as they arrive on a publish address and what is answered (completion.md 3.3). Described here for the
+// Beats as they arrive on a publish address and what is answered (docs/contract/beats.md). Described here for the
 // contract and for clients; src/ingest reads beats on a path of its own.
 import { z } from 'zod';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';

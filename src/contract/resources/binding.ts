@@ -1,4 +1,4 @@
-// The callback binding of a monitor: where its alerts go (rest-api.md 2.4, completion.md 2.1).
+// The callback binding of a monitor: where its alerts go (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { alias, callbackUrl, identifier } from '../fields/field.ts';
 import { callbackKind, signingSecret } from './callback.ts';

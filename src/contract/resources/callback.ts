@@ -1,4 +1,4 @@
-// Callback endpoints and their signing secrets (rest-api.md 2.3, 4.5, 4.6).
+// Callback endpoints and their signing secrets (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 import { deliveryState } from './delivery.ts';

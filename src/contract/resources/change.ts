@@ -1,4 +1,4 @@
-// Change records of a monitor (rest-api.md 2.6).
+// Change records of a monitor (docs/contract/monitors.md).
 import { z } from 'zod';
 import { actor, correlationId, integer, MAX_SAFE, maintenanceWindow, timestamp } from '../fields/field.ts';
 import { lifecycleAction } from './lifecycle.ts';

@@ -1,4 +1,4 @@
-// API credentials of a project (completion.md 1). The secret is in two answers and nowhere else.
+// API credentials of a project (docs/contract/tenancy.md). The secret is in two answers and nowhere else.
 import { z } from 'zod';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 

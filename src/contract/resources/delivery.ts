@@ -1,4 +1,4 @@
-// Deliveries of alerts and their attempts (completion.md 2.1, 5.1).
+// Deliveries of alerts and their attempts (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 

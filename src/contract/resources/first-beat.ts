@@ -1,4 +1,4 @@
-// Waiting for the first beat of a monitor (rest-api.md 3.2).
+// Waiting for the first beat of a monitor (docs/contract/beats.md).
 import { z } from 'zod';
 import { integer, timestamp } from '../fields/field.ts';
 

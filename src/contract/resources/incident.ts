@@ -1,4 +1,4 @@
-// Incidents and their timeline (completion.md 5).
+// Incidents and their timeline (docs/contract/incidents.md).
 import { z } from 'zod';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
 

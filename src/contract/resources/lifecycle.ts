@@ -1,4 +1,4 @@
-// Lifecycle actions of a monitor and the maintenance window that one of them takes (rest-api.md 3.1, completion.md 3.5).
+// Lifecycle actions of a monitor and the maintenance window that one of them takes (docs/contract/monitors.md).
 import { z } from 'zod';
 import { reason, timestamp } from '../fields/field.ts';
 

@@ -17,7 +17,7 @@ export type StoredMeasurementRule = Omit<MeasurementRuleRecord, 'mode'> & { mode
 export type MergedRule = { rule: StoredMeasurementRule } | { faults: RuleFault[] };
 
 /**
- * RFC 7396 for one measurement: nulls and `disabledRules` remove rules (completion.md 2.2). `rulePolicy` and
+ * RFC 7396 for one measurement: nulls and `disabledRules` remove rules (docs/contract/rules.md). `rulePolicy` and
  * `ruleAction` are replaced whole, so that the two shapes of a policy never mix. Faults have paths below the key.
  */
 export function mergeMeasurementRule(
@@ -71,7 +71,7 @@ function withoutDefaults(rule: StoredMeasurementRule): StoredMeasurementRule {
   return Object.fromEntries(kept) as StoredMeasurementRule;
 }
 
-/** What a rule has that states nothing more than its bounds (completion.md 2.2 and 4). */
+/** What a rule has that states nothing more than its bounds (docs/contract/rules.md). */
 function defaultsOf(rule: StoredMeasurementRule): MeasurementRuleRecord {
   const hasRules = rulesOf(rule).length > 0;
   return {

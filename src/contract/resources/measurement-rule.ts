@@ -1,4 +1,4 @@
-// A measurement rule (rest-api.md 2.2) and the rules that tie its fields together (completion.md 4).
+// A measurement rule (docs/contract/rules.md) and the rules that tie its fields together ().
 // It validates and describes; the evaluation of rules lives elsewhere.
 import { z } from 'zod';
 import { integer, measurementKey, severity, text, unlessMissing } from '../fields/field.ts';
@@ -87,7 +87,7 @@ export function rulesOf(rule: MeasurementRuleInput): RuleKind[] {
   });
 }
 
-/** What is wrong between the fields of one rule (completion.md 4). `key` is the measurement it is for. */
+/** What is wrong between the fields of one rule (docs/contract/rules.md). `key` is the measurement it is for. */
 export function measurementRuleFaults(rule: MeasurementRuleInput, key?: string): RuleFault[] {
   const faults = [...boundsFaults(rule, []), ...ratioFaults(rule, key)];
   const rules = rulesOf(rule);
@@ -175,7 +175,7 @@ const ratioPatch = z.strictObject({ ...ratioShape, denominator: ratioShape.denom
 
 /**
  * What PATCH takes for one measurement: RFC 7396, so every field may be null. `ruleAction` and `rulePolicy`
- * are stated whole (rest-api.md 2.2). What only the merged rule can show is checked by `mergeMeasurementRule`.
+ * are stated whole (docs/contract/rules.md). What only the merged rule can show is checked by `mergeMeasurementRule`.
  */
 export const measurementRulePatch = z
   .strictObject({

@@ -26,7 +26,7 @@ export interface MonitorConfiguration {
 export type PatchedConfiguration = { configuration: MonitorConfiguration } | { fieldErrors: FieldError[] };
 
 /**
- * RFC 7396: omitted fields keep their values, null removes or goes back to the default (completion.md 2).
+ * RFC 7396: omitted fields keep their values, null removes or goes back to the default (docs/contract/monitors.md).
  * Paths of field errors begin with `patch`.
  */
 export function applyMonitorPatch(

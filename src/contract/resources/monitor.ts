@@ -1,4 +1,4 @@
-// Monitors: what a caller states, what a patch may change, what is read back (rest-api.md 2.1, completion.md 3.1).
+// Monitors: what a caller states, what a patch may change, what is read back (docs/contract/monitors.md).
 // Merging a patch into a stored configuration is in monitor-patch.ts.
 import { z } from 'zod';
 import {
@@ -24,7 +24,7 @@ import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from '.
 import { observation } from './observation.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
-/** Floors that a development run lowers (completion.md 9). The published contract shows 60. */
+/** Floors that a development run lowers (docs/contract/development.md). The published contract shows 60. */
 export interface ContractLimits {
   minimumIntervalSeconds: number;
 }
@@ -74,7 +74,7 @@ export interface CadenceFields {
   schedule?: object | null;
 }
 
-/** Reports `schedule` where both cadences are stated (completion.md 3.1). */
+/** Reports `schedule` where both cadences are stated (docs/contract/monitors.md). */
 export function cadenceFault({ intervalSeconds, schedule }: CadenceFields) {
   const both = typeof intervalSeconds === 'number' && schedule !== undefined && schedule !== null;
   if (!both) return undefined;

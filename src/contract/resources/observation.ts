@@ -1,4 +1,4 @@
-// Observations: beats that were accepted (completion.md 3.4).
+// Observations: beats that were accepted (docs/contract/beats.md).
 import { z } from 'zod';
 import { integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 

@@ -1,4 +1,4 @@
-// The body of every error: application/problem+json (rest-api.md 7). The codes are in src/domain/problem.ts.
+// The body of every error: application/problem+json (docs/contract/calls.md). The codes are in src/domain/problem.ts.
 import { z } from 'zod';
 import { integer, MAX_SAFE } from '../fields/field.ts';
 

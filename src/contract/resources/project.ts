@@ -1,4 +1,4 @@
-// Projects: names are unique in an organization, ignoring case and extra spaces (rest-api.md 2.8).
+// Projects: names are unique in an organization, ignoring case and extra spaces (docs/contract/tenancy.md).
 import { z } from 'zod';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 

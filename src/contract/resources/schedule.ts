@@ -1,4 +1,4 @@
-// Cron schedules and time zones: syntax, and that the schedule ever comes due (completion.md 3.1).
+// Cron schedules and time zones: syntax, and that the schedule ever comes due (docs/contract/monitors.md).
 import { z } from 'zod';
 import { compileSchedule, ScheduleError } from '../../domain/schedule.ts';
 import { patterned } from '../fields/field.ts';

@@ -1,4 +1,4 @@
-// The status feed: monitors whose visible state changed after a cursor (completion.md 2).
+// The status feed: monitors whose visible state changed after a cursor (docs/contract/monitors.md).
 import { z } from 'zod';
 import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
 import { lifecycle, monitorStatus } from './monitor.ts';

@@ -1,12 +1,12 @@
-// Builds the JSON body of a webhook (completion.md 5.1), at most 16 KiB. The text is stored with the delivery,
+// Builds the JSON body of a webhook (docs/contract/callbacks.md), at most 16 KiB. The text is stored with the delivery,
 // so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
 
 import type { Actor, IncidentEvent, IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
 
-/** completion.md 5.1. Bytes of UTF-8. */
+/** docs/contract/callbacks.md. Bytes of UTF-8. */
 export const MAX_EVENT_BYTES = 16_384;
 
-/** The incident record as the API shows it (completion.md 5). Times are RFC 3339. */
+/** The incident record as the API shows it (docs/contract/incidents.md). Times are RFC 3339. */
 export interface EventIncident {
   incidentId: string;
   projectId: string;
@@ -58,7 +58,7 @@ export interface TestEventInput {
   endpointId: string;
 }
 
-/** The body of a test delivery (completion.md 2.2). */
+/** The body of a test delivery (docs/contract/callbacks.md). */
 export function buildTestEvent(event: TestEventInput): string {
   const { timestamp, organizationId, projectId, endpointId } = event;
   return JSON.stringify({

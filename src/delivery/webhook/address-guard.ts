@@ -60,7 +60,7 @@ const REFUSED_IPV6 = parseBlocks([
   '3fff::/20', // documentation
 ]);
 
-/** Where `address` (an IP literal) leads, reached by `hostname` (completion.md 5.2, reliability.md). */
+/** Where `address` (an IP literal) leads, reached by `hostname` (docs/contract/callbacks.md). */
 export function judgeAddress(
   address: string,
   hostname: string,

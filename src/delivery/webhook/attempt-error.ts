@@ -1,7 +1,7 @@
 // The classes that a failed attempt is reduced to. Error texts stay inside: they hold addresses and names.
 // It decides nothing about retries: retry-schedule.ts does.
 
-/** What a delivery shows as `error` of an attempt (completion.md 2.1). A status such as 500 is no error class. */
+/** What a delivery shows as `error` of an attempt (docs/contract/callbacks.md). A status such as 500 is no error class. */
 export type AttemptError =
   | 'timeout'
   | 'connection_refused'

@@ -19,7 +19,7 @@ export interface AttemptRequest {
   secrets: readonly string[];
 }
 
-/** completion.md 2.1. Exactly one of `statusCode` and `error` is there, but for a redirect, which has both. */
+/** docs/contract/callbacks.md. Exactly one of `statusCode` and `error` is there, but for a redirect, which has both. */
 export interface AttemptResult {
   /** A status from 200 to 299. */
   delivered: boolean;
@@ -38,7 +38,7 @@ export interface AttemptResult {
 export interface AttemptSenderOptions {
   allowed: AllowedDestinations;
   resolver: NameResolver;
-  /** For everything, DNS included (completion.md 5.1). */
+  /** For everything, DNS included (docs/contract/callbacks.md). */
   timeoutMs?: number;
   maxPools?: number;
   /** PEM certificates to trust instead of the runtime's; for receivers in tests. */

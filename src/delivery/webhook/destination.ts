@@ -6,7 +6,7 @@ import { judgeAddress } from './address-guard.ts';
 import type { AllowedDestinations } from './allowed-destinations.ts';
 import { NameResolutionError, type NameResolver } from './name-resolver.ts';
 
-/** rest-api.md 2.3. */
+/** docs/contract/callbacks.md. */
 const MAX_URL_LENGTH = 512;
 
 export interface Destination {
@@ -50,7 +50,7 @@ function authorityOf(text: string): string {
   return /^[a-z]+:[\\/]*([^\\/?]*)/i.exec(text)?.[1] ?? '';
 }
 
-/** Resolves the host and judges every address. One bad address refuses all of them (completion.md 5.2). */
+/** Resolves the host and judges every address. One bad address refuses all of them (docs/contract/callbacks.md). */
 export async function locateDestination(destination: Destination, deps: DestinationDeps): Promise<Location> {
   const { url, hostname } = destination;
   const isPlain = url.protocol === 'http:';
@@ -75,7 +75,7 @@ export async function locateDestination(destination: Destination, deps: Destinat
 }
 
 /**
- * Checks the URL of an endpoint that is made or changed: form first, then where it leads (completion.md 2.2, 5.2).
+ * Checks the URL of an endpoint that is made or changed: form first, then where it leads (docs/contract/callbacks.md).
  * `path` names the field in the request body, such as `url` or `callback.url`.
  * Throws `validation_failed` or `callback_destination_rejected`. Waits for DNS as long as the resolver does.
  */

@@ -1,6 +1,6 @@
 // Reads the Retry-After header of a receiver (RFC 9110 10.2.3). Pure.
 
-/** completion.md 5.1: respected up to one hour. */
+/** docs/contract/callbacks.md: respected up to one hour. */
 export const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** The form of today and the two obsolete ones, which are to be read too (RFC 9110 5.6.7). The last one is in GMT. */

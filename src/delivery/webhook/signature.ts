@@ -24,13 +24,13 @@ export type SignatureHeaders = {
   'webhook-signature': string;
 };
 
-/** A new secret: `sigcb_v1_` and 256 random bits as 43 base64url characters (rest-api.md 2.3). */
+/** A new secret: `sigcb_v1_` and 256 random bits as 43 base64url characters (docs/contract/callbacks.md). */
 export function newSigningSecret(): string {
   return SECRET_PREFIX + randomBytes(KEY_BYTES).toString('base64url');
 }
 
 /**
- * The 32 bytes of the HMAC key that a secret stands for (completion.md 5.1).
+ * The 32 bytes of the HMAC key that a secret stands for (docs/contract/callbacks.md).
  * Throws where the text is no signing secret; the message does not hold the text.
  */
 export function signingKey(secret: string): Buffer {

@@ -1,4 +1,4 @@
-// Defaults that an object's own name and labels give (kubernetes.md, "Identity", "Schema"). Pure.
+// Defaults that an object's own name and labels give (docs/contract/kubernetes.md, "Identity", "Schema"). Pure.
 import { createHash } from 'node:crypto';
 import { MAX_LABELS } from '../../contract/fields/field.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';

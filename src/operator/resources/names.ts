@@ -1,4 +1,4 @@
-// Names by which the operator marks objects of the cluster (kubernetes.md). Constants only.
+// Names by which the operator marks objects of the cluster (docs/contract/kubernetes.md). Constants only.
 
 /** Keeps an object until its monitor or endpoint is dealt with. */
 export const FINALIZER = 'beatkeeper.dev/sync';

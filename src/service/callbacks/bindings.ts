@@ -1,4 +1,4 @@
-// Callback bindings of monitors: where alerts go (rest-api.md 2.4). Endpoints themselves are in callbacks.ts, those of
+// Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints themselves are in callbacks.ts, those of
 // inline bindings in inline-endpoints.ts.
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { StoredBinding } from '../../store/monitors/monitor-timing.ts';
@@ -41,7 +41,7 @@ export interface BindingChange {
 
 /**
  * Sets the binding; one that stays the same keeps the version. An inline binding that stays inline keeps its endpoint
- * and its secret, also under another URL (completion.md 2.2).
+ * and its secret, also under another URL (docs/contract/callbacks.md).
  * Throws `not_found`, `conflict` and `precondition_failed`.
  */
 export async function setBinding(

@@ -1,4 +1,4 @@
-// Changes of one callback endpoint: update, lifecycle, rotation of its secret (rest-api.md 3.4, 4.6).
+// Changes of one callback endpoint: update, lifecycle, rotation of its secret (docs/contract/callbacks.md).
 // Each raises the generation, in the caller's transaction, under the endpoint's lock.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
@@ -97,7 +97,7 @@ export async function updateCallback(
 const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
 
 /**
- * Disables an endpoint by decision of the service: its receiver answered 410 (completion.md 5.1). For dispatchers,
+ * Disables an endpoint by decision of the service: its receiver answered 410 (docs/contract/callbacks.md). For dispatchers,
  * who hold no lock of a delivery meanwhile. Does nothing where it is removed or disabled already, or has another
  * address than the one that answered (`urlBox`, as it was sealed): a move is no reason to give the new address up.
  */

@@ -1,4 +1,4 @@
-// Where the alerts of monitors go now, or why they cannot (rest-api.md 2.4). Reads only; used by everyone who writes
+// Where the alerts of monitors go now, or why they cannot (docs/contract/callbacks.md). Reads only; used by everyone who writes
 // deliveries and by the reads of bindings.
 import {
   type BindingQuery,
@@ -79,7 +79,7 @@ const MISSING = {
   inline: 'endpoint_removed',
 } as const;
 
-/** The `target` of a binding as the API shows it (completion.md 2.1), with its address opened. */
+/** The `target` of a binding as the API shows it (docs/contract/callbacks.md), with its address opened. */
 export function describeTarget(
   secrets: SecretBox,
   target: Target,

@@ -1,4 +1,4 @@
-// Callback endpoints: records, reads, create, remove and the organization's default (rest-api.md 2.3, 4.5).
+// Callback endpoints: records, reads, create, remove and the organization's default (docs/contract/callbacks.md).
 // Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import { newId } from '../../domain/id.ts';
@@ -26,7 +26,7 @@ import type { AtTheEnd } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { issueSecret, openUrl, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
 
-/** The record of rest-api.md 2.3. */
+/** The record of docs/contract/callbacks.md. */
 export interface CallbackRecord {
   id: string;
   projectId: string;

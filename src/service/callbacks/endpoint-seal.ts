@@ -12,7 +12,7 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { toTime } from '../calls/time.ts';
 
-/** The issue record of rest-api.md 2.3: the one moment at which a secret can be read. */
+/** The issue record of docs/contract/callbacks.md: the one moment at which a secret can be read. */
 export interface SigningSecretRecord {
   secret: string;
   version: number;
@@ -53,7 +53,7 @@ export async function issueSecret(
   return insertNewSecret(tx, secrets, { ...ref, version: 1 }, nowMs);
 }
 
-/** rest-api.md 2.3. */
+/** docs/contract/callbacks.md. */
 const MAX_SECRET_VERSION = 65_535;
 
 /**

@@ -1,4 +1,4 @@
-// The endpoint of an inline binding: a URL used by one monitor only (rest-api.md 2.4). It has no alias, is in no list
+// The endpoint of an inline binding: a URL used by one monitor only (docs/contract/callbacks.md). It has no alias, is in no list
 // and counts against no plan limit. Every function works in the caller's transaction, which holds the monitor's lock.
 // The caller has checked the URL (checkDestination) before its transaction.
 import { newId } from '../../domain/id.ts';
@@ -17,7 +17,7 @@ import type { ServiceContext } from '../calls/context.ts';
 import { type Cancellation, cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { issueSecret, openUrl, reissueSecret, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
 
-/** rest-api.md 4.6: the default overlap. A receiver that still has the old secret loses nothing meanwhile. */
+/** docs/contract/callbacks.md: the default overlap. A receiver that still has the old secret loses nothing meanwhile. */
 const OVERLAP_SECONDS = 300;
 
 type Sealing = Pick<ServiceContext, 'secrets'>;
@@ -57,7 +57,7 @@ export async function rotateInlineSecret(
 
 /**
  * Points the endpoint to `url` and makes it active again if it was disabled (a receiver answered 410): setting the
- * binding is the way to do that. The secret stays (completion.md 2.2). Returns whether anything changed.
+ * binding is the way to do that. The secret stays (docs/contract/callbacks.md). Returns whether anything changed.
  */
 export async function updateInlineUrl(
   tx: Queryable,

@@ -1,5 +1,5 @@
 // What makes two calls the same one: the fingerprint of a request, the replay of a stored answer, and the calls that
-// run in this process right now (completion.md 2). The records are in src/store/tenancy/idempotency.ts.
+// run in this process right now (docs/contract/calls.md). The records are in src/store/tenancy/idempotency.ts.
 import { createHash } from 'node:crypto';
 import { ProblemError } from '../../domain/problem.ts';
 import { type IdempotencyGuard, type StoredAnswer, twinIsRunning } from '../../store/tenancy/idempotency.ts';

@@ -1,4 +1,4 @@
-// One write of the API as one transaction: idempotency record and effect commit together (completion.md 2).
+// One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md).
 // What this does not do: parse requests, make bodies. The api hands in both.
 import { readNow } from '../../store/postgres/clock.ts';
 import type { Connection, Pool } from '../../store/postgres/pool.ts';

@@ -1,4 +1,4 @@
-// Deliveries as people see them, and sending one again (completion.md 2.1, 2.2). The sending itself is the sweeper's.
+// Deliveries as people see them, and sending one again (docs/contract/callbacks.md). The sending itself is the sweeper's.
 import { newId } from '../../domain/id.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockEndpoint } from '../../store/callbacks/callback-endpoints.ts';
@@ -17,7 +17,7 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller } from '../calls/context.ts';
 import { optionalTime, toTime } from '../calls/time.ts';
 
-/** The record of completion.md 2.1. */
+/** The record of docs/contract/callbacks.md. */
 function describeDelivery(row: DeliveryRow) {
   return {
     deliveryId: row.deliveryId,

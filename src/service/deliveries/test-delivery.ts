@@ -1,4 +1,4 @@
-// One signed POST to an endpoint, now, and the receiver's answer (completion.md 2). Row first, then the request with
+// One signed POST to an endpoint, now, and the receiver's answer (docs/contract/callbacks.md). Row first, then the request with
 // no transaction open, then the outcome together with the idempotency record. A crash in between leaves a pending
 // row, which the dispatcher sends later with the same webhook-id.
 import { createHash } from 'node:crypto';
@@ -27,7 +27,7 @@ const TAKEOVER_MS = 60_000;
 const DAY_MS = 86_400_000;
 const GONE: DisabledReason = 'gone';
 
-/** The record of completion.md 2.1. */
+/** The record of docs/contract/callbacks.md. */
 export interface TestDeliveryRecord {
   delivered: boolean;
   statusCode?: number;

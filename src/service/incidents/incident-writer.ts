@@ -27,7 +27,7 @@ export interface MonitorTransitions extends MonitorRef {
   projectName: string;
   lastBeatMs?: number;
   nextDeadlineMs?: number;
-  /** Alerts are suppressed while paused or in maintenance (rest-api.md 6): the timeline says so. */
+  /** Alerts are suppressed while paused or in maintenance (docs/contract/incidents.md): the timeline says so. */
   suppressed?: 'paused' | 'maintenance';
   transitions: Transition[];
 }
@@ -137,7 +137,7 @@ function reasonOf(target: TargetResult | undefined): string | undefined {
   return target && 'unavailableReason' in target ? target.unavailableReason : undefined;
 }
 
-/** The incident record that the API and the webhook show (completion.md 5). */
+/** The incident record that the API and the webhook show (docs/contract/incidents.md). */
 export function toIncidentRecord(
   of: { projectId: string; monitorId: string },
   incident: Incident,

@@ -1,4 +1,4 @@
-// What people do with incidents: read them, acknowledge, resolve, write a note (completion.md 5). An action locks the
+// What people do with incidents: read them, acknowledge, resolve, write a note (docs/contract/incidents.md). An action locks the
 // monitor's live row, then the incident, as every writer of incidents does. Ended states never change.
 import { countOpen } from '../../domain/beat.ts';
 import { nextWake, startClock } from '../../domain/deadline.ts';
@@ -63,7 +63,7 @@ export async function listIncidents(
   return rows.map(({ item, position }) => ({ item: describeIncident(item), position }));
 }
 
-/** A timeline entry as the API shows it (completion.md 5). */
+/** A timeline entry as the API shows it (docs/contract/incidents.md). */
 export type TimelineRecord = Omit<ListedEntry, 'atMs'> & { at: string };
 
 /** Oldest first. Throws `not_found`. */

@@ -1,4 +1,4 @@
-// Waits for the first beat of a monitor (rest-api.md 3.2). One watch a process: all waiting calls share its query.
+// Waits for the first beat of a monitor (docs/contract/beats.md). One watch a process: all waiting calls share its query.
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import { findBegunMonitors } from '../../store/monitors/monitors.ts';

@@ -1,4 +1,4 @@
-// How often a plan lets a monitor expect beats (completion.md 6, minimum_interval_seconds).
+// How often a plan lets a monitor expect beats (docs/contract/organization.md, minimum_interval_seconds).
 import { type Plan, planLimitReached } from '../../domain/plan.ts';
 import { compileSchedule, type ScheduleSpec } from '../../domain/schedule.ts';
 

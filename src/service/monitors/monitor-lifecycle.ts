@@ -1,4 +1,4 @@
-// Lifecycle actions (rest-api.md 3.1, completion.md 3.5). What is allowed, and what it does to the clock, the domain
+// Lifecycle actions (docs/contract/monitors.md). What is allowed, and what it does to the clock, the domain
 // decides; here is what else changes with it: incidents, the plan's counter, the change record.
 import { type LifecycleAction, RESTORABLE_MS, changeLifecycle as step } from '../../domain/lifecycle.ts';
 import { type Lifecycle, suppression } from '../../domain/monitor.ts';

@@ -33,7 +33,7 @@ import { findMonitor } from './find-monitor.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 import { changeRecordOf, lockMonitor, timingOf, type VersionedName } from './monitor-write.ts';
 
-/** A binding as a caller states it (rest-api.md 2.4). */
+/** A binding as a caller states it (docs/contract/callbacks.md). */
 export type BindingInput =
   | { kind: 'organization_default' }
   | { kind: 'named'; alias: string }
@@ -139,7 +139,7 @@ function newRecord(
   };
 }
 
-/** Without awaitFirstBeat the clock starts at creation (completion.md 3.1). */
+/** Without awaitFirstBeat the clock starts at creation (docs/contract/monitors.md). */
 function firstLive(timing: Timing, nowMs: number): LiveState {
   const live = newLiveState();
   if (timing.awaitFirstBeat) return live;
@@ -182,7 +182,7 @@ export async function deleteMonitor(
 
 /**
  * Ends everything that a monitor has begun, and removes it: open incidents are resolved without an alert, pending
- * deliveries canceled (completion.md 2.2). The caller has locked the live row. Also for the sweeper, when the time to
+ * deliveries canceled (docs/contract/callbacks.md). The caller has locked the live row. Also for the sweeper, when the time to
  * restore an archived monitor is over.
  */
 export async function eraseMonitor(

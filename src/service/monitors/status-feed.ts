@@ -1,4 +1,4 @@
-// The status feed: monitors whose visible state changed after a cursor, held open until there is one (completion.md 2).
+// The status feed: monitors whose visible state changed after a cursor, held open until there is one (docs/contract/monitors.md).
 // A cursor that means nothing here any more (a restore, a failover) begins again with everything: it repeats, and
 // never skips.
 import { createHash } from 'node:crypto';

@@ -1,4 +1,4 @@
-// The form of an API credential: `bkc_<id>_<secret>`, 32 hex digits and 256 random bits (completion.md 1).
+// The form of an API credential: `bkc_<id>_<secret>`, 32 hex digits and 256 random bits (docs/contract/tenancy.md).
 // Only the SHA-256 digest of the secret is stored.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { newUuid } from '../../domain/id.ts';

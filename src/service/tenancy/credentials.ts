@@ -1,4 +1,4 @@
-// API credentials: make, rotate, revoke (completion.md 1 and 2.2). A secret leaves here once and is never stored.
+// API credentials: make, rotate, revoke (docs/contract/tenancy.md). A secret leaves here once and is never stored.
 import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import {

@@ -1,4 +1,4 @@
-// Projects: make and rename (completion.md 2). Whoever may not see one gets not_found.
+// Projects: make and rename (docs/contract/tenancy.md). Whoever may not see one gets not_found.
 import { newUuid } from '../../domain/id.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';

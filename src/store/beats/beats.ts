@@ -262,7 +262,7 @@ export async function findBeatKeys<Answer>(
   }));
 }
 
-/** Keeps the answers for an hour (completion.md 2.2); an expired key is taken over. */
+/** Keeps the answers for an hour (docs/contract/beats.md); an expired key is taken over. */
 export async function insertBeatKeys<Answer>(
   tx: Queryable,
   rows: readonly BeatKeyRow<Answer>[],

@@ -3,7 +3,7 @@
 import type { EndpointKind, EndpointLifecycle, EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
-/** A dispatcher that dies is replaced when its leases end (completion.md 5). */
+/** A dispatcher that dies is replaced when its leases end (docs/contract/incidents.md). */
 const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
@@ -80,7 +80,7 @@ interface ClaimColumns {
   secret_boxes: Buffer[] | null;
 }
 
-// Per incident an event waits until those before it have ended (completion.md 5). A redelivery is no event: nothing
+// Per incident an event waits until those before it have ended (docs/contract/incidents.md). A redelivery is no event: nothing
 // waits for it. A row that was taken while we came is looked at again under the lock, and left. The sub-selects hide how
 // long the arrays are: a plan for a few endpoints looks cheaper than the kept one, and would be made anew each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),

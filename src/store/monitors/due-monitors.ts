@@ -10,7 +10,7 @@ export interface DueClaim {
   limit: number;
   /**
    * Only moments after this one, ms. An old snapshot elsewhere keeps dead entries in the index: a scan from the
-   * beginning reads all of them, on each tick (performance.md 5). Undefined: from the beginning.
+   * beginning reads all of them, on each tick (docs/adr/0002). Undefined: from the beginning.
    */
   sinceMs?: number;
   /** The bucket to begin with; another one each time, so that no bucket is always the last. */

@@ -16,7 +16,7 @@ export interface PartitionedTable {
 /** One connection (a pool has no `escapeIdentifier`), outside of a transaction: each partition is one of its own. */
 export type PartitionConnection = Pick<ClientBase, 'query' | 'escapeIdentifier'>;
 
-/** completion.md 3.4. */
+/** docs/contract/beats.md. */
 export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
   { table: 'observations', column: 'received_at', unit: 'day', ahead: 7, keepDays: 30 },
   { table: 'observation_buckets', column: 'bucket_start', unit: 'month', ahead: 2, keepDays: 400 },

@@ -23,7 +23,7 @@ const COLUMNS = `c.project_id as "projectId", c.credential_id as "credentialId",
   c.created_at as "createdAt", c.last_used_at as "lastUsedAt", c.expires_at as "expiresAt",
   c.revoked_at as "revokedAt", c.version`;
 
-/** A revoked credential can be read for 30 days (completion.md 2.2). */
+/** A revoked credential can be read for 30 days (docs/contract/tenancy.md). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
 
 export interface NewCredential {

@@ -1,4 +1,4 @@
-// projects: named rooms of an organization. Names are unique ignoring case and extra spaces (rest-api.md 2.8).
+// projects: named rooms of an organization. Names are unique ignoring case and extra spaces (docs/contract/tenancy.md).
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { ProblemError } from '../../domain/problem.ts';

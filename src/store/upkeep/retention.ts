@@ -77,7 +77,7 @@ const retireOutages: Retire = async (db) => {
 
 /** In no order: none depends on another. Windows of the rate limit are dropped by the apis that count in them. */
 export const RETENTION_RULES: readonly RetentionRule[] = [
-  // completion.md 2: a window of 24 hours.
+  // docs/contract/calls.md: a window of 24 hours.
   { what: 'idempotency_records', retire: retire('idempotency_records', old('created_at', '24 hours')) },
   { what: 'beat_keys', retire: retire('beat_keys', 'expires_at < clock_timestamp()') },
   {
@@ -87,7 +87,7 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // An api whose lane has no row can't tell whether a batch was committed: not before it must have ended.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
   { what: 'service_outages', retire: retireOutages },
-  // A revoked one can be read for 30 days (completion.md 2.2).
+  // A revoked one can be read for 30 days (docs/contract/tenancy.md).
   { what: 'credentials', retire: retire('credentials', old('revoked_at', '30 days'), ofCredential) },
   // Those of deleted monitors have ended: their deletion canceled them.
   { what: 'deliveries', retire: retire('deliveries', old('ended_at', '30 days'), ofDelivery) },

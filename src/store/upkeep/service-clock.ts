@@ -1,5 +1,5 @@
 // The service's own life: the last moment at which some api could accept beats, and the spans in which none could
-// (completion.md 3.2). Every api moves the clock each second; who finds a gap writes the outage. The sweeper reads both.
+// (docs/contract/deadlines.md). Every api moves the clock each second; who finds a gap writes the outage. The sweeper reads both.
 // Lock order: the clock's row, then outages, which nobody writes without it, then entries that are only inserted.
 import type { Outage } from '../../domain/monitor.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';

@@ -33,7 +33,7 @@ const SMALLEST_BATCH = 50;
 /**
  * How far back a round looks from where the last one ended, the longest first, and how often. Longer looks find what a
  * shorter one could not see: a row that somebody held for a moment, or a moment that was past when it was committed.
- * They are dear while an old snapshot elsewhere keeps what beats leave in the index (performance.md 5).
+ * They are dear while an old snapshot elsewhere keeps what beats leave in the index (docs/adr/0002).
  */
 const LOOKS = [
   { backMs: undefined, everyMs: 60_000 },

@@ -37,7 +37,7 @@ export interface DescribedOutcome {
   disable?: DisabledReason;
 }
 
-/** What is written of an outcome. A test is never tried again (completion.md 2). */
+/** What is written of an outcome. A test is never tried again (docs/contract/callbacks.md). */
 export function describeOutcome(outcome: Outcome, clocks: Clocks): DescribedOutcome {
   const { claim, kind } = outcome;
   const { projectId, deliveryId } = claim;

@@ -1,4 +1,4 @@
-// Archived monitors whose 30 days are over are deleted, as by a delete (completion.md 3.5).
+// Archived monitors whose 30 days are over are deleted, as by a delete (docs/contract/monitors.md).
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { eraseMonitor } from '../../service/monitors/monitors.ts';
 import { lockLive, type MonitorRef } from '../../store/monitors/live.ts';

@@ -14,7 +14,7 @@ const started = liveOf({
 const apply = (beat: Beat, live = started, timing = timingOf(), incidents: Incident[] = []) =>
   applyBeat(timing, live, incidents, beat, NOW);
 
-describe('what each kind of beat does (completion.md 3.3)', () => {
+describe('what each kind of beat does (docs/contract/beats.md)', () => {
   it('a success moves the deadline and closes a run', () => {
     const live = { ...started, openRuns: [{ runId: 'a', startedMs: NOW - 30 * SECOND }] };
     const result = apply({ kind: 'success', runId: 'a' }, live);

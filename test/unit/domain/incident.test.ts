@@ -28,7 +28,7 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
   afterMs: fc.integer({ min: 0, max: 400 }).map((seconds) => seconds * SECOND),
 });
 
-/** What the pages say, in the plainest words: completion.md 5. */
+/** What the pages say, in the plainest words: docs/contract/incidents.md. */
 class Model {
   state: Incident['state'] = 'open';
   inARow = 0;

@@ -12,7 +12,7 @@ const ACTIONS: LifecycleAction[] = [
   'enter_maintenance',
   'exit_maintenance',
 ];
-/** completion.md 3.5. */
+/** docs/contract/monitors.md. */
 const TABLE: Record<LifecycleAction, { from: Timing['lifecycle'][]; to: Timing['lifecycle'] }> = {
   pause: { from: ['active'], to: 'paused' },
   resume: { from: ['paused'], to: 'active' },

@@ -26,7 +26,7 @@ export interface WantedCallback {
   hash: string;
 }
 
-/** rest-api.md 4.6. */
+/** docs/contract/callbacks.md. */
 const DEFAULT_OVERLAP_SECONDS = 300;
 const OWNABLE = ['alias', 'lifecycle', 'organizationDefault'] as const;
 

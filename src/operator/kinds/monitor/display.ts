@@ -1,4 +1,4 @@
-// The texts of kubectl's columns (kubernetes.md, "Columns"). Pure.
+// The texts of kubectl's columns (docs/contract/kubernetes.md, "Columns"). Pure.
 import type { Binding } from '../../../contract/resources/binding.ts';
 import type { MonitorStatus } from '../../../contract/resources/monitor.ts';
 

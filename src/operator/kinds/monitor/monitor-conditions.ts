@@ -1,4 +1,4 @@
-// The conditions of a Monitor from what is known of it (kubernetes.md, "Conditions"). Pure.
+// The conditions of a Monitor from what is known of it (docs/contract/kubernetes.md, "Conditions"). Pure.
 import type { OperationOutput } from '../../../contract/operations/operations.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
 import type { MonitorLive } from '../../known/monitor-lives.ts';

@@ -1,5 +1,5 @@
 // Which fields of a monitor an object sets: `status.ownedFields`. A field that was in it and is set no more goes
-// back to the API's default; a field that never was is left alone (kubernetes.md, "Ownership of fields"). Pure.
+// back to the API's default; a field that never was is left alone (docs/contract/kubernetes.md, "Ownership of fields"). Pure.
 import { currentMaintenance, type WantedMonitor } from './wanted-monitor.ts';
 
 export const SCALAR_FIELDS = [

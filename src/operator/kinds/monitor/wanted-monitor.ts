@@ -95,7 +95,7 @@ export function createMonitorBodyOf(wanted: WantedMonitor): OperationRequest<'cr
   };
 }
 
-/** The window of the spec, unless it is over (kubernetes.md: then it is ignored). */
+/** The window of the spec, unless it is over (docs/contract/kubernetes.md: then it is ignored). */
 export function currentMaintenance({ maintenance }: Spec, nowMs: number): Spec['maintenance'] {
   return maintenance !== undefined && Date.parse(maintenance.endsAt) > nowMs ? maintenance : undefined;
 }

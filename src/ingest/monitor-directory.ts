@@ -2,13 +2,13 @@
 // configuration version with the live row's under the lock and reloads; nothing is decided on a stale entry. While the
 // database is away an old entry is good enough, and who has none waits a moment for it.
 import { type AddressRow, findAddresses } from '../store/beats/beats.ts';
-import { loadTimings, type MonitorTiming } from '../store/monitors/monitor-timing.ts';
+import { loadWatchedMonitors, type WatchedMonitor } from '../store/monitors/watched-monitor.ts';
 import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 
 export interface DirectoryEntry {
   address: string;
-  monitor: MonitorTiming;
+  monitor: WatchedMonitor;
   /** Set on a rotated address. */
   endsMs?: number;
   /** The plan and the project's name are no part of the configuration version: an entry is read again after a while. */
@@ -145,7 +145,7 @@ export class MonitorDirectory {
 
   async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
     const rows: Map<string, AddressRow> = await findAddresses(db, addresses);
-    const monitors = await loadTimings(db, [...rows.values()], this.#options.minimumIntervalMs);
+    const monitors = await loadWatchedMonitors(db, [...rows.values()], this.#options.minimumIntervalMs);
     const loadedAt = this.#now();
     const entries = new Map<string, DirectoryEntry>();
     for (const [address, row] of rows) {

@@ -11,7 +11,7 @@ import {
   rotateInlineSecret,
   updateInlineUrl,
 } from '../../src/service/callbacks/inline-endpoints.ts';
-import type { StoredBinding } from '../../src/store/monitors/monitor-timing.ts';
+import type { StoredBinding } from '../../src/store/monitors/watched-monitor.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
 

@@ -1,8 +1,8 @@
 // Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints themselves are in callbacks.ts, those of
 // inline bindings in inline-endpoints.ts.
 import type { MonitorRef } from '../../store/monitors/live.ts';
-import type { StoredBinding } from '../../store/monitors/monitor-timing.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
+import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { findMonitor } from '../monitors/find-monitor.ts';

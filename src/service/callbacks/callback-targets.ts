@@ -7,7 +7,7 @@ import {
 } from '../../store/callbacks/binding-targets.ts';
 import type { EndpointKind, EndpointLifecycle } from '../../store/callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
-import type { StoredBinding } from '../../store/monitors/monitor-timing.ts';
+import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { openUrl } from './endpoint-seal.ts';

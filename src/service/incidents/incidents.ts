@@ -21,7 +21,7 @@ import {
   lockIncident,
 } from '../../store/incidents/incidents-read.ts';
 import { type LiveRow, lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
-import { loadTimings, type MonitorTiming } from '../../store/monitors/monitor-timing.ts';
+import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
@@ -183,9 +183,9 @@ async function loadMonitor(
   tx: Queryable,
   context: ActionContext,
   { row }: LockedIncident,
-): Promise<MonitorTiming> {
-  const timings = await loadTimings(tx, [row], context.minimumIntervalSeconds * 1000);
-  const monitor = timings.get(row.monitorKey);
+): Promise<WatchedMonitor> {
+  const monitors = await loadWatchedMonitors(tx, [row], context.minimumIntervalSeconds * 1000);
+  const monitor = monitors.get(row.monitorKey);
   // The live row is locked, and it is deleted together with its monitor: a fault of ours.
   if (!monitor) throw new Error(`The monitor ${row.monitorKey} has a live row and no configuration.`);
   return monitor;
@@ -193,7 +193,7 @@ async function loadMonitor(
 
 async function record(
   tx: Queryable,
-  monitor: MonitorTiming,
+  monitor: WatchedMonitor,
   { liveRow, nowMs }: LockedIncident,
   transition: Transition,
 ): Promise<void> {

@@ -9,8 +9,8 @@ import {
   insertChange,
 } from '../../store/monitors/monitor-changes.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import { toTiming } from '../../store/monitors/monitor-timing.ts';
 import { findLockedMonitor, type MonitorName, updateMonitor } from '../../store/monitors/monitors.ts';
+import { toTiming } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { findMonitorRef } from './find-monitor.ts';

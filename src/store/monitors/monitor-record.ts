@@ -12,7 +12,7 @@ import {
   toBinding,
   toTimingConfiguration,
   toWindow,
-} from './monitor-timing.ts';
+} from './watched-monitor.ts';
 
 /** What a caller configures. Rules of `measurements` are stored as the contract merged them. */
 export interface MonitorConfiguration extends TimingConfiguration {

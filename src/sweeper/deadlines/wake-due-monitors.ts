@@ -6,7 +6,7 @@ import { type MonitorTransitions, recordTransitions } from '../../service/incide
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
 import { claimDueMonitors, type DueClaim, type DueMonitors } from '../../store/monitors/due-monitors.ts';
 import { type LiveRow, updateLive } from '../../store/monitors/live.ts';
-import { loadTimings, type MonitorTiming } from '../../store/monitors/monitor-timing.ts';
+import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
@@ -55,7 +55,7 @@ export async function wakeDueMonitors(
 
 async function wakeRows(tx: Queryable, due: DueMonitors, minimumIntervalMs: number): Promise<WokenBatch> {
   const { rows, ...clock } = due;
-  const monitors = await loadTimings(tx, rows, minimumIntervalMs);
+  const monitors = await loadWatchedMonitors(tx, rows, minimumIntervalMs);
   // A row alone may be one that a batch failed on: its counter is not trusted.
   const isAlone = rows.length === 1;
   const incidents = await findOpenIncidents(
@@ -92,7 +92,7 @@ interface Work {
 function decide(
   work: Work,
   row: LiveRow,
-  monitor: MonitorTiming | undefined,
+  monitor: WatchedMonitor | undefined,
   incidents: readonly Incident[],
 ): void {
   const { nowMs } = work.moment;

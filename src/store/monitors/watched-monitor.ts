@@ -15,7 +15,7 @@ export interface StoredBinding {
   inlineEndpointId?: string;
 }
 
-export interface MonitorTiming extends MonitorRef {
+export interface WatchedMonitor extends MonitorRef {
   /** Equal to the one of the live row, or the live row was computed under another configuration. */
   configurationVersion: number;
   timing: Timing;
@@ -72,14 +72,14 @@ interface Columns extends TimingColumns {
  * Loads the monitors of `refs` in one query, keyed by monitor key. Monitors that don't exist are left out.
  * `minimumIntervalMs`: the installation's floor of a learned cadence (`ServiceContext.minimumIntervalSeconds`).
  */
-export async function loadTimings(
+export async function loadWatchedMonitors(
   db: Queryable,
   refs: readonly MonitorRef[],
   minimumIntervalMs: number,
-): Promise<Map<string, MonitorTiming>> {
+): Promise<Map<string, WatchedMonitor>> {
   if (refs.length === 0) return new Map();
   const { rows } = await db.query<Columns>({
-    name: 'load-timings',
+    name: 'load-watched-monitors',
     text: `select m.project_id, m.monitor_key, m.configuration_version, m.monitor_id, m.name, m.labels,
         m.jurisdiction, m.binding_kind, m.binding_alias, m.inline_endpoint_id, ${TIMING_COLUMNS},
         p.organization_id, p.name as project_name, o.plan, o.service_state
@@ -89,10 +89,10 @@ export async function loadTimings(
       join organizations o on o.organization_id = p.organization_id`,
     values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey)],
   });
-  return new Map(rows.map((row) => [row.monitor_key, toMonitorTiming(row, minimumIntervalMs)]));
+  return new Map(rows.map((row) => [row.monitor_key, toWatchedMonitor(row, minimumIntervalMs)]));
 }
 
-function toMonitorTiming(row: Columns, minimumIntervalMs: number): MonitorTiming {
+function toWatchedMonitor(row: Columns, minimumIntervalMs: number): WatchedMonitor {
   return {
     projectId: row.project_id,
     monitorKey: row.monitor_key,

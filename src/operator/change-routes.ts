@@ -33,7 +33,8 @@ export class ChangeRoutes {
     if (type === 'deleted') this.#context.monitorMemories.forget(object.metadata.uid ?? '');
     if (former === undefined || (type === 'updated' && monitorIdOf(former) === monitorIdOf(object))) return;
     const { projectId, monitorId } = former.status ?? {};
-    if (projectId !== undefined && monitorId !== undefined) this.#context.lives.delete(projectId, monitorId);
+    if (projectId !== undefined && monitorId !== undefined)
+      this.#context.statusCache.delete(projectId, monitorId);
     this.#enqueueAll(this.#queues.monitor, this.#context.monitors.listBy('id', monitorIdOf(former)));
   }
 
@@ -86,15 +87,15 @@ export class ChangeRoutes {
    * states that no object stands for are forgotten.
    */
   forgetUnlisted(listed: ReadonlySet<string>, sinceMs: number): void {
-    const { monitors, lives } = this.#context;
-    lives.retain((projectId, monitorId) => this.#objectsOf(projectId, monitorId).length > 0);
+    const { monitors, statusCache } = this.#context;
+    statusCache.retain((projectId, monitorId) => this.#objectsOf(projectId, monitorId).length > 0);
     for (const object of monitors.values()) {
       const { projectId, monitorId } = object.status ?? {};
       if (projectId === undefined || monitorId === undefined || listed.has(`${projectId}/${monitorId}`))
         continue;
-      const live = lives.get(projectId, monitorId);
+      const live = statusCache.get(projectId, monitorId);
       if (live === undefined || live.atMs > sinceMs) continue;
-      lives.delete(projectId, monitorId);
+      statusCache.delete(projectId, monitorId);
       this.#queues.monitor(objectKey(object));
     }
   }
@@ -117,7 +118,7 @@ export class ChangeRoutes {
     const objects = this.#objectsOf(projectId, monitorId);
     if (objects.length > 0) {
       const live = { lifecycle, configurationVersion, status, atMs };
-      this.#context.lives.put(projectId, monitorId, live);
+      this.#context.statusCache.put(projectId, monitorId, live);
     }
     return objects;
   }

@@ -9,7 +9,7 @@ import type { ObjectStore } from '../kube/object-store.ts';
 import type { CallbackObject } from './kinds/callback/callback-object.ts';
 import type { MonitorObject } from './kinds/monitor/monitor-object.ts';
 import type { BindingDirectory } from './known/binding-directory.ts';
-import type { MonitorLives } from './known/monitor-lives.ts';
+import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import type { ObjectMemories } from './known/object-memory.ts';
 import type { ProjectDirectory } from './known/project-directory.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
@@ -28,7 +28,7 @@ export interface OperatorContext {
   namespaces: ObjectStore<KubeObject>;
   projects: ProjectDirectory;
   bindings: BindingDirectory;
-  lives: MonitorLives;
+  statusCache: MonitorStatusCache;
   monitorMemories: ObjectMemories<MonitorObject>;
   callbackMemories: ObjectMemories<CallbackObject>;
   settings: OperatorTuning;
@@ -70,12 +70,22 @@ function projectNameIn(namespace: KubeObject | undefined): string | undefined {
 }
 
 /** Notes an Event of type Normal about an object, and a line in the log. */
-export function tell(context: OperatorContext, object: KubeObject, reason: string, note: string): void {
+export function recordEvent(
+  context: OperatorContext,
+  object: KubeObject,
+  reason: string,
+  note: string,
+): void {
   record(context, object, { type: 'Normal', reason, note });
 }
 
 /** Notes an Event of type Warning about an object, and a line in the log. */
-export function warn(context: OperatorContext, object: KubeObject, reason: string, note: string): void {
+export function recordWarning(
+  context: OperatorContext,
+  object: KubeObject,
+  reason: string,
+  note: string,
+): void {
   record(context, object, { type: 'Warning', reason, note });
 }
 

@@ -15,7 +15,7 @@ import { CallbackReconciler } from './kinds/callback/callback-reconciler.ts';
 import { createMonitorStore, MONITORS, type MonitorObject } from './kinds/monitor/monitor-object.ts';
 import { MonitorReconciler } from './kinds/monitor/monitor-reconciler.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
-import { MonitorLives } from './known/monitor-lives.ts';
+import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ObjectMemories } from './known/object-memory.ts';
 import { ProjectDirectory } from './known/project-directory.ts';
 import { listStatusFeed, StatusFeedFollower } from './known/status-feed-follower.ts';
@@ -197,7 +197,7 @@ function createContext(options: RuntimeOptions): OperatorContext {
     namespaces: new ObjectStore<KubeObject>(),
     projects: new ProjectDirectory(api),
     bindings: new BindingDirectory(api),
-    lives: new MonitorLives(),
+    statusCache: new MonitorStatusCache(),
     monitorMemories: new ObjectMemories<MonitorObject>(),
     callbackMemories: new ObjectMemories<CallbackObject>(),
     settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },

@@ -107,7 +107,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read(before)).body.lifecycle).toBe('archived');
     await room.told('renamed', 'Archived');
 
-    // Two objects change places: the one that is first finds its wish taken, and takes nothing away.
+    // Two objects change places: the one that is first finds the id that it names taken, and takes nothing away.
     await room.createMonitor('other', disabled, claiming('other-id'));
     await has('other', 'other-id');
     await name('renamed', 'other-id');
@@ -119,7 +119,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
     expect((await read('other-id')).body.lifecycle).toBe('active');
 
-    // One that is deleted while its wish is taken leaves what it had.
+    // One that is deleted while the id that it names is taken leaves what it had.
     await name('renamed', 'renamed-to');
     await room.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
     expect((await room.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);

@@ -249,7 +249,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
   it('says what the API refuses, in its words, and asks no more until it changes', async () => {
     const callback = { kind: 'inline', url: 'https://10.0.0.1/x' };
     const before = operator.calls.get('createMonitor') ?? 0;
-    // As `kubectl apply` marks it: what only kubectl keeps there must not make it another wish.
+    // As `kubectl apply` marks it: what only kubectl keeps there must not make it another desired state.
     const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': '{}' };
     await room.createMonitor('refused', { callback }, { annotations });
     const object = await room.monitorBecomes('refused', 'Ready', 'False', 'Refused');

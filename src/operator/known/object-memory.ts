@@ -5,8 +5,8 @@ import type { Fault } from '../kinds/monitor/monitor-conditions.ts';
 export interface ObjectMemory<T extends KubeObject = KubeObject> {
   /** As our last write left it: the cache may not have it yet. */
   written?: T;
-  /** The API refused this wish: not told again before `untilMs` (ms of the process's clock; Infinity: for good). */
-  refusal?: { wish: string; code: string; fault: Fault; untilMs: number };
+  /** The API refused this: not asked again before `untilMs` (ms of the process's clock; Infinity: for good). */
+  refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
   /** When the Secret was last seen to be right, ms of the process's clock. */
   secretCheckedAtMs?: number;
   /** When a status was last written for a beat alone. */
@@ -15,9 +15,13 @@ export interface ObjectMemory<T extends KubeObject = KubeObject> {
   seen?: { configurationVersion: number; hash: string };
 }
 
-/** Why the API would refuse this wish again; undefined where it is worth a try. `nowMs` is the process's clock. */
-export function refusedFault({ refusal }: ObjectMemory, wish: string, nowMs: number): Fault | undefined {
-  return refusal?.wish === wish && nowMs < refusal.untilMs ? refusal.fault : undefined;
+/** Why the API would refuse it again; undefined where it is worth a try. `nowMs` is the process's clock. */
+export function refusedFault(
+  { refusal }: ObjectMemory,
+  desiredHash: string,
+  nowMs: number,
+): Fault | undefined {
+  return refusal?.desiredHash === desiredHash && nowMs < refusal.untilMs ? refusal.fault : undefined;
 }
 
 export class ObjectMemories<T extends KubeObject = KubeObject> {

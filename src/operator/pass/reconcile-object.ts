@@ -20,7 +20,7 @@ export interface ObjectPass<T extends ReconciledObject = ReconciledObject> {
   memory: ObjectMemory<T>;
   signal: AbortSignal;
   /** What the API is asked for, once that is known: what a refusal is about. */
-  wish?: string;
+  desiredHash?: string;
 }
 
 /** What is a kind's own. All of it throws Blocked, ApiProblem, KubeError. */
@@ -50,8 +50,8 @@ export function reconcilerOf<T extends ReconciledObject, P extends ObjectPass<T>
       await kind.finalize(pass);
       return undefined;
     } catch (error) {
-      const { object, wish } = pass;
-      const faulted = { ...kind.display(pass), object, memory, wish };
+      const { object, desiredHash } = pass;
+      const faulted = { ...kind.display(pass), object, memory, desiredHash };
       return await settleFault(context, faulted, { error, failures });
     } finally {
       memory.written = pass.object;

@@ -7,7 +7,7 @@ import { isConflict, isForbidden, isInvalid, type KubeError } from '../../kube/k
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { type Fault, syncedCondition } from '../kinds/monitor/monitor-conditions.ts';
 import type { ObjectMemory } from '../known/object-memory.ts';
-import { type OperatorContext, warn } from '../operator-context.ts';
+import { type OperatorContext, recordWarning } from '../operator-context.ts';
 import { Blocked } from './blocked.ts';
 
 /** How a kind shows a fault. */
@@ -24,7 +24,7 @@ export interface FaultedPass extends FaultDisplay {
   object: KubeObject & { status?: { conditions?: KubeCondition[] } };
   memory: ObjectMemory;
   /** What the API was asked for: what a refusal is about. */
-  wish: string | undefined;
+  desiredHash: string | undefined;
 }
 
 export interface Failure {
@@ -56,7 +56,7 @@ export async function settleFault(
     const isDeleting = pass.object.metadata.deletionTimestamp !== undefined;
     if (!isDeleting) return await refuse(context, pass, error);
     // What is deleted must go: it is tried again, and can be forced.
-    warn(context, pass.object, 'Refused', pass.explain(error).message);
+    recordWarning(context, pass.object, 'Refused', pass.explain(error).message);
   }
   const isSynced = findCondition(pass.object.status?.conditions, 'Synced')?.status === 'True';
   if (failures >= FAILURES_TO_SHOW || !isSynced) await showUnsynced(pass, error);
@@ -71,7 +71,7 @@ async function block(
   const { reason, message, retryMs } = blocked;
   const isNews = findCondition(pass.object.status?.conditions, 'Ready')?.reason !== reason;
   const isConflicting = reason === 'Conflict' || reason === 'SecretConflict';
-  if (isNews) warn(context, pass.object, isConflicting ? 'Conflict' : 'Refused', message);
+  if (isNews) recordWarning(context, pass.object, isConflicting ? 'Conflict' : 'Refused', message);
   await pass.show(faultConditions({ reason, message }), true);
   return { requeueAfterMs: retryMs };
 }
@@ -85,8 +85,9 @@ async function refuse(
   const fault = pass.explain(problem);
   // What a plan refuses may be granted without a word: another monitor was deleted, or the plan is another one.
   const untilMs = problem.limit ? performance.now() + LIMIT_RETRY_MS : Number.POSITIVE_INFINITY;
-  if (pass.wish !== undefined) pass.memory.refusal = { wish: pass.wish, code: problem.code, fault, untilMs };
-  warn(context, pass.object, 'Refused', fault.message);
+  if (pass.desiredHash !== undefined)
+    pass.memory.refusal = { desiredHash: pass.desiredHash, code: problem.code, fault, untilMs };
+  recordWarning(context, pass.object, 'Refused', fault.message);
   await pass.show(faultConditions(fault), true);
   return { requeueAfterMs: pass.resyncMs };
 }
@@ -101,7 +102,7 @@ async function showRefusedByCluster(
   { message }: KubeError,
 ): Promise<void> {
   const fault = { reason: 'Refused', message: `Kubernetes refused a call of the operator: ${message}` };
-  warn(context, pass.object, 'Refused', fault.message);
+  recordWarning(context, pass.object, 'Refused', fault.message);
   if (pass.object.metadata.deletionTimestamp !== undefined) return;
   // Where the status is what was refused, the Event has to do.
   await pass.show(faultConditions(fault), true).catch(() => undefined);

@@ -85,7 +85,7 @@ describe('the plan of an endpoint', () => {
     expect(goal.secretName).toBeUndefined();
   });
 
-  it('is the same wish under another id, and another one with another address', () => {
+  it('is the same desired state under another id, and another one with another address', () => {
     const of = (endpointId: string, address: string) =>
       wantedCallback(callbackObject(), { endpointId, projectId: 'p1', url: address }).hash;
     expect(of('cb_1', url)).toBe(of('cb_1-2', url));

@@ -1,6 +1,9 @@
 // What the operator keeps of the API's answers: never the older of two, and nothing for what is gone.
 import { afterEach, describe, expect, it } from 'vitest';
-import { type MonitorLive, MonitorLives } from '../../../src/operator/known/monitor-lives.ts';
+import {
+  type CachedMonitorStatus,
+  MonitorStatusCache,
+} from '../../../src/operator/known/monitor-status-cache.ts';
 import { ProjectDirectory } from '../../../src/operator/known/project-directory.ts';
 import { listStatusFeed } from '../../../src/operator/known/status-feed-follower.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -10,14 +13,14 @@ import { liveStatus } from './resources.ts';
 let api: FakeApi | undefined;
 afterEach(() => api?.close());
 
-const live = (health: 'up' | 'down', atMs: number): MonitorLive => ({
+const live = (health: 'up' | 'down', atMs: number): CachedMonitorStatus => ({
   ...{ lifecycle: 'active', configurationVersion: 1, atMs },
   status: liveStatus({ health }),
 });
 
 describe('the states of monitors', () => {
   it('are not those of a page that was asked for before the news came', async () => {
-    const lives = new MonitorLives();
+    const cache = new MonitorStatusCache();
     const late = Promise.withResolvers<void>();
     const { lifecycle, configurationVersion, status } = live('up', 0);
     const item = { monitorId: 'm', projectId: 'p', lifecycle, configurationVersion, status };
@@ -25,26 +28,26 @@ describe('the states of monitors', () => {
       await late.promise;
       return { status: 200, body: { items: [item], nextCursor: 'c' } };
     });
-    const onItem = (_item: unknown, atMs: number) => void lives.put('p', 'm', live('up', atMs));
+    const onItem = (_item: unknown, atMs: number) => void cache.put('p', 'm', live('up', atMs));
     const listing = listStatusFeed(client, onItem, new AbortController().signal);
     await waitFor(() => requests.length === 1, { what: 'the page is asked for' });
-    lives.put('p', 'm', live('down', performance.now()));
+    cache.put('p', 'm', live('down', performance.now()));
     late.resolve();
     await listing;
-    expect(lives.get('p', 'm')?.status.health).toBe('down');
+    expect(cache.get('p', 'm')?.status.health).toBe('down');
   });
 
   it('are forgotten where no object stands for the monitor any more', () => {
-    const lives = new MonitorLives();
+    const cache = new MonitorStatusCache();
     for (const [project, monitor] of [
       ['p', 'kept'],
       ['p', 'gone'],
       ['former', 'kept'],
     ] as const)
-      lives.put(project, monitor, live('up', 1));
-    lives.retain((projectId, monitorId) => projectId === 'p' && monitorId === 'kept');
-    expect(lives.size).toBe(1);
-    expect(lives.get('p', 'kept')).toBeDefined();
+      cache.put(project, monitor, live('up', 1));
+    cache.retain((projectId, monitorId) => projectId === 'p' && monitorId === 'kept');
+    expect(cache.size).toBe(1);
+    expect(cache.get('p', 'kept')).toBeDefined();
   });
 });
 

@@ -16,7 +16,7 @@ import {
   syncedCondition,
 } from '../../../src/operator/kinds/monitor/monitor-conditions.ts';
 import { isBeatAlone, monitorStatusOf } from '../../../src/operator/kinds/monitor/monitor-status.ts';
-import type { MonitorLive } from '../../../src/operator/known/monitor-lives.ts';
+import type { CachedMonitorStatus } from '../../../src/operator/known/monitor-status-cache.ts';
 import { liveStatus, monitorObject, NOW, record } from './resources.ts';
 
 type Incident = MonitorStatus['openIncidents'][number];
@@ -187,7 +187,7 @@ describe('Ready', () => {
 });
 
 describe('the status', () => {
-  const live = (fields: Partial<MonitorStatus> = {}): MonitorLive => ({
+  const live = (fields: Partial<MonitorStatus> = {}): CachedMonitorStatus => ({
     ...{ lifecycle: 'active', configurationVersion: 7, atMs: 0 },
     status: liveStatus(fields),
   });

@@ -1,12 +1,12 @@
-// What the operator remembers of a refusal: for how long, and of which wish.
+// What the operator remembers of a refusal: for how long, and of which desired hash.
 import { describe, expect, it } from 'vitest';
 import { refusedFault } from '../../../src/operator/known/object-memory.ts';
 
 describe('a refusal', () => {
   const fault = { reason: 'Refused', message: 'No.' };
-  const refusal = { wish: 'a', code: 'service.validation_failed', fault };
+  const refusal = { desiredHash: 'a', code: 'service.validation_failed', fault };
 
-  it('holds for the wish that was refused', () => {
+  it('holds for the desired state that was refused', () => {
     const memory = { refusal: { ...refusal, untilMs: Number.POSITIVE_INFINITY } };
     expect(refusedFault(memory, 'a', 1e12)).toEqual(fault);
     expect(refusedFault(memory, 'b', 0)).toBeUndefined();

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { findCondition } from '../../../kube/conditions.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import { tellDifferences } from '../../pass/tell-differences.ts';
+import { recordDifferences } from '../../pass/record-differences.ts';
 import type { CallbackHandle } from './callback-handle.ts';
 import type { CallbackObject } from './callback-object.ts';
 import { candidates, type DefaultRank, rankDefault } from './default-callback.ts';
@@ -23,7 +23,7 @@ export async function ensureDefault(context: OperatorContext, facts: DefaultFact
   if (rank.state === 'first' && !isOrganizationDefault) {
     await setDefault(context, { projectId, endpointId });
     if (object.status?.isOrganizationDefault)
-      tellDifferences(context, object, { fields: ['organizationDefault'], isChanged: false });
+      recordDifferences(context, object, { fields: ['organizationDefault'], isChanged: false });
     await handle.read();
   }
   // A spec that never said anything about it leaves it as it is.

@@ -1,9 +1,9 @@
 // The end of a Callback: its endpoint is removed or left.
 
 import { isGone } from '../../../client/api-problem.ts';
-import { type OperatorContext, projectNameOf, tell } from '../../operator-context.ts';
+import { type OperatorContext, projectNameOf, recordEvent } from '../../operator-context.ts';
+import { findHolder, hasConflictingClaim } from '../../pass/conflicting-claims.ts';
 import { finalizeObject } from '../../pass/finalize-object.ts';
-import { findHolder, hasRival } from '../../pass/rivals.ts';
 import { endpointIdOf, ownId } from '../../resources/identity.ts';
 import { ANNOTATION } from '../../resources/names.ts';
 import { clearDefault } from './callback-default.ts';
@@ -55,7 +55,7 @@ export async function leaveFormerEndpoint(
 ): Promise<void> {
   const { projectId, endpointId: former } = object.status ?? {};
   if (projectId === undefined || former === undefined || former === endpointId) return;
-  if (hasRival(context, { store: context.callbacks, object, id: former })) return;
+  if (hasConflictingClaim(context, { store: context.callbacks, object, id: former })) return;
   await leaveEndpoint(context, object, { projectId, endpointId: former, signal });
 }
 
@@ -72,7 +72,7 @@ export async function leaveEndpoint(
   if (endpoint.isOrganizationDefault) await clearDefault(context, object, name.projectId);
   try {
     await handle.remove();
-    tell(context, object, 'Deleted', `Removed the callback endpoint ${name.endpointId}.`);
+    recordEvent(context, object, 'Deleted', `Removed the callback endpoint ${name.endpointId}.`);
   } catch (error) {
     if (!isGone(error)) throw error;
   }

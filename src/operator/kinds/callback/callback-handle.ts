@@ -7,7 +7,7 @@ import type { OperationRequest } from '../../../contract/operations/operations.t
 import type { CallbackEndpoint, SigningSecret } from '../../../contract/resources/callback.ts';
 import { contentHash } from '../../resources/content-hash.ts';
 
-export interface EndpointName {
+export interface EndpointReference {
   projectId: string;
   endpointId: string;
   /** Of the object, for idempotency keys. */
@@ -17,12 +17,12 @@ export interface EndpointName {
 
 export class CallbackHandle {
   readonly #api: RestClient;
-  readonly #name: EndpointName;
+  readonly #name: EndpointReference;
   #endpoint: CallbackEndpoint | undefined;
   /** The last one that was issued in this pass: shown once. */
   issued: SigningSecret | undefined;
 
-  constructor(api: RestClient, name: EndpointName) {
+  constructor(api: RestClient, name: EndpointReference) {
     this.#api = api;
     this.#name = name;
   }

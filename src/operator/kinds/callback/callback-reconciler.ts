@@ -10,11 +10,11 @@ import { type ObjectMemories, refusedFault } from '../../known/object-memory.ts'
 import { type OperatorContext, readProjectName, resyncAfterMs } from '../../operator-context.ts';
 import { Blocked } from '../../pass/blocked.ts';
 import { claimObject } from '../../pass/claim-object.ts';
+import { requireHeld } from '../../pass/conflicting-claims.ts';
+import { desiredHashOf } from '../../pass/desired-hash.ts';
 import { readSecretValue } from '../../pass/owned-secret.ts';
 import type { ObjectKind, ObjectPass } from '../../pass/reconcile-object.ts';
-import { requireHeld } from '../../pass/rivals.ts';
 import { type FaultDisplay, faultConditions } from '../../pass/settle-fault.ts';
-import { wishOf } from '../../pass/wish.ts';
 import { contentHash } from '../../resources/content-hash.ts';
 import { endpointIdOf } from '../../resources/identity.ts';
 import { ANNOTATION, FIELD_MANAGER } from '../../resources/names.ts';
@@ -53,8 +53,8 @@ export class CallbackReconciler implements ObjectKind<CallbackObject, CallbackPa
     const url = await this.#url(pass);
     const projectId = await context.projects.ensure(await readProjectName(context, pass.object));
     const wanted = wantedCallback(pass.object, { endpointId, projectId, url });
-    pass.wish = wishOf(pass.object, contentHash([wanted.hash, endpointId]));
-    const fault = refusedFault(pass.memory, pass.wish, performance.now());
+    pass.desiredHash = desiredHashOf(pass.object, contentHash([wanted.hash, endpointId]));
+    const fault = refusedFault(pass.memory, pass.desiredHash, performance.now());
     if (fault !== undefined) {
       await this.#write(pass, faultConditions(fault));
       return { requeueAfterMs: this.#resyncMs };

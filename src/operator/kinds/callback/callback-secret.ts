@@ -1,7 +1,7 @@
 // The Secret of a Callback: the signing secret, the one before it during an overlap, and when to rotate. The API shows
 // a secret once: one that is lost, edited or rotated elsewhere is replaced by a new one.
 
-import { type OperatorContext, tell } from '../../operator-context.ts';
+import { type OperatorContext, recordEvent } from '../../operator-context.ts';
 import {
   findFormerSecret,
   isMarked,
@@ -61,7 +61,7 @@ export async function ensureSigningSecret(
     const content = { name: wanted.secretName, data, keys: KEYS, annotations };
     await writeOwnedSecret(context.kube, owner, known, content);
   }
-  tellWhy(context, facts, { known: source, isAsked: asked.rotates, isReplaced });
+  recordSecretChange(context, facts, { known: source, isAsked: asked.rotates, isReplaced });
   return { hash: hashOf(data), lastRotation: asked.lastRotation, dueInMs: dueInMs(facts) };
 }
 
@@ -160,7 +160,7 @@ interface Change {
   isReplaced: boolean;
 }
 
-function tellWhy(
+function recordSecretChange(
   context: OperatorContext,
   { object, wanted, handle }: SigningFacts,
   { known, isAsked, isReplaced }: Change,
@@ -168,7 +168,7 @@ function tellWhy(
   const version = handle.endpoint.secret?.version;
   const wasGiven = parseSpecHash(object.status?.specHash).secret !== '';
   if (isAsked) {
-    tell(
+    recordEvent(
       context,
       object,
       'SecretRotated',
@@ -179,6 +179,6 @@ function tellWhy(
     const why = isElsewhere ? 'was rotated elsewhere' : 'was missing or changed';
     const reason = isElsewhere ? 'SecretRotated' : 'SecretRestored';
     const words = `The Secret ${wanted.secretName} ${why}; it has a new signing secret, version ${version}.`;
-    tell(context, object, reason, words);
+    recordEvent(context, object, reason, words);
   }
 }

@@ -3,12 +3,12 @@
 
 import { isTaken } from '../../../client/api-problem.ts';
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
-import { type OperatorContext, tell } from '../../operator-context.ts';
+import { type OperatorContext, recordEvent } from '../../operator-context.ts';
 import { announceFields } from '../../pass/announce-fields.ts';
 import { claimObject } from '../../pass/claim-object.ts';
 import { deleteFormerSecret } from '../../pass/owned-secret.ts';
 import type { ObjectPass } from '../../pass/reconcile-object.ts';
-import { tellDifferences, tellDrift } from '../../pass/tell-differences.ts';
+import { recordDifferences, recordDrift } from '../../pass/record-differences.ts';
 import { formatSpecHash, parseSpecHash } from '../../resources/content-hash.ts';
 import { nextEndpointId, ownId } from '../../resources/identity.ts';
 import { ANNOTATION } from '../../resources/names.ts';
@@ -65,7 +65,7 @@ export async function syncCallback(
   pass.endpoint = handle.endpoint;
   const names = { former: pass.object.status?.signingSecretRef?.name, current: wanted.secretName };
   await deleteFormerSecret(context.kube, { resource: CALLBACKS, object: pass.object }, names);
-  tellChanges(context, pass.object, { endpointId, isCreated, isChanged, fields: plan.fields });
+  recordChanges(context, pass.object, { endpointId, isCreated, isChanged, fields: plan.fields });
   pass.fields = {
     ...pass.fields,
     ownedFields,
@@ -131,13 +131,18 @@ interface Outcome {
   fields: string[];
 }
 
-function tellChanges(context: OperatorContext, object: CallbackObject, outcome: Outcome): void {
+function recordChanges(context: OperatorContext, object: CallbackObject, outcome: Outcome): void {
   const { endpointId, isCreated, isChanged, fields } = outcome;
   const before = object.status?.endpointId;
   const isOwn = endpointId.startsWith(ownId('cb', object));
   if (isCreated && before !== undefined)
-    tellDrift(context, object, `The callback endpoint ${before} was removed elsewhere; made ${endpointId}.`);
-  else if (before === endpointId) tellDifferences(context, object, { fields, isChanged });
-  else if (isCreated || isOwn) tell(context, object, 'Created', `Made the callback endpoint ${endpointId}.`);
-  else tell(context, object, 'Adopted', `Took over the callback endpoint ${endpointId}.`);
+    recordDrift(
+      context,
+      object,
+      `The callback endpoint ${before} was removed elsewhere; made ${endpointId}.`,
+    );
+  else if (before === endpointId) recordDifferences(context, object, { fields, isChanged });
+  else if (isCreated || isOwn)
+    recordEvent(context, object, 'Created', `Made the callback endpoint ${endpointId}.`);
+  else recordEvent(context, object, 'Adopted', `Took over the callback endpoint ${endpointId}.`);
 }

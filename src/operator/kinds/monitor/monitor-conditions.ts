@@ -1,7 +1,7 @@
 // The conditions of a Monitor from what is known of it (docs/contract/kubernetes.md, "Conditions"). Pure.
 import type { OperationOutput } from '../../../contract/operations/operations.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
-import type { MonitorLive } from '../../known/monitor-lives.ts';
+import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 
 export type BindingState = OperationOutput<'getMonitorBinding'>;
 
@@ -31,7 +31,7 @@ export function pendingCondition(type: 'Synced' | 'Ready'): ConditionFacts {
  * `isMissing`: there is no such Callback.
  */
 export function monitorReady(facts: {
-  lifecycle: MonitorLive['lifecycle'];
+  lifecycle: CachedMonitorStatus['lifecycle'];
   binding: BindingState | undefined;
   callbackRef?: { name: string; endpointId: string | undefined; isMissing?: boolean };
 }): ConditionFacts {
@@ -87,7 +87,9 @@ function bindingFault({ binding, unavailableReason }: BindingState): Fault | und
   return { reason: 'CallbackNotFound', message };
 }
 
-const WORDS: Readonly<Record<MonitorLive['status']['health'], readonly [reason: string, message: string]>> = {
+const WORDS: Readonly<
+  Record<CachedMonitorStatus['status']['health'], readonly [reason: string, message: string]>
+> = {
   up: ['Up', 'The last beat came in time.'],
   late: ['Late', 'The next beat is late, and still inside the grace.'],
   down: ['Down', 'A deadline was missed, a run failed or is overdue, or a critical rule is violated.'],
@@ -99,7 +101,7 @@ const WORDS: Readonly<Record<MonitorLive['status']['health'], readonly [reason: 
 };
 
 /** `False` while down or with an open incident of warning or more; `Unknown` while nothing is expected. */
-export function healthyCondition(live: MonitorLive['status'] | undefined): ConditionFacts {
+export function healthyCondition(live: CachedMonitorStatus['status'] | undefined): ConditionFacts {
   if (live === undefined) {
     return {
       type: 'Healthy',

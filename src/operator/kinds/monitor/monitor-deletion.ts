@@ -1,9 +1,9 @@
 // The end of a Monitor: its monitor is archived, deleted or left.
 
 import { isGone } from '../../../client/api-problem.ts';
-import { type OperatorContext, projectNameOf, tell } from '../../operator-context.ts';
+import { type OperatorContext, projectNameOf, recordEvent } from '../../operator-context.ts';
+import { findHolder, hasConflictingClaim } from '../../pass/conflicting-claims.ts';
 import { finalizeObject } from '../../pass/finalize-object.ts';
-import { findHolder, hasRival } from '../../pass/rivals.ts';
 import { monitorIdOf, ownId } from '../../resources/identity.ts';
 import { ANNOTATION } from '../../resources/names.ts';
 import { MonitorHandle } from './monitor-handle.ts';
@@ -59,7 +59,7 @@ export async function leaveFormerMonitor(
 ): Promise<void> {
   const { projectId, monitorId: former } = object.status ?? {};
   if (projectId === undefined || former === undefined || former === monitorId) return;
-  if (hasRival(context, { store: context.monitors, object, id: former })) return;
+  if (hasConflictingClaim(context, { store: context.monitors, object, id: former })) return;
   await leaveMonitor(context, object, { projectId, monitorId: former, signal });
 }
 
@@ -77,10 +77,10 @@ export async function leaveMonitor(
   try {
     if (deletionPolicy === 'Delete') {
       await handle.delete();
-      tell(context, object, 'Deleted', `Deleted the monitor ${name.monitorId}.`);
+      recordEvent(context, object, 'Deleted', `Deleted the monitor ${name.monitorId}.`);
     } else if (record.lifecycle !== 'archived') {
       await handle.changeLifecycle({ action: 'archive' });
-      tell(
+      recordEvent(
         context,
         object,
         'Archived',

@@ -9,7 +9,7 @@ import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { contentHash } from '../../resources/content-hash.ts';
 import type { MonitorStep } from './monitor-plan.ts';
 
-export interface MonitorName {
+export interface MonitorReference {
   projectId: string;
   monitorId: string;
   /** Of the object, for idempotency keys. */
@@ -21,12 +21,12 @@ type Jurisdiction = Monitor['jurisdiction'];
 
 export class MonitorHandle {
   readonly #api: RestClient;
-  readonly #name: MonitorName;
+  readonly #name: MonitorReference;
   #record: Monitor | undefined;
   /** Of an inline binding, when one was issued in this pass: shown once. */
   signingSecret: string | undefined;
 
-  constructor(api: RestClient, name: MonitorName) {
+  constructor(api: RestClient, name: MonitorReference) {
     this.#api = api;
     this.#name = name;
   }

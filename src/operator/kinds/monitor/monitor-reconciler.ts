@@ -6,7 +6,7 @@ import { findCondition } from '../../../kube/conditions.ts';
 import type { ReconcileResult } from '../../../kube/controller.ts';
 import { hasFinalizer } from '../../../kube/finalizers.ts';
 import type { ObjectStore } from '../../../kube/object-store.ts';
-import type { MonitorLive } from '../../known/monitor-lives.ts';
+import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import { type ObjectMemories, type ObjectMemory, refusedFault } from '../../known/object-memory.ts';
 import {
   type OperatorContext,
@@ -15,10 +15,10 @@ import {
   resyncPeriodMs,
 } from '../../operator-context.ts';
 import { claimObject } from '../../pass/claim-object.ts';
+import { requireHeld } from '../../pass/conflicting-claims.ts';
+import { desiredHashOf } from '../../pass/desired-hash.ts';
 import type { ObjectKind, ObjectPass } from '../../pass/reconcile-object.ts';
-import { requireHeld } from '../../pass/rivals.ts';
 import { type FaultDisplay, faultConditions } from '../../pass/settle-fault.ts';
-import { wishOf } from '../../pass/wish.ts';
 import { contentHash, parseSpecHash } from '../../resources/content-hash.ts';
 import { monitorIdOf } from '../../resources/identity.ts';
 import { ANNOTATION, FINALIZER } from '../../resources/names.ts';
@@ -61,9 +61,10 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
     const wanted = wantedMonitor(pass.object, { monitorId, projectId, alias: this.#alias(pass.object) });
     // A window that is over is wished no more: one that the API, by its own clock, refused a moment ago.
     const ownedFields = ownedMonitorFields(wanted, Date.now());
-    pass.wish = wishOf(pass.object, contentHash([wanted.hash, ownedFields]));
-    if (refusedFault(pass.memory, pass.wish, performance.now())) return await this.#refresh(pass, { wanted });
-    const live = context.lives.get(projectId, monitorId);
+    pass.desiredHash = desiredHashOf(pass.object, contentHash([wanted.hash, ownedFields]));
+    if (refusedFault(pass.memory, pass.desiredHash, performance.now()))
+      return await this.#refresh(pass, { wanted });
+    const live = context.statusCache.get(projectId, monitorId);
     if (live !== undefined && (await this.#isAsWanted(pass, wanted, live))) {
       return await this.#refresh(pass, { wanted, live });
     }
@@ -84,7 +85,7 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
       explain: (problem) => ({ reason: 'Refused', message: problemText(problem) }),
       async show(conditions, isObserved) {
         const isHad = projectId !== undefined && monitorId !== undefined;
-        const live = isHad ? context.lives.get(projectId, monitorId) : undefined;
+        const live = isHad ? context.statusCache.get(projectId, monitorId) : undefined;
         await writeMonitorStatus(context, pass, { live, conditions, isObserved });
       },
     };
@@ -104,7 +105,7 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
   async #isAsWanted(
     { object, memory }: MonitorPass,
     wanted: WantedMonitor,
-    live: MonitorLive,
+    live: CachedMonitorStatus,
   ): Promise<boolean> {
     const { status, metadata } = object;
     if (!hasFinalizer(object, FINALIZER)) return false;
@@ -120,7 +121,7 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
   }
 
   /** A window of the spec that the monitor does not have: for example since it was paused when the spec came. */
-  #isWindowDue({ spec }: WantedMonitor, live: MonitorLive): boolean {
+  #isWindowDue({ spec }: WantedMonitor, live: CachedMonitorStatus): boolean {
     const isAhead = spec.maintenance !== undefined && Date.parse(spec.maintenance.endsAt) > Date.now();
     return isAhead && live.lifecycle === 'active' && live.status.maintenance === undefined;
   }
@@ -142,35 +143,35 @@ export class MonitorReconciler implements ObjectKind<MonitorObject, MonitorPass>
     if (record === undefined) throw new RangeError('The pass has read no monitor.');
     const { lifecycle, configurationVersion, status } = record;
     const live = { lifecycle, configurationVersion, status, atMs: readAtMs };
-    this.#context.lives.put(wanted.projectId, wanted.monitorId, live);
+    this.#context.statusCache.put(wanted.projectId, wanted.monitorId, live);
     return await this.#write(pass, { wanted, live });
   }
 
   /** The status from what was last heard of the monitor; where it is refused, with the API's words as they are. */
   async #refresh(
     pass: MonitorPass,
-    { wanted, live }: { wanted: WantedMonitor; live?: MonitorLive },
+    { wanted, live }: { wanted: WantedMonitor; live?: CachedMonitorStatus },
   ): Promise<ReconcileResult> {
     const { refusal } = pass.memory;
     if (live !== undefined) return await this.#write(pass, { wanted, live });
     const { monitorId, projectId } = wanted;
     const isHad = pass.object.status?.monitorId === monitorId;
     const conditions = refusal ? faultConditions(refusal.fault) : [];
-    const known = isHad ? this.#context.lives.get(projectId, monitorId) : undefined;
+    const known = isHad ? this.#context.statusCache.get(projectId, monitorId) : undefined;
     const waitMs = await writeMonitorStatus(this.#context, pass, { live: known, conditions });
     return { requeueAfterMs: Math.min(waitMs, this.#resyncMs) };
   }
 
   async #write(
     pass: MonitorPass,
-    { wanted, live }: { wanted: WantedMonitor; live: MonitorLive },
+    { wanted, live }: { wanted: WantedMonitor; live: CachedMonitorStatus },
   ): Promise<ReconcileResult> {
     const conditions = [syncedCondition(), await this.#ready(pass, wanted, live)];
     const waitMs = await writeMonitorStatus(this.#context, pass, { live, conditions });
     return { requeueAfterMs: Math.min(waitMs, this.#resyncMs) };
   }
 
-  async #ready(pass: MonitorPass, wanted: WantedMonitor, { lifecycle }: MonitorLive) {
+  async #ready(pass: MonitorPass, wanted: WantedMonitor, { lifecycle }: CachedMonitorStatus) {
     const { object, record } = pass;
     if (lifecycle === 'archived') return monitorReady({ lifecycle, binding: undefined });
     const { projectId, monitorId } = wanted;

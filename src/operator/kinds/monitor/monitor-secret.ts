@@ -1,7 +1,7 @@
 // The Secret of a Monitor: its publish address, and the signing secret of an inline binding, which the API shows once.
 import type { BindingDirectory } from '../../known/binding-directory.ts';
 import type { ObjectMemory } from '../../known/object-memory.ts';
-import { type OperatorContext, tell } from '../../operator-context.ts';
+import { type OperatorContext, recordEvent } from '../../operator-context.ts';
 import {
   findFormerSecret,
   isMarked,
@@ -71,7 +71,7 @@ export async function ensureMonitorSecret(
       annotations,
     });
   }
-  if (!isRight) tellWhy(context, object, { name: wanted.secretName, known, data });
+  if (!isRight) recordSecretChange(context, object, { name: wanted.secretName, known, data });
   facts.memory.secretCheckedAtMs = performance.now();
   return secretHash(data);
 }
@@ -117,16 +117,25 @@ interface Rewritten {
 }
 
 /** Nothing about the first writing: that is part of the creation. */
-function tellWhy(context: OperatorContext, object: MonitorObject, { name, known, data }: Rewritten): void {
+function recordSecretChange(
+  context: OperatorContext,
+  object: MonitorObject,
+  { name, known, data }: Rewritten,
+): void {
   const given = parseSpecHash(object.status?.specHash).secret;
   if (object.status?.publishSecretRef?.name !== name || given === '') return;
   const wasIntact = known !== undefined && secretHash(ours(known.data)) === given;
   if (!wasIntact) {
-    tell(context, object, 'SecretRestored', `The Secret ${name} was missing or changed and is right again.`);
+    recordEvent(
+      context,
+      object,
+      'SecretRestored',
+      `The Secret ${name} was missing or changed and is right again.`,
+    );
     return;
   }
   const what = known.data.url === data.url ? 'The signing secret' : 'The publish address';
-  tell(context, object, 'SecretRotated', `${what} is a new one; the Secret ${name} has it.`);
+  recordEvent(context, object, 'SecretRotated', `${what} is a new one; the Secret ${name} has it.`);
 }
 
 /** Of everything that the API shows of a configuration: a change that it does not show is one of a secret. */

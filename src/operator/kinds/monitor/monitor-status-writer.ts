@@ -4,9 +4,9 @@
 import { isGone } from '../../../client/api-problem.ts';
 import { applyStatus, isSameStatus } from '../../../kube/apply-status.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
-import type { MonitorLive } from '../../known/monitor-lives.ts';
+import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import type { ObjectMemory } from '../../known/object-memory.ts';
-import { type OperatorContext, tell, warn } from '../../operator-context.ts';
+import { type OperatorContext, recordEvent, recordWarning } from '../../operator-context.ts';
 import { FIELD_MANAGER } from '../../resources/names.ts';
 import { describeIncident, incidentChanges, type OpenIncident } from './incident-changes.ts';
 import { MONITORS, type MonitorObject } from './monitor-object.ts';
@@ -14,7 +14,7 @@ import { isBeatAlone, monitorStatusOf } from './monitor-status.ts';
 import type { MonitorPass } from './monitor-sync.ts';
 
 export interface StatusWrite {
-  live: MonitorLive | undefined;
+  live: CachedMonitorStatus | undefined;
   conditions: readonly ConditionFacts[];
   /** Default true. */
   isObserved?: boolean;
@@ -37,7 +37,7 @@ export async function writeMonitorStatus(
     if (waitMs > 0) return waitMs;
     memory.beatWrittenAtMs = performance.now();
   }
-  if (live !== undefined) await tellIncidents(context, pass, live);
+  if (live !== undefined) await recordIncidents(context, pass, live);
   const apply = { object, status, fieldManager: FIELD_MANAGER, signal };
   pass.object = (await applyStatus(context.kube, MONITORS, apply)) ?? object;
   context.metrics.statusWrites.inc({ kind: 'Monitor' });
@@ -52,14 +52,18 @@ function beatWaitMs({ settings }: OperatorContext, { status }: MonitorObject, me
   return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + period - Date.now();
 }
 
-async function tellIncidents(context: OperatorContext, pass: MonitorPass, live: MonitorLive): Promise<void> {
+async function recordIncidents(
+  context: OperatorContext,
+  pass: MonitorPass,
+  live: CachedMonitorStatus,
+): Promise<void> {
   const { object } = pass;
   const { opened, ended } = incidentChanges(object.status?.openIncidents, live.status.openIncidents);
   // Asked before anything is told or written: what fails here is done again as a whole.
   const ends: (readonly [OpenIncident, string])[] = [];
   for (const incident of ended) ends.push([incident, await endOf(context, pass, incident)]);
-  for (const incident of opened) warn(context, object, 'IncidentOpened', describeIncident(incident));
-  for (const [incident, reason] of ends) tell(context, object, reason, describeIncident(incident));
+  for (const incident of opened) recordWarning(context, object, 'IncidentOpened', describeIncident(incident));
+  for (const [incident, reason] of ends) recordEvent(context, object, reason, describeIncident(incident));
 }
 
 /** The status that an incident ended in. One that is gone was resolved by the deletion of its monitor. */

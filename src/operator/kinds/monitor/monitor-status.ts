@@ -2,7 +2,7 @@
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { isSameStatus } from '../../../kube/apply-status.ts';
 import { type ConditionFacts, type KubeCondition, setCondition } from '../../../kube/conditions.ts';
-import type { MonitorLive } from '../../known/monitor-lives.ts';
+import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import { displayCallback, displayIncident, displayInterval } from './display.ts';
 import { healthyCondition } from './monitor-conditions.ts';
 import type { MonitorObject } from './monitor-object.ts';
@@ -13,7 +13,7 @@ export interface MonitorStatusFacts {
   object: MonitorObject;
   nowMs: number;
   /** The state of the monitor; undefined: what the status has stays. */
-  live?: MonitorLive;
+  live?: CachedMonitorStatus;
   /** The configuration as it was read in this pass; undefined: it has not changed. */
   record?: Monitor;
   /** Replaces these fields of the status. */
@@ -40,7 +40,11 @@ export function monitorStatusOf(facts: MonitorStatusFacts): MonitorStatusObject 
   };
 }
 
-function liveFields({ status, lifecycle, configurationVersion }: MonitorLive): Partial<MonitorStatusObject> {
+function liveFields({
+  status,
+  lifecycle,
+  configurationVersion,
+}: CachedMonitorStatus): Partial<MonitorStatusObject> {
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
   return {
     ...{ configurationVersion, lifecycle, health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence },
@@ -49,7 +53,7 @@ function liveFields({ status, lifecycle, configurationVersion }: MonitorLive): P
 }
 
 function restorableUntil(
-  { lifecycle }: MonitorLive,
+  { lifecycle }: CachedMonitorStatus,
   record: Monitor | undefined,
   previous: MonitorStatusObject,
 ): string | undefined {

@@ -2,12 +2,12 @@
 // Each step may have been done before; a pass that ends anywhere is gone on with by the next one.
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import type { ObjectMemory } from '../../known/object-memory.ts';
-import { type OperatorContext, tell } from '../../operator-context.ts';
+import { type OperatorContext, recordEvent } from '../../operator-context.ts';
 import { announceFields } from '../../pass/announce-fields.ts';
 import { Blocked } from '../../pass/blocked.ts';
 import { deleteFormerSecret } from '../../pass/owned-secret.ts';
 import type { ObjectPass } from '../../pass/reconcile-object.ts';
-import { tellDifferences, tellDrift } from '../../pass/tell-differences.ts';
+import { recordDifferences, recordDrift } from '../../pass/record-differences.ts';
 import { formatSpecHash, parseSpecHash } from '../../resources/content-hash.ts';
 import { ownId } from '../../resources/identity.ts';
 import { leaveFormerMonitor, leaveMonitor } from './monitor-deletion.ts';
@@ -67,7 +67,7 @@ export async function syncMonitor(
   pass.record = handle.record;
   const names = { former: pass.object.status?.publishSecretRef?.name, current: wanted.secretName };
   await deleteFormerSecret(context.kube, { resource: MONITORS, object: pass.object }, names);
-  tellChanges(context, pass.object, { wanted, plan, isFound: found !== undefined, isTakenOver, isChanged });
+  recordChanges(context, pass.object, { wanted, plan, isFound: found !== undefined, isTakenOver, isChanged });
   const { configurationVersion } = handle.record;
   pass.memory.seen = { configurationVersion, hash: visibleHash(handle) };
   pass.fields = {
@@ -113,7 +113,7 @@ async function create(
   }
   await handle.create(createMonitorBodyOf(wanted));
   if (wasThere)
-    tellDrift(context, object, `The monitor ${wanted.monitorId} was deleted elsewhere and is made again.`);
+    recordDrift(context, object, `The monitor ${wanted.monitorId} was deleted elsewhere and is made again.`);
 }
 
 function requireJurisdiction({ spec }: WantedMonitor, record: Monitor): void {
@@ -137,16 +137,17 @@ interface Outcome {
   isChanged: boolean;
 }
 
-function tellChanges(context: OperatorContext, object: MonitorObject, outcome: Outcome): void {
+function recordChanges(context: OperatorContext, object: MonitorObject, outcome: Outcome): void {
   const { wanted, plan, isFound, isTakenOver, isChanged } = outcome;
   const { monitorId } = wanted;
   const isOwn = monitorId === ownId('mon', object);
   const wasThere = object.status?.monitorId === monitorId;
   // One that was found although the status does not know it: made by a pass whose end was lost.
-  if (!wasThere && (!isFound || isOwn)) tell(context, object, 'Created', `Made the monitor ${monitorId}.`);
-  else if (isTakenOver) tell(context, object, 'Adopted', `Took over the monitor ${monitorId}.`);
+  if (!wasThere && (!isFound || isOwn))
+    recordEvent(context, object, 'Created', `Made the monitor ${monitorId}.`);
+  else if (isTakenOver) recordEvent(context, object, 'Adopted', `Took over the monitor ${monitorId}.`);
   if (plan.steps.some((step) => step.call === 'lifecycle' && step.body.action === 'archive')) {
-    tell(context, object, 'Archived', `Archived the monitor ${monitorId}.`);
+    recordEvent(context, object, 'Archived', `Archived the monitor ${monitorId}.`);
   }
-  if (wasThere && isFound) tellDifferences(context, object, { fields: plan.fields, isChanged });
+  if (wasThere && isFound) recordDifferences(context, object, { fields: plan.fields, isChanged });
 }

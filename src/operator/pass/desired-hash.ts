@@ -4,7 +4,7 @@ import { contentHash } from '../resources/content-hash.ts';
 import { ANNOTATION } from '../resources/names.ts';
 
 /** `hash` is that of what the object wants of the API. */
-export function wishOf({ metadata }: KubeObject, hash: string): string {
+export function desiredHashOf({ metadata }: KubeObject, hash: string): string {
   const {
     [ANNOTATION.monitorId]: _monitor,
     [ANNOTATION.endpointId]: _endpoint,

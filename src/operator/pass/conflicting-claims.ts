@@ -20,15 +20,15 @@ export interface Claim<T extends KubeObject> {
 /** The object that has the id, of all that claim it in the project. */
 export function findHolder<T extends KubeObject>(context: Projects, claim: Claim<T>): T {
   const { object, id } = claim;
-  return holderOf([...rivalsOf(context, claim), object], id) ?? object;
+  return holderOf([...conflictingClaims(context, claim), object], id) ?? object;
 }
 
 /** True if another object claims the id in the project. */
-export function hasRival<T extends KubeObject>(context: Projects, claim: Claim<T>): boolean {
-  return rivalsOf(context, claim).length > 0;
+export function hasConflictingClaim<T extends KubeObject>(context: Projects, claim: Claim<T>): boolean {
+  return conflictingClaims(context, claim).length > 0;
 }
 
-function rivalsOf<T extends KubeObject>(context: Projects, { store, object, id }: Claim<T>): T[] {
+function conflictingClaims<T extends KubeObject>(context: Projects, { store, object, id }: Claim<T>): T[] {
   // Two ways to write one name are one project.
   const projectOf = (one: T) => projectNameKey(projectNameOf(context, one));
   return store

@@ -2,7 +2,7 @@
 // In memory alone, and only for monitors that objects stand for.
 import type { Lifecycle, MonitorStatus } from '../../contract/resources/monitor.ts';
 
-export interface MonitorLive {
+export interface CachedMonitorStatus {
   lifecycle: Lifecycle;
   configurationVersion: number;
   status: MonitorStatus;
@@ -10,36 +10,36 @@ export interface MonitorLive {
   atMs: number;
 }
 
-export class MonitorLives {
-  readonly #lives = new Map<string, MonitorLive>();
+export class MonitorStatusCache {
+  readonly #statuses = new Map<string, CachedMonitorStatus>();
 
   get size(): number {
-    return this.#lives.size;
+    return this.#statuses.size;
   }
 
-  get(projectId: string, monitorId: string): MonitorLive | undefined {
-    return this.#lives.get(keyOf(projectId, monitorId));
+  get(projectId: string, monitorId: string): CachedMonitorStatus | undefined {
+    return this.#statuses.get(keyOf(projectId, monitorId));
   }
 
   /** Keeps the newer one. True if it was this. */
-  put(projectId: string, monitorId: string, live: MonitorLive): boolean {
+  put(projectId: string, monitorId: string, live: CachedMonitorStatus): boolean {
     const key = keyOf(projectId, monitorId);
-    const known = this.#lives.get(key);
+    const known = this.#statuses.get(key);
     if (known !== undefined && known.atMs > live.atMs) return false;
-    this.#lives.set(key, live);
+    this.#statuses.set(key, live);
     return true;
   }
 
   /** Not known any more: the next look at its object reads the monitor. */
   delete(projectId: string, monitorId: string): void {
-    this.#lives.delete(keyOf(projectId, monitorId));
+    this.#statuses.delete(keyOf(projectId, monitorId));
   }
 
   /** Forgets the others: those of a former project, or of an object whose status never named its monitor. */
   retain(isHeld: (projectId: string, monitorId: string) => boolean): void {
-    for (const key of this.#lives.keys()) {
+    for (const key of this.#statuses.keys()) {
       const slash = key.indexOf('/');
-      if (!isHeld(key.slice(0, slash), key.slice(slash + 1))) this.#lives.delete(key);
+      if (!isHeld(key.slice(0, slash), key.slice(slash + 1))) this.#statuses.delete(key);
     }
   }
 }

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { KubeObject } from '../../../src/kube/kube-object.ts';
 import { ObjectStore } from '../../../src/kube/object-store.ts';
 import { createMonitorStore } from '../../../src/operator/kinds/monitor/monitor-object.ts';
-import { findHolder, hasRival } from '../../../src/operator/pass/rivals.ts';
+import { findHolder, hasConflictingClaim } from '../../../src/operator/pass/conflicting-claims.ts';
 import { monitorObject } from './resources.ts';
 
 it('are of one project, however their namespaces write its name', () => {
@@ -20,10 +20,10 @@ it('are of one project, however their namespaces write its name', () => {
     return object;
   });
   if (!shop || !stock || !other) throw new Error('An object is missing.');
-  const rivals = [shop, stock, other].map((object) =>
-    hasRival({ namespaces }, { store, object, id: 'shared' }),
+  const conflicts = [shop, stock, other].map((object) =>
+    hasConflictingClaim({ namespaces }, { store, object, id: 'shared' }),
   );
-  expect(rivals).toEqual([true, true, false]);
+  expect(conflicts).toEqual([true, true, false]);
   expect(findHolder({ namespaces }, { store, object: stock, id: 'shared' })).toBe(shop);
   expect(findHolder({ namespaces }, { store, object: other, id: 'shared' })).toBe(other);
 });

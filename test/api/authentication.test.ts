@@ -3,12 +3,12 @@ import { createHmac } from 'node:crypto';
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
-import { type ApiFixture, seedCredential, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture, seedCredential } from '../support/api-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

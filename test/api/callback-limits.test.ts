@@ -1,11 +1,11 @@
 // The plan's allowance of callback endpoints, counted over the whole organization.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture({ plan: 'free' });
+  api = await openApiFixture({ plan: 'free' });
 });
 afterAll(async () => {
   await api?.close();

@@ -4,16 +4,16 @@ import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { signingKey } from '../../src/delivery/webhook/signature.ts';
-import { type Receiver, startReceiver } from '../delivery/receiver.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 let receiver: Receiver;
 let answer: (response: ServerResponse) => void;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
   receiver = await startReceiver((_request, _message, response) => answer(response));
 });
 afterAll(async () => {

@@ -1,12 +1,12 @@
 // Callback endpoints: create, read, list, remove, the organization's default; who sees and does what.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, seedCredential, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture, seedCredential } from '../support/api-fixture.ts';
 
 const URL_OF_RECEIVER = 'http://127.0.0.1:9/hook';
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

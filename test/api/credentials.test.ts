@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

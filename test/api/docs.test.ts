@@ -11,12 +11,12 @@ import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
 import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-page.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
 import { PROBLEMS } from '../../src/domain/problem.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { runProgram } from '../support/run-program.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

@@ -1,12 +1,12 @@
 // Acknowledge, resolve, note: what they change, what they send, and what they never touch.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
-import { makeMonitor } from './incident-room.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { makeMonitor } from './monitor-fixture.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

@@ -1,13 +1,13 @@
 // What a monitor has been through, over HTTP: observations, change records, its first beat, its addresses.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
 let api: ApiFixture;
 
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 
 let api: ApiFixture;
 
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();
@@ -87,7 +87,7 @@ describe('archive and restore', () => {
   });
 
   it('frees a slot of the plan and needs one again', async () => {
-    const free = await startApiFixture({ plan: 'free' });
+    const free = await openApiFixture({ plan: 'free' });
     try {
       for (let index = 0; index < 20; index += 1) {
         await free.manage.expectSuccess('createMonitor', {

@@ -1,12 +1,12 @@
 // The list of monitors over HTTP: its order, its pages, its filters.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 
 let api: ApiFixture;
 
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

@@ -1,12 +1,12 @@
 // Monitors over HTTP: made once, read back, changed by patch, deleted for good.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 
 let api: ApiFixture;
 
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();
@@ -120,7 +120,7 @@ describe('create', () => {
 
 describe('limits of the plan', () => {
   it('counts active monitors, also when many are made at once', async () => {
-    const free = await startApiFixture({ plan: 'free' });
+    const free = await openApiFixture({ plan: 'free' });
     try {
       const answers = await Promise.all(
         Array.from({ length: 24 }, (_, index) =>

@@ -6,7 +6,7 @@ import { ProblemError } from '../../src/domain/problem.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import type { Organization } from '../../src/store/tenancy/organizations.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 
 const log = createLog({ role: 'test', level: 'silent' });
@@ -95,7 +95,7 @@ async function withinOneMinute<T>(work: () => Promise<T>): Promise<T> {
 describe('the limit as callers see it', () => {
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await startApiFixture({ plan: 'free' });
+    api = await openApiFixture({ plan: 'free' });
   });
   afterAll(async () => {
     await api?.close();

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { startApi } from '../../src/api/start-api.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -18,7 +18,7 @@ const countAnswers = (text: string) => text.split('HTTP/1.1 200').length - 1;
 describe('connections', () => {
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await startApiFixture({ maxConnections: 20, dashboardOrigin: 'https://dashboard.example' });
+    api = await openApiFixture({ maxConnections: 20, dashboardOrigin: 'https://dashboard.example' });
   });
   afterAll(async () => {
     await api?.close();
@@ -132,7 +132,7 @@ describe('the end of an api', () => {
   });
 
   it('answers what is held open, finishes, and takes no more', async () => {
-    const api = await startApiFixture();
+    const api = await openApiFixture();
     started.push(api);
     const replica = await api.startReplica();
     const client = createApiClient({ url: replica.url, token: api.tokens.manage });
@@ -151,7 +151,7 @@ describe('the end of an api', () => {
   });
 
   it('is announced: not ready, while calls are still served', async () => {
-    const api = await startApiFixture();
+    const api = await openApiFixture();
     started.push(api);
     await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
     api.telemetry.readiness.beginShutdown();
@@ -165,7 +165,7 @@ describe('the end of an api', () => {
 describe('an api that has too much to do', () => {
   it('refuses calls with a hint to come back, but none for the stall of its own start', async () => {
     const startedAt = performance.now();
-    const api = await startApiFixture({ maxEventLoopDelayMs: 50 });
+    const api = await openApiFixture({ maxEventLoopDelayMs: 50 });
     // The process is this one.
     const load = setInterval(() => stall(100), 1);
     try {
@@ -195,7 +195,7 @@ describe('without its database', () => {
   let proxy: TcpProxy;
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await startApiFixture({
+    api = await openApiFixture({
       databaseUrl: async (url) => {
         const { hostname, port } = new URL(url);
         proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
@@ -288,7 +288,7 @@ describe('without its database', () => {
 describe('the start of an api', () => {
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await startApiFixture();
+    api = await openApiFixture();
   });
   afterAll(async () => {
     await api?.close();

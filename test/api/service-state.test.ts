@@ -1,11 +1,11 @@
 // An organization that is suspended: writes are refused, reads go on (docs/contract/organization.md).
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
 });
 afterAll(async () => {
   await api?.close();

@@ -1,7 +1,7 @@
 // The status feed over HTTP: everything first, then each change once, never one too few.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
@@ -14,7 +14,7 @@ let operator: ApiClient;
 let count = 0;
 
 beforeAll(async () => {
-  api = await startApiFixture();
+  api = await openApiFixture();
   operator = createApiClient({ url: api.url, token: api.tokens.operator });
 });
 afterAll(async () => {

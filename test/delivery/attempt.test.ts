@@ -7,8 +7,14 @@ import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-des
 import { AttemptSender, type AttemptSenderOptions } from '../../src/delivery/webhook/attempt.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newSigningSecret, signingKey } from '../../src/delivery/webhook/signature.ts';
+import {
+  RECEIVER_CA,
+  type Receiver,
+  startRawReceiver,
+  startReceiver,
+  startTlsReceiver,
+} from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { RECEIVER_CA, type Receiver, startRawReceiver, startReceiver, startTlsReceiver } from './receiver.ts';
 
 const BODY = JSON.stringify({ type: 'incident.opened', data: { name: 'nächtlich ☂' } });
 const SECRET = newSigningSecret();

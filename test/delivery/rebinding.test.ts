@@ -5,9 +5,9 @@ import { AttemptSender } from '../../src/delivery/webhook/attempt.ts';
 import { checkDestination } from '../../src/delivery/webhook/destination.ts';
 import { createNameResolver, type NameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
+import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { type DnsAnswer, type DnsServer, startDnsServer } from './dns-server.ts';
 import { HOSTILE_LITERALS, HOSTILE_NAMES, HOSTILE_SPELLINGS } from './hostile-hosts.ts';
-import { type Receiver, startReceiver } from './receiver.ts';
 
 /** 127.0.0.1 stands for the receiver's own address, 127.0.0.2 for an inner one: the same port listens on both. */
 const GOOD = '127.0.0.1';

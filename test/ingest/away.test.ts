@@ -10,9 +10,9 @@ import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { makeSweep } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { makeSweep } from '../sweeper/installation.ts';
 
 let database: TestDatabase;
 let proxy: TcpProxy;

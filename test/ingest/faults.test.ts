@@ -6,7 +6,7 @@ import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts'
 import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type PingServer, startPingServer } from './ping-server.ts';
+import { type PingServer, startPingServer } from './ping-fixture.ts';
 
 let database: TestDatabase;
 let proxy: TcpProxy;

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-server.ts';
+import { type PingServer, startPingServer } from './ping-fixture.ts';
 
 let database: TestDatabase;
 let server: PingServer;

@@ -6,11 +6,11 @@ import { buildApp } from '../../src/api/app.ts';
 import { BODY_TIME_MS } from '../../src/ingest/body-reader.ts';
 import { openContext } from '../../src/service/calls/open-context.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { type ApiFixture, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-server.ts';
+import { type PingServer, startPingServer } from './ping-fixture.ts';
 
 let database: TestDatabase;
 let server: PingServer;
@@ -123,7 +123,7 @@ describe('a body that does not end', () => {
 describe('in the whole api', () => {
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await startApiFixture();
+    api = await openApiFixture();
   });
   afterAll(async () => {
     await api?.close();

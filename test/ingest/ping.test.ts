@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-server.ts';
+import { type PingServer, startPingServer } from './ping-fixture.ts';
 
 let database: TestDatabase;
 let server: PingServer;

@@ -6,7 +6,7 @@ import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Crash } from './crashing-clients.ts';
-import { type OperatorRoom, openRoom } from './operator-room.ts';
+import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const url = 'http://127.0.0.1:9/alerts';
 const spec = {
@@ -17,15 +17,15 @@ const spec = {
 };
 
 describe.skipIf(!hasCluster)('an operator that is killed', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   beforeAll(async () => {
-    room = await openRoom();
+    fixture = await openOperatorFixture();
   });
-  afterAll(() => room.close());
+  afterAll(() => fixture.close());
 
   /** Runs an operator until it dies or `isDone`, and says what it wrote. */
   async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
-    const operator = await room.startOperator(crash.clients);
+    const operator = await fixture.startOperator(crash.clients);
     const end = new AbortController();
     const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
     done.catch(() => undefined);
@@ -36,16 +36,16 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   }
 
   async function openSecrets(endpointId: string) {
-    const { rows } = await room.fixture.pool.query(
+    const { rows } = await fixture.apiFixture.pool.query(
       'select project_id from callback_endpoints where endpoint_id = $1',
       [endpointId],
     );
     const ref = { projectId: rows[0]?.project_id, endpointId };
-    return await openValidSecrets(room.fixture.pool, room.fixture.secrets, ref);
+    return await openValidSecrets(fixture.apiFixture.pool, fixture.apiFixture.secrets, ref);
   }
 
   const isReady = async (name: string) => {
-    const objects = [await room.monitor(name), await room.callback(name)];
+    const objects = [await fixture.monitor(name), await fixture.callback(name)];
     return objects.every(({ status, metadata }) => {
       const synced = status?.conditions?.find(({ type }) => type === 'Synced');
       return synced?.status === 'True' && synced.observedGeneration === metadata.generation;
@@ -53,19 +53,19 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   };
 
   async function expectWhole(name: string, wanted: { interval: number; lifecycle: string }): Promise<void> {
-    const [object, callback] = [await room.monitor(name), await room.callback(name)];
-    const { rows: monitors } = await room.fixture.pool.query(
+    const [object, callback] = [await fixture.monitor(name), await fixture.callback(name)];
+    const { rows: monitors } = await fixture.apiFixture.pool.query(
       'select monitor_id from monitors where name = $1',
       [name],
     );
     expect(monitors).toEqual([{ monitor_id: object.status?.monitorId }]);
-    const { rows: endpoints } = await room.fixture.pool.query(
+    const { rows: endpoints } = await fixture.apiFixture.pool.query(
       'select endpoint_id from callback_endpoints where alias = $1 and removed_at is null',
       [name],
     );
     expect(endpoints).toEqual([{ endpoint_id: callback.status?.endpointId }]);
     const params = { monitorId: object.status?.monitorId ?? '' };
-    const { body } = await room.api.expectSuccess('getMonitor', { params });
+    const { body } = await fixture.api.expectSuccess('getMonitor', { params });
     expect(body).toMatchObject({ intervalSeconds: wanted.interval, lifecycle: wanted.lifecycle });
     expect(body.measurements.rows?.minimum).toBe(1);
     expect(object.status).toMatchObject({
@@ -79,11 +79,11 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         'measurements.rows.minimum',
       ],
     });
-    const beat = await room.secret(`${name}-beat`);
+    const beat = await fixture.secret(`${name}-beat`);
     expect(beat?.url).toBe(body.publishUrl);
-    const { body: binding } = await room.api.expectSuccess('getMonitorBinding', { params });
+    const { body: binding } = await fixture.api.expectSuccess('getMonitorBinding', { params });
     expect((await openSecrets(binding.target?.endpointId ?? ''))[0]).toBe(beat?.signingSecret);
-    const signing = await room.secret(`${name}-signing`);
+    const signing = await fixture.secret(`${name}-signing`);
     expect((await openSecrets(callback.status?.endpointId ?? ''))[0]).toBe(signing?.secret);
   }
 
@@ -94,19 +94,19 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       let count = 0;
       for (; isDead; count += 1) {
         const name = `made-${mode}-${count}`;
-        await room.createCallback(name, { alias: name });
-        await room.createMonitor(name, { ...spec });
+        await fixture.createCallback(name, { alias: name });
+        await fixture.createMonitor(name, { ...spec });
         const crash = new Crash(count + 1, mode);
         isDead = await runUntilDead(crash, () => isReady(name));
-        const next = await room.startOperator();
+        const next = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is whole after ${crash.writes.at(-1)}` });
         await expectWhole(name, { interval: 300, lifecycle: 'paused' });
         await next.stop();
-        const ref = { namespace: room.namespace, name };
-        await room.kube.client.mergePatch(MONITORS, ref, { metadata: { finalizers: null } });
-        await room.kube.client.mergePatch(CALLBACKS, ref, { metadata: { finalizers: null } });
-        await room.kube.client.delete(MONITORS, ref);
-        await room.kube.client.delete(CALLBACKS, ref);
+        const ref = { namespace: fixture.namespace, name };
+        await fixture.kube.client.mergePatch(MONITORS, ref, { metadata: { finalizers: null } });
+        await fixture.kube.client.mergePatch(CALLBACKS, ref, { metadata: { finalizers: null } });
+        await fixture.kube.client.delete(MONITORS, ref);
+        await fixture.kube.client.delete(CALLBACKS, ref);
       }
       expect(count).toBeGreaterThan(12);
     },
@@ -120,49 +120,49 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       let count = 0;
       for (; isDead; count += 1) {
         const name = `changed-${mode}-${count}`;
-        const ref = { namespace: room.namespace, name };
-        await room.createCallback(name, { alias: name });
-        await room.createMonitor(name, { ...spec, graceSeconds: 90 });
-        const first = await room.startOperator();
+        const ref = { namespace: fixture.namespace, name };
+        await fixture.createCallback(name, { alias: name });
+        await fixture.createMonitor(name, { ...spec, graceSeconds: 90 });
+        const first = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is made` });
-        const { status } = await room.monitor(name);
-        const { status: endpoint } = await room.callback(name);
+        const { status } = await fixture.monitor(name);
+        const { status: endpoint } = await fixture.callback(name);
         await first.stop();
-        await room.kube.client.mergePatch(MONITORS, ref, {
+        await fixture.kube.client.mergePatch(MONITORS, ref, {
           spec: { intervalSeconds: 600, graceSeconds: null, lifecycle: 'active' },
         });
-        await room.kube.client.mergePatch(CALLBACKS, ref, {
+        await fixture.kube.client.mergePatch(CALLBACKS, ref, {
           metadata: { annotations: { 'beatkeeper.dev/rotate': 'now' } },
         });
         const isChanged = async () => {
-          const isRotated = (await room.callback(name)).status?.lastRotation?.value === 'now';
+          const isRotated = (await fixture.callback(name)).status?.lastRotation?.value === 'now';
           return isRotated && (await isReady(name));
         };
         isDead = await runUntilDead(new Crash(count + 1, mode), isChanged);
-        const next = await room.startOperator();
+        const next = await fixture.startOperator();
         await waitFor(isChanged, { what: `${name} is changed` });
         await expectWhole(name, { interval: 600, lifecycle: 'active' });
         await next.stop();
 
-        await room.kube.client.delete(MONITORS, ref);
-        await room.kube.client.delete(CALLBACKS, ref);
+        await fixture.kube.client.delete(MONITORS, ref);
+        await fixture.kube.client.delete(CALLBACKS, ref);
         const isGone = async () =>
-          (await room.kube.client.find(MONITORS, ref)) === undefined &&
-          (await room.kube.client.find(CALLBACKS, ref)) === undefined;
+          (await fixture.kube.client.find(MONITORS, ref)) === undefined &&
+          (await fixture.kube.client.find(CALLBACKS, ref)) === undefined;
         const isDeadAgain = await runUntilDead(new Crash(count + 1, mode), isGone);
         isDead ||= isDeadAgain;
-        const last = await room.startOperator();
+        const last = await fixture.startOperator();
         await waitFor(isGone, { what: `${name} is gone` });
         await last.stop();
-        expect([await room.secret(`${name}-beat`), await room.secret(`${name}-signing`)]).toEqual([
+        expect([await fixture.secret(`${name}-beat`), await fixture.secret(`${name}-signing`)]).toEqual([
           undefined,
           undefined,
         ]);
-        const { body } = await room.api.expectSuccess('getMonitor', {
+        const { body } = await fixture.api.expectSuccess('getMonitor', {
           params: { monitorId: status?.monitorId ?? '' },
         });
         expect(body.lifecycle).toBe('archived');
-        const gone = await room.api.call('getCallback', {
+        const gone = await fixture.api.call('getCallback', {
           params: { endpointId: endpoint?.endpointId ?? '' },
         });
         expect(gone.status).toBe(404);

@@ -8,7 +8,7 @@ import {
   type OperationRequest,
 } from '../../src/contract/operations/operations.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
-import type { OperatorOptions } from './operator-room.ts';
+import type { OperatorOptions } from './operator-fixture.ts';
 
 const OPERATIONS = contractOperations();
 

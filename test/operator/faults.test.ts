@@ -10,18 +10,18 @@ import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 
 describe.skipIf(!hasCluster)('an operator in trouble', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   let proxy: TcpProxy;
   let apiUrl: string;
   let operator: TestOperator | undefined;
   beforeAll(async () => {
-    room = await openRoom();
-    const { hostname, port } = new URL(room.fixture.url);
+    fixture = await openOperatorFixture();
+    const { hostname, port } = new URL(fixture.apiFixture.url);
     proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
     apiUrl = `http://127.0.0.1:${proxy.port}`;
   });
@@ -32,20 +32,20 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     proxy.forward();
   });
   afterAll(async () => {
-    await room.close();
+    await fixture.close();
     await proxy.close();
   });
-  const ref = (name: string) => ({ namespace: room.namespace, name });
+  const ref = (name: string) => ({ namespace: fixture.namespace, name });
 
   it('says that the API is away, keeps Ready, and goes on as soon as it is back', async () => {
-    operator = await room.startOperator({ apiUrl });
-    await room.createMonitor('early', disabled);
-    await room.monitorBecomes('early', 'Ready', 'True');
+    operator = await fixture.startOperator({ apiUrl });
+    await fixture.createMonitor('early', disabled);
+    await fixture.monitorBecomes('early', 'Ready', 'True');
     await proxy.refuse();
-    await room.createMonitor('late', disabled);
+    await fixture.createMonitor('late', disabled);
     const late = await waitFor(
       async () => {
-        const object = await room.monitor('late');
+        const object = await fixture.monitor('late');
         return object.status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable')
           ? object
           : undefined;
@@ -54,86 +54,88 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     );
     expect(late.status?.conditions?.find(({ type }) => type === 'Synced')?.status).toBe('False');
     expect(
-      (await room.monitor('early')).status?.conditions?.find(({ type }) => type === 'Ready')?.status,
+      (await fixture.monitor('early')).status?.conditions?.find(({ type }) => type === 'Ready')?.status,
     ).toBe('True');
     await proxy.accept();
-    await room.monitorBecomes('late', 'Ready', 'True');
-    await room.beat('late-beat');
-    await waitFor(async () => (await room.monitor('late')).status?.health === 'up', {
+    await fixture.monitorBecomes('late', 'Ready', 'True');
+    await fixture.beat('late-beat');
+    await waitFor(async () => (await fixture.monitor('late')).status?.health === 'up', {
       what: 'the feed goes on',
     });
   });
 
   it('holds a deleted object while the API is away, and lets it go by force', async () => {
-    operator = await room.startOperator({ apiUrl });
-    await room.createMonitor('held', disabled);
-    await room.createCallback('held');
-    await room.monitorBecomes('held', 'Ready', 'True');
-    await room.callbackBecomes('held', 'Ready', 'True');
+    operator = await fixture.startOperator({ apiUrl });
+    await fixture.createMonitor('held', disabled);
+    await fixture.createCallback('held');
+    await fixture.monitorBecomes('held', 'Ready', 'True');
+    await fixture.callbackBecomes('held', 'Ready', 'True');
     await proxy.refuse();
-    await room.kube.client.delete(MONITORS, ref('held'));
-    await room.kube.client.delete(CALLBACKS, ref('held'));
+    await fixture.kube.client.delete(MONITORS, ref('held'));
+    await fixture.kube.client.delete(CALLBACKS, ref('held'));
     await waitFor(
       async () =>
-        (await room.monitor('held')).status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable'),
+        (await fixture.monitor('held')).status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable'),
       { what: 'it says why it is held' },
     );
     const force = { metadata: { annotations: { 'beatkeeper.dev/force-delete': 'true' } } };
-    await room.kube.client.mergePatch(MONITORS, ref('held'), force);
-    await room.kube.client.mergePatch(CALLBACKS, ref('held'), force);
-    await waitFor(async () => (await room.kube.client.find(MONITORS, ref('held'))) === undefined, {
+    await fixture.kube.client.mergePatch(MONITORS, ref('held'), force);
+    await fixture.kube.client.mergePatch(CALLBACKS, ref('held'), force);
+    await waitFor(async () => (await fixture.kube.client.find(MONITORS, ref('held'))) === undefined, {
       what: 'it is gone',
     });
-    await waitFor(async () => (await room.kube.client.find(CALLBACKS, ref('held'))) === undefined, {
+    await waitFor(async () => (await fixture.kube.client.find(CALLBACKS, ref('held'))) === undefined, {
       what: 'it is gone',
     });
-    expect(await room.secret('held-beat')).toBeUndefined();
+    expect(await fixture.secret('held-beat')).toBeUndefined();
   });
 
   it('makes one monitor each although connections break all the time', async () => {
-    operator = await room.startOperator({ apiUrl });
+    operator = await fixture.startOperator({ apiUrl });
     const names = Array.from({ length: 12 }, (_, i) => `torn-${i}`);
     const { calls } = operator;
     const ended = () => [...calls.values()].reduce((sum, count) => sum + count, 0);
     const torn = tearEachFewCalls(proxy, ended);
-    for (const name of names) await room.createMonitor(name, { ...disabled, lifecycle: 'paused' });
+    for (const name of names) await fixture.createMonitor(name, { ...disabled, lifecycle: 'paused' });
     for (const name of names) {
-      await waitFor(async () => (await room.monitor(name)).status?.lifecycle === 'paused', { what: name });
+      await waitFor(async () => (await fixture.monitor(name)).status?.lifecycle === 'paused', { what: name });
     }
     // So many that creations were among them; their answers were lost, and they were made again.
     expect(await torn.stop()).toBeGreaterThan(names.length);
-    const { rows } = await room.fixture.pool.query(
+    const { rows } = await fixture.apiFixture.pool.query(
       "select count(*)::int as n from monitors where name like 'torn-%'",
     );
     expect(rows[0].n).toBe(names.length);
   });
 
   it('gives up on an API that is silent, and goes on with the next call', async () => {
-    operator = await room.startOperator({ apiUrl, timeoutMs: 700 });
+    operator = await fixture.startOperator({ apiUrl, timeoutMs: 700 });
     proxy.blackHole();
-    await room.createMonitor('silent', disabled);
+    await fixture.createMonitor('silent', disabled);
     await waitFor(
       async () =>
-        (await room.monitor('silent')).status?.conditions?.some(({ message }) => message.includes('timeout')),
+        (await fixture.monitor('silent')).status?.conditions?.some(({ message }) =>
+          message.includes('timeout'),
+        ),
       { what: 'the time limit shows' },
     );
     proxy.forward();
-    await room.monitorBecomes('silent', 'Ready', 'True');
+    await fixture.monitorBecomes('silent', 'Ready', 'True');
   });
 
   it('takes up a token that was replaced', async () => {
-    operator = await room.startOperator({ apiUrl });
-    await writeFile(room.tokenFile, 'broken');
+    operator = await fixture.startOperator({ apiUrl });
+    await writeFile(fixture.tokenFile, 'broken');
     await operator.stop();
-    operator = await room.startOperator({ apiUrl });
-    await room.createMonitor('signed', disabled);
+    operator = await fixture.startOperator({ apiUrl });
+    await fixture.createMonitor('signed', disabled);
     await waitFor(
       async () =>
-        (await room.monitor('signed')).status?.conditions?.some(({ reason }) => reason === 'Unauthorized'),
+        (await fixture.monitor('signed')).status?.conditions?.some(({ reason }) => reason === 'Unauthorized'),
       { what: 'it says that the operator may not' },
     );
-    await writeFile(room.tokenFile, room.fixture.tokens.operator);
-    await room.monitorBecomes('signed', 'Ready', 'True');
+    await writeFile(fixture.tokenFile, fixture.apiFixture.tokens.operator);
+    await fixture.monitorBecomes('signed', 'Ready', 'True');
   });
 
   it('goes on after its watches were reset', async () => {
@@ -152,11 +154,11 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     });
     const makeTransport = (options: ConstructorParameters<typeof KubeTransport>[0]) =>
       new KubeTransport({ ...options, loadConfig: () => config });
-    operator = await room.startOperator({ apiUrl, makeTransport });
+    operator = await fixture.startOperator({ apiUrl, makeTransport });
     for (const name of ['one', 'two', 'three']) {
       toCluster.reset();
-      await room.createMonitor(`watched-${name}`, disabled);
-      await room.monitorBecomes(`watched-${name}`, 'Ready', 'True');
+      await fixture.createMonitor(`watched-${name}`, disabled);
+      await fixture.monitorBecomes(`watched-${name}`, 'Ready', 'True');
     }
     await operator.stop();
     await toCluster.close();

@@ -5,70 +5,70 @@ import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/m
 import { NAMESPACES } from '../../src/operator/resources/core-resources.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 const claiming = (id: string) => ({ annotations: { 'beatkeeper.dev/monitor-id': id } });
 
 describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   let operator: TestOperator;
   beforeAll(async () => {
-    room = await openRoom();
-    operator = await room.startOperator();
-    await room.createMonitor('first', disabled);
-    await room.monitorBecomes('first', 'Ready', 'True');
+    fixture = await openOperatorFixture();
+    operator = await fixture.startOperator();
+    await fixture.createMonitor('first', disabled);
+    await fixture.monitorBecomes('first', 'Ready', 'True');
   });
-  afterAll(() => room.close());
+  afterAll(() => fixture.close());
 
-  const ref = (name: string) => ({ namespace: room.namespace, name });
-  const read = (monitorId: string) => room.api.call('getMonitor', { params: { monitorId } });
+  const ref = (name: string) => ({ namespace: fixture.namespace, name });
+  const read = (monitorId: string) => fixture.api.call('getMonitor', { params: { monitorId } });
 
   it('takes over a monitor that was made by the API, and changes only what it sets', async () => {
     const body = { monitorId: 'by-hand', name: 'By hand', graceSeconds: 600, callback: { kind: 'disabled' } };
-    await room.api.expectSuccess('createMonitor', { body });
-    await room.createMonitor('adopting', { intervalSeconds: 300 }, claiming('by-hand'));
-    const object = await room.monitorBecomes('adopting', 'Ready', 'True');
+    await fixture.api.expectSuccess('createMonitor', { body });
+    await fixture.createMonitor('adopting', { intervalSeconds: 300 }, claiming('by-hand'));
+    const object = await fixture.monitorBecomes('adopting', 'Ready', 'True');
     expect(object.status?.monitorId).toBe('by-hand');
     expect((await read('by-hand')).body).toMatchObject({
       name: 'By hand',
       graceSeconds: 600,
       intervalSeconds: 300,
     });
-    await room.told('adopting', 'Adopted');
+    await fixture.told('adopting', 'Adopted');
   });
 
   it('brings back the archived monitor of an object that was deleted and restored', async () => {
-    await room.createMonitor('restored', disabled);
-    const { status } = await room.monitorBecomes('restored', 'Ready', 'True');
+    await fixture.createMonitor('restored', disabled);
+    const { status } = await fixture.monitorBecomes('restored', 'Ready', 'True');
     const id = status?.monitorId ?? '';
-    expect((await room.kubectl(['delete', 'mon', 'restored', '--timeout=120s'])).code).toBe(0);
-    await room.createMonitor('restored', disabled, claiming(id));
-    await room.monitorBecomes('restored', 'Ready', 'True', 'Available');
+    expect((await fixture.kubectl(['delete', 'mon', 'restored', '--timeout=120s'])).code).toBe(0);
+    await fixture.createMonitor('restored', disabled, claiming(id));
+    await fixture.monitorBecomes('restored', 'Ready', 'True', 'Available');
     expect((await read(id)).body.lifecycle).toBe('active');
   });
 
   it('leaves the monitor to the object that has it, and to the next one when that goes', async () => {
-    await room.createMonitor('holder', { ...disabled, deletionPolicy: 'Orphan' }, claiming('shared'));
-    await room.monitorBecomes('holder', 'Ready', 'True');
-    await room.createMonitor('rival', { ...disabled, name: 'rival' }, claiming('shared'));
-    await room.monitorBecomes('rival', 'Ready', 'False', 'Conflict');
+    await fixture.createMonitor('holder', { ...disabled, deletionPolicy: 'Orphan' }, claiming('shared'));
+    await fixture.monitorBecomes('holder', 'Ready', 'True');
+    await fixture.createMonitor('rival', { ...disabled, name: 'rival' }, claiming('shared'));
+    await fixture.monitorBecomes('rival', 'Ready', 'False', 'Conflict');
     expect((await read('shared')).body.name).toBe('holder');
-    await room.told('rival', 'Conflict');
-    await room.kube.client.delete(MONITORS, ref('holder'));
-    await room.monitorBecomes('rival', 'Ready', 'True');
+    await fixture.told('rival', 'Conflict');
+    await fixture.kube.client.delete(MONITORS, ref('holder'));
+    await fixture.monitorBecomes('rival', 'Ready', 'True');
     expect((await read('shared')).body.name).toBe('rival');
   });
 
   it('takes nothing away with an object that never had it', async () => {
-    await room.createMonitor('owner', disabled, claiming('kept'));
-    await room.monitorBecomes('owner', 'Ready', 'True');
-    await room.createMonitor('loser', { ...disabled, deletionPolicy: 'Delete' }, claiming('kept'));
-    await room.monitorBecomes('loser', 'Ready', 'False', 'Conflict');
-    await room.kube.client.mergePatch(MONITORS, ref('loser'), {
+    await fixture.createMonitor('owner', disabled, claiming('kept'));
+    await fixture.monitorBecomes('owner', 'Ready', 'True');
+    await fixture.createMonitor('loser', { ...disabled, deletionPolicy: 'Delete' }, claiming('kept'));
+    await fixture.monitorBecomes('loser', 'Ready', 'False', 'Conflict');
+    await fixture.kube.client.mergePatch(MONITORS, ref('loser'), {
       metadata: { finalizers: ['beatkeeper.dev/sync'] },
     });
-    expect((await room.kubectl(['delete', 'mon', 'loser', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'loser', '--timeout=120s'])).code).toBe(0);
     expect((await read('kept')).body.lifecycle).toBe('active');
   });
 
@@ -79,9 +79,9 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
       ['Orphan', 200, 'active'],
     ] as const) {
       const name = `policy-${deletionPolicy.toLowerCase()}`;
-      await room.createMonitor(name, { ...disabled, deletionPolicy });
-      const object = await room.monitorBecomes(name, 'Ready', 'True');
-      expect((await room.kubectl(['delete', 'mon', name, '--timeout=120s'])).code).toBe(0);
+      await fixture.createMonitor(name, { ...disabled, deletionPolicy });
+      const object = await fixture.monitorBecomes(name, 'Ready', 'True');
+      expect((await fixture.kubectl(['delete', 'mon', name, '--timeout=120s'])).code).toBe(0);
       const answer = await read(object.status?.monitorId ?? '');
       expect(answer.status).toBe(status);
       expect(answer.problem === undefined ? answer.body.lifecycle : undefined).toBe(lifecycle);
@@ -89,14 +89,14 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
   });
 
   it('ends when the object names another one, unless an object has it that names it now', async () => {
-    await room.createMonitor('renamed', disabled);
-    const before = (await room.monitorBecomes('renamed', 'Ready', 'True')).status?.monitorId ?? '';
+    await fixture.createMonitor('renamed', disabled);
+    const before = (await fixture.monitorBecomes('renamed', 'Ready', 'True')).status?.monitorId ?? '';
     const name = (object: string, id: string) =>
-      room.kube.client.mergePatch(MONITORS, ref(object), { metadata: claiming(id) });
+      fixture.kube.client.mergePatch(MONITORS, ref(object), { metadata: claiming(id) });
     const has = (object: string, id: string) =>
       waitFor(
         async () => {
-          const { status } = await room.monitor(object);
+          const { status } = await fixture.monitor(object);
           const isReady = status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True');
           return status?.monitorId === id && isReady;
         },
@@ -105,13 +105,13 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await name('renamed', 'renamed-to');
     await has('renamed', 'renamed-to');
     expect((await read(before)).body.lifecycle).toBe('archived');
-    await room.told('renamed', 'Archived');
+    await fixture.told('renamed', 'Archived');
 
     // Two objects change places: the one that is first finds the id that it names taken, and takes nothing away.
-    await room.createMonitor('other', disabled, claiming('other-id'));
+    await fixture.createMonitor('other', disabled, claiming('other-id'));
     await has('other', 'other-id');
     await name('renamed', 'other-id');
-    await room.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
+    await fixture.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
     await name('other', 'renamed-to');
     await has('other', 'renamed-to');
     await name('renamed', 'other-id');
@@ -121,19 +121,19 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
 
     // One that is deleted while the id that it names is taken leaves what it had.
     await name('renamed', 'renamed-to');
-    await room.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
-    expect((await room.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
+    await fixture.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
+    expect((await fixture.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
     expect((await read('other-id')).body.lifecycle).toBe('archived');
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
   });
 
   it('is in the project that the annotation of its namespace names, and moves with it', async () => {
     await operator.stop();
-    const everywhere = await room.startOperator({ watchNamespaces: [] });
+    const everywhere = await fixture.startOperator({ watchNamespaces: [] });
     const [namespace, project] = [`annotated-${randomUUID()}`, `Shared ${randomUUID()}`];
     const annotations = { 'beatkeeper.dev/project': project };
-    await room.kube.client.create(NAMESPACES, { metadata: { name: namespace, annotations } });
-    const { client } = room.kube;
+    await fixture.kube.client.create(NAMESPACES, { metadata: { name: namespace, annotations } });
+    const { client } = fixture.kube;
     const spec = disabled as MonitorObject['spec'];
     await client.create(MONITORS, { metadata: { name: 'moving', namespace }, spec });
     const isReady = async (projectId?: string) => {
@@ -145,7 +145,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     };
     const before = await waitFor(() => isReady(), { what: 'it is ready' });
     const params = { monitorId: before.status?.monitorId ?? '' };
-    const old = room.api.as(room.fixture.tokens.operator, project);
+    const old = fixture.api.as(fixture.apiFixture.tokens.operator, project);
     expect((await old.expectSuccess('getMonitor', { params })).body.projectId).toBe(before.status?.projectId);
     const rename = (name: string | null) =>
       client.mergePatch(
@@ -167,7 +167,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await rename(null);
     await waitFor(() => isReady(before.status?.projectId), { what: 'it has moved' });
     expect((await old.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('archived');
-    const moved = room.api.as(room.fixture.tokens.operator, namespace);
+    const moved = fixture.api.as(fixture.apiFixture.tokens.operator, namespace);
     expect((await moved.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('active');
     await client.delete(MONITORS, { namespace, name: 'moving' });
     await waitFor(async () => (await client.find(MONITORS, { namespace, name: 'moving' })) === undefined, {

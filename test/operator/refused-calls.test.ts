@@ -4,48 +4,48 @@ import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts'
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 import { RefusingProxy } from './refusing-proxy.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 const page = { status: 404, headers: { 'content-type': 'text/html' }, body: '<h1>default backend</h1>' };
 
 describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   let proxy: RefusingProxy;
   let operator: TestOperator;
   beforeAll(async () => {
-    room = await openRoom();
-    proxy = await RefusingProxy.start(room.fixture.url);
-    operator = await room.startOperator({ apiUrl: proxy.url });
+    fixture = await openOperatorFixture();
+    proxy = await RefusingProxy.start(fixture.apiFixture.url);
+    operator = await fixture.startOperator({ apiUrl: proxy.url });
   });
   afterEach(() => {
     proxy.answer = () => undefined;
   });
   afterAll(async () => {
     await operator.stop();
-    await room.close();
+    await fixture.close();
     await proxy.close();
   });
   const record = async (name: string) => {
-    const monitorId = (await room.monitor(name)).status?.monitorId ?? '';
-    return await room.api.expectSuccess('getMonitor', { params: { monitorId } });
+    const monitorId = (await fixture.monitor(name)).status?.monitorId ?? '';
+    return await fixture.api.expectSuccess('getMonitor', { params: { monitorId } });
   };
 
   it('puts back a change, also when the API failed for a while as it tried', async () => {
-    await room.createMonitor('drifting', { graceSeconds: 120, ...disabled });
-    await room.monitorBecomes('drifting', 'Ready', 'True');
+    await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
+    await fixture.monitorBecomes('drifting', 'Ready', 'True');
     proxy.answer = ({ method }) => (method === 'PATCH' ? { status: 503 } : undefined);
     const { etag, body } = await record('drifting');
-    await room.api.expectSuccess('updateMonitor', {
+    await fixture.api.expectSuccess('updateMonitor', {
       params: { monitorId: body.monitorId },
       ifMatch: etag,
       body: { patch: { graceSeconds: 999 } },
     });
-    await room.kube.client.get(MONITORS, { namespace: room.namespace, name: 'drifting' });
+    await fixture.kube.client.get(MONITORS, { namespace: fixture.namespace, name: 'drifting' });
     await waitFor(
       async () =>
-        (await room.monitor('drifting')).status?.conditions?.some(
+        (await fixture.monitor('drifting')).status?.conditions?.some(
           ({ type, reason }) => type === 'Synced' && reason === 'ApiUnavailable',
         ),
       { what: 'it says that the change is not put back' },
@@ -54,7 +54,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
       what: 'it is put back',
     });
-    await room.monitorBecomes('drifting', 'Synced', 'True');
+    await fixture.monitorBecomes('drifting', 'Synced', 'True');
   });
 
   it('forgets that a window was refused once it is over here too: the clock of the API may be ahead', async () => {
@@ -65,35 +65,36 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     proxy.answer = ({ path }) =>
       path.includes('/lifecycle') ? { status: 400, body: JSON.stringify(problem) } : undefined;
     const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
-    await room.createMonitor('ahead', { ...disabled, maintenance: { startsAt: at(-60), endsAt: at(4) } });
-    await room.monitorBecomes('ahead', 'Ready', 'True');
+    await fixture.createMonitor('ahead', { ...disabled, maintenance: { startsAt: at(-60), endsAt: at(4) } });
+    await fixture.monitorBecomes('ahead', 'Ready', 'True');
     expect((await record('ahead')).body.status.health).toBe('waiting');
   });
 
   it('gives a free alias to the Callback that waits for it', async () => {
-    await room.createCallback('first', { alias: 'pager' });
-    await room.callbackBecomes('first', 'Ready', 'True');
-    await room.createCallback('second', { alias: 'pager' });
-    await room.callbackBecomes('second', 'Ready', 'False', 'AliasConflict');
-    await room.kube.client.delete(CALLBACKS, { namespace: room.namespace, name: 'first' });
-    await room.callbackBecomes('second', 'Ready', 'True');
+    await fixture.createCallback('first', { alias: 'pager' });
+    await fixture.callbackBecomes('first', 'Ready', 'True');
+    await fixture.createCallback('second', { alias: 'pager' });
+    await fixture.callbackBecomes('second', 'Ready', 'False', 'AliasConflict');
+    await fixture.kube.client.delete(CALLBACKS, { namespace: fixture.namespace, name: 'first' });
+    await fixture.callbackBecomes('second', 'Ready', 'True');
   });
 
   it('does not take the page of a load balancer for the word of the API', async () => {
-    await room.createMonitor('kept', disabled);
-    await room.monitorBecomes('kept', 'Ready', 'True');
+    await fixture.createMonitor('kept', disabled);
+    await fixture.monitorBecomes('kept', 'Ready', 'True');
     const { body } = await record('kept');
     proxy.answer = ({ path }) => (path.startsWith('/v1/status-feed') ? undefined : page);
     const before = proxy.answered;
-    await room.kube.client.delete(MONITORS, { namespace: room.namespace, name: 'kept' });
+    await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'kept' });
     await waitFor(() => proxy.answered > before, { what: 'the operator has asked' });
     proxy.answer = () => undefined;
     await waitFor(
       async () =>
-        (await room.kube.client.find(MONITORS, { namespace: room.namespace, name: 'kept' })) === undefined,
+        (await fixture.kube.client.find(MONITORS, { namespace: fixture.namespace, name: 'kept' })) ===
+        undefined,
       { what: 'the object is gone' },
     );
-    const { body: after } = await room.api.expectSuccess('getMonitor', {
+    const { body: after } = await fixture.api.expectSuccess('getMonitor', {
       params: { monitorId: body.monitorId },
     });
     expect(after.lifecycle).toBe('archived');

@@ -12,21 +12,21 @@ import { hasCluster } from '../kube/cluster.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Crash } from './crashing-clients.ts';
-import { counted, type OperatorRoom, openRoom } from './operator-room.ts';
+import { counted, type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const COUNT = 500;
 const spec = { intervalSeconds: 300, callback: { kind: 'disabled' } } as MonitorObject['spec'];
 
 describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   beforeAll(async () => {
-    room = await openRoom();
+    fixture = await openOperatorFixture();
   });
-  afterAll(() => room.close());
+  afterAll(() => fixture.close());
 
   const list = async () => {
     const items: MonitorObject[] = [];
-    for await (const item of room.kube.client.listAll(MONITORS, { namespace: room.namespace }))
+    for await (const item of fixture.kube.client.listAll(MONITORS, { namespace: fixture.namespace }))
       items.push(item);
     return items;
   };
@@ -35,12 +35,12 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
 
   it('are made, and after a restart with no change nothing is written', async () => {
     for (let i = 0; i < COUNT; i += 1) {
-      await room.kube.client.create(MONITORS, {
-        metadata: { name: `m${i}`, namespace: room.namespace },
+      await fixture.kube.client.create(MONITORS, {
+        metadata: { name: `m${i}`, namespace: fixture.namespace },
         spec,
       });
     }
-    const first = await room.startOperator({ resyncMs: 60_000 });
+    const first = await fixture.startOperator({ resyncMs: 60_000 });
     await waitFor(async () => (await list()).every(isReady), {
       what: 'all are ready',
       timeoutMs: 800_000,
@@ -51,7 +51,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     const before = (await list()).map(({ metadata }) => metadata.resourceVersion);
 
     const crash = new Crash(Number.POSITIVE_INFINITY, 'before');
-    const second = await room.startOperator({ ...crash.clients, resyncMs: 60_000 });
+    const second = await fixture.startOperator({ ...crash.clients, resyncMs: 60_000 });
     const { context } = second.runtime;
     const isLookedAt = () =>
       [...context.monitors.values()].every(
@@ -77,21 +77,21 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       }
     }
     const startedMs = performance.now();
-    const operator = await room.startOperator({
+    const operator = await fixture.startOperator({
       makeTransport: (options) => new Listening(options),
       resyncMs: 200,
       lastBeatPeriodMs: 3000,
     });
-    await room.beat('m0-beat');
-    const first = await waitFor(async () => (await room.monitor('m0')).status?.lastBeatAt, {
+    await fixture.beat('m0-beat');
+    const first = await waitFor(async () => (await fixture.monitor('m0')).status?.lastBeatAt, {
       what: 'the first beat',
     });
     const writes = () =>
       counted(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
     const before = await writes();
     const beganMs = performance.now();
-    for (let i = 0; i < 5; i += 1) await room.beat('m0-beat');
-    const isLater = async () => ((await room.monitor('m0')).status?.lastBeatAt ?? '') > first;
+    for (let i = 0; i < 5; i += 1) await fixture.beat('m0-beat');
+    const isLater = async () => ((await fixture.monitor('m0')).status?.lastBeatAt ?? '') > first;
     await waitFor(isLater, { what: 'the last beat' });
     const periods = Math.ceil((performance.now() - beganMs) / 3000);
     expect((await writes()) - before).toBeLessThanOrEqual(1 + periods);
@@ -103,12 +103,12 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
 
   it('have one leader; the next one works within two seconds of its orderly end', async () => {
     const settings = {
-      apiUrl: room.fixture.url,
-      tokenFile: room.tokenFile,
+      apiUrl: fixture.apiFixture.url,
+      tokenFile: fixture.tokenFile,
       kubeconfig: inject('kubeconfig'),
-      watchNamespaces: [room.namespace],
+      watchNamespaces: [fixture.namespace],
       defaultCallbackNamespaces: [],
-      namespace: room.namespace,
+      namespace: fixture.namespace,
       leaseName: 'beatkeeper-operator',
       lastBeatPeriodSeconds: 60,
     };
@@ -125,12 +125,12 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     await waitFor(isReadyToServe, { what: 'the second is a standby with full caches' });
     expect(await two.readiness.findVitalFaults()).toEqual({});
     expect(await leads(two.registry)).toBe(0);
-    await room.createMonitor('by-one', spec);
-    await room.monitorBecomes('by-one', 'Ready', 'True');
+    await fixture.createMonitor('by-one', spec);
+    await fixture.monitorBecomes('by-one', 'Ready', 'True');
     await one.close();
     const stopwatch = startStopwatch();
-    await room.createMonitor('by-two', spec);
-    await room.monitorBecomes('by-two', 'Ready', 'True');
+    await fixture.createMonitor('by-two', spec);
+    await fixture.monitorBecomes('by-two', 'Ready', 'True');
     expect(stopwatch.stop()).toBeLessThan(4000);
     expect(await leads(two.registry)).toBe(1);
     await two.close();

@@ -7,62 +7,64 @@ import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorRoom, openRoom, type TestOperator } from './operator-room.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 
 describe.skipIf(!hasCluster)('a Secret of the operator', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   let operator: TestOperator;
   beforeAll(async () => {
-    room = await openRoom();
-    operator = await room.startOperator();
+    fixture = await openOperatorFixture();
+    operator = await fixture.startOperator();
   });
-  afterAll(() => room.close());
-  const ref = (name: string) => ({ namespace: room.namespace, name });
-  const has = (name: string) => waitFor(() => room.secret(name), { what: `the Secret ${name}` });
+  afterAll(() => fixture.close());
+  const ref = (name: string) => ({ namespace: fixture.namespace, name });
+  const has = (name: string) => waitFor(() => fixture.secret(name), { what: `the Secret ${name}` });
   const isGone = (name: string) =>
-    waitFor(async () => (await room.secret(name)) === undefined, { what: `the Secret ${name} is gone` });
+    waitFor(async () => (await fixture.secret(name)) === undefined, { what: `the Secret ${name} is gone` });
 
   it('keeps what it holds when it is given another name', async () => {
-    await room.createMonitor('named', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/named' } });
-    await room.createCallback('named');
-    await room.monitorBecomes('named', 'Ready', 'True');
-    await room.callbackBecomes('named', 'Ready', 'True');
+    await fixture.createMonitor('named', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/named' } });
+    await fixture.createCallback('named');
+    await fixture.monitorBecomes('named', 'Ready', 'True');
+    await fixture.callbackBecomes('named', 'Ready', 'True');
     const [beat, signing] = [await has('named-beat'), await has('named-signing')];
-    await room.kube.client.mergePatch(MONITORS, ref('named'), { spec: { publishSecretName: 'beat-2' } });
-    await room.kube.client.mergePatch(CALLBACKS, ref('named'), { spec: { signingSecretName: 'signing-2' } });
+    await fixture.kube.client.mergePatch(MONITORS, ref('named'), { spec: { publishSecretName: 'beat-2' } });
+    await fixture.kube.client.mergePatch(CALLBACKS, ref('named'), {
+      spec: { signingSecretName: 'signing-2' },
+    });
     expect([await has('beat-2'), await has('signing-2')]).toEqual([beat, signing]);
     await isGone('named-beat');
     await isGone('named-signing');
-    expect((await room.callbackBecomes('named', 'Ready', 'True')).status?.secretVersion).toBe(1);
+    expect((await fixture.callbackBecomes('named', 'Ready', 'True')).status?.secretVersion).toBe(1);
   });
 
   it('holds no signing secret, and no trace of one, when the binding is inline no more', async () => {
-    await room.createMonitor('once', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/once' } });
-    await room.monitorBecomes('once', 'Ready', 'True');
+    await fixture.createMonitor('once', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/once' } });
+    await fixture.monitorBecomes('once', 'Ready', 'True');
     expect(await has('once-beat')).toHaveProperty('signingSecret');
-    await room.kube.client.mergePatch(MONITORS, ref('once'), {
+    await fixture.kube.client.mergePatch(MONITORS, ref('once'), {
       spec: { callback: { kind: 'disabled', url: null } },
     });
     await waitFor(async () => !(await has('once-beat')).signingSecret, {
       what: 'the signing secret is gone',
     });
-    const { metadata } = await room.kube.client.get(SECRETS, ref('once-beat'));
+    const { metadata } = await fixture.kube.client.get(SECRETS, ref('once-beat'));
     expect(metadata.annotations ?? {}).toEqual({});
   });
 
   it('is made again where it is immutable and its address has changed', async () => {
-    await room.createMonitor('fixed', disabled);
-    const { status } = await room.monitorBecomes('fixed', 'Ready', 'True');
-    await room.kube.client.mergePatch(SECRETS, ref('fixed-beat'), { immutable: true });
+    await fixture.createMonitor('fixed', disabled);
+    const { status } = await fixture.monitorBecomes('fixed', 'Ready', 'True');
+    await fixture.kube.client.mergePatch(SECRETS, ref('fixed-beat'), { immutable: true });
     const params = { monitorId: status?.monitorId ?? '' };
-    const { etag } = await room.api.expectSuccess('getMonitor', { params });
-    const rotated = await room.api.expectSuccess('rotatePublishUrl', { params, ifMatch: etag, body: {} });
-    await waitFor(async () => (await room.secret('fixed-beat'))?.url === rotated.body.publishUrl, {
+    const { etag } = await fixture.api.expectSuccess('getMonitor', { params });
+    const rotated = await fixture.api.expectSuccess('rotatePublishUrl', { params, ifMatch: etag, body: {} });
+    await waitFor(async () => (await fixture.secret('fixed-beat'))?.url === rotated.body.publishUrl, {
       what: 'the new address',
     });
-    expect((await room.kube.client.get(SECRETS, ref('fixed-beat'))).immutable).toBe(true);
+    expect((await fixture.kube.client.get(SECRETS, ref('fixed-beat'))).immutable).toBe(true);
   });
 
   it('names the object that it belongs to, also where it comes from one of that name before', async () => {
@@ -73,26 +75,26 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
         uid: '00000000-0000-4000-8000-000000000000',
       },
     ];
-    await room.createMonitor('saved', disabled);
-    await room.createCallback('saved', { rotation: { every: '1h' } });
-    await room.monitorBecomes('saved', 'Ready', 'True');
-    await room.callbackBecomes('saved', 'Ready', 'True');
+    await fixture.createMonitor('saved', disabled);
+    await fixture.createCallback('saved', { rotation: { every: '1h' } });
+    await fixture.monitorBecomes('saved', 'Ready', 'True');
+    await fixture.callbackBecomes('saved', 'Ready', 'True');
     const before = [await has('saved-beat'), await has('saved-signing')];
     for (const [name, kind] of [
       ['saved-beat', 'Monitor'],
       ['saved-signing', 'Callback'],
     ] as const) {
-      await room.kube.client.mergePatch(SECRETS, ref(name), {
+      await fixture.kube.client.mergePatch(SECRETS, ref(name), {
         metadata: { ownerReferences: saved(kind) },
       });
     }
     // A pass over each.
-    await room.kube.client.mergePatch(MONITORS, ref('saved'), { spec: { graceSeconds: 99 } });
+    await fixture.kube.client.mergePatch(MONITORS, ref('saved'), { spec: { graceSeconds: 99 } });
     for (const name of ['saved-beat', 'saved-signing']) {
-      const owner = name === 'saved-beat' ? await room.monitor('saved') : await room.callback('saved');
+      const owner = name === 'saved-beat' ? await fixture.monitor('saved') : await fixture.callback('saved');
       await waitFor(
         async () => {
-          const { metadata } = await room.kube.client.get(SECRETS, ref(name));
+          const { metadata } = await fixture.kube.client.get(SECRETS, ref(name));
           return metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid);
         },
         { what: `${name} names its owner` },
@@ -103,15 +105,15 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
 
   it('that the cluster does not take is told of, and made when it does', async () => {
     const name = `long-${'a'.repeat(245)}`;
-    await room.createMonitor(name, disabled);
-    const refused = await room.monitorBecomes(name, 'Ready', 'False', 'Refused');
+    await fixture.createMonitor(name, disabled);
+    const refused = await fixture.monitorBecomes(name, 'Ready', 'False', 'Refused');
     expect(refused.status?.conditions?.find(({ type }) => type === 'Synced')).toMatchObject({
       status: 'False',
       message: expect.stringContaining('must be no more than 253'),
     });
-    expect((await room.told(name, 'Refused')).type).toBe('Warning');
-    await room.kube.client.mergePatch(MONITORS, ref(name), { spec: { publishSecretName: 'short' } });
-    await room.monitorBecomes(name, 'Ready', 'True');
+    expect((await fixture.told(name, 'Refused')).type).toBe('Warning');
+    await fixture.kube.client.mergePatch(MONITORS, ref(name), { spec: { publishSecretName: 'short' } });
+    await fixture.monitorBecomes(name, 'Ready', 'True');
     expect(await has('short')).toHaveProperty('url');
   });
 
@@ -125,20 +127,20 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
       }
     }
     await operator.stop();
-    operator = await room.startOperator({ makeTransport: (options) => new Restricted(options) });
-    await room.createMonitor('known', disabled);
-    await room.monitorBecomes('known', 'Ready', 'True');
+    operator = await fixture.startOperator({ makeTransport: (options) => new Restricted(options) });
+    await fixture.createMonitor('known', disabled);
+    await fixture.monitorBecomes('known', 'Ready', 'True');
     const before = await has('known-beat');
     isAllowed = false;
-    await room.createMonitor('new', disabled);
-    const refused = await room.monitorBecomes('new', 'Ready', 'False', 'Refused');
+    await fixture.createMonitor('new', disabled);
+    const refused = await fixture.monitorBecomes('new', 'Ready', 'False', 'Refused');
     expect(refused.status?.conditions?.find(({ type }) => type === 'Ready')?.message).toBe(
       'Kubernetes refused a call of the operator: secrets is forbidden: cannot GET',
     );
-    await room.monitorBecomes('known', 'Synced', 'False', 'Refused');
+    await fixture.monitorBecomes('known', 'Synced', 'False', 'Refused');
     isAllowed = true;
-    await room.monitorBecomes('new', 'Ready', 'True');
-    await room.monitorBecomes('known', 'Ready', 'True');
+    await fixture.monitorBecomes('new', 'Ready', 'True');
+    await fixture.monitorBecomes('known', 'Ready', 'True');
     expect(await has('known-beat')).toEqual(before);
   });
 });

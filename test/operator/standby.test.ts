@@ -10,22 +10,22 @@ import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { counted, type OperatorRoom, openRoom } from './operator-room.ts';
+import { counted, type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 
 describe.skipIf(!hasCluster)('an operator that stands by', () => {
-  let room: OperatorRoom;
+  let fixture: OperatorFixture;
   beforeAll(async () => {
-    room = await openRoom();
+    fixture = await openOperatorFixture();
   });
-  afterAll(() => room.close());
+  afterAll(() => fixture.close());
 
   it('has no queue, and works on everything from the moment that it leads', async () => {
     const registry = new Registry();
     const [kubeMetrics, metrics] = [createKubeMetrics(registry), createOperatorMetrics(registry)];
-    const api = new RestClient({ apiUrl: room.fixture.url, tokenFile: room.tokenFile });
-    const { client: kube } = room.kube;
+    const api = new RestClient({ apiUrl: fixture.apiFixture.url, tokenFile: fixture.tokenFile });
+    const { client: kube } = fixture.kube;
     const log = silentLog;
     const events = new EventRecorder({
       client: kube,
@@ -33,25 +33,25 @@ describe.skipIf(!hasCluster)('an operator that stands by', () => {
       instance: 'standby',
     });
     const runtime = new OperatorRuntime({
-      ...{ kube, api, events, log, metrics, kubeMetrics, watchNamespaces: [room.namespace] },
+      ...{ kube, api, events, log, metrics, kubeMetrics, watchNamespaces: [fixture.namespace] },
       tuning: { resyncMs: 3_600_000, lastBeatPeriodMs: 60_000, defaultCallbackNamespaces: [] },
     });
-    await room.createMonitor('before', disabled);
+    await fixture.createMonitor('before', disabled);
     await runtime.startCaches();
-    await room.createCallback('while');
-    await room.createMonitor('while', disabled);
-    await room.createMonitor('short', disabled);
+    await fixture.createCallback('while');
+    await fixture.createMonitor('while', disabled);
+    await fixture.createMonitor('short', disabled);
     const { monitors, callbacks } = runtime.context;
     await waitFor(() => monitors.size === 3 && callbacks.size === 1, { what: 'the caches have them' });
-    await room.kube.client.delete(MONITORS, { namespace: room.namespace, name: 'short' });
+    await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'short' });
     await waitFor(() => monitors.size === 2, { what: 'the cache has it no more' });
     for (const name of ['monitor', 'callback']) {
       expect(await counted(registry, 'workqueue_depth', { name })).toBe(0);
     }
     await runtime.startWork();
-    await room.monitorBecomes('before', 'Ready', 'True');
-    await room.monitorBecomes('while', 'Ready', 'True');
-    await room.callbackBecomes('while', 'Ready', 'True');
+    await fixture.monitorBecomes('before', 'Ready', 'True');
+    await fixture.monitorBecomes('while', 'Ready', 'True');
+    await fixture.callbackBecomes('while', 'Ready', 'True');
     await runtime.stopWork(5000);
     await runtime.stop();
     await events.stop();

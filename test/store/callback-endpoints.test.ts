@@ -10,15 +10,15 @@ import {
   updateLastDelivery,
 } from '../../src/store/callbacks/callback-endpoints.ts';
 import { seedProject } from '../support/seed.ts';
-import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
+import { type CallbackFixture, NOW_MS, openCallbackFixture } from './callback-fixture.ts';
 
-let room: CallbackRoom;
+let fixture: CallbackFixture;
 
 beforeAll(async () => {
-  room = await openCallbackRoom();
+  fixture = await openCallbackFixture();
 });
 afterAll(async () => {
-  await room?.close();
+  await fixture?.close();
 });
 
 const webhook = (projectId: string, endpointId: string, alias: string) => ({
@@ -32,7 +32,7 @@ const webhook = (projectId: string, endpointId: string, alias: string) => ({
 
 describe('what is unique in a project', () => {
   it('says whether the id or the alias is taken', async () => {
-    const { pool, project } = room;
+    const { pool, project } = fixture;
     const { projectId } = project;
     expect(await insertEndpoint(pool, webhook(projectId, 'unique-1', 'pager'))).toBe('inserted');
     expect(await insertEndpoint(pool, webhook(projectId, 'unique-1', 'other'))).toBe('id_taken');
@@ -40,7 +40,7 @@ describe('what is unique in a project', () => {
   });
 
   it('frees the alias of a removed endpoint, and never its id', async () => {
-    const { pool, project } = room;
+    const { pool, project } = fixture;
     const ref = { projectId: project.projectId, endpointId: 'gone-1' };
     await insertEndpoint(pool, webhook(ref.projectId, 'gone-1', 'gone'));
     await removeEndpoint(pool, ref, NOW_MS);
@@ -50,7 +50,7 @@ describe('what is unique in a project', () => {
   });
 
   it('keeps projects apart', async () => {
-    const { pool, project } = room;
+    const { pool, project } = fixture;
     const other = await seedProject(pool);
     await insertEndpoint(pool, webhook(project.projectId, 'apart', 'apart'));
     expect(await insertEndpoint(pool, webhook(other.projectId, 'apart', 'apart'))).toBe('inserted');
@@ -58,7 +58,7 @@ describe('what is unique in a project', () => {
   });
 
   it('refuses an alias of another endpoint in an update, also when two ask for it at once', async () => {
-    const { pool, project, inTx } = room;
+    const { pool, project, inTx } = fixture;
     for (const id of ['race-1', 'race-2']) await insertEndpoint(pool, webhook(project.projectId, id, id));
     const rename = (endpointId: string) =>
       inTx(async (tx) => {
@@ -77,7 +77,7 @@ describe('what is unique in a project', () => {
 
 describe('pages', () => {
   it('go through endpoints of one moment without a gap or a repeat', async () => {
-    const { pool } = room;
+    const { pool } = fixture;
     const { projectId } = await seedProject(pool);
     for (let n = 0; n < 7; n += 1) await insertEndpoint(pool, webhook(projectId, `page-${n}`, `page-${n}`));
     // Finer than a millisecond, as the column's default writes it.
@@ -97,7 +97,7 @@ describe('pages', () => {
 
 describe('the last delivery', () => {
   it('is never replaced by an older one', async () => {
-    const { pool, project, makeEndpoint } = room;
+    const { pool, project, makeEndpoint } = fixture;
     const ref = { projectId: project.projectId, endpointId: await makeEndpoint('last') };
     const at = (second: number) => new Date(NOW_MS + second * 1000).toISOString();
     await updateLastDelivery(pool, ref, { state: 'failing', at: at(2), statusCode: 500 });

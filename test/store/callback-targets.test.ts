@@ -13,44 +13,44 @@ import {
 } from '../../src/service/callbacks/inline-endpoints.ts';
 import type { StoredBinding } from '../../src/store/monitors/watched-monitor.ts';
 import { seedProject } from '../support/seed.ts';
-import { type CallbackRoom, NOW_MS, openCallbackRoom } from './callback-room.ts';
+import { type CallbackFixture, NOW_MS, openCallbackFixture } from './callback-fixture.ts';
 
-let room: CallbackRoom;
+let fixture: CallbackFixture;
 
 beforeAll(async () => {
-  room = await openCallbackRoom();
+  fixture = await openCallbackFixture();
 });
 afterAll(async () => {
-  await room?.close();
+  await fixture?.close();
 });
 beforeEach(async () => {
-  await room.inTx((tx) => setDefaultCallback(tx, room.caller, null));
+  await fixture.inTx((tx) => setDefaultCallback(tx, fixture.caller, null));
 });
 
-async function resolveOne(binding: StoredBinding, projectId = room.project.projectId) {
+async function resolveOne(binding: StoredBinding, projectId = fixture.project.projectId) {
   const monitorKey = randomUUID();
-  return (await resolveTargets(room.pool, [{ projectId, monitorKey, binding }])).get(monitorKey);
+  return (await resolveTargets(fixture.pool, [{ projectId, monitorKey, binding }])).get(monitorKey);
 }
 
 async function urlOf(binding: StoredBinding) {
   const result = await resolveOne(binding);
-  return result && 'target' in result ? describeTarget(room.secrets, result.target).url : undefined;
+  return result && 'target' in result ? describeTarget(fixture.secrets, result.target).url : undefined;
 }
 
 const remove = (endpointId: string) =>
-  room.inTx((tx) => removeCallback(tx, { caller: room.caller, endpointId, generation: 1 }, NOW_MS));
-const disable = (endpointId: string, projectId = room.project.projectId) =>
-  room.inTx((tx) => disableEndpoint(tx, { projectId, endpointId }, 'gone', NOW_MS));
+  fixture.inTx((tx) => removeCallback(tx, { caller: fixture.caller, endpointId, generation: 1 }, NOW_MS));
+const disable = (endpointId: string, projectId = fixture.project.projectId) =>
+  fixture.inTx((tx) => disableEndpoint(tx, { projectId, endpointId }, 'gone', NOW_MS));
 
 describe('a named binding', () => {
   it('leads to the endpoint that has the alias now', async () => {
-    const endpointId = await room.makeEndpoint('named');
+    const endpointId = await fixture.makeEndpoint('named');
     const result = await resolveOne({ kind: 'named', alias: 'named' });
     expect(result).toMatchObject({
-      target: { endpointId, projectId: room.project.projectId, alias: 'named', kind: 'webhook' },
+      target: { endpointId, projectId: fixture.project.projectId, alias: 'named', kind: 'webhook' },
     });
     if (!result || !('target' in result)) throw new Error('no target');
-    expect(describeTarget(room.secrets, result.target)).toEqual({
+    expect(describeTarget(fixture.secrets, result.target)).toEqual({
       endpointId,
       alias: 'named',
       kind: 'webhook',
@@ -62,23 +62,23 @@ describe('a named binding', () => {
     expect(await resolveOne({ kind: 'named', alias: 'never' })).toEqual({
       unavailableReason: 'alias_not_found',
     });
-    await disable(await room.makeEndpoint('off'));
+    await disable(await fixture.makeEndpoint('off'));
     expect(await resolveOne({ kind: 'named', alias: 'off' })).toEqual({
       unavailableReason: 'endpoint_disabled',
     });
-    await remove(await room.makeEndpoint('left'));
+    await remove(await fixture.makeEndpoint('left'));
     expect(await resolveOne({ kind: 'named', alias: 'left' })).toEqual({
       unavailableReason: 'endpoint_removed',
     });
-    const again = await room.makeEndpoint('left');
+    const again = await fixture.makeEndpoint('left');
     expect(await resolveOne({ kind: 'named', alias: 'left' })).toMatchObject({
       target: { endpointId: again },
     });
   });
 
   it('does not see the aliases of other projects', async () => {
-    await room.makeEndpoint('private');
-    const other = await seedProject(room.pool);
+    await fixture.makeEndpoint('private');
+    const other = await seedProject(fixture.pool);
     expect(await resolveOne({ kind: 'named', alias: 'private' }, other.projectId)).toEqual({
       unavailableReason: 'alias_not_found',
     });
@@ -87,7 +87,7 @@ describe('a named binding', () => {
 
 describe("the organization's default", () => {
   it('serves monitors of every project, and no other organization', async () => {
-    const { pool, project, caller } = room;
+    const { pool, project, caller } = fixture;
     const sibling = randomUUID();
     await pool.query(
       "insert into projects (project_id, organization_id, name, name_key) values ($1, $2, 'sibling', 'sibling')",
@@ -96,8 +96,8 @@ describe("the organization's default", () => {
     expect(await resolveOne({ kind: 'organization_default' }, sibling)).toEqual({
       unavailableReason: 'no_organization_default',
     });
-    const endpointId = await room.makeEndpoint('default');
-    await room.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+    const endpointId = await fixture.makeEndpoint('default');
+    await fixture.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
     expect(await resolveOne({ kind: 'organization_default' }, sibling)).toMatchObject({
       target: { endpointId, projectId: project.projectId },
     });
@@ -114,7 +114,7 @@ describe("the organization's default", () => {
 
 describe('an inline endpoint', () => {
   it('serves its monitor, keeps its secret over a changed URL, and goes without a trace of its address', async () => {
-    const { pool, secrets, project, inTx } = room;
+    const { pool, secrets, project, inTx } = fixture;
     const monitor = { projectId: project.projectId, monitorKey: randomUUID() };
     const { endpointId, signingSecret } = await inTx((tx) =>
       createInlineEndpoint(tx, { secrets }, { ...monitor, url: 'https://one.example/' }, NOW_MS),
@@ -152,9 +152,9 @@ describe('an inline endpoint', () => {
 });
 
 it('resolves thousands of monitors in one query, and leaves disabled bindings out', async () => {
-  const { pool, project, caller } = room;
-  const endpointId = await room.makeEndpoint('many');
-  await room.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+  const { pool, project, caller } = fixture;
+  const endpointId = await fixture.makeEndpoint('many');
+  await fixture.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
   const kinds: StoredBinding[] = [
     { kind: 'organization_default' },
     { kind: 'named', alias: 'many' },

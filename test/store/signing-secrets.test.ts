@@ -11,21 +11,21 @@ import {
 import type { EndpointRef } from '../../src/store/callbacks/callback-endpoints.ts';
 import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
-import { type CallbackRoom, openCallbackRoom } from './callback-room.ts';
+import { type CallbackFixture, openCallbackFixture } from './callback-fixture.ts';
 
-let room: CallbackRoom;
+let fixture: CallbackFixture;
 
 beforeAll(async () => {
-  room = await openCallbackRoom();
+  fixture = await openCallbackFixture();
 });
 afterAll(async () => {
-  await room?.close();
+  await fixture?.close();
 });
 
-const refOf = (endpointId: string): EndpointRef => ({ projectId: room.project.projectId, endpointId });
+const refOf = (endpointId: string): EndpointRef => ({ projectId: fixture.project.projectId, endpointId });
 
 it('keeps nothing of a secret in the clear', async () => {
-  const { pool, secrets } = room;
+  const { pool, secrets } = fixture;
   const { secret } = await issueSecret(pool, secrets, refOf('sealed'), Date.now());
   const { rows } = await pool.query<{ box: string }>(
     "select encode(secret_box, 'escape') as box from signing_secrets where endpoint_id = 'sealed'",
@@ -36,7 +36,7 @@ it('keeps nothing of a secret in the clear', async () => {
 });
 
 it('does not open a box that was copied from another endpoint', async () => {
-  const { pool, secrets } = room;
+  const { pool, secrets } = fixture;
   await issueSecret(pool, secrets, refOf('mine'), Date.now());
   await issueSecret(pool, secrets, refOf('theirs'), Date.now());
   await pool.query(
@@ -47,7 +47,7 @@ it('does not open a box that was copied from another endpoint', async () => {
 });
 
 it('lets two sign in an overlap, newest first, and one after it', async () => {
-  const { pool, secrets } = room;
+  const { pool, secrets } = fixture;
   const ref = refOf('overlap');
   const nowMs = Date.now();
   const first = await issueSecret(pool, secrets, ref, nowMs);
@@ -68,7 +68,7 @@ it('lets two sign in an overlap, newest first, and one after it', async () => {
 });
 
 it('ends the old one at once without an overlap', async () => {
-  const { pool, secrets } = room;
+  const { pool, secrets } = fixture;
   const ref = refOf('abrupt');
   await issueSecret(pool, secrets, ref, Date.now() - 1000);
   const { rows } = await pool.query<{ now: number }>(
@@ -81,7 +81,7 @@ it('ends the old one at once without an overlap', async () => {
 });
 
 it('reads what an older key has sealed, while it is there', async () => {
-  const { pool } = room;
+  const { pool } = fixture;
   const older = { id: 'old', key: randomBytes(32) };
   const newer = { id: 'new', key: randomBytes(32) };
   const { secret } = await issueSecret(pool, new SecretBox([older]), refOf('keys'), Date.now());
@@ -92,7 +92,7 @@ it('reads what an older key has sealed, while it is there', async () => {
 });
 
 it('is gone when it is erased', async () => {
-  const { pool, secrets } = room;
+  const { pool, secrets } = fixture;
   await issueSecret(pool, secrets, refOf('erased'), Date.now());
   await deleteSigningSecrets(pool, refOf('erased'));
   expect(await openValidSecrets(pool, secrets, refOf('erased'))).toEqual([]);

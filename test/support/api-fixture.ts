@@ -73,7 +73,7 @@ export interface ApiFixture {
 }
 
 /** Starts it; call `close` in `afterAll`. */
-export async function startApiFixture(options: ApiFixtureOptions = {}): Promise<ApiFixture> {
+export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<ApiFixture> {
   const database = await createTestDatabase();
   const pool = openTestPool(database.url, 4);
   await forbidOutages(pool);

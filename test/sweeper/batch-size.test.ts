@@ -3,24 +3,24 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import { seedMonitors } from '../support/seed.ts';
-import { waitFor } from '../support/wait-for.ts';
 import {
   drain,
-  type Installation,
   makeSweep,
   moveClock,
-  openInstallation,
+  openSweeperFixture,
   readNowMs,
-} from './installation.ts';
+  type SweeperFixture,
+} from '../support/sweeper-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const ROW_MS = 5;
 const MONITORS = 600;
 
-let installation: Installation;
+let fixture: SweeperFixture;
 
 beforeEach(async () => {
-  installation = await openInstallation();
-  const { pool, project } = installation;
+  fixture = await openSweeperFixture();
+  const { pool, project } = fixture;
   const deadlineMs = (await readNowMs(pool)) - 1_000;
   await seedMonitors(pool, project, MONITORS, {
     live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
@@ -34,11 +34,11 @@ beforeEach(async () => {
     'create trigger slow_row before update on monitor_live for each row execute function slow_row()',
   );
 });
-afterEach(() => installation?.close());
+afterEach(() => fixture?.close());
 
 /** Monitors that were written in one transaction, the most first. */
 async function batches(): Promise<number[]> {
-  const { rows } = await installation.pool.query<{ size: number }>(
+  const { rows } = await fixture.pool.query<{ size: number }>(
     `select count(*)::integer as size from monitor_live where open_incidents = 1
      group by changed_xid order by count(*) desc`,
   );
@@ -46,7 +46,7 @@ async function batches(): Promise<number[]> {
 }
 
 it('no batch but the first holds its rows for longer than half a second', async () => {
-  await drain(makeSweep(installation.pool));
+  await drain(makeSweep(fixture.pool));
   const [first = 0, ...others] = await batches();
   expect(first).toBeLessThanOrEqual(250);
   expect(Math.max(...others)).toBeLessThanOrEqual(500 / ROW_MS);
@@ -56,7 +56,7 @@ it('no batch but the first holds its rows for longer than half a second', async 
 it('a batch that the database ends for its time is tried again as a smaller one', async () => {
   const statementTimeoutMs = 900; // the first 250 rows take 1.25 s
   const pool = openPool({
-    databaseUrl: installation.url,
+    databaseUrl: fixture.url,
     size: 4,
     applicationName: 'test',
     statementTimeoutMs,

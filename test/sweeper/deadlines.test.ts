@@ -2,25 +2,25 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
 import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
-import { startPingServer } from '../ingest/ping-server.ts';
+import { startPingServer } from '../ingest/ping-fixture.ts';
 import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
 import {
   addEndpoint,
   drain,
-  type Installation,
   makeSweep,
   moveClock,
-  openInstallation,
+  openSweeperFixture,
   readNowMs,
-} from './installation.ts';
+  type SweeperFixture,
+} from '../support/sweeper-fixture.ts';
 
-let installation: Installation;
+let fixture: SweeperFixture;
 
 beforeAll(async () => {
-  installation = await openInstallation();
-  await addEndpoint(installation, 'http://127.0.0.1:9/', true);
+  fixture = await openSweeperFixture();
+  await addEndpoint(fixture, 'http://127.0.0.1:9/', true);
 });
-afterAll(() => installation?.close());
+afterAll(() => fixture?.close());
 
 const MINUTE_MS = 60_000;
 
@@ -30,9 +30,9 @@ async function monitorBeatenAgo(
   configuration: Record<string, unknown> = {},
   live: Record<string, unknown> = {},
 ): Promise<SeedMonitor> {
-  const beatMs = (await readNowMs(installation.pool)) - agoMs;
+  const beatMs = (await readNowMs(fixture.pool)) - agoMs;
   const deadlineMs = beatMs + 2 * MINUTE_MS;
-  const [monitor] = await seedMonitors(installation.pool, installation.project, 1, {
+  const [monitor] = await seedMonitors(fixture.pool, fixture.project, 1, {
     configuration,
     live: {
       anchor_ms: beatMs,
@@ -50,28 +50,28 @@ async function monitorBeatenAgo(
 }
 
 async function incidentsOf(monitor: SeedMonitor) {
-  const { rows } = await installation.pool.query(
+  const { rows } = await fixture.pool.query(
     'select * from incidents where monitor_key = $1 order by opened_at',
     [monitor.monitorKey],
   );
   return rows;
 }
 async function liveOf(monitor: SeedMonitor) {
-  const { rows } = await installation.pool.query('select * from monitor_live where monitor_key = $1', [
+  const { rows } = await fixture.pool.query('select * from monitor_live where monitor_key = $1', [
     monitor.monitorKey,
   ]);
   return rows[0];
 }
 async function timelineOf(incidentId: string) {
-  const { rows } = await installation.pool.query(
+  const { rows } = await fixture.pool.query(
     'select type, detail from timeline_entries where incident_id = $1 order by at, entry_id',
     [incidentId],
   );
   return rows;
 }
 async function sweep(): Promise<void> {
-  await moveClock(installation.pool);
-  await drain(makeSweep(installation.pool));
+  await moveClock(fixture.pool);
+  await drain(makeSweep(fixture.pool));
 }
 
 describe('a missed deadline', () => {
@@ -83,7 +83,7 @@ describe('a missed deadline', () => {
     expect(others).toEqual([]);
     expect(incident).toMatchObject({ kind: 'missed_deadline', state: 'open', severity: 'critical' });
     expect(await timelineOf(incident.incident_id)).toEqual([{ type: 'opened', detail: null }]);
-    const { rows } = await installation.pool.query(
+    const { rows } = await fixture.pool.query(
       'select event, sequence, state, body from deliveries where incident_id = $1',
       [incident.incident_id],
     );
@@ -114,8 +114,8 @@ describe('a missed deadline', () => {
 
   it('waits for no beat after the horizon: nobody could have accepted it', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
-    await moveClock(installation.pool, (await liveOf(monitor)).deadline_ms - 1);
-    await drain(makeSweep(installation.pool));
+    await moveClock(fixture.pool, (await liveOf(monitor)).deadline_ms - 1);
+    await drain(makeSweep(fixture.pool));
     expect(await incidentsOf(monitor)).toEqual([]);
     await sweep();
     expect(await incidentsOf(monitor)).toHaveLength(1);
@@ -135,7 +135,7 @@ describe('a missed deadline', () => {
   });
 
   it('does not count while the monitor is paused or in maintenance', async () => {
-    const now = await readNowMs(installation.pool);
+    const now = await readNowMs(fixture.pool);
     const paused = await monitorBeatenAgo(3 * MINUTE_MS, { lifecycle: 'paused' });
     const endsMs = now + 10 * MINUTE_MS;
     const maintained = await monitorBeatenAgo(3 * MINUTE_MS, {
@@ -150,7 +150,7 @@ describe('a missed deadline', () => {
   });
 
   it('counts when the window has ended without a beat', async () => {
-    const now = await readNowMs(installation.pool);
+    const now = await readNowMs(fixture.pool);
     const ended = {
       maintenance_starts_at: new Date(now - 10 * MINUTE_MS),
       maintenance_ends_at: new Date(now - 500),
@@ -166,7 +166,7 @@ describe('a missed deadline', () => {
 
 describe('a run', () => {
   it('that lasts too long is reported once', async () => {
-    const now = await readNowMs(installation.pool);
+    const now = await readNowMs(fixture.pool);
     const runs = [{ runId: 'a', startedMs: now - 61_000, dueMs: now - 1_000 }];
     const monitor = await monitorBeatenAgo(
       MINUTE_MS / 2,
@@ -182,7 +182,7 @@ describe('a run', () => {
 
 describe('an outage of our own', () => {
   it('longer than interval and grace makes no false incident, and stands in the timeline of a true one', async () => {
-    const own = await openInstallation();
+    const own = await openSweeperFixture();
     try {
       const now = await readNowMs(own.pool);
       // The last beat came, then everything was down for ten minutes.
@@ -239,10 +239,10 @@ describe('an outage of our own', () => {
 describe('a beat and a sweep on one row', () => {
   it('the beat that is first wins, and the sweep does not wait for it', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
-    const beat = await installation.pool.connect();
+    const beat = await fixture.pool.connect();
     try {
       await beat.query('begin');
-      const now = await readNowMs(installation.pool);
+      const now = await readNowMs(fixture.pool);
       await beat.query(
         'update monitor_live set deadline_ms = $2, wake_ms = $3, last_beat_ms = $4, anchor_ms = $4 where monitor_key = $1',
         [monitor.monitorKey, now + 2 * MINUTE_MS, now + MINUTE_MS, now],
@@ -257,7 +257,7 @@ describe('a beat and a sweep on one row', () => {
   });
 
   it('at the same moment, many times: each beat is recorded, and no incident stays open', async () => {
-    const own = await openInstallation();
+    const own = await openSweeperFixture();
     const server = await startPingServer(own.url, { lanes: 2 });
     try {
       const now = await readNowMs(own.pool);
@@ -316,13 +316,12 @@ describe('a monitor at fault', () => {
     );
     const [unversioned, doubled] = monitors;
     if (!unversioned || !doubled) throw new Error('no monitors');
-    await installation.pool.query(
-      'update monitor_live set configuration_version = 7 where monitor_key = $1',
-      [unversioned.monitorKey],
-    );
+    await fixture.pool.query('update monitor_live set configuration_version = 7 where monitor_key = $1', [
+      unversioned.monitorKey,
+    ]);
     // An open incident that the live row does not count: the batch fails on the unique index.
-    const now = await readNowMs(installation.pool);
-    await insertIncidents(installation.pool, [openedBefore(doubled, now)]);
+    const now = await readNowMs(fixture.pool);
+    await insertIncidents(fixture.pool, [openedBefore(doubled, now)]);
     await sweep();
     for (const monitor of monitors) {
       expect(await incidentsOf(monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
@@ -332,7 +331,7 @@ describe('a monitor at fault', () => {
   });
 
   it('does not leave those behind it to be looked at one by one', async () => {
-    const own = await openInstallation();
+    const own = await openSweeperFixture();
     try {
       const now = await readNowMs(own.pool);
       const due = (agoMs: number) => ({

@@ -3,41 +3,48 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
+import { addEndpoint, startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { DeliveryRoom, idsOf, ok, status, verifierOf } from './delivery-room.ts';
-import { addEndpoint, startDispatcher } from './installation.ts';
+import {
+  type DeliveryFixture,
+  idsOf,
+  ok,
+  openDeliveryFixture,
+  status,
+  verifierOf,
+} from './delivery-fixture.ts';
 
-let room: DeliveryRoom;
+let fixture: DeliveryFixture;
 beforeAll(async () => {
-  room = await DeliveryRoom.open();
+  fixture = await openDeliveryFixture();
 });
-afterEach(() => room.endTest());
-afterAll(() => room?.close());
+afterEach(() => fixture.endTest());
+afterAll(() => fixture?.close());
 
 describe('a delivery', () => {
   it('is signed, sent once, and written down with its attempt, its timeline and the endpoint', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
-    const row = await room.enqueueOne(endpoint);
-    room.dispatch();
-    await room.stateIs(row, 'delivered');
+    const { receiver, endpoint } = await fixture.receive(ok);
+    const row = await fixture.enqueueOne(endpoint);
+    fixture.dispatch();
+    await fixture.stateIs(row, 'delivered');
     const [request] = receiver.requests;
     expect(receiver.requests).toHaveLength(1);
     expect(request?.headers['webhook-id']).toBe(row.webhookId);
     expect(verifierOf(endpoint.secret).verify(request?.body ?? '', request?.headers as never)).toEqual(
       JSON.parse(row.body),
     );
-    expect(await room.rowOf(row)).toMatchObject({
+    expect(await fixture.rowOf(row)).toMatchObject({
       attempt_count: 1,
       next_attempt_at: null,
       lease_owner: null,
       delivered_at: expect.any(Date),
       ended_at: expect.any(Date),
     });
-    expect(await room.attemptsOf(row)).toMatchObject([{ attempt: 1, status_code: 204, error: null }]);
-    expect(await room.timelineOf(row)).toMatchObject([
+    expect(await fixture.attemptsOf(row)).toMatchObject([{ attempt: 1, status_code: 204, error: null }]);
+    expect(await fixture.timelineOf(row)).toMatchObject([
       { type: 'delivery', delivery: { deliveryId: row.deliveryId, state: 'delivered' } },
     ]);
-    expect((await room.endpointRow(endpoint)).last_delivery).toMatchObject({
+    expect((await fixture.endpointRow(endpoint)).last_delivery).toMatchObject({
       state: 'delivered',
       statusCode: 204,
       at: expect.any(String),
@@ -45,9 +52,9 @@ describe('a delivery', () => {
   });
 
   it('is signed with both secrets in an overlap, the newest first', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
+    const { receiver, endpoint } = await fixture.receive(ok);
     const newest = newSigningSecret();
-    const { pool, project, secrets } = room.installation;
+    const { pool, project, secrets } = fixture.sweeper;
     await pool.query(
       `update signing_secrets set ends_at = now() + interval '5 minutes' where endpoint_id = $1`,
       [endpoint.endpointId],
@@ -56,9 +63,9 @@ describe('a delivery', () => {
       `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 2, $3, now())`,
       [project.projectId, endpoint.endpointId, secrets.seal(newest, endpoint.endpointId)],
     );
-    const row = await room.enqueueOne(endpoint);
-    room.dispatch();
-    await room.stateIs(row, 'delivered');
+    const row = await fixture.enqueueOne(endpoint);
+    fixture.dispatch();
+    await fixture.stateIs(row, 'delivered');
     const [request] = receiver.requests;
     const [first, second] = String(request?.headers['webhook-signature']).split(' ');
     for (const [secret, signature] of [
@@ -71,58 +78,58 @@ describe('a delivery', () => {
   });
 
   it('that fails is tried again by the schedule, with one webhook-id, until there is no attempt left', async () => {
-    const { receiver, endpoint } = await room.receive(status(500));
-    const row = await room.enqueueOne(endpoint);
+    const { receiver, endpoint } = await fixture.receive(status(500));
+    const row = await fixture.enqueueOne(endpoint);
     for (let attempt = 1; attempt <= 8; attempt += 1) {
       // A dispatcher of its own for each: the breaker of one would open.
-      const dispatcher = startDispatcher(room.installation);
-      const isMade = async () => (await room.rowOf(row)).attempt_count === attempt;
+      const dispatcher = startDispatcher(fixture.sweeper);
+      const isMade = async () => (await fixture.rowOf(row)).attempt_count === attempt;
       await waitFor(isMade, { what: 'the attempt is made' });
       await dispatcher.stop();
-      const { state, next_attempt_at: nextAt, ended_at: endedAt } = await room.rowOf(row);
+      const { state, next_attempt_at: nextAt, ended_at: endedAt } = await fixture.rowOf(row);
       expect(state).toBe(attempt < 8 ? 'failing' : 'exhausted');
       if (attempt === 8) expect([nextAt, endedAt]).toEqual([null, expect.any(Date)]);
       const waitMs = [5_000, 30_000, 120_000, 600_000, 3_600_000, 14_400_000, 43_200_000][attempt - 1];
       if (waitMs !== undefined) {
         // From the end of the attempt, which was somewhere between its begin and now.
-        const last = (await room.attemptsOf(row)).at(-1);
+        const last = (await fixture.attemptsOf(row)).at(-1);
         expect(nextAt.getTime() - last.at.getTime()).toBeGreaterThan(waitMs * 0.899);
-        expect(nextAt.getTime() - (await room.nowMs())).toBeLessThan(waitMs * 1.101);
+        expect(nextAt.getTime() - (await fixture.nowMs())).toBeLessThan(waitMs * 1.101);
       }
-      await room.makeDue(row);
+      await fixture.makeDue(row);
     }
     expect(new Set(idsOf(receiver))).toEqual(new Set([row.webhookId]));
     expect(receiver.requests).toHaveLength(8);
-    expect((await room.timelineOf(row)).map(({ delivery }) => delivery.state)).toEqual([
+    expect((await fixture.timelineOf(row)).map(({ delivery }) => delivery.state)).toEqual([
       'failing',
       'exhausted',
     ]);
-    expect((await room.endpointRow(endpoint)).last_delivery).toMatchObject({
+    expect((await fixture.endpointRow(endpoint)).last_delivery).toMatchObject({
       state: 'exhausted',
       statusCode: 500,
     });
   });
 
   it('of a test is never tried again', async () => {
-    const { endpoint } = await room.receive(status(500));
+    const { endpoint } = await fixture.receive(status(500));
     const ofTest = { event: 'callback.test', incidentId: undefined, sequence: undefined } as const;
-    const row = await room.enqueueOne(endpoint, ofTest);
-    room.dispatch();
-    await room.stateIs(row, 'exhausted');
-    expect(await room.attemptsOf(row)).toHaveLength(1);
+    const row = await fixture.enqueueOne(endpoint, ofTest);
+    fixture.dispatch();
+    await fixture.stateIs(row, 'exhausted');
+    expect(await fixture.attemptsOf(row)).toHaveLength(1);
   });
 
   it('that can not be read for want of a key is left alone, and costs no attempt', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
-    await room.installation.pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
+    const { receiver, endpoint } = await fixture.receive(ok);
+    await fixture.sweeper.pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
       endpoint.endpointId,
       Buffer.from('0102', 'hex'),
     ]);
-    const row = await room.enqueueOne(endpoint);
-    room.dispatch();
-    const later = async () => (await room.rowOf(row)).next_attempt_at > new Date(Date.now() + 30_000);
+    const row = await fixture.enqueueOne(endpoint);
+    fixture.dispatch();
+    const later = async () => (await fixture.rowOf(row)).next_attempt_at > new Date(Date.now() + 30_000);
     await waitFor(later, { what: 'it is put off' });
-    expect(await room.rowOf(row)).toMatchObject({ state: 'pending', attempt_count: 0, lease_owner: null });
+    expect(await fixture.rowOf(row)).toMatchObject({ state: 'pending', attempt_count: 0, lease_owner: null });
     expect(receiver.requests).toEqual([]);
   });
 });
@@ -130,50 +137,50 @@ describe('a delivery', () => {
 describe('the order inside an incident', () => {
   it('is kept: a later event waits until the one before has ended', async () => {
     let failures = 1;
-    const { receiver, endpoint } = await room.receive((...request) => {
+    const { receiver, endpoint } = await fixture.receive((...request) => {
       failures -= 1;
       (failures >= 0 ? status(500) : ok)(...request);
     });
-    const rows = await room.enqueue(endpoint, 3, { incidentId: newId('inc') });
+    const rows = await fixture.enqueue(endpoint, 3, { incidentId: newId('inc') });
     const [first, , last] = rows;
     if (!first || !last) throw new Error('no rows');
-    room.dispatch();
-    await room.stateIs(first, 'failing');
+    fixture.dispatch();
+    await fixture.stateIs(first, 'failing');
     expect(idsOf(receiver)).toEqual([first.webhookId]);
-    await room.makeDue(first);
-    await room.stateIs(last, 'delivered');
+    await fixture.makeDue(first);
+    await fixture.stateIs(last, 'delivered');
     expect(idsOf(receiver)).toEqual([first.webhookId, ...rows.map(({ webhookId }) => webhookId)]);
   });
 
   it('waits for no redelivery, and goes on after a cancellation', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
+    const { receiver, endpoint } = await fixture.receive(ok);
     const incidentId = newId('inc');
-    const farAway = await addEndpoint(room.installation, 'http://127.0.0.1:9/');
-    const before = await room.enqueueOne(farAway, { incidentId });
-    const copy = await room.enqueueOne(farAway, {
+    const farAway = await addEndpoint(fixture.sweeper, 'http://127.0.0.1:9/');
+    const before = await fixture.enqueueOne(farAway, { incidentId });
+    const copy = await fixture.enqueueOne(farAway, {
       incidentId,
       sequence: 1,
       redeliveryOf: before.deliveryId,
     });
-    const after = await room.enqueueOne(endpoint, { incidentId, sequence: 2 });
-    room.dispatch();
-    await room.stateIs(before, 'failing');
-    await room.stateIs(copy, 'failing');
+    const after = await fixture.enqueueOne(endpoint, { incidentId, sequence: 2 });
+    fixture.dispatch();
+    await fixture.stateIs(before, 'failing');
+    await fixture.stateIs(copy, 'failing');
     expect(receiver.requests).toEqual([]);
-    await room.cancel(before);
-    await room.stateIs(after, 'delivered');
+    await fixture.cancel(before);
+    await fixture.stateIs(after, 'delivered');
   });
 
   it('is looked at twice a second, however long an endpoint has had nothing else to send', async () => {
     let release: () => void = () => undefined;
-    const first = await room.receive((...request) => {
+    const first = await fixture.receive((...request) => {
       release = () => ok(...request);
     });
-    const second = await room.receive(ok);
+    const second = await fixture.receive(ok);
     const incidentId = newId('inc');
-    await room.enqueueOne(first.endpoint, { incidentId });
-    await room.enqueueOne(second.endpoint, { incidentId, sequence: 2 });
-    room.dispatch({ attemptTimeoutMs: 60_000 });
+    await fixture.enqueueOne(first.endpoint, { incidentId });
+    await fixture.enqueueOne(second.endpoint, { incidentId, sequence: 2 });
+    fixture.dispatch({ attemptTimeoutMs: 60_000 });
     await waitFor(() => first.receiver.requests.length > 0, { what: 'the first event' });
     // Pauses that doubled without an end would have come to four seconds by now.
     const startedAt = performance.now();

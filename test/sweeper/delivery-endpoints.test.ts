@@ -2,53 +2,53 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { DeliveryRoom, holding, idsOf, ok, status } from './delivery-room.ts';
+import { type DeliveryFixture, holding, idsOf, ok, openDeliveryFixture, status } from './delivery-fixture.ts';
 
-let room: DeliveryRoom;
+let fixture: DeliveryFixture;
 beforeAll(async () => {
-  room = await DeliveryRoom.open();
+  fixture = await openDeliveryFixture();
 });
-afterEach(() => room.endTest());
-afterAll(() => room?.close());
+afterEach(() => fixture.endTest());
+afterAll(() => fixture?.close());
 
 describe('an endpoint', () => {
   it('that answers 410 is disabled, and what waits for it is canceled', async () => {
-    const { receiver, endpoint } = await room.receive(status(410));
-    const rows = await room.enqueue(endpoint, 5);
-    room.dispatch();
-    const isDisabled = async () => (await room.endpointRow(endpoint)).lifecycle === 'disabled';
+    const { receiver, endpoint } = await fixture.receive(status(410));
+    const rows = await fixture.enqueue(endpoint, 5);
+    fixture.dispatch();
+    const isDisabled = async () => (await fixture.endpointRow(endpoint)).lifecycle === 'disabled';
     await waitFor(isDisabled, { what: 'the endpoint is disabled' });
-    expect(await room.endpointRow(endpoint)).toMatchObject({ disabled_reason: 'gone', generation: 2 });
-    const states = await Promise.all(rows.map(async (row) => (await room.rowOf(row)).state));
+    expect(await fixture.endpointRow(endpoint)).toMatchObject({ disabled_reason: 'gone', generation: 2 });
+    const states = await Promise.all(rows.map(async (row) => (await fixture.rowOf(row)).state));
     expect(states.toSorted()).toEqual(['canceled', 'canceled', 'canceled', 'canceled', 'exhausted']);
     expect(receiver.requests).toHaveLength(1);
   });
 
   it('that has moved when its old address answers 410 stays, and what waits goes to the new one', async () => {
     const held = holding();
-    const old = await room.receive((...request) => void held.released.then(() => status(410)(...request)));
-    const next = await room.receive(ok);
-    const { pool, secrets } = room.installation;
+    const old = await fixture.receive((...request) => void held.released.then(() => status(410)(...request)));
+    const next = await fixture.receive(ok);
+    const { pool, secrets } = fixture.sweeper;
     const { endpointId } = old.endpoint;
-    const asked = await room.enqueueOne(old.endpoint);
-    room.dispatch();
+    const asked = await fixture.enqueueOne(old.endpoint);
+    fixture.dispatch();
     await waitFor(() => old.receiver.requests.length === 1, { what: 'the attempt is under way' });
     await pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
       endpointId,
       secrets.seal(`http://127.0.0.1:${next.receiver.port}/hook`, endpointId),
     ]);
-    const waiting = await room.enqueueOne(old.endpoint);
+    const waiting = await fixture.enqueueOne(old.endpoint);
     held.release();
-    await room.stateIs(asked, 'exhausted');
-    await room.stateIs(waiting, 'delivered');
-    expect(await room.endpointRow(old.endpoint)).toMatchObject({ lifecycle: 'active', generation: 1 });
+    await fixture.stateIs(asked, 'exhausted');
+    await fixture.stateIs(waiting, 'delivered');
+    expect(await fixture.endpointRow(old.endpoint)).toMatchObject({ lifecycle: 'active', generation: 1 });
     expect(idsOf(next.receiver)).toEqual([waiting.webhookId]);
   });
 
   it('that was disabled or removed after the event is told nothing, and the timeline says why', async () => {
-    const disabled = await room.receive(ok);
-    const removed = await room.receive(ok);
-    const { pool } = room.installation;
+    const disabled = await fixture.receive(ok);
+    const removed = await fixture.receive(ok);
+    const { pool } = fixture.sweeper;
     await pool.query(`update callback_endpoints set lifecycle = 'disabled' where endpoint_id = $1`, [
       disabled.endpoint.endpointId,
     ]);
@@ -56,37 +56,41 @@ describe('an endpoint', () => {
       'update callback_endpoints set removed_at = now(), url_box = null where endpoint_id = $1',
       [removed.endpoint.endpointId],
     );
-    const one = await room.enqueueOne(disabled.endpoint);
-    const other = await room.enqueueOne(removed.endpoint);
-    room.dispatch();
-    await room.stateIs(one, 'canceled');
-    await room.stateIs(other, 'canceled');
-    expect(await room.timelineOf(one)).toMatchObject([{ detail: { reason: 'endpoint_disabled' } }]);
-    expect(await room.timelineOf(other)).toMatchObject([{ detail: { reason: 'endpoint_removed' } }]);
+    const one = await fixture.enqueueOne(disabled.endpoint);
+    const other = await fixture.enqueueOne(removed.endpoint);
+    fixture.dispatch();
+    await fixture.stateIs(one, 'canceled');
+    await fixture.stateIs(other, 'canceled');
+    expect(await fixture.timelineOf(one)).toMatchObject([{ detail: { reason: 'endpoint_disabled' } }]);
+    expect(await fixture.timelineOf(other)).toMatchObject([{ detail: { reason: 'endpoint_removed' } }]);
     expect([...disabled.receiver.requests, ...removed.receiver.requests]).toEqual([]);
-    expect(await room.attemptsOf(one)).toEqual([]);
+    expect(await fixture.attemptsOf(one)).toEqual([]);
   });
 
   it('that is disabled while an attempt is under way keeps the delivery canceled, with the attempt on record', async () => {
     const held = holding();
-    const { receiver, endpoint } = await room.receive(held.answer);
-    const row = await room.enqueueOne(endpoint);
-    room.dispatch();
+    const { receiver, endpoint } = await fixture.receive(held.answer);
+    const row = await fixture.enqueueOne(endpoint);
+    fixture.dispatch();
     await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
-    await room.cancel(row);
+    await fixture.cancel(row);
     held.release();
-    const isOnRecord = async () => (await room.attemptsOf(row)).length === 1;
+    const isOnRecord = async () => (await fixture.attemptsOf(row)).length === 1;
     await waitFor(isOnRecord, { what: 'the attempt is on record' });
-    expect(await room.rowOf(row)).toMatchObject({ state: 'canceled', attempt_count: 1, delivered_at: null });
+    expect(await fixture.rowOf(row)).toMatchObject({
+      state: 'canceled',
+      attempt_count: 1,
+      delivered_at: null,
+    });
   });
 
   it('that hangs holds up no other', async () => {
-    const hanging = await Promise.all(Array.from({ length: 5 }, () => room.receive(() => undefined)));
-    const healthy = await Promise.all(Array.from({ length: 45 }, () => room.receive(ok)));
-    for (const { endpoint } of hanging) await room.enqueue(endpoint, 40);
-    const rows = (await Promise.all(healthy.map(({ endpoint }) => room.enqueue(endpoint, 10)))).flat();
+    const hanging = await Promise.all(Array.from({ length: 5 }, () => fixture.receive(() => undefined)));
+    const healthy = await Promise.all(Array.from({ length: 45 }, () => fixture.receive(ok)));
+    for (const { endpoint } of hanging) await fixture.enqueue(endpoint, 40);
+    const rows = (await Promise.all(healthy.map(({ endpoint }) => fixture.enqueue(endpoint, 10)))).flat();
     // So long that none of the attempts that hang ends before all others have theirs.
-    room.dispatch({ attemptTimeoutMs: 60_000 });
+    fixture.dispatch({ attemptTimeoutMs: 60_000 });
     await waitFor(() => healthy.every(({ receiver }) => new Set(idsOf(receiver)).size === 10), {
       what: 'all healthy endpoints have theirs',
     });
@@ -100,14 +104,14 @@ describe('an endpoint', () => {
   });
 
   it('that waits for a later attempt costs little, however many there are', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
-    const { pool } = room.installation;
-    await room.enqueueElsewhere(3_000, 3_600_000);
+    const { receiver, endpoint } = await fixture.receive(ok);
+    const { pool } = fixture.sweeper;
+    await fixture.enqueueElsewhere(3_000, 3_600_000);
     const look = () => findDueEndpoints(pool, { limit: 10_000 });
     const before = await timesOf(5, look);
     const queries = vi.spyOn(pool, 'query');
     const startedAt = performance.now();
-    room.dispatch({ pollMs: 1 });
+    fixture.dispatch({ pollMs: 1 });
     const isEnough = () => performance.now() - startedAt > 60 * Math.min(...before);
     await waitFor(isEnough, { what: 'time for sixty looks' });
     const elapsedMs = performance.now() - startedAt;
@@ -117,8 +121,8 @@ describe('an endpoint', () => {
     // A quarter of the time, with as much again for a machine that is faster now than it was.
     expect(looks).toBeLessThan(elapsedMs / 2 / Math.min(...before, ...(await timesOf(5, look))));
     // What is new is found all the same.
-    const row = await room.enqueueOne(endpoint);
-    await room.stateIs(row, 'delivered');
+    const row = await fixture.enqueueOne(endpoint);
+    await fixture.stateIs(row, 'delivered');
     expect(receiver.requests).toHaveLength(1);
   });
 });

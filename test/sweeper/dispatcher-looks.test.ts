@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { DeliveryRoom } from './delivery-room.ts';
+import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 interface Look {
   startedAt: number;
@@ -12,23 +12,23 @@ interface Look {
   asked: string[];
 }
 
-let room: DeliveryRoom;
+let fixture: DeliveryFixture;
 let looks: Look[];
 beforeAll(async () => {
-  room = await DeliveryRoom.open();
+  fixture = await openDeliveryFixture();
 });
 beforeEach(() => {
   looks = [];
 });
 afterEach(async () => {
-  await room.endTest();
+  await fixture.endTest();
   vi.restoreAllMocks();
 });
-afterAll(() => room?.close());
+afterAll(() => fixture?.close());
 
 /** Each look takes `lookMs` more; `duringLook` is called when it has read the outbox. */
 function slowLooks(lookMs: number, duringLook?: () => void): void {
-  const { pool } = room.installation;
+  const { pool } = fixture.sweeper;
   const query = pool.query.bind(pool);
   vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
     const { name, values = [] } = given[0] as { name?: string; values?: unknown[] };
@@ -49,21 +49,21 @@ const gaps = () => looks.slice(1).map(({ startedAt }, index) => startedAt - (loo
 describe('a look that takes long', () => {
   it('keeps what other processes put into the outbox waiting for no longer than a moment', async () => {
     slowLooks(1_000);
-    room.dispatch({ pollMs: 1 });
+    fixture.dispatch({ pollMs: 1 });
     await waitFor(() => gaps().some((gapMs) => gapMs < 2_000), { what: 'a look soon after another' });
   });
 
   it('is followed by another when something is put into the outbox here meanwhile', async () => {
     let dispatcher: Dispatcher | undefined;
     slowLooks(200, () => dispatcher?.wake());
-    dispatcher = room.dispatch({ pollMs: 1 });
+    dispatcher = fixture.dispatch({ pollMs: 1 });
     await waitFor(() => gaps().some((gapMs) => gapMs < 125), { what: 'a look just after another' });
   });
 
   it('asks an endpoint at which nothing may go out once, and not again while it serves', async () => {
     const endpoints = 1_600;
-    await room.enqueueElsewhere(endpoints, 3_600_000);
-    await room.installation.pool.query(
+    await fixture.enqueueElsewhere(endpoints, 3_600_000);
+    await fixture.sweeper.pool.query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
          webhook_id, body, next_attempt_at, created_at)
        select project_id, delivery_id || '_next', endpoint_id, endpoint_project_id, incident_id, 'incident.resolved', 2,
@@ -71,7 +71,7 @@ describe('a look that takes long', () => {
        from deliveries where state = 'failing'`,
     );
     slowLooks(100);
-    room.dispatch({ pollMs: 1 });
+    fixture.dispatch({ pollMs: 1 });
     await waitFor(() => looks.length > 8, { what: 'some looks' });
     expect(looks.some(({ asked }) => asked.length > 0)).toBe(true);
     for (const { asked } of looks) expect(asked).toHaveLength(new Set(asked).size);

@@ -3,29 +3,29 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
+import { startDispatcher } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { DeliveryRoom, holding, idsOf, ok } from './delivery-room.ts';
-import { startDispatcher } from './installation.ts';
+import { type DeliveryFixture, holding, idsOf, ok, openDeliveryFixture } from './delivery-fixture.ts';
 
-let room: DeliveryRoom;
+let fixture: DeliveryFixture;
 beforeAll(async () => {
-  room = await DeliveryRoom.open();
+  fixture = await openDeliveryFixture();
 });
-afterEach(() => room.endTest());
-afterAll(() => room?.close());
+afterEach(() => fixture.endTest());
+afterAll(() => fixture?.close());
 
 describe('several dispatchers', () => {
   it('share the work and double nothing', async () => {
-    const endpoints = await Promise.all(Array.from({ length: 8 }, () => room.receive(ok)));
+    const endpoints = await Promise.all(Array.from({ length: 8 }, () => fixture.receive(ok)));
     // Not more than the slowest machine sends within a lease: what is claimed longer is sent again, rightly.
-    const rows = (await Promise.all(endpoints.map(({ endpoint }) => room.enqueue(endpoint, 30)))).flat();
-    room.dispatch();
-    room.dispatch();
+    const rows = (await Promise.all(endpoints.map(({ endpoint }) => fixture.enqueue(endpoint, 30)))).flat();
+    fixture.dispatch();
+    fixture.dispatch();
     const received = () => endpoints.flatMap(({ receiver }) => idsOf(receiver));
     await waitFor(() => received().length >= rows.length, { what: 'all are there' });
     const areWritten = async () => {
-      const { rows: left } = await room.installation.pool.query(
+      const { rows: left } = await fixture.sweeper.pool.query(
         `select from deliveries where delivery_id = any($1) and state <> 'delivered'`,
         [rows.map(({ deliveryId }) => deliveryId)],
       );
@@ -36,20 +36,20 @@ describe('several dispatchers', () => {
   });
 
   it('take over what a dead one held, when its lease is over and not before', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
-    const row = await room.enqueueOne(endpoint);
-    const { pool, project } = room.installation;
+    const { receiver, endpoint } = await fixture.receive(ok);
+    const row = await fixture.enqueueOne(endpoint);
+    const { pool, project } = fixture.sweeper;
     const place = { projectId: project.projectId, endpointId: endpoint.endpointId, places: 1 };
-    const beforeMs = await room.nowMs();
+    const beforeMs = await fixture.nowMs();
     const [claim] = await claimDeliveries(pool, randomUUID(), [place]);
     expect(claim?.deliveryId).toBe(row.deliveryId);
-    expect((await room.rowOf(row)).lease_until.getTime() - beforeMs).toBeGreaterThanOrEqual(30_000);
-    room.dispatch();
-    const other = await room.enqueueOne(endpoint);
-    await room.stateIs(other, 'delivered');
+    expect((await fixture.rowOf(row)).lease_until.getTime() - beforeMs).toBeGreaterThanOrEqual(30_000);
+    fixture.dispatch();
+    const other = await fixture.enqueueOne(endpoint);
+    await fixture.stateIs(other, 'delivered');
     expect(idsOf(receiver)).toEqual([other.webhookId]);
-    await room.makeDue(row);
-    await room.stateIs(row, 'delivered');
+    await fixture.makeDue(row);
+    await fixture.stateIs(row, 'delivered');
     expect(idsOf(receiver)).toEqual([other.webhookId, row.webhookId]);
   });
 
@@ -57,15 +57,15 @@ describe('several dispatchers', () => {
     // Many times, so that a round is under way in some of them.
     for (let time = 0; time < 12; time += 1) {
       const held = holding();
-      const { receiver, endpoint } = await room.receive(held.answer);
-      const rows = await room.enqueue(endpoint, 5);
-      const dispatcher = startDispatcher(room.installation, { pollMs: 1 });
+      const { receiver, endpoint } = await fixture.receive(held.answer);
+      const rows = await fixture.enqueue(endpoint, 5);
+      const dispatcher = startDispatcher(fixture.sweeper, { pollMs: 1 });
       const isUnderWay = () => receiver.requests.length === 1;
       await waitFor(isUnderWay, { what: 'an attempt is under way', intervalMs: 1 + 2 * time });
       const stopping = dispatcher.stop();
       held.release();
       await stopping;
-      const after = await Promise.all(rows.map((row) => room.rowOf(row)));
+      const after = await Promise.all(rows.map((row) => fixture.rowOf(row)));
       expect(after.filter(({ state }) => state === 'delivered')).toHaveLength(1);
       expect(after.filter(({ lease_owner: owner }) => owner !== null)).toEqual([]);
       expect(receiver.requests).toHaveLength(1);
@@ -75,51 +75,52 @@ describe('several dispatchers', () => {
 
 describe('a database that is away', () => {
   it('while an attempt ends loses nothing and sends nothing twice', async () => {
-    const url = new URL(room.installation.url);
+    const url = new URL(fixture.sweeper.url);
     const proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
     url.hostname = '127.0.0.1';
     url.port = String(proxy.port);
     const pool = openPool({ databaseUrl: url.href, size: 4, applicationName: 'test' });
-    room.atEnd(() => proxy.close());
-    room.atEnd(() => pool.end());
+    fixture.atEnd(() => proxy.close());
+    fixture.atEnd(() => pool.end());
     const held = holding();
-    const { receiver, endpoint } = await room.receive(held.answer);
-    const row = await room.enqueueOne(endpoint);
-    room.dispatch({ pool });
+    const { receiver, endpoint } = await fixture.receive(held.answer);
+    const row = await fixture.enqueueOne(endpoint);
+    fixture.dispatch({ pool });
     await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
     await proxy.refuse();
     held.release();
     await new Promise((resolve) => setImmediate(resolve));
-    expect((await room.rowOf(row)).state).toBe('pending');
+    expect((await fixture.rowOf(row)).state).toBe('pending');
     await proxy.accept();
-    await room.stateIs(row, 'delivered');
+    await fixture.stateIs(row, 'delivered');
     expect(receiver.requests).toHaveLength(1);
   });
 
   it('to what came of an attempt, for longer than its lease, makes nobody send it again', async () => {
-    const { receiver, endpoint } = await room.receive(ok);
-    const { receiver: other, endpoint: otherEndpoint } = await room.receive(ok);
-    const row = await room.enqueueOne(endpoint);
-    const client = await room.installation.pool.connect();
+    const { receiver, endpoint } = await fixture.receive(ok);
+    const { receiver: other, endpoint: otherEndpoint } = await fixture.receive(ok);
+    const row = await fixture.enqueueOne(endpoint);
+    const client = await fixture.sweeper.pool.connect();
     await client.query('begin');
     await client.query('set local idle_in_transaction_session_timeout = 0');
     // Outcomes are written under this lock; claims do without it.
     await client.query('select from callback_endpoints where endpoint_id = $1 for update', [
       endpoint.endpointId,
     ]);
-    room.dispatch();
-    room.atEnd(async () => {
+    fixture.dispatch();
+    fixture.atEnd(async () => {
       await client.query('rollback');
       client.release();
     });
     await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is made' });
-    await room.makeDue(row);
-    const isTakenAgain = async () => (await room.rowOf(row)).lease_until.getTime() > (await room.nowMs());
+    await fixture.makeDue(row);
+    const isTakenAgain = async () =>
+      (await fixture.rowOf(row)).lease_until.getTime() > (await fixture.nowMs());
     await waitFor(isTakenAgain, { what: 'its lease is a new one' });
-    await room.enqueueOne(otherEndpoint);
+    await fixture.enqueueOne(otherEndpoint);
     await waitFor(() => other.requests.length === 1, { what: 'what is claimed later is sent' });
     await client.query('commit');
-    await room.stateIs(row, 'delivered');
+    await fixture.stateIs(row, 'delivered');
     expect(receiver.requests).toHaveLength(1);
   });
 });

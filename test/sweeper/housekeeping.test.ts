@@ -13,39 +13,45 @@ import { LeasedJob } from '../../src/sweeper/upkeep/leased-job.ts';
 import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { sweepRestoreWindows } from '../../src/sweeper/upkeep/sweep-restore-windows.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
-import { startPingServer } from '../ingest/ping-server.ts';
+import { startPingServer } from '../ingest/ping-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
+import {
+  addEndpoint,
+  drain,
+  makeParts,
+  openSweeperFixture,
+  type SweeperFixture,
+} from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { addEndpoint, drain, type Installation, makeParts, openInstallation } from './installation.ts';
 
-let installation: Installation;
+let fixture: SweeperFixture;
 
 beforeAll(async () => {
-  installation = await openInstallation();
+  fixture = await openSweeperFixture();
 });
-afterAll(() => installation?.close());
+afterAll(() => fixture?.close());
 
 const [observations, buckets] = PARTITIONED_TABLES;
 if (!observations || !buckets) throw new Error('no tables');
 
 async function countOf(table: string, where = 'true'): Promise<number> {
-  const { rows } = await installation.pool.query<{ count: number }>(
+  const { rows } = await fixture.pool.query<{ count: number }>(
     `select count(*)::integer as count from ${table} where ${where}`,
   );
   return rows[0]?.count ?? -1;
 }
 async function partitionsOf(table: string): Promise<string[]> {
-  const { rows } = await installation.pool.query<{ name: string }>(
+  const { rows } = await fixture.pool.query<{ name: string }>(
     `select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass order by 1`,
     [table],
   );
   return rows.map(({ name }) => name);
 }
 function insertObservation(receivedAt: string, sequence = 1) {
-  return installation.pool.query(
+  return fixture.pool.query(
     `insert into observations (project_id, monitor_key, sequence, received_at, kind)
      values ($1, gen_random_uuid(), $2, ${receivedAt}, 'success')`,
-    [installation.project.projectId, sequence],
+    [fixture.project.projectId, sequence],
   );
 }
 const keyMetrics = async (metric: { get(): Promise<{ values: { value: number; labels: object }[] }> }) =>
@@ -54,8 +60,8 @@ const keyMetrics = async (metric: { get(): Promise<{ values: { value: number; la
 it('partitions are there for today and seven days ahead on a fresh database, so that no beat lands beside them', async () => {
   expect((await partitionsOf('observations')).length).toBe(1 + 8);
   expect((await partitionsOf('observation_buckets')).length).toBe(1 + 3);
-  const [monitor] = await seedMonitors(installation.pool, installation.project, 1);
-  const server = await startPingServer(installation.url);
+  const [monitor] = await seedMonitors(fixture.pool, fixture.project, 1);
+  const server = await startPingServer(fixture.url);
   expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
   await server.close();
   expect(await countOf('observations')).toBe(1);
@@ -71,25 +77,25 @@ describe('partitions', () => {
     if (leftOfDayMs() > 60_000) return;
     await waitFor(() => leftOfDayMs() > 60_000, { what: 'the day is over', timeoutMs: 90_000 });
     const { metrics, log } = makeParts();
-    await sweepPartitions(installation.pool, metrics, log);
+    await sweepPartitions(fixture.pool, metrics, log);
   });
 
   it('take over what is in the default partition when they are made', async () => {
     const today = partitionAt(observations, new Date());
-    await installation.pool.query(`drop table ${today.name}`);
+    await fixture.pool.query(`drop table ${today.name}`);
     for (let index = 0; index < 5; index += 1) await insertObservation('clock_timestamp()', index);
     expect(await countOf('observations_default')).toBe(5);
     const parts = makeParts();
-    await watchDefaultPartitions(installation.pool, parts.metrics, parts.log);
+    await watchDefaultPartitions(fixture.pool, parts.metrics, parts.log);
     expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
       table: 'observations',
       value: 5,
     });
-    await sweepPartitions(installation.pool, parts.metrics, parts.log);
+    await sweepPartitions(fixture.pool, parts.metrics, parts.log);
     expect(await partitionsOf('observations')).toContain(today.name);
     expect(await countOf('observations_default')).toBe(0);
     expect(await countOf('observations')).toBe(5);
-    await watchDefaultPartitions(installation.pool, parts.metrics, parts.log);
+    await watchDefaultPartitions(fixture.pool, parts.metrics, parts.log);
     expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
       table: 'observations',
       value: 0,
@@ -97,7 +103,7 @@ describe('partitions', () => {
   });
 
   it('are dropped 30 days (observations) and 400 days (buckets) after their end, and not before', async () => {
-    const connection = await installation.pool.connect();
+    const connection = await fixture.pool.connect();
     const ago = (days: number) => new Date(Date.now() - days * DAY_MS);
     const old = [32, 31, 30, 29].map((days) => partitionAt(observations, ago(days)));
     const months = [465, 370].map((days) => partitionAt(buckets, ago(days)));
@@ -128,7 +134,7 @@ describe('partitions', () => {
   it('made by two at once are made once, wherever they meet', async () => {
     const last = partitionAt(observations, new Date(), 7);
     const make = async () => {
-      const connection = await installation.pool.connect();
+      const connection = await fixture.pool.connect();
       try {
         return await createPartitions(connection, observations);
       } finally {
@@ -136,7 +142,7 @@ describe('partitions', () => {
       }
     };
     for (let round = 0; round < 20; round += 1) {
-      await installation.pool.query(`drop table ${last.name}`);
+      await fixture.pool.query(`drop table ${last.name}`);
       const created = (await Promise.all([make(), make(), make()])).flat();
       expect(created).toEqual([last.name]);
     }
@@ -146,9 +152,9 @@ describe('partitions', () => {
     await insertObservation(`clock_timestamp() - interval '40 days'`);
     await insertObservation(`clock_timestamp() + interval '40 days'`);
     const parts = makeParts();
-    await sweepPartitions(installation.pool, parts.metrics, parts.log);
+    await sweepPartitions(fixture.pool, parts.metrics, parts.log);
     expect(await countOf('observations_default')).toBe(1);
-    await installation.pool.query('delete from observations_default');
+    await fixture.pool.query('delete from observations_default');
   });
 
   it('of a month that ends a year follow one another', () => {
@@ -165,7 +171,7 @@ describe('partitions', () => {
 
 describe('retention', () => {
   it('deletes what is over, in batches, and nothing else', async () => {
-    const { pool, project } = installation;
+    const { pool, project } = fixture;
     const { projectId } = project;
     const count = 1_200;
     await pool.query(
@@ -259,7 +265,7 @@ describe('retention', () => {
 
 describe('archived monitors', () => {
   it('are deleted when their time to be restored is over, as by a delete', async () => {
-    const { pool, project } = installation;
+    const { pool, project } = fixture;
     const archived = (interval: string) => ({
       configuration: {
         lifecycle: 'archived',
@@ -269,7 +275,7 @@ describe('archived monitors', () => {
     const [over] = await seedMonitors(pool, project, 1, archived('over'));
     const [waiting] = await seedMonitors(pool, project, 1, archived('waiting'));
     if (!over || !waiting) throw new Error('no monitors');
-    const endpoint = await addEndpoint(installation, 'http://127.0.0.1:9/');
+    const endpoint = await addEndpoint(fixture, 'http://127.0.0.1:9/');
     await pool.query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, monitor_key, event, webhook_id,
          body, created_at, next_attempt_at)
@@ -291,7 +297,7 @@ describe('archived monitors', () => {
 
 describe('leases', () => {
   it('are one replica’s at a time, and the next one’s when they end', async () => {
-    const { pool } = installation;
+    const { pool } = fixture;
     const [one, other] = [randomUUID(), randomUUID()];
     const lease = { name: 'test', leaseMs: 60_000, everyMs: 0 };
     expect(await claimLease(pool, { ...lease, owner: one })).toBe(true);
@@ -304,7 +310,7 @@ describe('leases', () => {
   });
 
   it('keep work from being done again before it is due, unless it was not finished', async () => {
-    const { pool } = installation;
+    const { pool } = fixture;
     let steps = 0;
     const job = (step: () => Promise<'more' | 'idle'>) =>
       new LeasedJob({ pool, owner: randomUUID(), name: 'job', everyMs: 60_000, step });

@@ -3,25 +3,25 @@ import type { QueryConfig } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { seedMonitors } from '../support/seed.ts';
-import { waitFor } from '../support/wait-for.ts';
 import {
   drain,
-  type Installation,
   makeSweep,
   moveClock,
-  openInstallation,
+  openSweeperFixture,
   readNowMs,
-} from './installation.ts';
+  type SweeperFixture,
+} from '../support/sweeper-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
 
-let installation: Installation;
+let fixture: SweeperFixture;
 
 beforeEach(async () => {
-  installation = await openInstallation();
+  fixture = await openSweeperFixture();
 });
-afterEach(() => installation?.close());
+afterEach(() => fixture?.close());
 
 it('a deadline that becomes visible ten seconds late opens its incident', async () => {
-  const { pool, project } = installation;
+  const { pool, project } = fixture;
   await moveClock(pool);
   const sweep = makeSweep(pool);
   await drain(sweep);
@@ -39,7 +39,7 @@ it('a deadline that becomes visible ten seconds late opens its incident', async 
 });
 
 it('a first look that takes too long, under an old snapshot, keeps nobody from what becomes due', async () => {
-  const { pool, project } = installation;
+  const { pool, project } = fixture;
   await moveClock(pool);
   const sweep = makeSweep(withSlowBeginning(pool));
   await expect(sweep.run()).rejects.toThrow('statement timeout');

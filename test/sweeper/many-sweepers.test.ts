@@ -1,13 +1,20 @@
 // Many sweepers on ten thousand due monitors, while the database ends their connections: each incident opens once.
 import { expect, it } from 'vitest';
 import { seedMonitors, seedProject } from '../support/seed.ts';
-import { addEndpoint, drain, makeSweep, moveClock, openInstallation, readNowMs } from './installation.ts';
+import {
+  addEndpoint,
+  drain,
+  makeSweep,
+  moveClock,
+  openSweeperFixture,
+  readNowMs,
+} from '../support/sweeper-fixture.ts';
 
 const KILL_ONE = `select pg_terminate_backend(pid) from pg_stat_activity
   where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
 
 it('open each of 10,000 incidents once, while their connections are ended', async () => {
-  const { pool, ...own } = await openInstallation();
+  const { pool, ...own } = await openSweeperFixture();
   try {
     await addEndpoint({ pool, ...own }, 'http://127.0.0.1:9/', true);
     const now = await readNowMs(pool);

@@ -2,25 +2,25 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { startReceiver } from '../delivery/receiver.ts';
 import { openTestPool } from '../support/database.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { seedMonitors } from '../support/seed.ts';
-import { waitFor } from '../support/wait-for.ts';
 import {
   addEndpoint,
-  type Installation,
   KEY,
   moveClock,
-  openInstallation,
+  openSweeperFixture,
   readNowMs,
-} from './installation.ts';
+  type SweeperFixture,
+} from '../support/sweeper-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
 
-let installation: Installation;
+let fixture: SweeperFixture;
 
 beforeAll(async () => {
-  installation = await openInstallation();
+  fixture = await openSweeperFixture();
 });
-afterAll(() => installation?.close());
+afterAll(() => fixture?.close());
 
 function configOf(databaseUrl: string) {
   return {
@@ -35,9 +35,9 @@ function configOf(databaseUrl: string) {
 
 describe('the role sweeper', () => {
   it('tells the receiver of a missed deadline, is ready meanwhile, shows it in its metrics, and ends', async () => {
-    const { pool, project, url } = installation;
+    const { pool, project, url } = fixture;
     const receiver = await startReceiver((_request, _message, response) => response.writeHead(204).end());
-    await addEndpoint(installation, `http://127.0.0.1:${receiver.port}/`, true);
+    await addEndpoint(fixture, `http://127.0.0.1:${receiver.port}/`, true);
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
     const sweepers = [
       await startSweeper(configOf(url), telemetry),
@@ -77,7 +77,7 @@ describe('the role sweeper', () => {
   });
 
   it('waits for the schema, and is not ready meanwhile', async () => {
-    const url = new URL(installation.url);
+    const url = new URL(fixture.url);
     const admin = openTestPool(url.href, 1);
     const name = `${url.pathname.slice(1)}_empty`;
     await admin.query(`create database ${name}`);
@@ -99,7 +99,7 @@ describe('the role sweeper', () => {
 
   it('refuses destinations that are no list of blocks and hosts', async () => {
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
-    const config = { ...configOf(installation.url), allowedPrivateDestinations: '10.0.0.0/99' };
+    const config = { ...configOf(fixture.url), allowedPrivateDestinations: '10.0.0.0/99' };
     await expect(startSweeper(config, telemetry)).rejects.toThrow('allowed private destinations');
   });
 });

@@ -1,4 +1,4 @@
-// A database with an organization, a default endpoint and the parts of a sweeper, for the tests of this room.
+// A database with an organization and a project, and the parts of a sweeper on it.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
@@ -11,12 +11,12 @@ import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries
 import type { Round } from '../../src/sweeper/loop.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { createTestDatabase, openTestPool } from '../support/database.ts';
-import { type SeedProject, seedEndpoint, seedProject } from '../support/seed.ts';
+import { createTestDatabase, openTestPool } from './database.ts';
+import { type SeedProject, seedEndpoint, seedProject } from './seed.ts';
 
 export const KEY = { id: 'k1', key: randomBytes(32) };
 
-export interface Installation {
+export interface SweeperFixture {
   url: string;
   pool: Pool;
   project: SeedProject;
@@ -24,7 +24,7 @@ export interface Installation {
   close(): Promise<void>;
 }
 
-export async function openInstallation(): Promise<Installation> {
+export async function openSweeperFixture(): Promise<SweeperFixture> {
   const database = await createTestDatabase();
   const pool = openTestPool(database.url, 6);
   const project = await seedProject(pool);
@@ -48,7 +48,7 @@ export interface Endpoint {
 
 /** An endpoint of the project with one secret; `isDefault`: all monitors' alerts go there. */
 export async function addEndpoint(
-  { pool, project, secrets }: Installation,
+  { pool, project, secrets }: SweeperFixture,
   url: string,
   isDefault = false,
 ): Promise<Endpoint> {
@@ -96,12 +96,12 @@ export async function drain(step: { run(): Promise<Round> }): Promise<void> {
 }
 
 export function startDispatcher(
-  installation: Installation,
+  fixture: SweeperFixture,
   options: Partial<DispatcherOptions> = {},
 ): Dispatcher {
   return new Dispatcher({
-    pool: installation.pool,
-    secrets: installation.secrets,
+    pool: fixture.pool,
+    secrets: fixture.secrets,
     destinations: {
       allowed: parseAllowedDestinations('127.0.0.0/8'),
       resolver: createNameResolver(),

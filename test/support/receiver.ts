@@ -27,7 +27,8 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-const fixture = (name: string): string => readFileSync(new URL(`fixtures/${name}`, import.meta.url), 'utf8');
+const fixture = (name: string): string =>
+  readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
 
 /** Trust this to trust the receivers with TLS: names `receiver.test`, `*.receiver.test`, `127.0.0.1`. */
 export const RECEIVER_CA = fixture('receiver-certificate.pem');

@@ -9,7 +9,7 @@ import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { createTestDatabase, openTestPool } from '../support/database.ts';
 import { type SeedProject, seedProject } from '../support/seed.ts';
 
-export interface CallbackRoom {
+export interface CallbackFixture {
   pool: Pool;
   secrets: SecretBox;
   project: SeedProject;
@@ -33,13 +33,13 @@ export function callerOf(project: SeedProject): Caller {
   };
 }
 
-export async function openCallbackRoom(): Promise<CallbackRoom> {
+export async function openCallbackFixture(): Promise<CallbackFixture> {
   const database = await createTestDatabase();
   const pool = openTestPool(database.url, 4);
   const secrets = new SecretBox([{ id: 'k1', key: randomBytes(32) }]);
   const project = await seedProject(pool);
   const caller = callerOf(project);
-  const inTx: CallbackRoom['inTx'] = (work) => inTransaction(pool, work);
+  const inTx: CallbackFixture['inTx'] = (work) => inTransaction(pool, work);
   return {
     pool,
     secrets,

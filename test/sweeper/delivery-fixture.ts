@@ -3,29 +3,25 @@ import { Webhook } from 'standardwebhooks';
 import { newId } from '../../src/domain/id.ts';
 import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/outbox.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
-import { type Answer, type Receiver, startReceiver } from '../delivery/receiver.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { type Answer, type Receiver, startReceiver } from '../support/receiver.ts';
 import {
   addEndpoint,
   type Endpoint,
-  type Installation,
-  openInstallation,
+  openSweeperFixture,
   readNowMs,
+  type SweeperFixture,
   startDispatcher,
-} from './installation.ts';
+} from '../support/sweeper-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 type Ref = Pick<OutboxRow, 'deliveryId'>;
 
-export class DeliveryRoom {
-  readonly installation: Installation;
+export class DeliveryFixture {
+  readonly sweeper: SweeperFixture;
   readonly #ends: (() => Promise<unknown>)[] = [];
 
-  private constructor(installation: Installation) {
-    this.installation = installation;
-  }
-
-  static async open(): Promise<DeliveryRoom> {
-    return new DeliveryRoom(await openInstallation());
+  constructor(sweeper: SweeperFixture) {
+    this.sweeper = sweeper;
   }
 
   /** After each test. What was opened last ends first: a dispatcher before its receivers, so that attempts may end. */
@@ -40,7 +36,7 @@ export class DeliveryRoom {
 
   /** After the last one. */
   async close(): Promise<void> {
-    await this.installation.close();
+    await this.sweeper.close();
   }
 
   /** Something to end with the test. */
@@ -52,19 +48,19 @@ export class DeliveryRoom {
   async receive(answer: Answer): Promise<{ receiver: Receiver; endpoint: Endpoint }> {
     const receiver = await startReceiver(answer);
     this.atEnd(() => receiver.close());
-    const endpoint = await addEndpoint(this.installation, `http://127.0.0.1:${receiver.port}/hook`);
+    const endpoint = await addEndpoint(this.sweeper, `http://127.0.0.1:${receiver.port}/hook`);
     return { receiver, endpoint };
   }
 
   dispatch(options: Parameters<typeof startDispatcher>[1] = {}): Dispatcher {
-    const dispatcher = startDispatcher(this.installation, options);
+    const dispatcher = startDispatcher(this.sweeper, options);
     this.atEnd(() => dispatcher.stop());
     return dispatcher;
   }
 
   /** Puts events into the outbox: of one incident when `incidentId` is given, else each of its own. */
   async enqueue(endpoint: Endpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
-    const { projectId } = this.installation.project;
+    const { projectId } = this.sweeper.project;
     const rows = Array.from(
       { length: count },
       (_, index): OutboxRow => ({
@@ -80,13 +76,13 @@ export class DeliveryRoom {
         ...more,
       }),
     );
-    await insertDeliveries(this.installation.pool, rows, await this.nowMs());
+    await insertDeliveries(this.sweeper.pool, rows, await this.nowMs());
     return rows;
   }
 
   /** Events of as many other endpoints, due in `waitMs`. */
   async enqueueElsewhere(count: number, waitMs: number): Promise<void> {
-    const { projectId } = this.installation.project;
+    const { projectId } = this.sweeper.project;
     await this.#query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
          state, webhook_id, body, next_attempt_at, created_at)
@@ -104,7 +100,7 @@ export class DeliveryRoom {
   }
 
   nowMs(): Promise<number> {
-    return readNowMs(this.installation.pool);
+    return readNowMs(this.sweeper.pool);
   }
 
   async rowOf({ deliveryId }: Ref) {
@@ -152,9 +148,13 @@ export class DeliveryRoom {
   }
 
   async #query(text: string, ...values: unknown[]) {
-    const { rows } = await this.installation.pool.query(text, values);
+    const { rows } = await this.sweeper.pool.query(text, values);
     return rows;
   }
+}
+
+export async function openDeliveryFixture(): Promise<DeliveryFixture> {
+  return new DeliveryFixture(await openSweeperFixture());
 }
 
 export const ok: Answer = (_request, _message, response) => response.writeHead(204).end();

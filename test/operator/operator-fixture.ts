@@ -1,4 +1,4 @@
-// What the tests of this room share: a namespace of the control plane, an api on a fresh database, operators on both.
+// What the tests of the operator share: a namespace of the control plane, an api on a fresh database, operators on both.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { connect, createNamespace, type TestClient } from '../kube/cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiFixture, type ApiFixtureOptions, startApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, type ApiFixtureOptions, openApiFixture } from '../support/api-fixture.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -41,7 +41,7 @@ const EVENTS: KubeResource<EventObject> = {
 export interface OperatorOptions {
   /** Default: straight to the api. */
   apiUrl?: string;
-  /** Default: the room's namespace. Empty: all. */
+  /** Default: the namespace of the fixture. Empty: all. */
   watchNamespaces?: string[];
   resyncMs?: number;
   lastBeatPeriodMs?: number;
@@ -60,9 +60,9 @@ export interface TestOperator {
   stop(): Promise<void>;
 }
 
-export interface OperatorRoom {
+export interface OperatorFixture {
   namespace: string;
-  fixture: ApiFixture;
+  apiFixture: ApiFixture;
   kube: TestClient;
   /** A session of the operator, in the project of the namespace. */
   api: ApiClient;
@@ -92,13 +92,13 @@ export async function nextSecond({ metadata }: KubeObject): Promise<void> {
   await waitFor(() => Date.now() > end, { what: 'the next second' });
 }
 
-export async function openRoom(options: ApiFixtureOptions = {}): Promise<OperatorRoom> {
+export async function openOperatorFixture(options: ApiFixtureOptions = {}): Promise<OperatorFixture> {
   const kube = connect();
-  const fixture = await startApiFixture({ plan: 'scale', ...options });
+  const apiFixture = await openApiFixture({ plan: 'scale', ...options });
   const namespace = await createNamespace(kube.client);
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-operator-'));
   const tokenFile = join(folder, 'token');
-  await writeFile(tokenFile, `${fixture.tokens.operator}\n`);
+  await writeFile(tokenFile, `${apiFixture.tokens.operator}\n`);
   const program = join((await findControlPlaneBinaries(() => undefined)) ?? '', 'kubectl');
   const operators: TestOperator[] = [];
   const { client } = kube;
@@ -133,11 +133,11 @@ export async function openRoom(options: ApiFixtureOptions = {}): Promise<Operato
   };
 
   return {
-    ...{ namespace, fixture, kube, tokenFile, events, secret },
-    api: fixture.operator.as(fixture.tokens.operator, namespace),
+    ...{ namespace, apiFixture, kube, tokenFile, events, secret },
+    api: apiFixture.operator.as(apiFixture.tokens.operator, namespace),
     async startOperator(given = {}) {
       const operator = await startTestOperator(
-        { apiUrl: fixture.url, watchNamespaces: [namespace], ...given },
+        { apiUrl: apiFixture.url, watchNamespaces: [namespace], ...given },
         tokenFile,
       );
       operators.push(operator);
@@ -167,12 +167,12 @@ export async function openRoom(options: ApiFixtureOptions = {}): Promise<Operato
       }),
     async beat(secretName, kind = '') {
       const { pathname } = new URL((await secret(secretName))?.url ?? '');
-      return await fetch(`${fixture.url}${pathname}${kind}`);
+      return await fetch(`${apiFixture.url}${pathname}${kind}`);
     },
     async close() {
       for (const operator of operators) await operator.stop();
       await kube.close();
-      await fixture.close();
+      await apiFixture.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };

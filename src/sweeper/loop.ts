@@ -1,7 +1,7 @@
 // Runs one piece of work again and again until it is told to stop. It knows neither the work nor the database.
 
 /** `more`: there is more to do now. */
-export type Round = 'more' | 'idle';
+export type RunResult = 'more' | 'idle';
 
 export interface LoopOptions {
   /** Pause after a round that found nothing more to do. */
@@ -9,8 +9,8 @@ export interface LoopOptions {
   /** Pause after a failed round; doubles up to `maxBackoffMs` with each further one. */
   minBackoffMs?: number;
   maxBackoffMs?: number;
-  run: () => Promise<Round>;
-  onRound?: (round: { durationMs: number; outcome: Round | 'failed' }) => void;
+  run: () => Promise<RunResult>;
+  onRun?: (run: { durationMs: number; outcome: RunResult | 'failed' }) => void;
   onError: (error: unknown) => void;
 }
 
@@ -64,9 +64,9 @@ export class Loop {
     }
   }
 
-  async #round(): Promise<Round | 'failed'> {
+  async #round(): Promise<RunResult | 'failed'> {
     const startedAt = performance.now();
-    let outcome: Round | 'failed' = 'failed';
+    let outcome: RunResult | 'failed' = 'failed';
     try {
       outcome = await this.#options.run();
       this.#failures = 0;
@@ -74,7 +74,7 @@ export class Loop {
       this.#failures += 1;
       this.#options.onError(error);
     }
-    this.#options.onRound?.({ durationMs: performance.now() - startedAt, outcome });
+    this.#options.onRun?.({ durationMs: performance.now() - startedAt, outcome });
     return outcome;
   }
 

@@ -65,7 +65,7 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
   };
 }
 
-function findSweepFault({ lastRoundAt }: DeadlineSweep): string | undefined {
-  const isFresh = lastRoundAt !== undefined && performance.now() - lastRoundAt <= READY_WITHIN_MS;
+function findSweepFault({ lastRunAt }: DeadlineSweep): string | undefined {
+  const isFresh = lastRunAt !== undefined && performance.now() - lastRunAt <= READY_WITHIN_MS;
   return isFresh ? undefined : 'No sweep of deadlines has ended lately.';
 }

@@ -1,6 +1,6 @@
 // A loop whose rounds show in the metrics and whose failures show in the log.
 import type { Log } from '../telemetry/log.ts';
-import { Loop, type Round } from './loop.ts';
+import { Loop, type RunResult } from './loop.ts';
 import type { SweeperMetrics } from './sweeper-metrics.ts';
 
 export interface SweepLoopOptions {
@@ -8,7 +8,7 @@ export interface SweepLoopOptions {
   name: string;
   intervalMs: number;
   maxBackoffMs?: number;
-  run: () => Promise<Round>;
+  run: () => Promise<RunResult>;
   metrics: SweeperMetrics;
   log: Log;
 }
@@ -17,7 +17,7 @@ export interface SweepLoopOptions {
 export function startSweepLoop({ name, metrics, log, ...loop }: SweepLoopOptions): Loop {
   return new Loop({
     ...loop,
-    onRound: ({ durationMs, outcome }) => {
+    onRun: ({ durationMs, outcome }) => {
       metrics.sweepDuration.observe({ sweep: name }, durationMs / 1000);
       if (outcome === 'failed') metrics.sweepFailures.inc({ sweep: name });
     },

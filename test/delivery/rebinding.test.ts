@@ -1,10 +1,10 @@
 // Where a webhook may lead, at the moment of sending: hostile hosts, and a name whose address changes.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
-import { AttemptSender } from '../../src/delivery/webhook/attempt.ts';
 import { checkDestination } from '../../src/delivery/webhook/destination.ts';
 import { createNameResolver, type NameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
+import { WebhookSender } from '../../src/delivery/webhook/webhook-sender.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { type DnsAnswer, type DnsServer, startDnsServer } from './dns-server.ts';
 import { HOSTILE_LITERALS, HOSTILE_NAMES, HOSTILE_SPELLINGS } from './hostile-hosts.ts';
@@ -19,7 +19,7 @@ let dns: DnsServer;
 let receiver: Receiver;
 let inner: Receiver;
 let resolver: NameResolver;
-let attempts: AttemptSender;
+let attempts: WebhookSender;
 
 beforeEach(async () => {
   answers = (family) => (family === 4 ? [GOOD] : []);
@@ -40,7 +40,7 @@ beforeEach(async () => {
     searchDomains: [],
     queryTimeoutMs: 5_000,
   });
-  attempts = new AttemptSender({ allowed: parseAllowedDestinations(GOOD), resolver });
+  attempts = new WebhookSender({ allowed: parseAllowedDestinations(GOOD), resolver });
 });
 
 afterEach(async () => {
@@ -116,7 +116,7 @@ describe('a name whose address changes', () => {
   ] as const)('fails by its class where DNS says %s', async (answer, error, timeoutMs) => {
     answers = () => answer;
     await attempts.close();
-    attempts = new AttemptSender({ allowed: parseAllowedDestinations(GOOD), resolver, timeoutMs });
+    attempts = new WebhookSender({ allowed: parseAllowedDestinations(GOOD), resolver, timeoutMs });
     // 127.0.0.1 alone is allowed, so https shows the class of DNS itself.
     const result = await send(`https://rebind.test:${receiver.port}/`);
     expect(result).toMatchObject({ delivered: false, error });

@@ -8,7 +8,7 @@ import type { Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { DeadlineSweep } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
-import type { Round } from '../../src/sweeper/loop.ts';
+import type { RunResult } from '../../src/sweeper/loop.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTestDatabase, openTestPool } from './database.ts';
@@ -91,7 +91,7 @@ export function makeSweep(pool: Pool, batchSize?: number): DeadlineSweep {
 }
 
 /** Rounds until nothing is due. */
-export async function drain(step: { run(): Promise<Round> }): Promise<void> {
+export async function drain(step: { run(): Promise<RunResult> }): Promise<void> {
   while ((await step.run()) === 'more');
 }
 

@@ -1,5 +1,5 @@
 // Judges addresses: public, private but allowed by the installer, or refused.
-// It resolves no names and opens no connections: destination.ts and attempt.ts bring it what was resolved.
+// It resolves no names and opens no connections: destination.ts and webhook-sender.ts bring it what was resolved.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import type { AllowedDestinations } from './allowed-destinations.ts';

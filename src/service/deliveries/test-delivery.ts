@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { buildTestEvent } from '../../delivery/formats/event.ts';
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
-import { type AttemptResult, AttemptSender } from '../../delivery/webhook/attempt.ts';
+import { type AttemptResult, WebhookSender } from '../../delivery/webhook/webhook-sender.ts';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import {
@@ -70,7 +70,7 @@ export async function sendTest(context: ServiceContext, call: TestDeliveryCall):
   if ('record' in prepared) return { ref, record: prepared.record, gone: false, isTwin: true };
   const { deliveryId, url, secrets, message } = prepared;
   // Tests are rare, and their connections are not worth keeping.
-  const sender = new AttemptSender(context.destinations);
+  const sender = new WebhookSender(context.destinations);
   try {
     const result = await sender.send({ url, secrets, ...message });
     return { ref, record: describeResult(deliveryId, result), gone: result.gone };

@@ -5,7 +5,7 @@ import { type DueClaim, type DueSpan, findDue, postponeWake } from '../../store/
 import { SWEEP_BUCKETS } from '../../store/monitors/live.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Round } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 import { BatchFaultError, FAULT_DELAY_MS, type WokenBatch, wakeDueMonitors } from './wake-due-monitors.ts';
 
@@ -59,7 +59,7 @@ export class DeadlineSweep {
   #lookedAt: number[] = LOOKS.map(() => Number.NEGATIVE_INFINITY);
   /** How far back the look under way goes: it lasts until nothing is left in it. */
   #look: Look | undefined;
-  #lastRoundAt: number | undefined;
+  #lastRunAt: number | undefined;
   #isBehind = false;
 
   constructor(options: DeadlineSweepOptions) {
@@ -73,12 +73,12 @@ export class DeadlineSweep {
   }
 
   /** When the last round ended well, on the clock of `performance.now()`. */
-  get lastRoundAt(): number | undefined {
-    return this.#lastRoundAt;
+  get lastRunAt(): number | undefined {
+    return this.#lastRunAt;
   }
 
   /** One batch; two at once while there is more than one to do. */
-  async run(): Promise<Round> {
+  async run(): Promise<RunResult> {
     if (this.#watermarkMs === undefined) await this.#beginHere();
     const startedAt = performance.now();
     const look = this.#look ?? this.#chooseLook(startedAt);
@@ -89,13 +89,13 @@ export class DeadlineSweep {
     return round;
   }
 
-  async #round(look: Look, startedAt: number): Promise<Round> {
+  async #round(look: Look, startedAt: number): Promise<RunResult> {
     const limit = this.#limit;
     const sinceMs = this.#sinceMs(look.backMs);
     if (!this.#isBehind && limit === this.#batchSize) {
       const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
       if (!isDue) {
-        this.#lastRoundAt = performance.now();
+        this.#lastRunAt = performance.now();
         this.#show({ ...span, claimed: 0, transitions: [], faults: [] }, 0);
         this.#rest(span);
         return 'idle';
@@ -107,10 +107,10 @@ export class DeadlineSweep {
       if (this.#resize(this.#batchSize / 4)) this.#look = look;
       throw error;
     });
-    this.#lastRoundAt = performance.now();
+    this.#lastRunAt = performance.now();
     // A fault in some row: the next batch is smaller, or leaves that row out.
     if (batches.length < claims.length) return 'more';
-    const durationMs = this.#lastRoundAt - startedAt;
+    const durationMs = this.#lastRunAt - startedAt;
     for (const batch of batches) this.#show(batch, durationMs);
     this.#isBehind = batches.every(({ claimed }) => claimed >= limit);
     if (this.#isBehind) {

@@ -5,14 +5,14 @@ import {
   type NextDeliveryState,
   nextDeliveryState,
 } from '../../delivery/retry-schedule.ts';
-import type { AttemptResult } from '../../delivery/webhook/attempt.ts';
+import type { AttemptResult } from '../../delivery/webhook/webhook-sender.ts';
 import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
 import type { TimelineRow } from '../../store/incidents/incidents.ts';
 
 /** What became of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
-export type Outcome = { claim: ClaimedDelivery } & (
+export type DeliveryOutcome = { claim: ClaimedDelivery } & (
   | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
   /** The endpoint was disabled or removed after the delivery was written. */
   | { kind: 'canceled'; reason: 'endpoint_disabled' | 'endpoint_removed' }
@@ -30,7 +30,7 @@ export interface Clocks {
 }
 
 export interface DescribedOutcome {
-  outcome: Outcome;
+  outcome: DeliveryOutcome;
   result: DeliveryResult;
   last?: LastDelivery;
   /** Set after a 410. */
@@ -38,7 +38,7 @@ export interface DescribedOutcome {
 }
 
 /** What is written of an outcome. A test is never tried again (docs/contract/callbacks.md). */
-export function describeOutcome(outcome: Outcome, clocks: Clocks): DescribedOutcome {
+export function describeOutcome(outcome: DeliveryOutcome, clocks: Clocks): DescribedOutcome {
   const { claim, kind } = outcome;
   const { projectId, deliveryId } = claim;
   const row = { projectId, deliveryId, attempt: claim.attemptCount + 1 };
@@ -63,7 +63,7 @@ export function describeOutcome(outcome: Outcome, clocks: Clocks): DescribedOutc
   return { outcome, result, last, disable: next.state === 'exhausted' ? next.disableEndpoint : undefined };
 }
 
-function decide(outcome: Outcome & { kind: 'sent' }, finishedAtMs: number): NextDeliveryState {
+function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: number): NextDeliveryState {
   const { claim, result } = outcome;
   const next = nextDeliveryState({
     outcome: result,

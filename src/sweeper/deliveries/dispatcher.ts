@@ -2,8 +2,8 @@
 // became of them to the outcome writer. Any number of dispatchers share the rows.
 import { randomUUID } from 'node:crypto';
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
-import { AttemptSender } from '../../delivery/webhook/attempt.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
+import { WebhookSender } from '../../delivery/webhook/webhook-sender.ts';
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import {
   type ClaimedDelivery,
@@ -14,10 +14,10 @@ import {
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Loop, Round } from '../loop.ts';
+import type { Loop, RunResult } from '../loop.ts';
 import { startSweepLoop } from '../sweep-loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
-import type { Outcome } from './delivery-outcome.ts';
+import type { DeliveryOutcome } from './delivery-outcome.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 
 export interface DispatcherOptions {
@@ -56,7 +56,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #owner = randomUUID();
   readonly #gate = new EndpointGate();
-  readonly #sender: AttemptSender;
+  readonly #sender: WebhookSender;
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
   readonly #inFlight = new Set<Promise<void>>();
@@ -79,7 +79,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     const { pool, log, metrics } = options;
     this.#options = options;
-    this.#sender = new AttemptSender({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
+    this.#sender = new WebhookSender({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
     this.#writer = new OutcomeWriter({
       pool,
       owner: this.#owner,
@@ -113,7 +113,7 @@ export class Dispatcher {
     await this.#sender.close();
   }
 
-  async #round(): Promise<Round> {
+  async #round(): Promise<RunResult> {
     const { pool } = this.#options;
     if (this.#gate.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
     const due = await this.#findDue();
@@ -235,14 +235,14 @@ export class Dispatcher {
     return true;
   }
 
-  #leave(passage: Passage, outcome: Outcome): void {
+  #leave(passage: Passage, outcome: DeliveryOutcome): void {
     if (outcome.kind === 'sent') passage.leave({ failed: !outcome.result.delivered }, performance.now());
     else passage.cancel();
     this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
   }
 
   /** Never rejects: what is not the receiver's fault is postponed. */
-  async #send(claim: ClaimedDelivery): Promise<Outcome> {
+  async #send(claim: ClaimedDelivery): Promise<DeliveryOutcome> {
     const { log, metrics } = this.#options;
     const { endpointId } = claim.endpoint;
     const startedAt = performance.now();

@@ -16,12 +16,12 @@ import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { Loop, type Round } from '../loop.ts';
+import { Loop, type RunResult } from '../loop.ts';
 import {
+  type DeliveryOutcome,
   type DescribedOutcome,
   describeOutcome,
   newestOf,
-  type Outcome,
   timelineOf,
 } from './delivery-outcome.ts';
 
@@ -35,14 +35,14 @@ export interface OutcomeWriterOptions {
 }
 
 export interface WrittenOutcome {
-  outcome: Outcome;
+  outcome: DeliveryOutcome;
   state: DeliveryState;
   /** When an attempt ended the delivery, ms of the database's clock. */
   endedMs?: number;
 }
 
 interface Waiting {
-  outcome: Outcome;
+  outcome: DeliveryOutcome;
   /** Called once, when the outcome is written or can't be. */
   settle: () => void;
 }
@@ -78,7 +78,7 @@ export class OutcomeWriter {
   }
 
   /** Queues an outcome; `settle` is called when it is written, or found to be another dispatcher's by now. */
-  add(outcome: Outcome, settle: () => void): void {
+  add(outcome: DeliveryOutcome, settle: () => void): void {
     this.#queue.push({ outcome, settle });
     this.#loop.wake();
   }
@@ -93,7 +93,7 @@ export class OutcomeWriter {
     return this.#queue.map(({ outcome }) => outcome.claim);
   }
 
-  async #run(): Promise<Round> {
+  async #run(): Promise<RunResult> {
     if (this.#queue.length === 0) return 'idle';
     if (this.#queue.length < SMALL_BATCH) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
     const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
@@ -132,7 +132,7 @@ export class OutcomeWriter {
 
 async function writeOutcomes(
   { pool, owner }: OutcomeWriterOptions,
-  outcomes: readonly Outcome[],
+  outcomes: readonly DeliveryOutcome[],
 ): Promise<WrittenOutcome[]> {
   return await inTransaction(pool, async (tx) => {
     const endpoints = new Map(outcomes.map(({ claim }) => [keyOf(claim.endpoint), claim.endpoint]));

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Round } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 import { startSweepLoop } from '../sweep-loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 import { LeasedJob } from './leased-job.ts';
@@ -23,7 +23,7 @@ const LEASE_POLL_MS = 20_000;
 
 /** Begins at once; `stop` ends each job after the step under way. */
 export function startHousekeeping({ pool, metrics, log }: HousekeepingOptions): { stop(): Promise<void> } {
-  const jobs: { name: string; everyMs: number; step: () => Promise<Round> }[] = [
+  const jobs: { name: string; everyMs: number; step: () => Promise<RunResult> }[] = [
     { name: 'partitions', everyMs: 60 * MINUTE_MS, step: () => sweepPartitions(pool, metrics, log) },
     { name: 'retention', everyMs: 5 * MINUTE_MS, step: () => sweepRetention(pool, metrics) },
     { name: 'restore_windows', everyMs: MINUTE_MS, step: () => sweepRestoreWindows(pool, log) },

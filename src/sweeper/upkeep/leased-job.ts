@@ -2,7 +2,7 @@
 // it does something when the lease is free and the work is due.
 import type { Pool } from '../../store/postgres/pool.ts';
 import { claimLease, releaseLease, renewLease } from '../../store/upkeep/sweeper-leases.ts';
-import type { Round } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 
 export interface LeasedJobOptions {
   pool: Pool;
@@ -12,7 +12,7 @@ export interface LeasedJobOptions {
   /** Not again before this time has passed since it was done. */
   everyMs: number;
   /** One bounded step; `more` while there is more to do. */
-  step: () => Promise<Round>;
+  step: () => Promise<RunResult>;
 }
 
 /** Longer than a step may take. */
@@ -36,7 +36,7 @@ export class LeasedJob {
   }
 
   /** All steps, if this is the replica to do them now. */
-  async run(): Promise<Round> {
+  async run(): Promise<RunResult> {
     const { pool, name, owner, everyMs, step } = this.#options;
     const lease = { name, owner, leaseMs: LEASE_MS };
     if (!(await claimLease(pool, { ...lease, everyMs }))) return 'idle';

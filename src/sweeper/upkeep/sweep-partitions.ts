@@ -8,13 +8,13 @@ import {
 } from '../../store/postgres/partitions.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Round } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 
 const BATCH = 10_000;
 
 /** Brings the partitions of every table up to date. */
-export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<Round> {
+export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<RunResult> {
   let hasMore = false;
   const connection = await pool.connect();
   let broken: Error | undefined;
@@ -39,7 +39,11 @@ export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: 
 }
 
 /** Every replica counts, so that none shows what was true when it last held the lease. */
-export async function watchDefaultPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<Round> {
+export async function watchDefaultPartitions(
+  pool: Pool,
+  metrics: SweeperMetrics,
+  log: Log,
+): Promise<RunResult> {
   for (const table of PARTITIONED_TABLES) {
     const rows = await countDefaultRows(pool, table);
     metrics.defaultPartitionRows.set({ table: table.table }, rows);

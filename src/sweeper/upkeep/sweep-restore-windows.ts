@@ -7,12 +7,12 @@ import type { Pool } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { findExpiredMonitors } from '../../store/upkeep/retention.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Round } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 
 const BATCH = 100;
 
 /** Deletes up to 100 of them. One that can't be deleted is told in the log and does not hold up the others. */
-export async function sweepRestoreWindows(pool: Pool, log: Log): Promise<Round> {
+export async function sweepRestoreWindows(pool: Pool, log: Log): Promise<RunResult> {
   const refs = await findExpiredMonitors(pool, BATCH);
   let erased = 0;
   for (const ref of refs) {

@@ -4,9 +4,9 @@ import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, describe, expect, it } from 'vitest';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
-import { AttemptSender, type AttemptSenderOptions } from '../../src/delivery/webhook/attempt.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newSigningSecret, signingKey } from '../../src/delivery/webhook/signature.ts';
+import { WebhookSender, type WebhookSenderOptions } from '../../src/delivery/webhook/webhook-sender.ts';
 import {
   RECEIVER_CA,
   type Receiver,
@@ -30,10 +30,10 @@ function keep<T extends { close(): Promise<void> }>(opened: T): T {
   return opened;
 }
 
-function sender(options: Partial<AttemptSenderOptions> = {}): AttemptSender {
+function sender(options: Partial<WebhookSenderOptions> = {}): WebhookSender {
   const hostsText = '127.0.0.1 receiver.test a.receiver.test other.test';
   return keep(
-    new AttemptSender({
+    new WebhookSender({
       allowed: parseAllowedDestinations('127.0.0.1,::1'),
       resolver: createNameResolver({ hostsText, servers: ['127.0.0.1:1'], searchDomains: [] }),
       ...options,

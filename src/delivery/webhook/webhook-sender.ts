@@ -35,7 +35,7 @@ export interface AttemptResult {
   retryAfterMs?: number;
 }
 
-export interface AttemptSenderOptions {
+export interface WebhookSenderOptions {
   allowed: AllowedDestinations;
   resolver: NameResolver;
   /** For everything, DNS included (docs/contract/callbacks.md). */
@@ -50,13 +50,13 @@ export interface AttemptSenderOptions {
 const USER_AGENT = 'Beatkeeper-Webhooks/1';
 
 /** Sends attempts over connections that it keeps for a moment. Close it when the process ends. */
-export class AttemptSender {
-  readonly #options: AttemptSenderOptions;
+export class WebhookSender {
+  readonly #options: WebhookSenderOptions;
   readonly #timeoutMs: number;
   readonly #now: () => number;
   readonly #pools: ConnectionPools;
 
-  constructor(options: AttemptSenderOptions) {
+  constructor(options: WebhookSenderOptions) {
     this.#options = options;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#now = options.now ?? Date.now;

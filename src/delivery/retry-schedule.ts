@@ -1,6 +1,5 @@
-// When the next attempt of a delivery is due, and when there is none. Pure: time and randomness come in.
+// When the next attempt of a delivery is due, and when there is none. Pure: the caller passes time and randomness.
 // It neither stores the state nor disables endpoints: it says what follows from an attempt.
-import { MAX_RETRY_AFTER_MS } from './webhook/retry-after.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -19,8 +18,10 @@ export const RETRY_WAITS_MS: readonly number[] = [
 ];
 
 const JITTER = 0.1;
+/** docs/contract/callbacks.md: `Retry-After` is respected up to one hour. */
+const MAX_RETRY_AFTER_MS = HOUR_MS;
 
-/** What the schedule needs to know of an attempt; an `AttemptResult` fits. */
+/** What the schedule needs to know about an attempt; an `AttemptResult` fits. */
 export interface AttemptOutcome {
   delivered: boolean;
   gone: boolean;
@@ -37,7 +38,7 @@ export interface FinishedAttempt {
   random: number;
 }
 
-/** `disableEndpoint` is there after a 410: the endpoint goes to `disabled` with this reason. */
+/** `disableEndpoint` is present after a 410: the caller disables the endpoint with this reason. */
 export type NextDeliveryState =
   | { state: 'delivered' }
   | { state: 'failing'; nextAttemptAtMs: number }
@@ -47,8 +48,8 @@ export type NextDeliveryState =
 export type DisabledReason = 'gone';
 
 /**
- * What becomes of the delivery after an attempt. `Retry-After` can only make the wait longer, by at most one
- * hour after the attempt; it never adds an attempt (docs/contract/callbacks.md).
+ * The state of the delivery after an attempt. `Retry-After` can only make the wait longer, to at most one hour after
+ * the attempt; it never adds an attempt (docs/contract/callbacks.md).
  */
 export function nextDeliveryState(attempt: FinishedAttempt): NextDeliveryState {
   const { outcome, attemptNumber, finishedAtMs, random } = attempt;
@@ -59,4 +60,25 @@ export function nextDeliveryState(attempt: FinishedAttempt): NextDeliveryState {
   const jitteredMs = Math.round(waitMs * (1 - JITTER + 2 * JITTER * random));
   const askedMs = Math.min(outcome.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
   return { state: 'failing', nextAttemptAtMs: finishedAtMs + Math.max(jitteredMs, askedMs) };
+}
+
+/** The forms of a date: today's and the two obsolete ones, which are to be read too (RFC 9110 5.6.7). The last is in GMT. */
+const DATES = [
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
+];
+
+/**
+ * Reads the `Retry-After` header of a receiver (RFC 9110 10.2.3): milliseconds to wait from `nowMs` on, 0 to one hour.
+ * Undefined where the header is absent or makes no sense.
+ */
+export function parseRetryAfter(header: string | string[] | undefined, nowMs: number): number | undefined {
+  const text = (Array.isArray(header) ? header[0] : header)?.trim();
+  if (!text) return undefined;
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, MAX_RETRY_AFTER_MS);
+  if (!DATES.some((form) => form.test(text))) return undefined;
+  const atMs = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
+  if (Number.isNaN(atMs)) return undefined;
+  return Math.min(Math.max(atMs - nowMs, 0), MAX_RETRY_AFTER_MS);
 }

@@ -1,19 +1,8 @@
-// The classes that a failed attempt is reduced to. Error texts stay inside: they hold addresses and names.
-// It decides nothing about retries: retry-schedule.ts does.
+// Reduces what undici or Node throws to the class of a failed attempt. Error texts stay inside: they hold addresses and
+// names. It decides nothing about retries: retry-schedule.ts does.
+import type { AttemptError } from '../sender.ts';
 
-/** What a delivery shows as `error` of an attempt (docs/contract/callbacks.md). A status such as 500 is no error class. */
-export type AttemptError =
-  | 'timeout'
-  | 'connection_refused'
-  | 'connection_reset'
-  | 'unreachable'
-  | 'dns'
-  | 'tls'
-  | 'destination_rejected'
-  | 'redirect'
-  | 'protocol';
-
-/** The connection led elsewhere than to a checked address. */
+/** The connection led to an address that was not checked. */
 export class DestinationRejectedError extends Error {
   constructor() {
     super('The connection led to an address that was not checked.');
@@ -45,14 +34,14 @@ const CLASS_BY_CODE: Readonly<Record<string, AttemptError>> = {
 const TLS_CODE =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERROR_IN_C|INVALID_(CA|PURPOSE)|PATH_LENGTH_|HOSTNAME_MISMATCH)/;
 
-/** The class of what undici or Node threw. What is unknown is `protocol`: the receiver did not speak HTTP to us. */
+/** The class of an error of undici or Node. An unknown error is `protocol`: the receiver did not speak HTTP to us. */
 export function classifyAttemptError(error: unknown): AttemptError {
   if (error instanceof DestinationRejectedError) return 'destination_rejected';
   const code = errorCode(error);
   if (TLS_CODE.test(code)) return 'tls';
   const known = CLASS_BY_CODE[code];
   if (known) return known;
-  // Several addresses were tried: what the first one said is what a user can look into.
+  // Several addresses were tried: the user can look into what the first one said.
   if (error instanceof AggregateError && error.errors.length > 0)
     return classifyAttemptError(error.errors[0]);
   if (error instanceof Error && error.cause instanceof Error) return classifyAttemptError(error.cause);

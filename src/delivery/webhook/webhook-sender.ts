@@ -1,44 +1,21 @@
-// One attempt of one delivery: find out where the URL leads now, sign, send, read the answer.
-// It never throws for what a receiver does, keeps no state of deliveries and decides no retry.
-import type { AllowedDestinations } from './allowed-destinations.ts';
-import { type AttemptError, classifyAttemptError } from './attempt-error.ts';
+// Sends the attempts of webhook endpoints in the standard format: finds out where the URL leads now, signs, sends, reads
+// the answer. It never throws for what a receiver does, keeps no state of deliveries and decides no retry.
+import { parseRetryAfter } from '../retry-schedule.ts';
+import type { AttemptError, AttemptRequest, AttemptResult, Sender } from '../sender.ts';
+import { classifyAttemptError } from './attempt-error.ts';
 import { ConnectionPools } from './connection-pools.ts';
-import { type Destination, type Location, locateDestination, parseDestination } from './destination.ts';
+import {
+  type Destination,
+  type DestinationDeps,
+  type Location,
+  locateDestination,
+  parseDestination,
+} from './destination.ts';
 import { type Exchange, type ExchangeRequest, exchange } from './exchange.ts';
-import type { NameResolver } from './name-resolver.ts';
-import { parseRetryAfter } from './retry-after.ts';
 import { signatureHeaders } from './signature.ts';
 
-export interface AttemptRequest {
-  url: string;
-  /** The message's id: the same on every attempt and on a redelivery. */
-  webhookId: string;
-  /** JSON, as stored: the same on every attempt. */
-  body: string;
-  /** Secrets that are valid now, newest first (one, or two in a rotation's overlap). */
-  secrets: readonly string[];
-}
-
-/** docs/contract/callbacks.md. Exactly one of `statusCode` and `error` is there, but for a redirect, which has both. */
-export interface AttemptResult {
-  /** A status from 200 to 299. */
-  delivered: boolean;
-  /** The receiver answered 410: the endpoint is to be disabled. */
-  gone: boolean;
-  statusCode?: number;
-  error?: AttemptError;
-  /** To the status line, or to the failure. Whole milliseconds. */
-  latencyMs: number;
-  /** The first 1,024 bytes of the answer as text. */
-  body?: string;
-  /** The receiver's `Retry-After`, 0 to one hour; only where the attempt failed. */
-  retryAfterMs?: number;
-}
-
-export interface WebhookSenderOptions {
-  allowed: AllowedDestinations;
-  resolver: NameResolver;
-  /** For everything, DNS included (docs/contract/callbacks.md). */
+export interface WebhookSenderOptions extends DestinationDeps {
+  /** For one attempt with everything, DNS included; default 10 s (docs/contract/callbacks.md). */
   timeoutMs?: number;
   maxPools?: number;
   /** PEM certificates to trust instead of the runtime's; for receivers in tests. */
@@ -49,8 +26,8 @@ export interface WebhookSenderOptions {
 
 const USER_AGENT = 'Beatkeeper-Webhooks/1';
 
-/** Sends attempts over connections that it keeps for a moment. Close it when the process ends. */
-export class WebhookSender {
+/** Keeps connections open for a moment after each attempt, for the next one. */
+export class WebhookSender implements Sender {
   readonly #options: WebhookSenderOptions;
   readonly #timeoutMs: number;
   readonly #now: () => number;
@@ -67,7 +44,6 @@ export class WebhookSender {
     });
   }
 
-  /** One attempt, over within 10 s. Rejects only for faults of ours, such as a text that is no signing secret. */
   async send(request: AttemptRequest): Promise<AttemptResult> {
     const startedAtMs = performance.now();
     const destination = parseDestination(request.url);
@@ -85,7 +61,7 @@ export class WebhookSender {
     }
   }
 
-  /** Drops all connections. Attempts under way end as `protocol` or `connection_reset`. */
+  /** Attempts under way end as `protocol` or `connection_reset`. */
   async close(): Promise<void> {
     await this.#pools.close();
   }
@@ -122,8 +98,8 @@ export class WebhookSender {
     } finally {
       lease.release();
     }
-    // The receiver may have closed an idle connection just as it was used. That says nothing about its health,
-    // so the attempt goes on over a new connection; a receiver may see the message twice, with one webhook-id.
+    // The receiver may have closed an idle connection just as we used it, which says nothing about its health. The
+    // attempt is made once more on a new connection; a receiver may see the message twice, with one webhook-id.
     const fresh = this.#pools.openOnce(destination, addresses);
     try {
       return await exchange(fresh, message, deadline);

@@ -4,10 +4,12 @@
 import { createHash } from 'node:crypto';
 import { buildTestEvent } from '../../delivery/formats/event.ts';
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
-import { type AttemptResult, WebhookSender } from '../../delivery/webhook/webhook-sender.ts';
+import type { AttemptResult } from '../../delivery/sender.ts';
+import { Senders } from '../../delivery/senders.ts';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import {
+  type EndpointKind,
   type EndpointRef,
   type EndpointRow,
   updateLastDelivery,
@@ -55,6 +57,7 @@ export interface SentTest {
 
 interface PreparedTest {
   deliveryId: string;
+  kind: EndpointKind;
   url: string;
   secrets: string[];
   message: { webhookId: string; body: string };
@@ -68,14 +71,14 @@ export async function sendTest(context: ServiceContext, call: TestDeliveryCall):
   const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
   const prepared = await inTransaction(context.pool, (tx) => prepare(tx, context, ref, call));
   if ('record' in prepared) return { ref, record: prepared.record, gone: false, isTwin: true };
-  const { deliveryId, url, secrets, message } = prepared;
+  const { deliveryId, kind, url, secrets, message } = prepared;
   // Tests are rare, and their connections are not worth keeping.
-  const sender = new WebhookSender(context.destinations);
+  const senders = new Senders(context.destinations);
   try {
-    const result = await sender.send({ url, secrets, ...message });
+    const result = await senders.of({ kind }).send({ url, secrets, ...message });
     return { ref, record: describeResult(deliveryId, result), gone: result.gone };
   } finally {
-    await sender.close();
+    await senders.close();
   }
 }
 
@@ -104,7 +107,8 @@ async function prepare(
   const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });
   if (!isNew) return { record: await readTwin(tx, ref.projectId, deliveryId) };
   const url = endpoint.urlBox ? openUrl(secrets, ref.endpointId, endpoint.urlBox) : '';
-  return { deliveryId, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
+  const { kind } = endpoint;
+  return { deliveryId, kind, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
 }
 
 function requireActive(endpoint: EndpointRow): void {

@@ -5,7 +5,7 @@ import {
   type NextDeliveryState,
   nextDeliveryState,
 } from '../../delivery/retry-schedule.ts';
-import type { AttemptResult } from '../../delivery/webhook/webhook-sender.ts';
+import type { AttemptResult } from '../../delivery/sender.ts';
 import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';

@@ -2,8 +2,8 @@
 // became of them to the outcome writer. Any number of dispatchers share the rows.
 import { randomUUID } from 'node:crypto';
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
+import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
-import { WebhookSender } from '../../delivery/webhook/webhook-sender.ts';
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import {
   type ClaimedDelivery,
@@ -56,7 +56,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #owner = randomUUID();
   readonly #gate = new EndpointGate();
-  readonly #sender: WebhookSender;
+  readonly #senders: Senders;
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
   readonly #inFlight = new Set<Promise<void>>();
@@ -79,7 +79,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     const { pool, log, metrics } = options;
     this.#options = options;
-    this.#sender = new WebhookSender({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
+    this.#senders = new Senders({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
     this.#writer = new OutcomeWriter({
       pool,
       owner: this.#owner,
@@ -110,7 +110,7 @@ export class Dispatcher {
     await releaseLeases(this.#options.pool, this.#owner, left).catch((err: unknown) =>
       this.#options.log.warn({ err }, 'Leases could not be given back: they end by themselves.'),
     );
-    await this.#sender.close();
+    await this.#senders.close();
   }
 
   async #round(): Promise<RunResult> {
@@ -248,7 +248,7 @@ export class Dispatcher {
     const startedAt = performance.now();
     try {
       if (!claim.urlBox) throw new Error('The endpoint has no address.');
-      const result = await this.#sender.send({
+      const result = await this.#senders.of(claim).send({
         url: this.#open(claim.urlBox, endpointId),
         webhookId: claim.webhookId,
         body: claim.body,

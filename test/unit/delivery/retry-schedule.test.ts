@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nextDeliveryState, RETRY_WAITS_MS } from '../../../src/delivery/retry-schedule.ts';
-import { parseRetryAfter } from '../../../src/delivery/webhook/retry-after.ts';
+import { nextDeliveryState, parseRetryAfter, RETRY_WAITS_MS } from '../../../src/delivery/retry-schedule.ts';
 
 const FAILED = { delivered: false, gone: false };
 const HOUR_MS = 3_600_000;

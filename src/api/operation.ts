@@ -1,5 +1,5 @@
 // The frame of every operation under /v1: a route for each handler, from the table of the contract. The frame
-// authenticates, admits, parses, guards against twins and answers; a handler says only what the operation does.
+// authenticates, admits, parses, guards against concurrent duplicates and answers; a handler says only what the operation does.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type EtagKind, parseEtag } from '../contract/fields/headers.ts';
 import type { OperationSpec } from '../contract/operations/operation.ts';
@@ -120,7 +120,7 @@ async function guarded(
   call: () => Promise<Answer>,
 ): Promise<Answer> {
   if (!guard) return await call();
-  runningKeys.refuseTwin(guard);
+  runningKeys.refuseDuplicate(guard);
   const stored = await findAnswer(context.pool, guard);
   return stored ? replayOf(stored, guard) : await runningKeys.only(guard, call);
 }

@@ -1,5 +1,7 @@
-// What a monitor is to the deciding code: its timing (from configuration) and its live state. Times are ms.
-import type { Schedule } from './schedule.ts';
+// What a monitor is: its configuration as it is stored, and what the deciding code reads of it: its timing and its
+// live state. Times are ms.
+import type { Severity } from './incident.ts';
+import type { Schedule, ScheduleSpec } from './schedule.ts';
 
 export type Lifecycle = 'active' | 'paused' | 'archived';
 export type Jurisdiction = 'unrestricted' | 'eu' | 'us' | 'fedramp';
@@ -12,6 +14,52 @@ export type Health =
   | 'maintenance'
   | 'paused'
   | 'archived';
+
+/** What a caller configures, and PATCH changes. */
+export interface MonitorConfiguration {
+  name: string;
+  description?: string;
+  labels: Record<string, string>;
+  intervalSeconds?: number;
+  schedule?: ScheduleSpec;
+  graceSeconds: number;
+  awaitFirstBeat: boolean;
+  maxRuntimeSeconds?: number;
+  recoveryBeats: number;
+  missedBeatsToOpen: number;
+  measurements: Record<string, MeasurementRule>;
+}
+
+/** What is expected of one measurement, as callers stated it: a field that is absent has its default. */
+export interface MeasurementRule {
+  metricType?: 'gauge' | 'count' | 'rate' | 'duration' | 'counter' | 'size';
+  minimum?: number;
+  maximum?: number;
+  maximumAbsoluteDelta?: number;
+  maximumPercentageDelta?: number;
+  zeroExpectation?: 'zero' | 'nonzero';
+  ratio?: { denominator: string; minimum?: number; maximum?: number };
+  missingPolicy?: 'skip' | 'zero' | 'reject';
+  transform?: 'none' | 'log1p';
+  unit?: string;
+  ruleAction?: { mode: 'inactive' | 'active'; version: 1 };
+  rulePolicy?: ConsecutivePolicy | SustainedPolicy;
+  mode?: 'heartbeat';
+}
+
+export interface ConsecutivePolicy {
+  consecutiveObservations: number;
+  severity: Severity;
+}
+
+export interface SustainedPolicy {
+  version: 1;
+  transientConsequence: 'none' | Severity;
+  sustainedConsequence: 'none' | Severity;
+  sustainedCriterion:
+    | { kind: 'observations'; observations: number }
+    | { kind: 'elapsed_time'; seconds: number };
+}
 
 /** Half-open: from `startsMs` until before `endsMs`. */
 export interface Window {

@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { parseInput } from '../../src/contract/fields/field-errors.ts';
 import { measurementRuleWithDefaults } from '../../src/contract/resources/measurement-rule-patch.ts';
 import { PUBLISHED_LIMITS, updateMonitorBody } from '../../src/contract/resources/monitor.ts';
-import { applyMonitorPatch, type MonitorConfiguration } from '../../src/contract/resources/monitor-patch.ts';
+import { applyMonitorPatch } from '../../src/contract/resources/monitor-patch.ts';
+import type { MonitorConfiguration } from '../../src/domain/monitor.ts';
 
 const base: MonitorConfiguration = {
   name: 'Nightly',

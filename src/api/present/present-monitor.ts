@@ -1,12 +1,10 @@
 // Monitors as the API shows them (docs/contract/monitors.md): records and live status from what is stored.
 import { formatEtag } from '../../contract/fields/headers.ts';
-import {
-  measurementRuleWithDefaults,
-  type StoredMeasurementRule,
-} from '../../contract/resources/measurement-rule-patch.ts';
+import { measurementRuleWithDefaults } from '../../contract/resources/measurement-rule-patch.ts';
 import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts';
 import type { Observation } from '../../contract/resources/observation.ts';
 import { healthOf } from '../../domain/health.ts';
+import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import type { Caller, ServiceContext } from '../../service/calls/context.ts';
 import { optionalTime, toTime } from '../../service/calls/time.ts';
 import type { MonitorView } from '../../service/monitors/monitors.ts';
@@ -57,9 +55,8 @@ export function presentBinding({ binding, inlineUrl }: MonitorView): Monitor['ca
   }
 }
 
-function presentMeasurements(measurements: Record<string, object>): Monitor['measurements'] {
-  // What is stored was merged by the contract.
-  const rules = Object.entries(measurements as Record<string, StoredMeasurementRule>);
+function presentMeasurements(measurements: MonitorConfiguration['measurements']): Monitor['measurements'] {
+  const rules = Object.entries(measurements);
   return Object.fromEntries(rules.map(([key, rule]) => [key, measurementRuleWithDefaults(rule)]));
 }
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { jurisdiction } from '../../contract/fields/field.ts';
 import type { OperationInput } from '../../contract/operations/operations.ts';
-import { applyMonitorPatch, type MonitorConfiguration } from '../../contract/resources/monitor-patch.ts';
+import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
@@ -108,9 +108,7 @@ function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
 
 function mergeOf({ input, context }: Call<'updateMonitor'>): Merge {
   return (current) => {
-    // What is stored was merged by the contract.
-    const stored = current as MonitorConfiguration;
-    const result = applyMonitorPatch(stored, input.body.patch, context);
+    const result = applyMonitorPatch(current, input.body.patch, context);
     if ('configuration' in result) return result.configuration;
     throw new ProblemError('validation_failed', {
       detail: `The patch is not valid. ${result.fieldErrors[0]?.message ?? ''}`.slice(0, 1024),

@@ -1,5 +1,6 @@
 // Callback endpoints and their signing secrets (docs/contract/callbacks.md).
 import { z } from 'zod';
+import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 import { deliveryState } from './delivery.ts';
 
@@ -133,7 +134,9 @@ export const updateCallbackBody = z
   });
 
 export const rotateSecretBody = z.strictObject({
-  overlapSeconds: integer(0, 900).default(300).describe('How long the old secret stays valid.'),
+  overlapSeconds: integer(0, 900)
+    .default(SIGNING_OVERLAP_SECONDS)
+    .describe('How long the old secret stays valid.'),
 });
 
 export const callbackIssueResult = z.object({

@@ -1,6 +1,7 @@
 // Merging a patch into a measurement's rule, and the rule as it is read back. Pure.
 // What is stored is sparse: without nulls, without disabled rules, without defaults.
 import { isDeepStrictEqual } from 'node:util';
+import type { MeasurementRule } from '../../domain/monitor.ts';
 import {
   type MeasurementRuleInput,
   type MeasurementRulePatch,
@@ -11,10 +12,7 @@ import {
   rulesOf,
 } from './measurement-rule.ts';
 
-/** As stored: what callers stated, nulls and disabled rules taken off. */
-export type StoredMeasurementRule = Omit<MeasurementRuleRecord, 'mode'> & { mode?: 'heartbeat' };
-
-export type MergedRule = { rule: StoredMeasurementRule } | { faults: RuleFault[] };
+export type MergedRule = { rule: MeasurementRule } | { faults: RuleFault[] };
 
 /**
  * RFC 7396 for one measurement: nulls and `disabledRules` remove rules (docs/contract/rules.md). `rulePolicy` and
@@ -22,7 +20,7 @@ export type MergedRule = { rule: StoredMeasurementRule } | { faults: RuleFault[]
  */
 export function mergeMeasurementRule(
   key: string,
-  current: StoredMeasurementRule | undefined,
+  current: MeasurementRule | undefined,
   patch: MeasurementRulePatch,
 ): MergedRule {
   const ratio = patch.ratio ? { ...current?.ratio, ...patch.ratio } : patch.ratio;
@@ -53,26 +51,26 @@ function withoutNulls(value: Readonly<Record<string, unknown>>): Record<string, 
   );
 }
 
-function withoutDisabledRules(rule: MeasurementRuleInput): StoredMeasurementRule {
+function withoutDisabledRules(rule: MeasurementRuleInput): MeasurementRule {
   const removed = new Set<string>([...(rule.disabledRules ?? []), 'disabledRules']);
   const kept = Object.entries(rule).filter(([name]) => !removed.has(name));
   // Nulls were taken off before: what is left has the stored shape.
-  return Object.fromEntries(kept) as StoredMeasurementRule;
+  return Object.fromEntries(kept) as MeasurementRule;
 }
 
 /**
  * Stating a default changes nothing: what was read can be sent back, and the version stays. `inactive` is kept also
  * where there is no rule to act: it is for those that come.
  */
-function withoutDefaults(rule: StoredMeasurementRule): StoredMeasurementRule {
+function withoutDefaults(rule: MeasurementRule): MeasurementRule {
   const defaults = new Map<string, unknown>(Object.entries(defaultsOf(rule)));
   if (rule.ruleAction?.mode === 'inactive') defaults.delete('ruleAction');
   const kept = Object.entries(rule).filter(([name, value]) => !isDeepStrictEqual(value, defaults.get(name)));
-  return Object.fromEntries(kept) as StoredMeasurementRule;
+  return Object.fromEntries(kept) as MeasurementRule;
 }
 
 /** What a rule has that states nothing more than its bounds (docs/contract/rules.md). */
-function defaultsOf(rule: StoredMeasurementRule): MeasurementRuleRecord {
+function defaultsOf(rule: MeasurementRule): MeasurementRuleRecord {
   const hasRules = rulesOf(rule).length > 0;
   return {
     metricType: 'gauge',
@@ -85,6 +83,6 @@ function defaultsOf(rule: StoredMeasurementRule): MeasurementRuleRecord {
 }
 
 /** A stored rule with its defaults, as reads show it. */
-export function measurementRuleWithDefaults(rule: StoredMeasurementRule): MeasurementRuleRecord {
+export function measurementRuleWithDefaults(rule: MeasurementRule): MeasurementRuleRecord {
   return { ...defaultsOf(rule), ...rule };
 }

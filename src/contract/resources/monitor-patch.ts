@@ -1,27 +1,14 @@
 // Merging the `patch` of an update into a monitor's configuration, and the checks that only the merged
 // configuration can fail. Pure: the caller holds the row's lock and passes what is stored.
+import { MONITOR_DEFAULTS, SCHEDULE_TIME_ZONE } from '../../domain/defaults.ts';
+import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import type { FieldError } from '../../domain/problem.ts';
+import type { ScheduleSpec } from '../../domain/schedule.ts';
 import { MAX_LABELS } from '../fields/field.ts';
 import { fieldPath } from '../fields/field-errors.ts';
 import { MAX_MEASUREMENTS } from './measurement-rule.ts';
-import { mergeMeasurementRule, type StoredMeasurementRule } from './measurement-rule-patch.ts';
-import { type ContractLimits, cadenceFault, DEFAULT_GRACE_SECONDS, type MonitorPatch } from './monitor.ts';
-import type { Schedule } from './schedule.ts';
-
-/** What PATCH may change, as it is stored. */
-export interface MonitorConfiguration {
-  name: string;
-  description?: string;
-  labels: Record<string, string>;
-  intervalSeconds?: number;
-  schedule?: Schedule;
-  graceSeconds: number;
-  awaitFirstBeat: boolean;
-  maxRuntimeSeconds?: number;
-  recoveryBeats: number;
-  missedBeatsToOpen: number;
-  measurements: Record<string, StoredMeasurementRule>;
-}
+import { mergeMeasurementRule } from './measurement-rule-patch.ts';
+import { type ContractLimits, cadenceFault, defaultGraceSeconds, type MonitorPatch } from './monitor.ts';
 
 export type PatchedConfiguration = { configuration: MonitorConfiguration } | { fieldErrors: FieldError[] };
 
@@ -44,15 +31,19 @@ export function applyMonitorPatch(
     labels: mergeLabels(current.labels, patch.labels),
     intervalSeconds: optional(patch.intervalSeconds, current.intervalSeconds),
     schedule: mergeSchedule(current.schedule, patch.schedule, refuse),
-    graceSeconds: withDefault(
-      patch.graceSeconds,
-      current.graceSeconds,
-      Math.max(DEFAULT_GRACE_SECONDS, limits.minimumIntervalSeconds),
+    graceSeconds: withDefault(patch.graceSeconds, current.graceSeconds, defaultGraceSeconds(limits)),
+    awaitFirstBeat: withDefault(
+      patch.awaitFirstBeat,
+      current.awaitFirstBeat,
+      MONITOR_DEFAULTS.awaitFirstBeat,
     ),
-    awaitFirstBeat: withDefault(patch.awaitFirstBeat, current.awaitFirstBeat, true),
     maxRuntimeSeconds: optional(patch.maxRuntimeSeconds, current.maxRuntimeSeconds),
-    recoveryBeats: withDefault(patch.recoveryBeats, current.recoveryBeats, 1),
-    missedBeatsToOpen: withDefault(patch.missedBeatsToOpen, current.missedBeatsToOpen, 1),
+    recoveryBeats: withDefault(patch.recoveryBeats, current.recoveryBeats, MONITOR_DEFAULTS.recoveryBeats),
+    missedBeatsToOpen: withDefault(
+      patch.missedBeatsToOpen,
+      current.missedBeatsToOpen,
+      MONITOR_DEFAULTS.missedBeatsToOpen,
+    ),
     measurements: mergeMeasurements(current.measurements, patch.measurements, refuse),
   };
   const cadence = cadenceFault(configuration);
@@ -90,12 +81,14 @@ function mergeLabels(current: MonitorConfiguration['labels'], stated: MonitorPat
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
-function mergeSchedule(current: Schedule | undefined, stated: MonitorPatch['schedule'], refuse: Refuse) {
+function mergeSchedule(current: ScheduleSpec | undefined, stated: MonitorPatch['schedule'], refuse: Refuse) {
   if (stated === undefined) return current;
   if (stated === null) return undefined;
   const cron = stated.cron ?? current?.cron;
-  if (cron !== undefined)
-    return { cron, timeZone: withDefault(stated.timeZone, current?.timeZone ?? 'UTC', 'UTC') };
+  if (cron !== undefined) {
+    const before = current?.timeZone ?? SCHEDULE_TIME_ZONE;
+    return { cron, timeZone: withDefault(stated.timeZone, before, SCHEDULE_TIME_ZONE) };
+  }
   refuse(['schedule', 'cron'], 'required', 'This is required: state it.');
   return undefined;
 }

@@ -1,6 +1,7 @@
 // Monitors: what a caller states, what a patch may change, what is read back (docs/contract/monitors.md).
 // Merging a patch into a stored configuration is in monitor-patch.ts.
 import { z } from 'zod';
+import { MONITOR_DEFAULTS } from '../../domain/defaults.ts';
 import {
   atMost,
   identifier,
@@ -29,7 +30,11 @@ export interface ContractLimits {
   minimumIntervalSeconds: number;
 }
 export const PUBLISHED_LIMITS: ContractLimits = { minimumIntervalSeconds: 60 };
-export const DEFAULT_GRACE_SECONDS = 300;
+
+/** The default is no lower than the floor. */
+export function defaultGraceSeconds({ minimumIntervalSeconds }: ContractLimits): number {
+  return Math.max(MONITOR_DEFAULTS.graceSeconds, minimumIntervalSeconds);
+}
 
 export const lifecycle = z.enum(['active', 'paused', 'archived']);
 export type Lifecycle = z.output<typeof lifecycle>;
@@ -103,15 +108,13 @@ export function createMonitorBody(limits: ContractLimits) {
       labels: fields.labels.default({}),
       intervalSeconds: fields.intervalSeconds.optional(),
       schedule: scheduleInput.optional().describe('Exclusive with `intervalSeconds`.'),
-      graceSeconds: fields.graceSeconds.default(
-        Math.max(DEFAULT_GRACE_SECONDS, limits.minimumIntervalSeconds),
-      ),
+      graceSeconds: fields.graceSeconds.default(defaultGraceSeconds(limits)),
       jurisdiction: jurisdiction.default('unrestricted').describe('Cannot change later.'),
       callback: bindingInput.default({ kind: 'organization_default' }),
-      awaitFirstBeat: fields.awaitFirstBeat.default(true),
+      awaitFirstBeat: fields.awaitFirstBeat.default(MONITOR_DEFAULTS.awaitFirstBeat),
       maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
-      recoveryBeats: fields.recoveryBeats.default(1),
-      missedBeatsToOpen: fields.missedBeatsToOpen.default(1),
+      recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
+      missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
     })
     .superRefine(refuseTwoCadences);
 }

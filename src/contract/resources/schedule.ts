@@ -1,5 +1,6 @@
 // Cron schedules and time zones: syntax, and that the schedule ever comes due (docs/contract/monitors.md).
 import { z } from 'zod';
+import { SCHEDULE_TIME_ZONE } from '../../domain/defaults.ts';
 import { compileSchedule, ScheduleError } from '../../domain/schedule.ts';
 import { patterned } from '../fields/field.ts';
 
@@ -55,7 +56,7 @@ export const timeZone = timeZoneField
   })
   .describe('An IANA time zone.');
 
-export const scheduleInput = z.strictObject({ cron, timeZone: timeZone.default('UTC') });
+export const scheduleInput = z.strictObject({ cron, timeZone: timeZone.default(SCHEDULE_TIME_ZONE) });
 export const schedulePatch = z.strictObject({
   cron: cron.optional(),
   timeZone: timeZone.nullable().optional().describe('An IANA time zone. Null goes back to UTC.'),

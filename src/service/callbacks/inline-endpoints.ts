@@ -1,6 +1,7 @@
 // The endpoint of an inline binding: a URL used by one monitor only (docs/contract/callbacks.md). It has no alias, is in no list
 // and counts against no plan limit. Every function works in the caller's transaction, which holds the monitor's lock.
 // The caller has checked the URL (checkDestination) before its transaction.
+import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { newId } from '../../domain/id.ts';
 import {
   type EndpointRef,
@@ -16,9 +17,6 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { type Cancellation, cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { issueSecret, openUrl, reissueSecret, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
-
-/** docs/contract/callbacks.md: the default overlap. A receiver that still has the old secret loses nothing meanwhile. */
-const OVERLAP_SECONDS = 300;
 
 type Sealing = Pick<ServiceContext, 'secrets'>;
 
@@ -42,7 +40,7 @@ export async function createInlineEndpoint(
   return { endpointId: ref.endpointId, signingSecret: await issueSecret(tx, secrets, ref, nowMs) };
 }
 
-/** Issues a new secret where the old one is lost; the old one signs beside it for five minutes more. */
+/** Issues a new secret where the old one is lost. A receiver that still has the old one loses nothing for the overlap. */
 export async function rotateInlineSecret(
   tx: Queryable,
   { secrets }: Sealing,
@@ -52,7 +50,7 @@ export async function rotateInlineSecret(
   const endpoint = await requireInline(tx, ref);
   const version = endpoint.secret?.version ?? 0;
   await writeState(tx, endpoint, nowMs);
-  return reissueSecret(tx, secrets, { ...ref, version, overlapSeconds: OVERLAP_SECONDS }, nowMs);
+  return reissueSecret(tx, secrets, { ...ref, version, overlapSeconds: SIGNING_OVERLAP_SECONDS }, nowMs);
 }
 
 /**

@@ -2,7 +2,11 @@
 // run in this process right now (docs/contract/calls.md). The records are in src/store/tenancy/idempotency.ts.
 import { createHash } from 'node:crypto';
 import { ProblemError } from '../../domain/problem.ts';
-import { type IdempotencyGuard, type StoredAnswer, twinIsRunning } from '../../store/tenancy/idempotency.ts';
+import {
+  duplicateIsRunning,
+  type IdempotencyGuard,
+  type StoredAnswer,
+} from '../../store/tenancy/idempotency.ts';
 import type { Answer } from './write.ts';
 
 export interface FingerprintParts {
@@ -35,7 +39,7 @@ function byCodeUnits(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** The stored answer for a twin: a 201 as 200, `replayed: true` where the body has it. Throws `idempotency_conflict`. */
+/** The stored answer for a duplicate: a 201 as 200, `replayed: true` where the body has it. Throws `idempotency_conflict`. */
 export function replayOf(stored: StoredAnswer, guard: IdempotencyGuard): Answer {
   if (!stored.fingerprint.equals(guard.fingerprint)) throw keyOfAnotherRequest();
   const { status, headers, body } = stored;
@@ -47,19 +51,19 @@ export function replayOf(stored: StoredAnswer, guard: IdempotencyGuard): Answer 
   };
 }
 
-/** The keys whose first call runs in this process: a twin is refused without a connection to the database. */
+/** The keys whose first call runs in this process: a duplicate is refused without a connection to the database. */
 export class RunningKeys {
   readonly #running = new Map<string, Buffer>();
 
   /** Throws `conflict` (retryable) or `idempotency_conflict` while a call with this key runs here. */
-  refuseTwin(guard: IdempotencyGuard): void {
+  refuseDuplicate(guard: IdempotencyGuard): void {
     const running = this.#running.get(nameOf(guard));
-    if (running) throw running.equals(guard.fingerprint) ? twinIsRunning() : keyOfAnotherRequest();
+    if (running) throw running.equals(guard.fingerprint) ? duplicateIsRunning() : keyOfAnotherRequest();
   }
 
-  /** Runs `call` as the only one with its key here. Throws as `refuseTwin` does. */
+  /** Runs `call` as the only one with its key here. Throws as `refuseDuplicate` does. */
   async only<T>(guard: IdempotencyGuard, call: () => Promise<T>): Promise<T> {
-    this.refuseTwin(guard);
+    this.refuseDuplicate(guard);
     this.#running.set(nameOf(guard), guard.fingerprint);
     try {
       return await call();

@@ -34,7 +34,7 @@ export type Write = <T>(work: WriteWork<T>, present: (result: T) => Answer) => P
 /**
  * The `Write` of one call. `guard` is set where the operation has an idempotency key. `present` answers a 2xx:
  * refusals are thrown, so that nothing of them is kept.
- * Throws `conflict` while a twin runs on another replica, `idempotency_conflict` for another request's key.
+ * Throws `conflict` while a duplicate runs on another replica, `idempotency_conflict` for another request's key.
  */
 export function runWrite(pool: Pool, guard: IdempotencyGuard | undefined): Write {
   return async (work, present) =>

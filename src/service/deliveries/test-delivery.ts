@@ -52,7 +52,7 @@ export interface SentTest {
   record: TestDeliveryRecord;
   gone: boolean;
   /** Set where another call of the same key has sent it: there is nothing to write. */
-  isTwin?: true;
+  isDuplicate?: true;
 }
 
 interface PreparedTest {
@@ -65,12 +65,12 @@ interface PreparedTest {
 
 /**
  * Writes the row, sends, and answers what came back, within some 10 s. Holds no transaction while it sends.
- * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a twin is on its way.
+ * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a duplicate is on its way.
  */
 export async function sendTest(context: ServiceContext, call: TestDeliveryCall): Promise<SentTest> {
   const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
   const prepared = await inTransaction(context.pool, (tx) => prepare(tx, context, ref, call));
-  if ('record' in prepared) return { ref, record: prepared.record, gone: false, isTwin: true };
+  if ('record' in prepared) return { ref, record: prepared.record, gone: false, isDuplicate: true };
   const { deliveryId, kind, url, secrets, message } = prepared;
   // Tests are rare, and their connections are not worth keeping.
   const senders = new Senders(context.destinations);
@@ -105,7 +105,7 @@ async function prepare(
   const message = { webhookId: newId('msg'), body };
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
   const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });
-  if (!isNew) return { record: await readTwin(tx, ref.projectId, deliveryId) };
+  if (!isNew) return { record: await readDuplicate(tx, ref.projectId, deliveryId) };
   const url = endpoint.urlBox ? openUrl(secrets, ref.endpointId, endpoint.urlBox) : '';
   const { kind } = endpoint;
   return { deliveryId, kind, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
@@ -119,8 +119,8 @@ function requireActive(endpoint: EndpointRow): void {
 }
 
 /**
- * The same for every call of one key, so that twins on several replicas, and a call again after a crash, send one
- * message. The day is in it because a key may be used anew when its window of 24 hours is over.
+ * The same for every call of one key, so that concurrent duplicates on several replicas, and a repeated call after a crash,
+ * send one message. The day is in it because a key may be used anew when its window of 24 hours is over.
  */
 function deliveryIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
   const text = [caller.projectId, endpointId, idempotencyKey, Math.floor(nowMs / DAY_MS)].join('\n');
@@ -128,7 +128,11 @@ function deliveryIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, 
 }
 
 /** What the call that came first has found out, without the receiver's words: they are not kept. */
-async function readTwin(tx: Queryable, projectId: string, deliveryId: string): Promise<TestDeliveryRecord> {
+async function readDuplicate(
+  tx: Queryable,
+  projectId: string,
+  deliveryId: string,
+): Promise<TestDeliveryRecord> {
   const delivery = await findDelivery(tx, projectId, deliveryId);
   const attempt = (await listAttempts(tx, projectId, deliveryId)).at(-1);
   if (!delivery || !attempt) {
@@ -144,7 +148,7 @@ async function readTwin(tx: Queryable, projectId: string, deliveryId: string): P
 /** Records the outcome at `nowMs`; a 410 disables the endpoint, as it does for every delivery. */
 export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): Promise<TestDeliveryRecord> {
   const { ref, record } = sent;
-  if (sent.isTwin) return record;
+  if (sent.isDuplicate) return record;
   const { delivered, statusCode, latencyMs, error, deliveryId } = record;
   const atMs = nowMs - (latencyMs ?? 0);
   const attempt = { projectId: ref.projectId, deliveryId, delivered, atMs, endedMs: nowMs };

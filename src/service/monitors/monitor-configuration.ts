@@ -1,9 +1,8 @@
 // Changes of a monitor's configuration. How a patch is merged the contract says: the api hands the merge in.
 import { isDeepStrictEqual } from 'node:util';
 import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
-import type { LiveState, Timing } from '../../domain/monitor.ts';
+import type { LiveState, MonitorConfiguration, Timing } from '../../domain/monitor.ts';
 import { findPlan } from '../../domain/plan.ts';
-import type { MonitorConfiguration } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';

@@ -5,13 +5,19 @@ import { checkDestination } from '../../delivery/webhook/destination.ts';
 import { nextWake, startClock } from '../../domain/deadline.ts';
 import { newId, newUuid } from '../../domain/id.ts';
 import { type Actor, resolveIncident, type Transition } from '../../domain/incident.ts';
-import { type Jurisdiction, type LiveState, newLiveState, type Timing } from '../../domain/monitor.ts';
+import {
+  type Jurisdiction,
+  type LiveState,
+  type MonitorConfiguration,
+  newLiveState,
+  type Timing,
+} from '../../domain/monitor.ts';
 import { findPlan, type Plan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { findLatestObservation, type ObservationRecord } from '../../store/beats/observations-read.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
-import type { MonitorConfiguration, MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import {
   countActiveMonitors,
   deleteMonitor as deleteMonitorRows,

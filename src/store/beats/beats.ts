@@ -238,7 +238,7 @@ export interface BeatKeyRow<Answer> extends MonitorRef {
   answer: Answer;
 }
 
-/** Answers of beats under an Idempotency-Key that hold still. Under the lock of the live rows no twin is on its way. */
+/** Answers of beats under an Idempotency-Key that are still valid. Under the lock of the live rows no duplicate runs. */
 export async function findBeatKeys<Answer>(
   tx: Queryable,
   keys: readonly (MonitorRef & { key: string })[],

@@ -13,7 +13,7 @@ export interface TestDelivery extends EndpointRef {
   takeoverMs: number;
 }
 
-/** False when the id is there already: a twin of the same call sends it, or has sent it. */
+/** False when the id exists: a duplicate of the same call sends it, or has sent it. */
 export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery): Promise<boolean> {
   const { rowCount } = await tx.query(
     `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,

@@ -1,26 +1,23 @@
 // A monitor as reads need it: configuration, live state and open incidents of any number of monitors in one round
 // trip. The statements that find monitors share what is here; what a caller sees of it the api decides.
 import type { IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
-import type { Jurisdiction, Lifecycle, LiveState, Window } from '../../domain/monitor.ts';
+import type {
+  Jurisdiction,
+  Lifecycle,
+  LiveState,
+  MonitorConfiguration,
+  Window,
+} from '../../domain/monitor.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { LIVE_COLUMNS, type MonitorRef, toLiveRow } from './live.ts';
 import {
   type StoredBinding,
   TIMING_COLUMNS,
   type TimingColumns,
-  type TimingConfiguration,
   toBinding,
   toTimingConfiguration,
   toWindow,
 } from './watched-monitor.ts';
-
-/** What a caller configures. Rules of `measurements` are stored as the contract merged them. */
-export interface MonitorConfiguration extends TimingConfiguration {
-  name: string;
-  description?: string;
-  labels: Record<string, string>;
-  measurements: Record<string, object>;
-}
 
 export interface MaintenanceWindow extends Window {
   reason?: string;
@@ -93,7 +90,7 @@ export type RecordColumns = Parameters<typeof toLiveRow>[0] &
     name: string;
     description: string | null;
     labels: Record<string, string>;
-    measurements: Record<string, object>;
+    measurements: MonitorConfiguration['measurements'];
     binding_kind: StoredBinding['kind'];
     binding_alias: string | null;
     inline_endpoint_id: string | null;

@@ -1,6 +1,6 @@
 // What beats, deadlines and alerts need of a monitor's configuration: one loader for ingest, sweeper and api.
 // It reads; who changes a configuration is monitors.ts.
-import type { Jurisdiction, Lifecycle, Timing, Window } from '../../domain/monitor.ts';
+import type { Jurisdiction, Lifecycle, MonitorConfiguration, Timing, Window } from '../../domain/monitor.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from '../../domain/schedule.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -125,15 +125,7 @@ export function toBinding(
 }
 
 /** The part of a configuration that decides about time, as it is stored. */
-export interface TimingConfiguration {
-  intervalSeconds?: number;
-  schedule?: ScheduleSpec;
-  graceSeconds: number;
-  awaitFirstBeat: boolean;
-  maxRuntimeSeconds?: number;
-  recoveryBeats: number;
-  missedBeatsToOpen: number;
-}
+type TimingConfiguration = Omit<MonitorConfiguration, 'name' | 'description' | 'labels' | 'measurements'>;
 
 /** Turns the timing columns of a row into the stored configuration. */
 export function toTimingConfiguration(row: TimingColumns): TimingConfiguration {

@@ -1,13 +1,13 @@
 // idempotency_records: the answer of a write, kept for 24 hours under the caller's key. The row is inserted before the
-// effect and committed with it, so its unique key is the lock between twins. Bodies are sealed: they hold addresses of
-// callbacks, which stand nowhere in clear.
+// effect and committed with it, so its unique key is the lock between concurrent duplicates. Bodies are sealed: they
+// hold addresses of callbacks, which are stored nowhere in clear.
 import { ProblemError } from '../../domain/problem.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
 import type { SecretBox } from '../postgres/secret-box.ts';
 
-/** Longest wait for a twin that runs on another replica. Short: a waiting call holds a connection. */
-const TWIN_WAIT_MS = 250;
+/** Longest wait for a concurrent duplicate on another replica. Short: a waiting call holds a connection. */
+const DUPLICATE_WAIT_MS = 250;
 const WINDOW = "interval '24 hours'";
 
 export interface IdempotencyGuard {
@@ -52,22 +52,22 @@ function placeOf({ scopeId, key }: IdempotencyGuard): string {
 export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnswer };
 
 /**
- * Takes the key for this transaction and reads the clock, or finds the answer that a twin has committed.
- * Waits a moment for a twin that has not; then throws `conflict`, retryable.
+ * Takes the key for this transaction and reads the clock, or finds the answer that a duplicate has committed.
+ * Waits a moment for a duplicate that has not; then throws `conflict`, retryable.
  */
 export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuard): Promise<Claim> {
   const nowMs = await insertClaim(tx, guard);
   if (nowMs !== undefined) return { nowMs };
   const stored = await findAnswer(tx, guard);
   // Expired between the two statements: the next attempt takes the key.
-  if (!stored) throw twinIsRunning();
+  if (!stored) throw duplicateIsRunning();
   return { stored };
 }
 
 // The lock_timeout of a moment: set before the insert, and put back when it is done, in the order in which one part
 // reads another. Status 0 is never seen by anybody: the row commits only after storeAnswer.
 const CLAIM = `with before as materialized (select current_setting('lock_timeout') as value),
-  short as materialized (select value, set_config('lock_timeout', '${TWIN_WAIT_MS}ms', true) from before),
+  short as materialized (select value, set_config('lock_timeout', '${DUPLICATE_WAIT_MS}ms', true) from before),
   claimed as (
     insert into idempotency_records as r (scope_id, key, fingerprint, status, created_at)
     select $1, $2, $3, 0, clock_timestamp() from short
@@ -87,7 +87,7 @@ async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<num
     });
     return rows[0]?.now_ms ?? undefined;
   } catch (error) {
-    if (codeOf(error) === SQLSTATE.lockNotAvailable) throw twinIsRunning(error);
+    if (codeOf(error) === SQLSTATE.lockNotAvailable) throw duplicateIsRunning(error);
     throw error;
   }
 }
@@ -111,7 +111,7 @@ export async function storeAnswer(
 }
 
 /** 409, retryable: the same key is in use at this moment. */
-export function twinIsRunning(cause?: unknown): ProblemError {
+export function duplicateIsRunning(cause?: unknown): ProblemError {
   return new ProblemError('conflict', {
     detail: 'The first call with this Idempotency-Key is still running: try again with the same key.',
     retryAfterSeconds: 1,

@@ -1,10 +1,8 @@
 // Which patch brings a monitor's configuration to what its object wants.
 import { describe, expect, it } from 'vitest';
-import {
-  measurementRuleWithDefaults,
-  type StoredMeasurementRule,
-} from '../../../src/contract/resources/measurement-rule-patch.ts';
+import { measurementRuleWithDefaults } from '../../../src/contract/resources/measurement-rule-patch.ts';
 import type { Monitor } from '../../../src/contract/resources/monitor.ts';
+import type { MeasurementRule } from '../../../src/domain/monitor.ts';
 import { splitPatch } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
 import { plan, wanted } from './resources.ts';
 
@@ -12,7 +10,7 @@ const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = [])
   const { steps } = plan(spec, has, { owned });
   return steps.flatMap((step) => (step.call === 'patch' ? [step.patch] : []))[0];
 };
-const rule = (fields: object) => measurementRuleWithDefaults(fields as StoredMeasurementRule);
+const rule = (fields: object) => measurementRuleWithDefaults(fields as MeasurementRule);
 
 describe('the patch of a configuration', () => {
   it.each<[string, object, Partial<Monitor>, string[], object | undefined]>([

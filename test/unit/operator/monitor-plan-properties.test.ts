@@ -7,10 +7,8 @@ import {
   PUBLISHED_LIMITS,
   updateMonitorBody,
 } from '../../../src/contract/resources/monitor.ts';
-import {
-  applyMonitorPatch,
-  type MonitorConfiguration,
-} from '../../../src/contract/resources/monitor-patch.ts';
+import { applyMonitorPatch } from '../../../src/contract/resources/monitor-patch.ts';
+import type { MonitorConfiguration } from '../../../src/domain/monitor.ts';
 import { type MonitorStep, planMonitor } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
 import { ownedMonitorFields } from '../../../src/operator/kinds/monitor/owned-fields.ts';
 import { createMonitorBodyOf } from '../../../src/operator/kinds/monitor/wanted-monitor.ts';

@@ -58,7 +58,7 @@ function asking({ callbacks }: OperatorContext): CallbackObject[] {
   return callbacks.listBy('organizationDefault', 'true');
 }
 
-/** It says how things are, so that twins do no harm: the key need not be the same. */
+/** It says how things are, so that duplicates do no harm: the key need not be the same. */
 async function setDefault(
   { api, bindings }: OperatorContext,
   { projectId, endpointId }: { projectId: string; endpointId: string | null },

@@ -53,7 +53,7 @@ export class CallbackHandle {
   async create(body: OperationRequest<'createCallback'>['body']): Promise<void> {
     const key = `callback:${this.#name.uid}:${contentHash(body)}`;
     if (!(await this.#create(body, key))) return;
-    // The twin's endpoint may be gone since; its secret is lost in any case.
+    // The endpoint of the earlier call may be gone since; its secret is lost in any case.
     if ((await this.read()) === undefined) await this.#create(body, `${key}:${crypto.randomUUID()}`);
   }
 

@@ -2,6 +2,7 @@
 
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
+import { SIGNING_OVERLAP_SECONDS } from '../../../domain/defaults.ts';
 import { contentHash } from '../../resources/content-hash.ts';
 import { defaultAlias } from '../../resources/defaults.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
@@ -27,7 +28,6 @@ export interface WantedCallback {
 }
 
 /** docs/contract/callbacks.md. */
-const DEFAULT_OVERLAP_SECONDS = 300;
 const OWNABLE = ['alias', 'lifecycle', 'organizationDefault'] as const;
 
 export function wantedCallback(
@@ -46,7 +46,7 @@ export function wantedCallback(
   return {
     ...wanted,
     spec,
-    overlapSeconds: spec.rotation?.overlapSeconds ?? DEFAULT_OVERLAP_SECONDS,
+    overlapSeconds: spec.rotation?.overlapSeconds ?? SIGNING_OVERLAP_SECONDS,
     ownedFields: OWNABLE.filter((field) => spec[field] !== undefined).sort(),
     // The id may become another one, of the same spec.
     hash: contentHash({ ...wanted, endpointId: '', told }),

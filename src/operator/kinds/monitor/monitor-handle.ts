@@ -51,7 +51,7 @@ export class MonitorHandle {
   }
 
   /**
-   * Makes the monitor. A twin of an earlier call whose answer was lost finds what that call made; one that was
+   * Makes the monitor. A duplicate of an earlier call whose answer was lost finds what that call made; one that was
    * deleted since is made again.
    */
   async create(body: OperationRequest<'createMonitor'>['body']): Promise<Monitor> {

@@ -2,7 +2,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
-import { DEFAULT_GRACE_SECONDS, type Lifecycle, type Monitor } from '../../../contract/resources/monitor.ts';
+import type { Lifecycle, Monitor } from '../../../contract/resources/monitor.ts';
+import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
 import { planMeasurements, withWholeRatios } from './measurement-plan.ts';
 import { ownedMonitorFields, releasedFields, SCALAR_FIELDS } from './owned-fields.ts';
 import { currentMaintenance, type WantedMonitor } from './wanted-monitor.ts';
@@ -49,12 +50,7 @@ export function planMonitor(wanted: WantedMonitor, facts: MonitorPlanFacts): Mon
   };
 }
 
-const DEFAULTS: Partial<Record<(typeof SCALAR_FIELDS)[number], unknown>> = {
-  graceSeconds: DEFAULT_GRACE_SECONDS,
-  awaitFirstBeat: true,
-  recoveryBeats: 1,
-  missedBeatsToOpen: 1,
-};
+const DEFAULTS: Partial<Record<(typeof SCALAR_FIELDS)[number], unknown>> = MONITOR_DEFAULTS;
 
 function planPatch(wanted: WantedMonitor, record: Monitor, released: ReadonlySet<string>): MonitorPatch {
   const { spec } = wanted;

@@ -2,7 +2,7 @@
 // no database at all. Arguments: database URL, way. Prints its port.
 import type { AddressInfo } from 'node:net';
 import { buildApp } from '../src/api/app.ts';
-import type { BeatItem, Outcome } from '../src/ingest/apply-items.ts';
+import type { BeatItem, BeatOutcome } from '../src/ingest/apply-items.ts';
 import { Batcher } from '../src/ingest/batcher.ts';
 import { Lane } from '../src/ingest/lane.ts';
 import { MonitorDirectory } from '../src/ingest/monitor-directory.ts';
@@ -28,7 +28,7 @@ const context = openContext(
 );
 const directory = new MonitorDirectory({ db: context.pool, minimumIntervalMs: 60_000 });
 
-type Submit = (item: BeatItem) => Promise<Outcome>;
+type Submit = (item: BeatItem) => Promise<BeatOutcome>;
 
 function inBatches(): Submit {
   const batcher = new Batcher({ directory, lanes: [new Lane(databaseUrl), new Lane(databaseUrl)] });

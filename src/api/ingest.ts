@@ -46,13 +46,13 @@ export function startIngest(
   const directory = new MonitorDirectory({
     db: addresses,
     minimumIntervalMs: minimumIntervalSeconds * 1_000,
-    onError: (err) => unread.tell({ err }),
+    onError: (err) => unread.record({ err }),
   });
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
   const batcher = new Batcher({
     directory,
     lanes: Array.from({ length: LANES }, () => new Lane(databaseUrl)),
-    onError: (err) => unwritten.tell({ err }),
+    onError: (err) => unwritten.record({ err }),
   });
   const beats = new Counter({
     name: 'beatkeeper_beats_total',

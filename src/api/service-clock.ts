@@ -1,68 +1,69 @@
-// The heartbeat of an api: each second it says that beats can be accepted here (docs/contract/deadlines.md). While they wait and
-// none gets through it says so instead, where the database answers this connection: other apis may have none that waits.
+// The service clock of an api process: each second it records that this api can accept beats
+// (docs/contract/deadlines.md). While beats wait here and none gets through, it records an outage instead: other apis,
+// at which no beat waits, may still advance the clock.
 import type { Pool } from '../store/postgres/pool.ts';
 import {
   advanceServiceClock,
+  notifyIncidentsOfOutage,
   OUTAGE_MS,
   type OutageUnderWay,
   recordStuckBeats,
-  tellOutage,
 } from '../store/upkeep/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 
-const BEAT_MS = 1_000;
-/** A fault that is over for so long is over: until then senders that are refused come back and may wait again. */
+const PERIOD_MS = 1_000;
+/** A fault counts as over after this long without another: until then refused senders come back and may wait again. */
 const CALM_MS = 15_000;
-const WORDS = {
-  outage: 'No api could accept beats in this span: deadlines inside of it move.',
-  set_back: 'The clock of the database was set back: what waits for a moment waits longer by as much.',
+const GAP_MESSAGE = {
+  outage: 'No api could accept beats in this span: deadlines that fell into it move.',
+  set_back: 'The clock of the database was set back: whatever waits for a moment waits longer by that much.',
 } as const;
 
 export interface ServiceClock {
-  /** Ends it; a beat that is on its way is waited for, and incidents are told of a fault that nobody else can tell of. */
+  /** Ends it. Waits for a write that is under way, and notifies incidents of a fault that no other api knows of. */
   stop(): Promise<void>;
 }
 
 /**
- * Start it once beats are accepted. A beat that fails is tried again a second later: then it was an outage.
- * `findStuckMs`: for how long beats have waited here while none gets through; 0 while they are accepted.
+ * Start it once beats are accepted. A write that fails is tried again a second later: then it was an outage.
+ * `findStuckMs`: for how long beats have waited here while none got through, in ms; 0 while they are accepted.
  */
 export function startServiceClock(pool: Pool, log: Log, findStuckMs: () => number): ServiceClock {
-  const heart = new Heart(pool, log);
-  let beating: Promise<void> | undefined;
-  const beat = async (stuckMs: number) => {
+  const keeper = new ServiceClockKeeper(pool, log);
+  let writing: Promise<void> | undefined;
+  const write = async (stuckMs: number) => {
     try {
-      if (stuckMs === 0) await heart.beat();
-      else await heart.stand(stuckMs);
+      if (stuckMs === 0) await keeper.advance();
+      else await keeper.recordOutage(stuckMs);
     } catch (err) {
-      log.warn({ err }, 'The service clock could not be moved.');
+      log.warn({ err }, 'The service clock could not be advanced.');
     } finally {
-      beating = undefined;
+      writing = undefined;
     }
   };
   let wasStuck = false;
-  const tick = () => {
+  const check = () => {
     const stuckMs = findStuckMs();
-    // A short wait is no outage yet, and no sign of health. Nor is a long one at a single look: a process that was
-    // stopped for a while has the answers to its beats, and has not read them yet.
+    // A short wait is no outage yet, and no sign of health. One long wait is no outage either: a process that was
+    // stopped for a while has the answers to its beats and has not read them yet. Two in a row are.
     const isStuck = stuckMs > OUTAGE_MS;
-    if (stuckMs === 0 || (isStuck && wasStuck)) beating ??= beat(stuckMs);
+    if (stuckMs === 0 || (isStuck && wasStuck)) writing ??= write(stuckMs);
     wasStuck = isStuck;
   };
-  tick();
-  const timer = setInterval(tick, BEAT_MS);
+  check();
+  const timer = setInterval(check, PERIOD_MS);
   return {
     async stop() {
       clearInterval(timer);
-      await beating;
-      await heart
-        .tell()
-        .catch((err: unknown) => log.warn({ err }, 'Incidents could not be told of an outage.'));
+      await writing;
+      await keeper
+        .notifyIncidents()
+        .catch((err: unknown) => log.warn({ err }, 'Incidents could not be notified of an outage.'));
     },
   };
 }
 
-class Heart {
+class ServiceClockKeeper {
   readonly #pool: Pool;
   readonly #log: Log;
   #fault: { underWay: OutageUnderWay; seenAt: number } | undefined;
@@ -72,25 +73,26 @@ class Heart {
     this.#log = log;
   }
 
-  async beat(): Promise<void> {
+  async advance(): Promise<void> {
     const gap = await advanceServiceClock(this.#pool);
-    if (gap) this.#log.warn(gap, WORDS[gap.kind]);
-    if (this.#fault && performance.now() - this.#fault.seenAt > CALM_MS) {
-      await this.tell();
-    }
+    if (gap) this.#log.warn(gap, GAP_MESSAGE[gap.kind]);
+    if (this.#fault && performance.now() - this.#fault.seenAt > CALM_MS) await this.notifyIncidents();
   }
 
-  async stand(stuckMs: number): Promise<void> {
+  async recordOutage(stuckMs: number): Promise<void> {
     const underWay = await recordStuckBeats(this.#pool, stuckMs, this.#fault?.underWay);
     this.#fault = { underWay, seenAt: performance.now() };
   }
 
-  /** Ends the fault, if there is one. */
-  async tell(): Promise<void> {
+  /** Ends the fault, if there is one: writes its span into the timelines of open incidents. */
+  async notifyIncidents(): Promise<void> {
     if (!this.#fault) return;
     const { fromMs, toMs } = this.#fault.underWay;
-    await tellOutage(this.#pool, { fromMs, toMs });
+    await notifyIncidentsOfOutage(this.#pool, { fromMs, toMs });
     this.#fault = undefined;
-    this.#log.warn({ fromMs, toMs }, 'Beats were refused here in this span: deadlines inside of it move.');
+    this.#log.warn(
+      { fromMs, toMs },
+      'This api refused beats in this span: deadlines that fell into it move.',
+    );
   }
 }

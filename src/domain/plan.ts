@@ -1,6 +1,5 @@
 // The built-in catalogue of plans (docs/contract/organization.md) and the problems that their limits make.
-import type { Limit, LimitDimension, PlanId, ServiceState } from './problem.ts';
-import { ProblemError } from './problem.ts';
+import { type Limit, type LimitDimension, type PlanId, ProblemError, type ServiceState } from './problem.ts';
 
 export interface Plan {
   id: PlanId;
@@ -16,31 +15,63 @@ export interface Plan {
   apiRequestsPerMinute: number;
 }
 
-const PLANS: Record<PlanId, Plan> = {
-  free: plan('free', 'Free', [20, 300, 2, 4, 10_000, 604_800, 2, 60]),
-  builder: plan('builder', 'Builder', [100, 60, 10, 16, 50_000, 2_592_000, 10, 300]),
-  smart: plan('smart', 'Smart', [1_000, 60, 60, 32, 500_000, 2_592_000, 50, 1_200]),
-  scale: plan('scale', 'Scale', [1_000_000, 60, 600, 64, 2_000_000, 2_592_000, 500, 12_000]),
-};
+const DAY_SECONDS = 86_400;
 
-type Limits = [number, number, number, number, number, number, number, number];
-
-function plan(id: PlanId, name: string, limits: Limits): Plan {
-  const [monitors, interval, beats, measurements, stored, retention, endpoints, requests] = limits;
-  return Object.freeze({
-    id,
-    name,
+/** docs/contract/organization.md has the table. Frozen: every caller gets the same objects. */
+const PLANS: Readonly<Record<PlanId, Plan>> = {
+  free: Object.freeze({
+    id: 'free',
+    name: 'Free',
     version: 1,
-    activeMonitors: monitors,
-    minimumIntervalSeconds: interval,
-    beatsPerMinute: beats,
-    measurementsPerObservation: measurements,
-    storedObservations: stored,
-    observationRetentionSeconds: retention,
-    callbackEndpoints: endpoints,
-    apiRequestsPerMinute: requests,
-  });
-}
+    activeMonitors: 20,
+    minimumIntervalSeconds: 300,
+    beatsPerMinute: 2,
+    measurementsPerObservation: 4,
+    storedObservations: 10_000,
+    observationRetentionSeconds: 7 * DAY_SECONDS,
+    callbackEndpoints: 2,
+    apiRequestsPerMinute: 60,
+  }),
+  builder: Object.freeze({
+    id: 'builder',
+    name: 'Builder',
+    version: 1,
+    activeMonitors: 100,
+    minimumIntervalSeconds: 60,
+    beatsPerMinute: 10,
+    measurementsPerObservation: 16,
+    storedObservations: 50_000,
+    observationRetentionSeconds: 30 * DAY_SECONDS,
+    callbackEndpoints: 10,
+    apiRequestsPerMinute: 300,
+  }),
+  smart: Object.freeze({
+    id: 'smart',
+    name: 'Smart',
+    version: 1,
+    activeMonitors: 1_000,
+    minimumIntervalSeconds: 60,
+    beatsPerMinute: 60,
+    measurementsPerObservation: 32,
+    storedObservations: 500_000,
+    observationRetentionSeconds: 30 * DAY_SECONDS,
+    callbackEndpoints: 50,
+    apiRequestsPerMinute: 1_200,
+  }),
+  scale: Object.freeze({
+    id: 'scale',
+    name: 'Scale',
+    version: 1,
+    activeMonitors: 1_000_000,
+    minimumIntervalSeconds: 60,
+    beatsPerMinute: 600,
+    measurementsPerObservation: 64,
+    storedObservations: 2_000_000,
+    observationRetentionSeconds: 30 * DAY_SECONDS,
+    callbackEndpoints: 500,
+    apiRequestsPerMinute: 12_000,
+  }),
+};
 
 /** The plan of that id; an unknown id (a database written by a newer build) counts as the smallest. */
 export function findPlan(id: string): Plan {

@@ -29,8 +29,8 @@ export interface BeatAnswer {
 /** An answer under an idempotency key, with the fingerprint of the beat that it was given to. */
 export type KeptAnswer = BeatAnswer & { of: string };
 
-/** `refused`: the beat was not recorded, for the reason that the problem says. */
-export type Outcome = { answer: BeatAnswer } | { problem: ProblemError };
+/** The answer of a recorded beat, or the problem for which a beat was not recorded. */
+export type BeatOutcome = { answer: BeatAnswer } | { problem: ProblemError };
 
 /** What a batch has read and what it will write. */
 export interface Working {
@@ -54,7 +54,7 @@ export function keyOf(item: BeatItem): string | undefined {
 }
 
 /** Applies one item. `deferred`: it must wait for the next batch, because this one changed the monitor's incidents. */
-export function applyItem(work: Working, item: BeatItem): Outcome | 'deferred' {
+export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferred' {
   const { monitor } = item.entry;
   const row = work.changed.get(monitor.monitorKey) ?? work.live.get(monitor.monitorKey);
   if (!row || hasEnded(item.entry, work.nowMs)) return { problem: unknownAddress() };
@@ -80,7 +80,7 @@ export function applyItem(work: Working, item: BeatItem): Outcome | 'deferred' {
   return record(work, item, item.beat, counted);
 }
 
-function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): Outcome {
+function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): BeatOutcome {
   const { monitor } = item.entry;
   const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
   const result = applyBeat(monitor.timing, row.live, incidents, beat, work.nowMs);
@@ -160,7 +160,7 @@ function findRefusal(
 }
 
 /** A refused beat moves a running deadline: a wrong number must not look like a dead job (docs/contract/beats.md). */
-function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): Outcome {
+function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): BeatOutcome {
   const { monitor } = item.entry;
   const live = applyRefusedBeat(monitor.timing, row.live, work.nowMs);
   if (live !== row.live) work.changed.set(monitor.monitorKey, { ...row, live });

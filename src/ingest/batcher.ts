@@ -2,7 +2,7 @@
 // while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
 import { ProblemError } from '../domain/problem.ts';
 import { isFaultOfData } from '../store/postgres/database-error.ts';
-import type { BeatItem, Outcome } from './apply-items.ts';
+import type { BeatItem, BeatOutcome } from './apply-items.ts';
 import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
@@ -27,7 +27,7 @@ interface Waiting {
   since: number;
   expiresAt: number;
   settled: boolean;
-  resolve: (outcome: Outcome) => void;
+  resolve: (outcome: BeatOutcome) => void;
 }
 
 const SLOW_COMMIT_MS = 8;
@@ -77,7 +77,7 @@ export class Batcher {
    * Resolves when the beat is durable, or with the problem that refused it. Never rejects. `waitedMs`: what of its
    * patience is spent already.
    */
-  submit(item: BeatItem, waitedMs = 0): Promise<Outcome> {
+  submit(item: BeatItem, waitedMs = 0): Promise<BeatOutcome> {
     if (this.#isClosed || this.#queue.length >= this.#options.maxQueued) {
       return Promise.resolve({ problem: unavailable() });
     }
@@ -241,7 +241,7 @@ export class Batcher {
   }
 
   /** Answers those that have an outcome; returns the others. */
-  #answer(pending: Waiting[], results: (Outcome | string)[]): Waiting[] {
+  #answer(pending: Waiting[], results: (BeatOutcome | string)[]): Waiting[] {
     const left: Waiting[] = [];
     for (const [index, waiting] of pending.entries()) {
       const result = results[index];
@@ -251,7 +251,7 @@ export class Batcher {
     return left;
   }
 
-  #settle(waiting: Waiting, outcome: Outcome): void {
+  #settle(waiting: Waiting, outcome: BeatOutcome): void {
     if (waiting.settled) return;
     waiting.settled = true;
     this.#answers.push(() => waiting.resolve(outcome));

@@ -6,12 +6,12 @@ import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/bea
 import { findOpenIncidents } from '../store/incidents/incidents.ts';
 import { type LiveRow, lockLive, type MonitorRef } from '../store/monitors/live.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
-import { applyItem, type BeatItem, type KeptAnswer, type Outcome, type Working } from './apply-items.ts';
+import { applyItem, type BeatItem, type BeatOutcome, type KeptAnswer, type Working } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
 /** In the order of the items; `deferred` ones belong into the next batch. */
-export type BatchResult = (Outcome | 'deferred')[];
+export type BatchResult = (BeatOutcome | 'deferred')[];
 
 /**
  * Runs the batch on a pipelined connection and returns after COMMIT. An error before COMMIT was sent means that

@@ -4,7 +4,7 @@ import { findPlan, serviceProblem } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
 import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
-import type { BeatItem, Outcome } from './apply-items.ts';
+import type { BeatItem, BeatOutcome } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 
 /** Whether an item may take the short way, as far as the cached configuration tells. */
@@ -28,7 +28,7 @@ export async function runPlainBeats(
   connection: Queryable,
   items: readonly BeatItem[],
   lane: LaneBatch,
-): Promise<(Outcome | 'ineligible')[]> {
+): Promise<(BeatOutcome | 'ineligible')[]> {
   const beats = new Map<string, PlainBeats>();
   for (const { entry } of items) {
     const { monitor } = entry;

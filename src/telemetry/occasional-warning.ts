@@ -1,42 +1,42 @@
-// A warning of what happens again and again while one thing is wrong, such as a database that is away: the first is
-// told at once, and then one in some seconds, with the number of those that were not told.
+// A warning about what repeats while one fault lasts, such as a database that is away. The first occurrence is logged at
+// once, then one every few seconds, with the number of occurrences in between.
 import type { Log } from './log.ts';
 
 export class OccasionalWarning {
   readonly #log: Pick<Log, 'warn'>;
-  readonly #words: string;
+  readonly #message: string;
   readonly #everyMs: number;
   #timer: NodeJS.Timeout | undefined;
-  #untold = 0;
+  #unlogged = 0;
   #newest: object = {};
 
-  constructor(log: Pick<Log, 'warn'>, words: string, everyMs = 5_000) {
+  constructor(log: Pick<Log, 'warn'>, message: string, everyMs = 5_000) {
     this.#log = log;
-    this.#words = words;
+    this.#message = message;
     this.#everyMs = everyMs;
   }
 
-  /** Tells of it now or with others; `fields` are shown of the newest, with `others`: how many came before it. */
-  tell(fields: object): void {
+  /** Logs one occurrence, now or together with others: then with the newest `fields`, and `others`, the number before it. */
+  record(fields: object): void {
     if (this.#timer === undefined) {
       this.#write(fields);
       return;
     }
-    this.#untold += 1;
+    this.#unlogged += 1;
     this.#newest = fields;
   }
 
   #write(fields: object): void {
-    this.#log.warn(fields, this.#words);
+    this.#log.warn(fields, this.#message);
     this.#timer = setTimeout(() => this.#wake(), this.#everyMs);
     this.#timer.unref();
   }
 
   #wake(): void {
     this.#timer = undefined;
-    if (this.#untold === 0) return;
-    const fields = { ...this.#newest, others: this.#untold - 1 };
-    this.#untold = 0;
+    if (this.#unlogged === 0) return;
+    const fields = { ...this.#newest, others: this.#unlogged - 1 };
+    this.#unlogged = 0;
     this.#newest = {};
     this.#write(fields);
   }

@@ -5,9 +5,9 @@ import type { Outage } from '../../src/domain/monitor.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import {
   advanceServiceClock,
+  notifyIncidentsOfOutage,
   readOutages,
   recordStuckBeats,
-  tellOutage,
 } from '../../src/store/upkeep/service-clock.ts';
 import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
 import { seedProject } from '../support/seed.ts';
@@ -118,8 +118,8 @@ describe('the service clock', () => {
   it('tells an incident of a span once, though the answer to the first time is lost', async () => {
     const { projectId } = await seedProject(pool);
     await seedIncident(projectId, 'open');
-    await tellOutage(pool, { fromMs: 1_000, toMs: 6_000 });
-    await tellOutage(pool, { fromMs: 1_000, toMs: 6_000 });
+    await notifyIncidentsOfOutage(pool, { fromMs: 1_000, toMs: 6_000 });
+    await notifyIncidentsOfOutage(pool, { fromMs: 1_000, toMs: 6_000 });
     expect((await pool.query('select from timeline_entries')).rowCount).toBe(1);
   });
 

@@ -88,7 +88,7 @@ function log(request: FastifyRequest, problem: ProblemError, correlationId: stri
   const route = request.routeOptions?.url;
   const fields = { err: problem.options.cause ?? problem, correlationId, requestId: request.id, route };
   if (problem.code === 'internal_error') request.log.error(fields, 'A request failed.');
-  else request.server.unserved.tell(fields);
+  else request.server.unserved.record(fields);
 }
 
 /** Problem bodies for errors and unknown routes of the whole app. `allowedMethods` knows the routes. */

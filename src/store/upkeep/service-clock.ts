@@ -88,7 +88,7 @@ async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
   const isNew = isOutage && !(await isRecorded(tx, gap));
   if (isNew) {
     await writeOutage(tx, gap);
-    await tellOutage(tx, gap);
+    await notifyIncidentsOfOutage(tx, gap);
   }
   await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
   return isNew ? { kind: 'outage', ...gap } : undefined;
@@ -122,8 +122,8 @@ async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<voi
   );
 }
 
-/** Writes the span into the timeline of each incident that has not ended; once, also when it is told again. */
-export async function tellOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
+/** Writes the span into the timeline of each incident that has not ended. A second call for the same span adds nothing. */
+export async function notifyIncidentsOfOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
   // Entries are read in the order of their ids: this makes UUIDv7s of the outage's end, one for each incident.
   await db.query(
     `insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)

@@ -17,24 +17,24 @@ describe('an occasional warning', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
-  const told = () => lines.map(({ n, others, msg }) => ({ n, others, msg }));
+  const logged = () => lines.map(({ n, others, msg }) => ({ n, others, msg }));
 
-  test('is told at once, and then by the newest with the number of the others', () => {
-    for (let n = 1; n <= 4; n += 1) warning.tell({ n });
-    expect(told()).toEqual([{ n: 1, others: undefined, msg: 'It does not work.' }]);
+  test('the first occurrence is logged at once, the next ones after the period, as the newest with the number of others', () => {
+    for (let n = 1; n <= 4; n += 1) warning.record({ n });
+    expect(logged()).toEqual([{ n: 1, others: undefined, msg: 'It does not work.' }]);
     vi.advanceTimersByTime(5_000);
-    expect(told().slice(1)).toEqual([{ n: 4, others: 2, msg: 'It does not work.' }]);
+    expect(logged().slice(1)).toEqual([{ n: 4, others: 2, msg: 'It does not work.' }]);
   });
 
-  test('goes on in that pace while it lasts, and begins anew after a pause', () => {
+  test('occurrences that go on are logged once a period, and the first after a pause at once', () => {
     for (let n = 1; n <= 120; n += 1) {
-      warning.tell({ n });
+      warning.record({ n });
       vi.advanceTimersByTime(100);
     }
-    expect(told().map(({ others }) => others)).toEqual([undefined, 48, 49]);
+    expect(logged().map(({ others }) => others)).toEqual([undefined, 48, 49]);
     vi.advanceTimersByTime(20_000);
     expect(lines).toHaveLength(4);
-    warning.tell({ n: 0 });
-    expect(told().at(-1)).toMatchObject({ n: 0, others: undefined });
+    warning.record({ n: 0 });
+    expect(logged().at(-1)).toMatchObject({ n: 0, others: undefined });
   });
 });

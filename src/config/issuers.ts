@@ -1,5 +1,6 @@
 // The trusted issuers of session tokens: BEATKEEPER_ISSUERS, a JSON array.
 import { z } from 'zod';
+import { ROLES } from '../domain/access.ts';
 
 const issuer = z.strictObject({
   /** `iss` of the tokens; without `jwksUri` the place of their keys is discovered there. */
@@ -17,7 +18,7 @@ const issuer = z.strictObject({
   /** Claim that names the organization, instead of `organization` where a token has it. */
   organizationClaim: z.string().min(1).optional(),
   /** Value of the claim to role. Who is not in it may do nothing. */
-  roles: z.record(z.string(), z.enum(['viewer', 'member', 'owner', 'operator'])),
+  roles: z.record(z.string(), z.enum(ROLES)),
 });
 
 /** Text to a list of issuers. */

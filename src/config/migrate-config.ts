@@ -1,5 +1,6 @@
 // Configuration of the role `migrate`.
 import { z } from 'zod';
+import { PLAN_IDS } from '../domain/problem.ts';
 import * as shared from './shared-settings.ts';
 import { integer, text, variable } from './variable.ts';
 
@@ -19,7 +20,7 @@ export const migrateSchema = z.object({
       description: 'Plan of that organization: free, builder, smart or scale.',
       fallback: 'scale',
     },
-    z.enum(['free', 'builder', 'smart', 'scale'], 'must be free, builder, smart or scale'),
+    z.enum(PLAN_IDS, 'must be free, builder, smart or scale'),
   ),
   waitSeconds: variable(
     {

@@ -1,6 +1,6 @@
 // Reads what a sender means (docs/contract/beats.md): the address's last part, the query and the body. A fault becomes a
 // refusal: the job ran, so a refused beat still moves a running deadline.
-import type { BeatKind } from './beat.ts';
+import { BEAT_KINDS, type BeatKind } from './beat.ts';
 import { IDENTIFIER_PATTERN } from './id.ts';
 import { checkJsonStructure } from './json-structure.ts';
 import type { FieldError } from './problem.ts';
@@ -18,7 +18,6 @@ export interface BeatInput {
 
 export const MAX_MESSAGE_CHARACTERS = 1024;
 const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
-const KINDS: readonly string[] = ['success', 'start', 'fail', 'log'];
 
 /** What the path says: undefined for a suffix that is none of ours (404). */
 export function kindOfSuffix(
@@ -119,18 +118,19 @@ function malformed(message: string, cause?: unknown): ProblemError {
 function readStatus(body: Body, path: Path, fault: Fault): BeatKind | undefined {
   const { status } = body;
   if (status === undefined) return undefined;
-  if (typeof status !== 'string' || !KINDS.includes(status)) {
-    fault('status', 'invalid_value', `Use one of ${KINDS.join(', ')}.`);
+  const kind = BEAT_KINDS.find((one) => one === status);
+  if (kind === undefined) {
+    fault('status', 'invalid_value', `Use one of ${BEAT_KINDS.join(', ')}.`);
     return undefined;
   }
-  if (path.kind !== undefined && path.kind !== status) {
+  if (path.kind !== undefined && path.kind !== kind) {
     fault(
       'status',
       'contradicts_address',
       `The address says ${path.kind}: leave the status out, or use the plain address.`,
     );
   }
-  return status as BeatKind;
+  return kind;
 }
 
 function readExitStatus(body: Body, path: Path, fault: Fault): number | undefined {

@@ -8,7 +8,8 @@ import { conformIncident, openIncident, recoversByBeat, violateIncident } from '
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
 import { suppression } from './monitor.ts';
 
-export type BeatKind = 'success' | 'fail' | 'start' | 'log';
+export const BEAT_KINDS = ['success', 'fail', 'start', 'log'] as const;
+export type BeatKind = (typeof BEAT_KINDS)[number];
 
 export interface Beat {
   kind: BeatKind;

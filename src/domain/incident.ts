@@ -1,31 +1,49 @@
 // The incident state machine (docs/contract/incidents.md): (incident, what happened, now) -> the incident after it, its timeline
 // entries, and the event to send. Pure; who writes it holds the lock of the monitor's live row.
 
-export type IncidentKind = 'missed_deadline' | 'reported_failure' | 'overdue_run' | 'rule_violation';
-export type IncidentState = 'open' | 'recovering' | 'recovered' | 'resolved';
-export type Severity = 'info' | 'warning' | 'critical';
-export type IncidentEvent =
-  | 'incident.opened'
-  | 'incident.escalated'
-  | 'incident.reopened'
-  | 'incident.recovered'
-  | 'incident.resolved'
-  | 'incident.acknowledged';
-export type TimelineType =
-  | 'opened'
-  | 'escalated'
-  | 'recovering'
-  | 'reopened'
-  | 'recovered'
-  | 'resolved'
-  | 'acknowledged'
-  | 'note'
-  | 'delivery'
-  | 'service_outage'
-  | 'suppressed';
+export const INCIDENT_KINDS = [
+  'missed_deadline',
+  'reported_failure',
+  'overdue_run',
+  'rule_violation',
+] as const;
+export type IncidentKind = (typeof INCIDENT_KINDS)[number];
+
+export const INCIDENT_STATES = ['open', 'recovering', 'recovered', 'resolved'] as const;
+export type IncidentState = (typeof INCIDENT_STATES)[number];
+
+export const SEVERITIES = ['info', 'warning', 'critical'] as const;
+export type Severity = (typeof SEVERITIES)[number];
+
+export const INCIDENT_EVENTS = [
+  'incident.opened',
+  'incident.escalated',
+  'incident.reopened',
+  'incident.recovered',
+  'incident.resolved',
+  'incident.acknowledged',
+] as const;
+export type IncidentEvent = (typeof INCIDENT_EVENTS)[number];
+
+export const TIMELINE_TYPES = [
+  'opened',
+  'escalated',
+  'recovering',
+  'reopened',
+  'recovered',
+  'resolved',
+  'acknowledged',
+  'note',
+  'delivery',
+  'service_outage',
+  'suppressed',
+] as const;
+export type TimelineType = (typeof TIMELINE_TYPES)[number];
+
+export const ACTOR_KINDS = ['api_credential', 'session', 'operator', 'system'] as const;
 
 export interface Actor {
-  kind: 'api_credential' | 'session' | 'operator' | 'system';
+  kind: (typeof ACTOR_KINDS)[number];
   id: string;
   display: string;
 }

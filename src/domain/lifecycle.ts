@@ -3,13 +3,15 @@ import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopC
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 
-export type LifecycleAction =
-  | 'pause'
-  | 'resume'
-  | 'archive'
-  | 'restore'
-  | 'enter_maintenance'
-  | 'exit_maintenance';
+export const LIFECYCLE_ACTIONS = [
+  'pause',
+  'resume',
+  'archive',
+  'restore',
+  'enter_maintenance',
+  'exit_maintenance',
+] as const;
+export type LifecycleAction = (typeof LIFECYCLE_ACTIONS)[number];
 
 /** An archived monitor can be restored for 30 days; then the sweeper deletes it. */
 export const RESTORABLE_MS = 30 * 86_400_000;

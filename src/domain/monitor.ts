@@ -3,17 +3,23 @@
 import type { Severity } from './incident.ts';
 import type { Schedule, ScheduleSpec } from './schedule.ts';
 
-export type Lifecycle = 'active' | 'paused' | 'archived';
-export type Jurisdiction = 'unrestricted' | 'eu' | 'us' | 'fedramp';
-export type Health =
-  | 'waiting'
-  | 'up'
-  | 'late'
-  | 'down'
-  | 'recovering'
-  | 'maintenance'
-  | 'paused'
-  | 'archived';
+export const LIFECYCLES = ['active', 'paused', 'archived'] as const;
+export type Lifecycle = (typeof LIFECYCLES)[number];
+
+export const JURISDICTIONS = ['unrestricted', 'eu', 'us', 'fedramp'] as const;
+export type Jurisdiction = (typeof JURISDICTIONS)[number];
+
+export const HEALTHS = [
+  'waiting',
+  'up',
+  'late',
+  'down',
+  'recovering',
+  'maintenance',
+  'paused',
+  'archived',
+] as const;
+export type Health = (typeof HEALTHS)[number];
 
 /** What a caller configures, and PATCH changes. */
 export interface MonitorConfiguration {

@@ -50,22 +50,38 @@ export interface Remediation {
   documentation: string;
 }
 
-export type LimitDimension =
-  | 'active_monitors'
-  | 'beat_cadence'
-  | 'minimum_interval_seconds'
-  | 'measurements_per_observation'
-  | 'stored_observations'
-  | 'observation_retention_seconds'
-  | 'callback_endpoints'
-  | 'detector_feature'
-  | 'api_requests_per_minute'
-  | 'mcp_requests_per_minute'
-  | 'service_state'
-  | 'entitlement_lease';
+export const LIMIT_DIMENSIONS = [
+  'active_monitors',
+  'beat_cadence',
+  'minimum_interval_seconds',
+  'measurements_per_observation',
+  'stored_observations',
+  'observation_retention_seconds',
+  'callback_endpoints',
+  'detector_feature',
+  'api_requests_per_minute',
+  'mcp_requests_per_minute',
+  'service_state',
+  'entitlement_lease',
+] as const;
+export type LimitDimension = (typeof LIMIT_DIMENSIONS)[number];
 
-export type PlanId = 'free' | 'builder' | 'smart' | 'scale';
-export type ServiceState = 'active' | 'payment_grace' | 'abuse_suspended' | 'canceled' | 'deleting';
+/** What helps where a limit is reached. */
+export const LIMIT_REMEDIATIONS = [
+  'upgrade_plan',
+  'reduce_usage',
+  'increase_interval',
+  'remove_feature',
+  'retry_after_refresh',
+  'contact_support',
+  'export_data',
+] as const;
+
+export const PLAN_IDS = ['free', 'builder', 'smart', 'scale'] as const;
+export type PlanId = (typeof PLAN_IDS)[number];
+
+export const SERVICE_STATES = ['active', 'payment_grace', 'abuse_suspended', 'canceled', 'deleting'] as const;
+export type ServiceState = (typeof SERVICE_STATES)[number];
 
 /** The `limit` object of a problem body (docs/contract/calls.md). */
 export interface Limit {
@@ -75,14 +91,7 @@ export interface Limit {
   attempted?: number;
   plan?: { id: PlanId; name: string; version: number };
   serviceState?: ServiceState;
-  remediation:
-    | 'upgrade_plan'
-    | 'reduce_usage'
-    | 'increase_interval'
-    | 'remove_feature'
-    | 'retry_after_refresh'
-    | 'contact_support'
-    | 'export_data';
+  remediation: (typeof LIMIT_REMEDIATIONS)[number];
 }
 
 export interface ProblemOptions {

@@ -1,13 +1,14 @@
 // Who calls: the owner of an API credential, or a session of a configured issuer (docs/contract/tenancy.md).
 // How a token becomes one is in plugins/authentication.ts; what it may do is in admission.ts.
-import { PRESET_ROLES, type Preset, type Role } from '../../contract/operations/operation.ts';
+import { PRESET_ROLES, type Preset } from '../../contract/operations/operation.ts';
+import type { CredentialPreset, Role } from '../../domain/access.ts';
 import type { Actor } from '../../domain/incident.ts';
 
 export interface CredentialPrincipal {
   kind: 'credential';
   credentialId: string;
   name: string;
-  preset: 'read' | 'manage';
+  preset: CredentialPreset;
   scopes: readonly string[];
   organizationId: string;
   projectId: string;

@@ -2,7 +2,7 @@
 // audience, expiry and begin are checked by the library. What was verified is kept until it expires.
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
-import type { Role } from '../../contract/operations/operation.ts';
+import { ROLES, type Role } from '../../domain/access.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
@@ -28,7 +28,6 @@ const ALGORITHMS = [
 const CLOCK_TOLERANCE_SECONDS = 5;
 const MOST_KEPT = 10_000;
 const ORGANIZATION_KEPT_MS = 4_000;
-const RANK: readonly Role[] = ['viewer', 'member', 'owner', 'operator'];
 
 /** A trusted issuer, as in BEATKEEPER_ISSUERS. */
 export interface TrustedIssuer extends IssuerAddress {
@@ -183,7 +182,7 @@ function organizationOf(
 function roleOf(claim: unknown, roles: TrustedIssuer['roles']): Role | undefined {
   const values = [claim].flat().filter((value): value is string => typeof value === 'string');
   const found = values.filter((value) => Object.hasOwn(roles, value)).map((value) => roles[value]);
-  return RANK.findLast((role) => found.includes(role));
+  return ROLES.findLast((role) => found.includes(role));
 }
 
 /** 1 to 160 characters without control characters, as change records show an actor. */

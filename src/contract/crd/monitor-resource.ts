@@ -1,5 +1,6 @@
 // The Monitor custom resource: its spec and status as zod, with CEL rules (docs/contract/kubernetes.md, "Monitor").
 import { z } from 'zod';
+import { BINDING_KINDS } from '../../domain/callback.ts';
 import {
   integer,
   jurisdiction,
@@ -10,7 +11,6 @@ import {
   timestamp,
   YEAR_SECONDS,
 } from '../fields/field.ts';
-import { BINDING_KINDS } from '../resources/binding.ts';
 import { openIncident } from '../resources/incident.ts';
 import {
   type ContractLimits,

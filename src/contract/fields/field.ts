@@ -2,6 +2,8 @@
 // Each one carries its message: what to do, in a sentence. It knows no resource.
 import { z } from 'zod';
 import { IDENTIFIER_PATTERN } from '../../domain/id.ts';
+import { ACTOR_KINDS, SEVERITIES } from '../../domain/incident.ts';
+import { JURISDICTIONS } from '../../domain/monitor.ts';
 import { canonicalTime, isWritableTime } from '../../domain/timestamp.ts';
 
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER;
@@ -102,9 +104,9 @@ export const timestamp = z
     error: 'Must be a time of the years 0001 to 9999 in UTC.',
   });
 
-export const jurisdiction = z.enum(['unrestricted', 'eu', 'us', 'fedramp']);
+export const jurisdiction = z.enum(JURISDICTIONS);
 
-export const severity = z.enum(['info', 'warning', 'critical']);
+export const severity = z.enum(SEVERITIES);
 
 /** Form of a webhook address, as one pattern that the CRD and OpenAPI can show: no user, fragment or blank. */
 const CALLBACK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?][^#\\s]*)?$';
@@ -180,7 +182,7 @@ export const note = text({ minimum: 1, maximum: 1024 });
 
 export const actor = z
   .object({
-    kind: z.enum(['api_credential', 'session', 'operator', 'system']),
+    kind: z.enum(ACTOR_KINDS),
     id: z.string(),
     display: z.string().min(1).max(160),
   })

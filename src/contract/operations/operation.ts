@@ -1,6 +1,7 @@
 // What an operation of the contract is, and the types that handlers and clients get from it.
 // The operations themselves are in operations.ts and the *-operations.ts files.
 import type { z } from 'zod';
+import type { Role } from '../../domain/access.ts';
 import type { EtagKind } from '../fields/headers.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -8,7 +9,6 @@ export type SuccessStatus = 200 | 201 | 202 | 204;
 
 /** Who may call it (docs/contract/tenancy.md). */
 export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator';
-export type Role = 'viewer' | 'member' | 'owner' | 'operator';
 
 /** Roles of a session that a preset admits. A credential with preset `read` counts as viewer, `manage` as member. */
 export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {

@@ -1,9 +1,8 @@
 // The callback binding of a monitor: where its alerts go (docs/contract/callbacks.md).
 import { z } from 'zod';
+import { UNAVAILABLE_REASONS } from '../../domain/callback.ts';
 import { alias, callbackUrl, identifier } from '../fields/field.ts';
 import { callbackKind, signingSecret } from './callback.ts';
-
-export const BINDING_KINDS = ['organization_default', 'named', 'inline', 'disabled'] as const;
 
 /** A binding as a caller states it. */
 export const bindingInput = z.discriminatedUnion('kind', [
@@ -39,13 +38,6 @@ export const setBindingBody = z
     });
   });
 
-const unavailableReason = z.enum([
-  'no_organization_default',
-  'alias_not_found',
-  'endpoint_disabled',
-  'endpoint_removed',
-]);
-
 export const bindingResult = z
   .object({
     binding: bindingRecord,
@@ -58,7 +50,7 @@ export const bindingResult = z
       })
       .optional()
       .describe('The endpoint that alerts go to now.'),
-    unavailableReason: unavailableReason.optional(),
+    unavailableReason: z.enum(UNAVAILABLE_REASONS).optional(),
     signingSecret: signingSecret.optional(),
     replayed: z.boolean().optional(),
   })

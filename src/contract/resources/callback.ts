@@ -1,11 +1,12 @@
 // Callback endpoints and their signing secrets (docs/contract/callbacks.md).
 import { z } from 'zod';
+import { ENDPOINT_KINDS, ENDPOINT_LIFECYCLES } from '../../domain/callback.ts';
 import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 import { deliveryState } from './delivery.ts';
 
-export const callbackKind = z.enum(['webhook', 'relay_subscriber', 'relay_group']);
-export const callbackLifecycle = z.enum(['active', 'disabled']);
+export const callbackKind = z.enum(ENDPOINT_KINDS);
+export const callbackLifecycle = z.enum(ENDPOINT_LIFECYCLES);
 
 const secretVersion = integer(1, 65_535);
 const relayPart = text({ minimum: 1, maximum: 128 });

@@ -1,8 +1,9 @@
 // API credentials of a project (docs/contract/tenancy.md). The secret is in two answers and nowhere else.
 import { z } from 'zod';
+import { CREDENTIAL_PRESETS } from '../../domain/access.ts';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 
-const credentialPreset = z.enum(['read', 'manage']);
+const credentialPreset = z.enum(CREDENTIAL_PRESETS);
 export const credentialScope = z.enum(['usage:read']);
 
 export const credential = z.object({

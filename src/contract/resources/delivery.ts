@@ -1,17 +1,11 @@
 // Deliveries of alerts and their attempts (docs/contract/callbacks.md).
 import { z } from 'zod';
+import { DELIVERY_STATES } from '../../domain/callback.ts';
+import { INCIDENT_EVENTS } from '../../domain/incident.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 
-export const deliveryState = z.enum(['pending', 'delivered', 'failing', 'exhausted', 'canceled']);
-export const deliveryEvent = z.enum([
-  'incident.opened',
-  'incident.escalated',
-  'incident.reopened',
-  'incident.recovered',
-  'incident.resolved',
-  'incident.acknowledged',
-  'callback.test',
-]);
+export const deliveryState = z.enum(DELIVERY_STATES);
+export const deliveryEvent = z.enum([...INCIDENT_EVENTS, 'callback.test']);
 
 export const delivery = z.object({
   deliveryId: identifier,

@@ -1,9 +1,10 @@
 // Incidents and their timeline (docs/contract/incidents.md).
 import { z } from 'zod';
+import { INCIDENT_KINDS, INCIDENT_STATES, TIMELINE_TYPES } from '../../domain/incident.ts';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
 
-const incidentKind = z.enum(['missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation']);
-export const incidentState = z.enum(['open', 'recovering', 'recovered', 'resolved']);
+const incidentKind = z.enum(INCIDENT_KINDS);
+export const incidentState = z.enum(INCIDENT_STATES);
 
 export const openIncident = z.object({
   incidentId: identifier,
@@ -36,23 +37,9 @@ export const incident = z.object({
 });
 export type Incident = z.output<typeof incident>;
 
-const timelineType = z.enum([
-  'opened',
-  'escalated',
-  'recovering',
-  'reopened',
-  'recovered',
-  'resolved',
-  'acknowledged',
-  'note',
-  'delivery',
-  'service_outage',
-  'suppressed',
-]);
-
 export const timelineEntry = z.object({
   at: timestamp,
-  type: timelineType,
+  type: z.enum(TIMELINE_TYPES),
   from: z.string().optional(),
   to: z.string().optional(),
   actor: actor.optional(),

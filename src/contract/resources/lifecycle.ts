@@ -1,15 +1,8 @@
 // Lifecycle actions of a monitor and the maintenance window that one of them takes (docs/contract/monitors.md).
 import { z } from 'zod';
+import { LIFECYCLE_ACTIONS } from '../../domain/lifecycle.ts';
 import { reason, timestamp } from '../fields/field.ts';
 
-const LIFECYCLE_ACTIONS = [
-  'pause',
-  'resume',
-  'archive',
-  'restore',
-  'enter_maintenance',
-  'exit_maintenance',
-] as const;
 export const lifecycleAction = z.enum(LIFECYCLE_ACTIONS);
 const MAX_MAINTENANCE_SECONDS = 30 * 86_400;
 

@@ -1,6 +1,7 @@
 // A measurement rule (docs/contract/rules.md) and the rules that tie its fields together ().
 // It validates and describes; the evaluation of rules lives elsewhere.
 import { z } from 'zod';
+import { SEVERITIES } from '../../domain/incident.ts';
 import { integer, measurementKey, severity, text, unlessMissing } from '../fields/field.ts';
 
 export const RULE_KINDS = [
@@ -15,7 +16,7 @@ export type RuleKind = (typeof RULE_KINDS)[number];
 
 export const MAX_MEASUREMENTS = 64;
 
-const consequence = z.enum(['none', 'info', 'warning', 'critical']);
+const consequence = z.enum(['none', ...SEVERITIES]);
 const versionOne = z.literal(1, { error: unlessMissing('Must be 1.') });
 
 export const sustainedCriterion = z.discriminatedUnion('kind', [
@@ -41,6 +42,7 @@ export const ruleAction = z.strictObject({ mode: z.enum(['inactive', 'active']),
 
 const bound = z.number();
 const deltaBound = z.number().min(0);
+const zeroExpectation = z.enum(['zero', 'nonzero']);
 
 const ratioShape = {
   denominator: measurementKey.describe('The measurement to divide by. Not this one itself.'),
@@ -55,7 +57,7 @@ export const measurementRuleShape = {
   maximum: bound.nullable().optional(),
   maximumAbsoluteDelta: deltaBound.nullable().optional(),
   maximumPercentageDelta: deltaBound.nullable().optional(),
-  zeroExpectation: z.enum(['zero', 'nonzero']).nullable().optional(),
+  zeroExpectation: zeroExpectation.nullable().optional(),
   ratio: z.strictObject(ratioShape).nullable().optional(),
   missingPolicy: z.enum(['skip', 'zero', 'reject']).optional(),
   transform: z.enum(['none', 'log1p']).optional(),
@@ -161,7 +163,7 @@ export const measurementRuleRecord = z
     maximum: bound.optional(),
     maximumAbsoluteDelta: deltaBound.optional(),
     maximumPercentageDelta: deltaBound.optional(),
-    zeroExpectation: z.enum(['zero', 'nonzero']).optional(),
+    zeroExpectation: zeroExpectation.optional(),
     ratio: z
       .object({ denominator: measurementKey, minimum: bound.optional(), maximum: bound.optional() })
       .optional(),

@@ -2,6 +2,7 @@
 // Merging a patch into a stored configuration is in monitor-patch.ts.
 import { z } from 'zod';
 import { MONITOR_DEFAULTS } from '../../domain/defaults.ts';
+import { HEALTHS, LIFECYCLES } from '../../domain/monitor.ts';
 import {
   atMost,
   identifier,
@@ -36,20 +37,8 @@ export function defaultGraceSeconds({ minimumIntervalSeconds }: ContractLimits):
   return Math.max(MONITOR_DEFAULTS.graceSeconds, minimumIntervalSeconds);
 }
 
-export const lifecycle = z.enum(['active', 'paused', 'archived']);
-export type Lifecycle = z.output<typeof lifecycle>;
-
-export const health = z.enum([
-  'waiting',
-  'up',
-  'late',
-  'down',
-  'recovering',
-  'maintenance',
-  'paused',
-  'archived',
-]);
-export type Health = z.output<typeof health>;
+export const lifecycle = z.enum(LIFECYCLES);
+export const health = z.enum(HEALTHS);
 
 /** The fields of a configuration, each without default or null. Shared with the custom resource. */
 export function monitorFields({ minimumIntervalSeconds }: ContractLimits) {

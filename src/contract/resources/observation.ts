@@ -1,8 +1,9 @@
 // Observations: beats that were accepted (docs/contract/beats.md).
 import { z } from 'zod';
+import { BEAT_KINDS } from '../../domain/beat.ts';
 import { integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 
-export const beatKind = z.enum(['success', 'fail', 'start', 'log']);
+export const beatKind = z.enum(BEAT_KINDS);
 
 export const violation = z.object({
   measurement: z.string(),

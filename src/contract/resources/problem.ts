@@ -1,5 +1,6 @@
 // The body of every error: application/problem+json (docs/contract/calls.md). The codes are in src/domain/problem.ts.
 import { z } from 'zod';
+import { LIMIT_DIMENSIONS, LIMIT_REMEDIATIONS, PLAN_IDS, SERVICE_STATES } from '../../domain/problem.ts';
 import { integer, MAX_SAFE } from '../fields/field.ts';
 
 const reference = z.string().min(1).max(512).regex(/^\S+$/);
@@ -19,38 +20,16 @@ export const fieldError = z.object({
     .describe("Dots from the body's root; headers and query parameters as they are named."),
 });
 
-export const serviceState = z.enum(['active', 'payment_grace', 'abuse_suspended', 'canceled', 'deleting']);
-export const planId = z.enum(['free', 'builder', 'smart', 'scale']);
-
 export const problemLimit = z.object({
-  dimension: z.enum([
-    'active_monitors',
-    'beat_cadence',
-    'minimum_interval_seconds',
-    'measurements_per_observation',
-    'stored_observations',
-    'observation_retention_seconds',
-    'callback_endpoints',
-    'detector_feature',
-    'api_requests_per_minute',
-    'mcp_requests_per_minute',
-    'service_state',
-    'entitlement_lease',
-  ]),
+  dimension: z.enum(LIMIT_DIMENSIONS),
   limit: count.optional(),
   current: count.optional(),
   attempted: count.optional(),
-  plan: z.object({ id: planId, name: z.string().min(1).max(64), version: integer(1, MAX_SAFE) }).optional(),
-  serviceState: serviceState.optional(),
-  remediation: z.enum([
-    'upgrade_plan',
-    'reduce_usage',
-    'increase_interval',
-    'remove_feature',
-    'retry_after_refresh',
-    'contact_support',
-    'export_data',
-  ]),
+  plan: z
+    .object({ id: z.enum(PLAN_IDS), name: z.string().min(1).max(64), version: integer(1, MAX_SAFE) })
+    .optional(),
+  serviceState: z.enum(SERVICE_STATES).optional(),
+  remediation: z.enum(LIMIT_REMEDIATIONS),
 });
 
 export const problem = z.object({

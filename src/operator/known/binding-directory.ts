@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { RestClient } from '../../client/rest-client.ts';
 import type { Binding } from '../../contract/resources/binding.ts';
+import type { Jurisdiction } from '../../domain/monitor.ts';
 import type { BindingState } from '../kinds/monitor/monitor-conditions.ts';
 
 const KEPT_MS = 20_000;
@@ -9,7 +10,7 @@ const KEPT_MS = 20_000;
 export interface BindingQuestion {
   projectId: string;
   monitorId: string;
-  jurisdiction?: 'unrestricted' | 'eu' | 'us' | 'fedramp';
+  jurisdiction?: Jurisdiction;
   binding: Binding;
 }
 

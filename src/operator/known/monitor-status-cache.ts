@@ -1,6 +1,7 @@
 // The state of each monitor as it was last heard of: from the status feed, or from a read of the monitor itself.
 // In memory alone, and only for monitors that objects stand for.
-import type { Lifecycle, MonitorStatus } from '../../contract/resources/monitor.ts';
+import type { MonitorStatus } from '../../contract/resources/monitor.ts';
+import type { Lifecycle } from '../../domain/monitor.ts';
 
 export interface CachedMonitorStatus {
   lifecycle: Lifecycle;

@@ -1,5 +1,6 @@
 // Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints themselves are in callbacks.ts, those of
 // inline bindings in inline-endpoints.ts.
+import type { UnavailableReason } from '../../domain/callback.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
@@ -8,7 +9,7 @@ import type { Caller, ServiceContext } from '../calls/context.ts';
 import { findMonitor } from '../monitors/find-monitor.ts';
 import { lockMonitor, saveMonitor, type VersionedName } from '../monitors/monitor-write.ts';
 import { type BindingInput, type MonitorView, viewOf } from '../monitors/monitors.ts';
-import { describeTarget, resolveTargets, type UnavailableReason } from './callback-targets.ts';
+import { describeTarget, resolveTargets } from './callback-targets.ts';
 import type { SigningSecretRecord } from './endpoint-seal.ts';
 import {
   createInlineEndpoint,

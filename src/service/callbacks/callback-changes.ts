@@ -1,10 +1,10 @@
 // Changes of one callback endpoint: update, lifecycle, rotation of its secret (docs/contract/callbacks.md).
 // Each raises the generation, in the caller's transaction, under the endpoint's lock.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
+import type { EndpointLifecycle } from '../../domain/callback.ts';
 import type { Actor } from '../../domain/incident.ts';
 import { invalidField, ProblemError } from '../../domain/problem.ts';
 import {
-  type EndpointLifecycle,
   type EndpointRef,
   type EndpointRow,
   type EndpointState,

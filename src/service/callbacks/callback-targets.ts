@@ -1,11 +1,11 @@
 // Where the alerts of monitors go now, or why they cannot (docs/contract/callbacks.md). Reads only; used by everyone who writes
 // deliveries and by the reads of bindings.
+import type { EndpointKind, EndpointLifecycle, UnavailableReason } from '../../domain/callback.ts';
 import {
   type BindingQuery,
   type FoundEndpoint,
   findBindingTargets,
 } from '../../store/callbacks/binding-targets.ts';
-import type { EndpointKind, EndpointLifecycle } from '../../store/callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -15,12 +15,6 @@ import { openUrl } from './endpoint-seal.ts';
 export interface BindingItem extends MonitorRef {
   binding: StoredBinding;
 }
-
-export type UnavailableReason =
-  | 'no_organization_default'
-  | 'alias_not_found'
-  | 'endpoint_disabled'
-  | 'endpoint_removed';
 
 export interface Target {
   endpointId: string;

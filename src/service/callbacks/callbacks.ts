@@ -1,11 +1,11 @@
 // Callback endpoints: records, reads, create, remove and the organization's default (docs/contract/callbacks.md).
 // Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
+import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
 import { findPlan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import {
-  type EndpointKind,
   type EndpointRef,
   type EndpointRow,
   findEndpoint,

@@ -6,10 +6,10 @@ import { buildTestEvent } from '../../delivery/formats/event.ts';
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
 import type { AttemptResult } from '../../delivery/sender.ts';
 import { Senders } from '../../delivery/senders.ts';
+import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import {
-  type EndpointKind,
   type EndpointRef,
   type EndpointRow,
   updateLastDelivery,

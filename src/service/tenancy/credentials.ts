@@ -1,9 +1,9 @@
 // API credentials: make, rotate, revoke (docs/contract/tenancy.md). A secret leaves here once and is never stored.
+import type { CredentialPreset } from '../../domain/access.ts';
 import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import {
   type Credential,
-  type CredentialPreset,
   insertCredential,
   lockCredential,
   updateCredentialDigest,

@@ -1,12 +1,12 @@
 // Where bindings lead now: one query for any number of monitors. It judges nothing: callback-targets.ts does.
 
+import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import type { EndpointKind, EndpointLifecycle } from './callback-endpoints.ts';
 
 /** A binding that names an endpoint: the organization's default, one by its alias, or an inline one by its id. */
 export interface BindingQuery {
   projectId: string;
-  kind: 'organization_default' | 'named' | 'inline';
+  kind: Exclude<BindingKind, 'disabled'>;
   alias?: string;
   inlineEndpointId?: string;
 }

@@ -1,5 +1,6 @@
 // Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
+import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -9,9 +10,6 @@ export interface EndpointRef {
   endpointId: string;
 }
 
-export type EndpointKind = 'webhook' | 'relay_subscriber' | 'relay_group';
-export type EndpointLifecycle = 'active' | 'disabled';
-
 /** Facts about the secret that signs, and about the one before it while both do. */
 export interface SecretMetadata {
   version: number;
@@ -20,7 +18,7 @@ export interface SecretMetadata {
 }
 
 export interface LastDelivery {
-  state: 'pending' | 'delivered' | 'failing' | 'exhausted' | 'canceled';
+  state: DeliveryState;
   /** RFC 3339. */
   at: string;
   statusCode?: number;

@@ -1,11 +1,10 @@
 // Deliveries as people see them, and their cancellation. Claiming and sending them is the dispatcher's; new ones for
 // incidents are written by outbox.ts. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
+import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
-
-export type DeliveryState = 'pending' | 'delivered' | 'failing' | 'exhausted' | 'canceled';
 
 /** A delivery without its body. Times are ms. */
 export interface DeliveryRow {

@@ -1,6 +1,7 @@
 // Deliveries as a queue: who has something due, and claims under a lease. What comes of an attempt is written by
 // delivery-results.ts. Lock order: claims skip what others hold and wait for nothing.
-import type { EndpointKind, EndpointLifecycle, EndpointRef } from '../callbacks/callback-endpoints.ts';
+import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
+import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 /** A dispatcher that dies is replaced when its leases end (docs/contract/incidents.md). */

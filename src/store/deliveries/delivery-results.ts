@@ -1,8 +1,8 @@
 // What came of attempts: delivery, attempt row and the endpoint's last delivery, for many at once. Lock order: the
 // endpoints' rows (lockEndpoints), then deliveries, each in key order, as everybody who ends deliveries does.
+import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef, LastDelivery } from '../callbacks/callback-endpoints.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import type { DeliveryState } from './deliveries.ts';
 
 /** Locks the endpoints, and reads the database's clock after the locks were had. ms. */
 export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[]): Promise<number> {

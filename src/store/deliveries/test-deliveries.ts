@@ -1,8 +1,8 @@
 // Rows of test deliveries. The api sends them itself; the row is there before, so that a crash leaves a delivery that
 // the dispatcher takes over, not a request that nobody knows of.
+import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import type { DeliveryState } from './deliveries.ts';
 
 export interface TestDelivery extends EndpointRef {
   deliveryId: string;

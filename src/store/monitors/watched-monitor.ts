@@ -1,5 +1,7 @@
 // What beats, deadlines and alerts need of a monitor's configuration: one loader for ingest, sweeper and api.
 // It reads; who changes a configuration is monitors.ts.
+
+import type { BindingKind } from '../../domain/callback.ts';
 import type { Jurisdiction, Lifecycle, MonitorConfiguration, Timing, Window } from '../../domain/monitor.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from '../../domain/schedule.ts';
@@ -8,7 +10,7 @@ import type { MonitorRef } from './live.ts';
 
 /** Where a monitor's alerts go, as it is stored: which endpoint that is now, callback targets find out. */
 export interface StoredBinding {
-  kind: 'organization_default' | 'named' | 'inline' | 'disabled';
+  kind: BindingKind;
   /** Of a `named` one. */
   alias?: string;
   /** Of an `inline` one: the endpoint made for this monitor alone. */

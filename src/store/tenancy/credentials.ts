@@ -1,10 +1,9 @@
 // credentials and their address table: an API credential is found by its id alone, wherever its project is kept.
 // The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
+import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
-
-export type CredentialPreset = 'read' | 'manage';
 
 export interface Credential {
   projectId: string;

@@ -1,9 +1,9 @@
 // Writes what became of deliveries: one batch at a time, and what ends meanwhile is the next batch. While the database
 // is away outcomes wait here; what another dispatcher has taken over in the meantime is that one's (at least once).
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
+import type { DeliveryState } from '../../domain/callback.ts';
 import { disableEndpoint } from '../../service/callbacks/callback-changes.ts';
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
-import type { DeliveryState } from '../../store/deliveries/deliveries.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
   lockEndpoints,

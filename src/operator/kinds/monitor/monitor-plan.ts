@@ -2,8 +2,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
-import type { Lifecycle, Monitor } from '../../../contract/resources/monitor.ts';
+import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
+import type { Lifecycle } from '../../../domain/monitor.ts';
 import { planMeasurements, withWholeRatios } from './measurement-plan.ts';
 import { ownedMonitorFields, releasedFields, SCALAR_FIELDS } from './owned-fields.ts';
 import { currentMaintenance, type WantedMonitor } from './wanted-monitor.ts';

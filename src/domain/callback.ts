@@ -1,0 +1,23 @@
+// The words of callbacks (docs/contract/callbacks.md): bindings, endpoints and deliveries. Contract, store and use cases
+// share them; the orders are those of the published lists.
+
+export const BINDING_KINDS = ['organization_default', 'named', 'inline', 'disabled'] as const;
+export type BindingKind = (typeof BINDING_KINDS)[number];
+
+/** Why the alerts of a binding have no endpoint to go to. */
+export const UNAVAILABLE_REASONS = [
+  'no_organization_default',
+  'alias_not_found',
+  'endpoint_disabled',
+  'endpoint_removed',
+] as const;
+export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
+
+export const ENDPOINT_KINDS = ['webhook', 'relay_subscriber', 'relay_group'] as const;
+export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
+
+export const ENDPOINT_LIFECYCLES = ['active', 'disabled'] as const;
+export type EndpointLifecycle = (typeof ENDPOINT_LIFECYCLES)[number];
+
+export const DELIVERY_STATES = ['pending', 'delivered', 'failing', 'exhausted', 'canceled'] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];

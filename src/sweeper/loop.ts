@@ -1,22 +1,24 @@
-// Runs one piece of work again and again until it is told to stop. It knows neither the work nor the database.
+// Runs one piece of work again and again until it is stopped. It knows neither the work nor the database.
+import type { Log } from '../telemetry/log.ts';
+import type { SweeperMetrics } from './sweeper-metrics.ts';
 
 /** `more`: there is more to do now. */
 export type RunResult = 'more' | 'idle';
 
 export interface LoopOptions {
-  /** Pause after a round that found nothing more to do. */
+  /** Pause after a run that found nothing more to do. */
   intervalMs: number;
-  /** Pause after a failed round; doubles up to `maxBackoffMs` with each further one. */
+  /** Pause after a failed run; doubles up to `maxBackoffMs` with each further failure. */
   minBackoffMs?: number;
   maxBackoffMs?: number;
   run: () => Promise<RunResult>;
-  onRun?: (run: { durationMs: number; outcome: RunResult | 'failed' }) => void;
+  onRun?: (run: { durationMs: number; result: RunResult | 'failed' }) => void;
   onError: (error: unknown) => void;
 }
 
 const DEFAULT_MIN_BACKOFF_MS = 100;
 const DEFAULT_MAX_BACKOFF_MS = 2_000;
-/** Replicas that began together must not knock together. */
+/** Replicas that start together must not query together. */
 const JITTER = 0.1;
 
 export class Loop {
@@ -27,24 +29,24 @@ export class Loop {
   #endPause: (() => void) | undefined;
   readonly #running: Promise<void>;
 
-  /** Begins at once. */
+  /** Starts at once. */
   constructor(options: LoopOptions) {
     this.#options = options;
     this.#running = this.#run();
   }
 
-  /** A round under way should begin nothing more. */
+  /** When true, a run under way should start nothing more. */
   get isStopped(): boolean {
     return this.#isStopped;
   }
 
-  /** Ends the pause; during a round: the next one follows at once. A failed round's pause is not cut short. */
+  /** Ends the pause. During a run, the next run follows at once. The pause after a failed run is not cut short. */
   wake(): void {
     this.#isWoken = true;
     if (this.#failures === 0) this.#endPause?.();
   }
 
-  /** Begins no further round and waits for the one under way. */
+  /** Starts no further run and waits for the one under way. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#endPause?.();
@@ -54,28 +56,28 @@ export class Loop {
   async #run(): Promise<void> {
     while (!this.#isStopped) {
       this.#isWoken = false;
-      const outcome = await this.#round();
-      if (outcome === 'more' || (this.#isWoken && outcome === 'idle')) {
-        // Rounds that never wait for anything else would keep timers and sockets from their turn.
+      const result = await this.#runOnce();
+      if (result === 'more' || (this.#isWoken && result === 'idle')) {
+        // Runs that never wait for anything else would keep timers and sockets from their turn.
         await new Promise((resolve) => setImmediate(resolve));
       } else {
-        await this.#pause(outcome === 'failed' ? this.#backoffMs() : this.#options.intervalMs);
+        await this.#pause(result === 'failed' ? this.#backoffMs() : this.#options.intervalMs);
       }
     }
   }
 
-  async #round(): Promise<RunResult | 'failed'> {
+  async #runOnce(): Promise<RunResult | 'failed'> {
     const startedAt = performance.now();
-    let outcome: RunResult | 'failed' = 'failed';
+    let result: RunResult | 'failed' = 'failed';
     try {
-      outcome = await this.#options.run();
+      result = await this.#options.run();
       this.#failures = 0;
     } catch (error) {
       this.#failures += 1;
       this.#options.onError(error);
     }
-    this.#options.onRun?.({ durationMs: performance.now() - startedAt, outcome });
-    return outcome;
+    this.#options.onRun?.({ durationMs: performance.now() - startedAt, result });
+    return result;
   }
 
   #backoffMs(): number {
@@ -96,4 +98,23 @@ export class Loop {
       this.#endPause = end;
     });
   }
+}
+
+export interface SweepLoopOptions extends Pick<LoopOptions, 'intervalMs' | 'maxBackoffMs' | 'run'> {
+  /** The label `sweep` of the metrics. */
+  name: string;
+  metrics: SweeperMetrics;
+  log: Log;
+}
+
+/** Starts a loop that counts its runs in the metrics and logs its failures. */
+export function startSweepLoop({ name, metrics, log, ...loop }: SweepLoopOptions): Loop {
+  return new Loop({
+    ...loop,
+    onRun: ({ durationMs, result }) => {
+      metrics.sweepDuration.observe({ sweep: name }, durationMs / 1000);
+      if (result === 'failed') metrics.sweepFailures.inc({ sweep: name });
+    },
+    onError: (err) => log.warn({ err, sweep: name }, 'A sweep failed. It will be tried again.'),
+  });
 }

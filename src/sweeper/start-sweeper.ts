@@ -1,25 +1,28 @@
-// The role `sweeper`: puts its sweeps together, says when it is ready, and ends them in order. Any number of replicas
-// share the work.
+// The role `sweeper`: waits for the schema, starts the sweeps, says whether it is ready, and ends the sweeps in order.
+// Any number of replicas share the work.
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
-import { openPool } from '../store/postgres/pool.ts';
+import { listMigrations, readSchemaVersion } from '../store/postgres/migrate.ts';
+import { openPool, type Pool } from '../store/postgres/pool.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
 import { Dispatcher } from './deliveries/dispatcher.ts';
-import { startSweepLoop } from './sweep-loop.ts';
+import { startSweepLoop } from './loop.ts';
 import { createSweeperMetrics } from './sweeper-metrics.ts';
-import { startHousekeeping } from './upkeep/housekeeping.ts';
-import { findSchemaFault, waitForSchema } from './wait-for-schema.ts';
+import { startPeriodicJobs } from './upkeep/periodic-jobs.ts';
 
 const DEADLINES_EVERY_MS = 200;
-/** No sweep of deadlines for so long: this replica is of no use at the moment. */
+/** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
 const READY_WITHIN_MS = 10_000;
-/** A sweep locks many monitors: if this process is stopped in it, their beats wait no longer than this. */
+/** A sweep locks many monitors. If this process is stopped within a transaction, their beats wait no longer than this. */
 const IDLE_IN_TRANSACTION_MS = 2_000;
-/** Moving rows out of a default partition may take its time. */
-const HOUSEKEEPING_STATEMENT_MS = 60_000;
+/** A statement that moves rows out of a default partition may take long. */
+const JOB_STATEMENT_MS = 60_000;
+const SCHEMA_POLL_MS = 1_000;
 
-/** Begins to sweep as soon as the schema is there. Throws for settings that are not valid. */
+/** Starts to sweep as soon as the schema is there. Throws for settings that are not valid. */
 export async function startSweeper(config: ContextSettings, telemetry: Telemetry): Promise<Running> {
   const { log, readiness, registry } = telemetry;
   const onError = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
@@ -28,11 +31,11 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   });
   const { pool, minimumIntervalSeconds } = context;
-  const housePool = openPool({
+  const jobPool = openPool({
     databaseUrl: config.databaseUrl,
     size: 2,
     applicationName: 'beatkeeper-housekeeping',
-    statementTimeoutMs: HOUSEKEEPING_STATEMENT_MS,
+    statementTimeoutMs: JOB_STATEMENT_MS,
     onError,
   });
   const metrics = createSweeperMetrics(registry);
@@ -47,22 +50,43 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
   readiness.addCheck('schema', () => findSchemaFault(pool));
   readiness.addCheck('sweep', () => Promise.resolve(findSweepFault(deadlines)));
 
-  const begin = async () => {
+  const start = async () => {
     if (!(await waitForSchema(pool, log, stopped.signal))) return [];
     dispatcher = new Dispatcher({ ...context, ...shared });
     const run = () => deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     log.info('Sweeping.');
-    return [loop, dispatcher, startHousekeeping({ ...shared, pool: housePool })];
+    return [loop, dispatcher, startPeriodicJobs({ ...shared, pool: jobPool })];
   };
-  const workers = begin();
+  const workers = start();
   return {
     async close() {
       stopped.abort();
       await Promise.all((await workers).map((worker) => worker.stop()));
-      await Promise.all([pool.end(), housePool.end()]);
+      await Promise.all([pool.end(), jobPool.end()]);
     },
   };
+}
+
+/** What the schema lacks, in a sentence; undefined when it is this build's or newer. Rejects without a database. */
+async function findSchemaFault(pool: Pool): Promise<string | undefined> {
+  const known = (await listMigrations()).length;
+  const found = await readSchemaVersion(pool);
+  if (found >= known) return undefined;
+  return `The schema has version ${found}, this build needs ${known}: run migrate.`;
+}
+
+/** Another process applies the migrations. True when they are applied; false when `signal` ended the wait. */
+async function waitForSchema(pool: Pool, log: Log, signal: AbortSignal): Promise<boolean> {
+  let logged: string | undefined;
+  while (!signal.aborted) {
+    const fault = await findSchemaFault(pool).catch((error: Error) => `The database: ${error.message}`);
+    if (fault === undefined) return true;
+    if (fault !== logged) log.warn({ fault }, 'Waiting for the schema.');
+    logged = fault;
+    await delay(SCHEMA_POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return false;
 }
 
 function findSweepFault({ lastRunAt }: DeadlineSweep): string | undefined {

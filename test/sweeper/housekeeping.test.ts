@@ -1,4 +1,4 @@
-// Partitions, retention, restore windows and the leases that they are done under, on a real database.
+// The periodic jobs (partitions, retention, restore windows) and the leases that they run under, on a real database.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
@@ -9,7 +9,7 @@ import {
   partitionAt,
 } from '../../src/store/postgres/partitions.ts';
 import { claimLease, releaseLease, renewLease } from '../../src/store/upkeep/sweeper-leases.ts';
-import { LeasedJob } from '../../src/sweeper/upkeep/leased-job.ts';
+import { type JobDeps, runUnderLease } from '../../src/sweeper/upkeep/job.ts';
 import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { sweepRestoreWindows } from '../../src/sweeper/upkeep/sweep-restore-windows.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
@@ -30,6 +30,8 @@ beforeAll(async () => {
   fixture = await openSweeperFixture();
 });
 afterAll(() => fixture?.close());
+
+const makeDeps = (): JobDeps => ({ pool: fixture.pool, ...makeParts() });
 
 const [observations, buckets] = PARTITIONED_TABLES;
 if (!observations || !buckets) throw new Error('no tables');
@@ -57,7 +59,7 @@ function insertObservation(receivedAt: string, sequence = 1) {
 const keyMetrics = async (metric: { get(): Promise<{ values: { value: number; labels: object }[] }> }) =>
   (await metric.get()).values.map(({ labels, value }) => ({ ...labels, value }));
 
-it('partitions are there for today and seven days ahead on a fresh database, so that no beat lands beside them', async () => {
+it('a fresh database has partitions for today and seven days ahead, so that no beat lands in the default partition', async () => {
   expect((await partitionsOf('observations')).length).toBe(1 + 8);
   expect((await partitionsOf('observation_buckets')).length).toBe(1 + 3);
   const [monitor] = await seedMonitors(fixture.pool, fixture.project, 1);
@@ -72,37 +74,36 @@ const DAY_MS = 86_400_000;
 const leftOfDayMs = () => DAY_MS - (Date.now() % DAY_MS);
 
 describe('partitions', () => {
-  // A test asks for the partitions of one day: none begins in the last minute of it.
+  // A test asks for the partitions of one day: no test starts in the last minute of a day.
   beforeEach(async () => {
     if (leftOfDayMs() > 60_000) return;
     await waitFor(() => leftOfDayMs() > 60_000, { what: 'the day is over', timeoutMs: 90_000 });
-    const { metrics, log } = makeParts();
-    await sweepPartitions(fixture.pool, metrics, log);
+    await sweepPartitions(makeDeps());
   });
 
-  it('take over what is in the default partition when they are made', async () => {
+  it('a new partition takes over its rows from the default partition', async () => {
     const today = partitionAt(observations, new Date());
     await fixture.pool.query(`drop table ${today.name}`);
     for (let index = 0; index < 5; index += 1) await insertObservation('clock_timestamp()', index);
     expect(await countOf('observations_default')).toBe(5);
-    const parts = makeParts();
-    await watchDefaultPartitions(fixture.pool, parts.metrics, parts.log);
-    expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
+    const deps = makeDeps();
+    await watchDefaultPartitions(deps);
+    expect(await keyMetrics(deps.metrics.defaultPartitionRows)).toContainEqual({
       table: 'observations',
       value: 5,
     });
-    await sweepPartitions(fixture.pool, parts.metrics, parts.log);
+    await sweepPartitions(deps);
     expect(await partitionsOf('observations')).toContain(today.name);
     expect(await countOf('observations_default')).toBe(0);
     expect(await countOf('observations')).toBe(5);
-    await watchDefaultPartitions(fixture.pool, parts.metrics, parts.log);
-    expect(await keyMetrics(parts.metrics.defaultPartitionRows)).toContainEqual({
+    await watchDefaultPartitions(deps);
+    expect(await keyMetrics(deps.metrics.defaultPartitionRows)).toContainEqual({
       table: 'observations',
       value: 0,
     });
   });
 
-  it('are dropped 30 days (observations) and 400 days (buckets) after their end, and not before', async () => {
+  it('partitions are dropped 30 days (observations) and 400 days (buckets) after their end, and not before', async () => {
     const connection = await fixture.pool.connect();
     const ago = (days: number) => new Date(Date.now() - days * DAY_MS);
     const old = [32, 31, 30, 29].map((days) => partitionAt(observations, ago(days)));
@@ -118,7 +119,7 @@ describe('partitions', () => {
           );
         }
       }
-      // As a crash between the two steps would leave it.
+      // This is the state that a crash between the two steps leaves.
       await connection.query(`alter table observations detach partition ${old[0]?.name}`);
       expect(await dropPartitions(connection, observations)).toEqual([old[0]?.name, old[1]?.name]);
       expect(await dropPartitions(connection, buckets)).toEqual([months[0]?.name]);
@@ -131,7 +132,7 @@ describe('partitions', () => {
     }
   });
 
-  it('made by two at once are made once, wherever they meet', async () => {
+  it('partitions that several replicas create at once are created once', async () => {
     const last = partitionAt(observations, new Date(), 7);
     const make = async () => {
       const connection = await fixture.pool.connect();
@@ -141,23 +142,22 @@ describe('partitions', () => {
         connection.release();
       }
     };
-    for (let round = 0; round < 20; round += 1) {
+    for (let time = 0; time < 20; time += 1) {
       await fixture.pool.query(`drop table ${last.name}`);
       const created = (await Promise.all([make(), make(), make()])).flat();
       expect(created).toEqual([last.name]);
     }
   });
 
-  it('clear old rows out of the default partition', async () => {
+  it('a sweep of partitions deletes old rows from the default partition', async () => {
     await insertObservation(`clock_timestamp() - interval '40 days'`);
     await insertObservation(`clock_timestamp() + interval '40 days'`);
-    const parts = makeParts();
-    await sweepPartitions(fixture.pool, parts.metrics, parts.log);
+    await sweepPartitions(makeDeps());
     expect(await countOf('observations_default')).toBe(1);
     await fixture.pool.query('delete from observations_default');
   });
 
-  it('of a month that ends a year follow one another', () => {
+  it('the partitions of December and January follow one another', () => {
     const december = partitionAt(buckets, new Date('2026-12-31T23:59:59.999Z'));
     expect(december.name).toBe('observation_buckets_202612');
     expect(partitionAt(buckets, new Date('2026-12-31T23:59:59.999Z'), 1)).toEqual({
@@ -170,7 +170,7 @@ describe('partitions', () => {
 });
 
 describe('retention', () => {
-  it('deletes what is over, in batches, and nothing else', async () => {
+  it('retention deletes the rows whose time is over, in batches, and nothing else', async () => {
     const { pool, project } = fixture;
     const { projectId } = project;
     const count = 1_200;
@@ -238,8 +238,8 @@ describe('retention', () => {
       }
     }
     const before = await countOf('publish_addresses');
-    const { metrics } = makeParts();
-    await drain({ run: () => sweepRetention(pool, metrics) });
+    const deps = makeDeps();
+    await drain({ run: () => sweepRetention(deps) });
 
     expect(await countOf('idempotency_records')).toBe(1);
     expect(await countOf('beat_keys')).toBe(1);
@@ -253,10 +253,10 @@ describe('retention', () => {
     const kept = ['inc_deleted_new', 'inc_kept_new', 'inc_kept_old'];
     expect(rows.map((row) => row.incident_id)).toEqual(kept);
     expect(await countOf('timeline_entries')).toBe(3);
-    // The delivery of an incident that stays goes when it has ended 30 days ago.
+    // A delivery of a kept incident is deleted 30 days after its end.
     expect(await countOf('deliveries')).toBe(2);
     expect(await countOf('delivery_attempts')).toBe(2);
-    expect(await keyMetrics(metrics.rowsRetired)).toContainEqual({
+    expect(await keyMetrics(deps.metrics.rowsRetired)).toContainEqual({
       what: 'idempotency_records',
       value: count,
     });
@@ -264,7 +264,7 @@ describe('retention', () => {
 });
 
 describe('archived monitors', () => {
-  it('are deleted when their time to be restored is over, as by a delete', async () => {
+  it('an archived monitor is deleted, as a delete does, when its time to be restored is over', async () => {
     const { pool, project } = fixture;
     const archived = (interval: string) => ({
       configuration: {
@@ -282,7 +282,7 @@ describe('archived monitors', () => {
        values ($1, 'dlv_archived', $2, $1, $3, 'incident.resolved', 'msg', '{}', now(), now())`,
       [project.projectId, endpoint.endpointId, over.monitorKey],
     );
-    await sweepRestoreWindows(pool, makeParts().log);
+    await sweepRestoreWindows(makeDeps());
     const left = (monitor: { monitorKey: string }) =>
       Promise.all(
         ['monitors', 'monitor_live', 'publish_addresses'].map((table) =>
@@ -296,7 +296,7 @@ describe('archived monitors', () => {
 });
 
 describe('leases', () => {
-  it('are one replica’s at a time, and the next one’s when they end', async () => {
+  it('a lease has one holder at a time, and another replica can take it when it ends', async () => {
     const { pool } = fixture;
     const [one, other] = [randomUUID(), randomUUID()];
     const lease = { name: 'test', leaseMs: 60_000, everyMs: 0 };
@@ -309,22 +309,21 @@ describe('leases', () => {
     expect(await renewLease(pool, { ...lease, owner: other })).toBe(true);
   });
 
-  it('keep work from being done again before it is due, unless it was not finished', async () => {
-    const { pool } = fixture;
+  it('a leased job runs again only when it is due, or when its last run did not finish', async () => {
     let steps = 0;
-    const job = (step: () => Promise<'more' | 'idle'>) =>
-      new LeasedJob({ pool, owner: randomUUID(), name: 'job', everyMs: 60_000, step });
-    const fails = job(() => {
-      throw new Error('the step failed');
-    });
-    await expect(fails.run()).rejects.toThrow('the step failed');
-    const works = () =>
-      job(() => {
-        steps += 1;
-        return Promise.resolve(steps < 3 ? 'more' : 'idle');
+    const run = (step: () => Promise<'more' | 'idle'>) =>
+      runUnderLease({ name: 'job', everyMs: 60_000, step }, makeDeps(), {
+        owner: randomUUID(),
+        signal: new AbortController().signal,
       });
-    await Promise.all([works().run(), works().run(), works().run()]);
-    await works().run();
+    const fails = () => Promise.reject(new Error('the step failed'));
+    await expect(run(fails)).rejects.toThrow('the step failed');
+    const works = () => {
+      steps += 1;
+      return Promise.resolve(steps < 3 ? ('more' as const) : ('idle' as const));
+    };
+    await Promise.all([run(works), run(works), run(works)]);
+    await run(works);
     expect(steps).toBe(3);
   });
 });

@@ -14,8 +14,7 @@ import {
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Loop, RunResult } from '../loop.ts';
-import { startSweepLoop } from '../sweep-loop.ts';
+import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 import type { DeliveryOutcome } from './delivery-outcome.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';

@@ -1,4 +1,4 @@
-// Partitions of history: made ahead, dropped when they are over; and the alarm when rows have none.
+// Partitions of history: creates them ahead, drops them when their time is over, and warns when rows have none.
 import {
   countDefaultRows,
   createPartitions,
@@ -6,15 +6,13 @@ import {
   dropPartitions,
   PARTITIONED_TABLES,
 } from '../../store/postgres/partitions.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
-import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
-import type { SweeperMetrics } from '../sweeper-metrics.ts';
+import type { JobDeps } from './job.ts';
 
 const BATCH = 10_000;
 
 /** Brings the partitions of every table up to date. */
-export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: Log): Promise<RunResult> {
+export async function sweepPartitions({ pool, metrics, log }: JobDeps): Promise<RunResult> {
   let hasMore = false;
   const connection = await pool.connect();
   let broken: Error | undefined;
@@ -38,16 +36,16 @@ export async function sweepPartitions(pool: Pool, metrics: SweeperMetrics, log: 
   return hasMore ? 'more' : 'idle';
 }
 
-/** Every replica counts, so that none shows what was true when it last held the lease. */
-export async function watchDefaultPartitions(
-  pool: Pool,
-  metrics: SweeperMetrics,
-  log: Log,
-): Promise<RunResult> {
+/** Every replica counts the rows itself. Under a lease, a replica would show a count from when it last held the lease. */
+export async function watchDefaultPartitions({ pool, metrics, log }: JobDeps): Promise<RunResult> {
   for (const table of PARTITIONED_TABLES) {
     const rows = await countDefaultRows(pool, table);
     metrics.defaultPartitionRows.set({ table: table.table }, rows);
-    if (rows > 0) log.warn({ table: table.table, rows }, 'Rows have no partition: were none made ahead?');
+    if (rows > 0)
+      log.warn(
+        { table: table.table, rows },
+        'Rows have no partition of their own. Check that the sweeper creates partitions ahead.',
+      );
   }
   return 'idle';
 }

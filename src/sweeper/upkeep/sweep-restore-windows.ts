@@ -1,4 +1,4 @@
-// Archived monitors whose 30 days are over are deleted, as by a delete (docs/contract/monitors.md).
+// Deletes archived monitors whose 30 days are over, as a delete does (docs/contract/monitors.md).
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { eraseMonitor } from '../../service/monitors/monitors.ts';
 import { lockLive, type MonitorRef } from '../../store/monitors/live.ts';
@@ -6,13 +6,13 @@ import { findLockedMonitor } from '../../store/monitors/monitors.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { findExpiredMonitors } from '../../store/upkeep/retention.ts';
-import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
+import type { JobDeps } from './job.ts';
 
 const BATCH = 100;
 
-/** Deletes up to 100 of them. One that can't be deleted is told in the log and does not hold up the others. */
-export async function sweepRestoreWindows(pool: Pool, log: Log): Promise<RunResult> {
+/** Deletes up to 100 of them. A failure is logged and does not hold up the others. */
+export async function sweepRestoreWindows({ pool, log }: JobDeps): Promise<RunResult> {
   const refs = await findExpiredMonitors(pool, BATCH);
   let erased = 0;
   for (const ref of refs) {
@@ -22,12 +22,12 @@ export async function sweepRestoreWindows(pool: Pool, log: Log): Promise<RunResu
       log.error({ err, ...ref }, 'An archived monitor could not be deleted.');
     }
   }
-  if (erased > 0) log.info({ erased }, 'Archived monitors were deleted: their time to be restored was over.');
-  // A batch in which nothing could be deleted would be the next one too.
+  if (erased > 0) log.info({ erased }, 'Archived monitors were deleted. Their time to be restored was over.');
+  // A batch of which nothing could be deleted would come again at once.
   return refs.length === BATCH && erased > 0 ? 'more' : 'idle';
 }
 
-/** Looks again under the lock: it may have been restored. */
+/** Reads the monitor again under the lock: somebody may have restored it. */
 async function eraseExpired(pool: Pool, ref: MonitorRef): Promise<boolean> {
   return await inTransaction(pool, async (tx) => {
     const { nowMs } = await lockLive(tx, [ref]);

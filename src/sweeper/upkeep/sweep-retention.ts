@@ -1,13 +1,12 @@
-// Deletes what is kept for a time only (store/upkeep/retention.ts says what, and for how long).
-import type { Pool } from '../../store/postgres/pool.ts';
+// Deletes rows whose time is over (store/upkeep/retention.ts says which, and after how long).
 import { RETENTION_RULES } from '../../store/upkeep/retention.ts';
 import type { RunResult } from '../loop.ts';
-import type { SweeperMetrics } from '../sweeper-metrics.ts';
+import type { JobDeps } from './job.ts';
 
 const BATCH = 1_000;
 
 /** One bounded statement for each rule. */
-export async function sweepRetention(pool: Pool, metrics: SweeperMetrics): Promise<RunResult> {
+export async function sweepRetention({ pool, metrics }: JobDeps): Promise<RunResult> {
   let hasMore = false;
   for (const { what, retire } of RETENTION_RULES) {
     const count = await retire(pool, BATCH);

@@ -1,4 +1,4 @@
-// Reads what a sender means (docs/contract/beats.md): the address's last part, the query and the body. A fault becomes a
+// Parses a beat (docs/contract/beats.md) from the address's last part, the query and the body. A fault becomes a
 // refusal: the job ran, so a refused beat still moves a running deadline.
 import { BEAT_KINDS, type BeatKind } from './beat.ts';
 import { IDENTIFIER_PATTERN } from './id.ts';
@@ -19,7 +19,7 @@ export interface BeatInput {
 export const MAX_MESSAGE_CHARACTERS = 1024;
 const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
 
-/** What the path says: undefined for a suffix that is none of ours (404). */
+/** The meaning of the address's last part. Undefined for an unknown suffix (404). */
 export function kindOfSuffix(
   suffix: string | undefined,
 ): { kind?: BeatKind; exitStatus?: number } | undefined {
@@ -31,18 +31,18 @@ export function kindOfSuffix(
   return { kind: exitStatus === 0 ? 'success' : 'fail', exitStatus };
 }
 
-/** A bad `rid` is ignored: a beat is not lost for its label. */
+/** A malformed `rid` is ignored: a beat is not lost for its label. */
 export function runIdOf(rid: unknown): string | undefined {
   return typeof rid === 'string' && IDENTIFIER_PATTERN.test(rid) ? rid : undefined;
 }
 
-/** The first 1,024 characters of a text body; NUL becomes U+FFFD, because Postgres keeps none. */
+/** The first 1,024 characters of a text body; NUL becomes U+FFFD, because Postgres stores no NUL. */
 export function messageOf(text: string): string | undefined {
   const message = cut(text.replaceAll('\0', '\uFFFD'));
   return message === '' ? undefined : message;
 }
 
-/** Cuts by code points, so that no character is halved. */
+/** Cuts between code points, so that no character is split. */
 function cut(text: string): string {
   if (text.length <= MAX_MESSAGE_CHARACTERS) return text;
   return [...text.slice(0, 2 * MAX_MESSAGE_CHARACTERS)].slice(0, MAX_MESSAGE_CHARACTERS).join('');

@@ -1,5 +1,5 @@
-// What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the state
-// after it, its observation and the incidents that change. Pure: one function for the ping address and for test beats.
+// What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
+// state, the observation and the incidents that change. Pure: one function for the ping address and for test beats.
 import { learnGap } from './cadence.ts';
 import { nextWake, runDue, startClock } from './deadline.ts';
 import { newId } from './id.ts';
@@ -21,17 +21,17 @@ export interface Beat {
 export interface BeatResult {
   live: LiveState;
   sequence: number;
-  /** It came past the deadline. Before a sweeper has opened the incident it wins: nothing opens. */
+  /** The beat came after the deadline. It still wins while no sweeper has opened the incident: then nothing opens. */
   late: boolean;
-  /** From the start that it ends. */
+  /** Counted from the start of the run that this beat ends. */
   durationSeconds?: number;
   transitions: Transition[];
 }
 
-/** Open runs that are kept; a sender that only ever starts runs must not grow the row. */
+/** Open runs kept per monitor: a sender that starts runs and never ends them must not grow the row. */
 const MAX_OPEN_RUNS = 50;
 
-/** Applies one accepted beat. `incidents`: the monitor's not-ended ones. The monitor is not archived. */
+/** Applies one accepted beat. `incidents`: those of the monitor that have not ended. The monitor is not archived. */
 export function applyBeat(
   timing: Timing,
   live: LiveState,
@@ -68,8 +68,8 @@ export function applyBeat(
 }
 
 /**
- * A beat that is refused for its content, size or plan still shows that the job ran: it moves a deadline that runs,
- * and nothing else (docs/contract/beats.md).
+ * A beat refused for its content, its size or the plan still shows that the job ran: it moves a running deadline and
+ * changes nothing else (docs/contract/beats.md).
  */
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (live.deadlineMs === undefined) return live;
@@ -77,7 +77,7 @@ export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number)
   return { ...moved, wakeMs: nextWake(timing, moved, nowMs) };
 }
 
-/** Incidents that are not ended after `transitions`, when there were `before`. */
+/** The number of incidents that have not ended after `transitions`, from the number `before`. */
 export function countOpen(before: number, transitions: readonly Transition[]): number {
   let count = before;
   for (const { incident, isNew } of transitions) {
@@ -88,7 +88,7 @@ export function countOpen(before: number, transitions: readonly Transition[]): n
   return Math.max(0, count);
 }
 
-/** Past the deadline, whatever the sweeper has made of that by now: nothing, a miss counted, or an incident. */
+/** Whether the deadline has passed; the sweeper may have done nothing yet, counted a miss, or opened an incident. */
 function isLate(timing: Timing, live: LiveState, incidents: readonly Incident[], nowMs: number): boolean {
   if (live.deadlineMs !== undefined) return live.missedCount > 0 || nowMs > live.deadlineMs;
   const isMissed = ({ kind, state }: Incident) => kind === 'missed_deadline' && state === 'open';
@@ -106,8 +106,9 @@ function withStart(timing: Timing, live: LiveState, runId: string | undefined, n
 }
 
 /**
- * The run that an end closes: the one of its id; without an id the run without one, else all (a sender that names
- * its starts and not its ends runs one at a time, and a forgotten run would be reported as overdue).
+ * Closes the run that an end belongs to: the run with its id. An end without an id closes the run without an id, or
+ * else all runs: a sender that names its starts and not its ends has one run at a time, and a run left open would be
+ * reported as overdue.
  */
 function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenRun[]; startedMs?: number } {
   const own = runs.find((run) => run.runId === runId);
@@ -116,7 +117,7 @@ function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenR
   return { openRuns: [], startedMs: runs.at(-1)?.startedMs };
 }
 
-/** Gaps that cross a pause, a window or an open incident are not learned from (docs/contract/deadlines.md). */
+/** A gap that crosses a pause, a window or an open incident teaches nothing (docs/contract/deadlines.md). */
 function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.intervalMs !== undefined || timing.schedule) return { ...live, lastSuccessMs: nowMs };
   const crossesWindow =
@@ -125,7 +126,7 @@ function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
     timing.maintenance.startsMs <= nowMs &&
     live.lastSuccessMs < timing.maintenance.endsMs;
   const broken = live.gapBroken || live.openIncidents > 0 || crossesWindow || timing.lifecycle !== 'active';
-  // The database's clock may have been set back, by more than a column of gaps holds.
+  // The database's clock may have been set back, by more than the column of gaps can hold.
   if (broken || live.lastSuccessMs === undefined || live.lastSuccessMs > nowMs) {
     return { ...live, lastSuccessMs: nowMs, gapBroken: false };
   }

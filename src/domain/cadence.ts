@@ -1,4 +1,5 @@
-// Learned cadence: what interval a monitor without one keeps, from the gaps between its successes (docs/contract/deadlines.md).
+// Learned cadence: the interval of a monitor that states none, from the gaps between its successes
+// (docs/contract/deadlines.md).
 
 const GAPS_KEPT = 20;
 /** Five beats have four gaps between them. */
@@ -11,8 +12,8 @@ export interface Cadence {
 }
 
 /**
- * Adds a gap; from five beats on the cadence is the 95th percentile (nearest rank) of the last 20 gaps, in whole seconds
- * as configured intervals are.
+ * Adds a gap. From five beats on, the cadence is the 95th percentile (nearest rank) of the last 20 gaps, in whole
+ * seconds like configured intervals.
  */
 export function learnGap(gaps: readonly number[], gapMs: number, minimumMs: number): Cadence {
   const kept = [...gaps, Math.min(gapMs, 2_147_483_647)].slice(-GAPS_KEPT);

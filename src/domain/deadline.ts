@@ -1,16 +1,16 @@
-// When a monitor's next beat is due, and when a sweeper must look at it again. Pure: the moment is an argument.
+// When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
 import type { LiveState, Outage, Timing, Window } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 
-/** The interval that counts, or undefined: with a schedule, and while the cadence is being learned. */
+/** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
 export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): number | undefined {
   if (timing.schedule) return undefined;
   return timing.intervalMs ?? live.cadenceMs;
 }
 
 /**
- * The deadline of a clock that starts at `atMs` (docs/contract/deadlines.md): interval plus grace later, or grace after the
- * first cron time; moved to the end of a maintenance window that it falls into. Undefined while learning.
+ * The deadline of a clock that starts at `atMs` (docs/contract/deadlines.md): interval plus grace later, or grace after
+ * the first cron time. A deadline inside a maintenance window moves to the window's end. Undefined while learning.
  */
 export function deadlineAfter(timing: Timing, live: Pick<LiveState, 'cadenceMs'>, atMs: number) {
   const due = timing.schedule ? timing.schedule.nextAfter(atMs) : addDefined(atMs, intervalOf(timing, live));
@@ -22,7 +22,7 @@ export function outOfWindow(deadlineMs: number, window: Window | undefined): num
   return window && inWindow(window, deadlineMs) ? window.endsMs : deadlineMs;
 }
 
-/** Starts the clock at `atMs` on a copy of `live`; without an interval to count no deadline runs. */
+/** A copy of `live` whose clock starts at `atMs`. Without an interval no deadline runs. */
 export function startClock(timing: Timing, live: LiveState, atMs: number): LiveState {
   const deadlineMs = timing.lifecycle === 'active' ? deadlineAfter(timing, live, atMs) : undefined;
   return { ...live, anchorMs: atMs, deadlineMs, missedCount: 0, outageMs: 0 };
@@ -33,8 +33,8 @@ export function stopClock(live: LiveState): LiveState {
 }
 
 /**
- * After a change of timing a running clock counts by the new one from where it started, but never less than one
- * grace from now: a shorter interval must not open an incident about the past. `isMissed`: a missed deadline is open.
+ * Applies a changed timing to a running clock: it counts from where it started, and ends at least one grace from now,
+ * so that a shorter interval opens no incident about the past. `isMissed`: a missed deadline is open.
  */
 export function refitClock(
   timing: Timing,
@@ -42,14 +42,14 @@ export function refitClock(
   nowMs: number,
   isMissed = live.openIncidents > 0,
 ): LiveState {
-  // Counted from the start of the run again: the outages since then move it again.
+  // The due time counts from the start of the run again, so outages since then move it again.
   const openRuns = live.openRuns.map((run) => ({
     ...run,
     dueMs: runDue(timing, run.startedMs),
     outageMs: undefined,
   }));
   const fitted = { ...live, openRuns };
-  // Missed already: no deadline runs until the next beat.
+  // The deadline was missed: none runs until the next beat.
   return isMissed && live.deadlineMs === undefined ? fitted : refitDeadline(timing, fitted, nowMs);
 }
 
@@ -62,9 +62,9 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
 }
 
 /**
- * A moment that fell into an own outage, or within one grace after it, moves by the outage's length, once for each
- * outage (docs/contract/deadlines.md). Outages oldest first; `appliedMs`: the end of the last one that moved it before;
- * `leastAfter`: the moment before which it must not be, for the end of an outage.
+ * Moves a moment that fell into an outage of the service, or within one grace after it, by the outage's length, once
+ * per outage (docs/contract/deadlines.md). `outages` are oldest first. `appliedMs`: the end of the last outage that has
+ * moved it. `leastAfter`: the earliest allowed moment, given the end of an outage.
  */
 export function shiftByOutages(
   timing: Timing,
@@ -83,9 +83,9 @@ export function shiftByOutages(
 }
 
 /**
- * The running deadline after the outages that it met. The outage may have swallowed the beat that was due in it, and
- * the sender's next one comes up to an interval after its end: the clock counts from there at least. Never false, and
- * what is dead is found within interval plus grace. Returns the same object when nothing moves.
+ * Moves the running deadline by the outages it met. An outage may have swallowed the beat that was due in it, and the
+ * sender's next beat comes up to an interval after the outage's end: the clock counts at least from that end. So no
+ * living monitor alerts, and a dead one is found within interval plus grace. Returns the same object if nothing moves.
  */
 export function shiftClock(timing: Timing, live: LiveState, outages: readonly Outage[]): LiveState {
   if (live.deadlineMs === undefined) return live;
@@ -102,14 +102,14 @@ export function runDue(timing: Timing, startedMs: number): number | undefined {
     : outOfWindow(startedMs + timing.maxRuntimeMs, timing.maintenance);
 }
 
-/** Past the interval, inside the grace: from here on the monitor is late. */
+/** The moment from which the monitor is late: past the interval, inside the grace. */
 export function lateFrom(timing: Pick<Timing, 'graceMs'>, deadlineMs: number): number {
   return deadlineMs - timing.graceMs;
 }
 
 /**
- * The next moment after `nowMs` at which a sweeper must look: late mark, deadline, overdue run, either end of a
- * maintenance window. Undefined: nothing can happen without a beat or an action.
+ * The next moment after `nowMs` at which a sweeper must wake the monitor: late mark, deadline, overdue run, start or
+ * end of a maintenance window. Undefined: nothing can happen without a beat or an action.
  */
 export function nextWake(timing: Timing, live: LiveState, nowMs: number): number | undefined {
   if (timing.lifecycle !== 'active') return undefined;
@@ -130,8 +130,8 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
 }
 
 /**
- * As `nextWake`, after an action or a change of timing: what was due long ago by it is due now. Most sweeps begin only
- * a second behind where the last one ended.
+ * `nextWake` for use after an action or a change of timing: a moment in the past becomes now, because most sweeps begin
+ * only a second before the end of the last one.
  */
 export function nextWakeAfterChange(timing: Timing, live: LiveState, nowMs: number): number | undefined {
   const wakeMs = nextWake(timing, live, nowMs);

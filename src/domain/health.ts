@@ -1,4 +1,5 @@
-// The one word that people read (docs/contract/monitors.md): from configuration, live state and open incidents. Pure.
+// The health of a monitor in one word (docs/contract/monitors.md), from configuration, live state and open incidents.
+// Pure.
 import { lateFrom } from './deadline.ts';
 import type { Incident } from './incident.ts';
 import { makesDown } from './incident.ts';

@@ -1,15 +1,15 @@
-// Identifiers: UUIDv7 made by the application, so that no sequence is shared across projects (docs/architecture.md).
+// Identifiers: UUIDv7 made by the application, so that projects share no sequence.
 import { randomUUID } from 'node:crypto';
 
 export type IdPrefix = 'mon' | 'cb' | 'inc' | 'dlv' | 'draft' | 'req' | 'msg';
 
-/** docs/contract/calls.md: what an identifier may look like. */
+/** The form of an identifier (docs/contract/calls.md). */
 export const IDENTIFIER_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/;
 export const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * A UUIDv7 (RFC 9562 5.7). Time-ordered, so that index pages fill in order. Its random part is that of a UUIDv4, which
- * Node takes from a pool: ten thousand incidents at one instant need forty thousand of these.
+ * A UUIDv7 (RFC 9562 5.7): ordered by time, so that index pages fill in order. The random part comes from a UUIDv4,
+ * which Node takes from a pool: ten thousand incidents at one instant need forty thousand ids.
  */
 export function newUuid(): string {
   const random = randomUUID();

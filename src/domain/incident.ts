@@ -1,5 +1,5 @@
-// The incident state machine (docs/contract/incidents.md): (incident, what happened, now) -> the incident after it, its timeline
-// entries, and the event to send. Pure; who writes it holds the lock of the monitor's live row.
+// The incident state machine (docs/contract/incidents.md): (incident, cause, now) -> the next incident, its timeline
+// entries, and the event to send. Pure; the writer holds the lock of the monitor's live row.
 
 export const INCIDENT_KINDS = [
   'missed_deadline',
@@ -48,10 +48,10 @@ export interface Actor {
   display: string;
 }
 
-/** Who acts when no principal does: deadlines, expiry. */
+/** The actor of what happens without a principal: deadlines, expiry. */
 export const SYSTEM_ACTOR: Actor = { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' };
 
-/** What the state machine knows of an incident. Times are ms. */
+/** An incident as the state machine sees it. Times are in ms. */
 export interface Incident {
   incidentId: string;
   kind: IncidentKind;
@@ -94,7 +94,7 @@ export interface Transition {
   event?: { type: IncidentEvent; previousState?: IncidentState };
 }
 
-/** No second alert about the same incident inside this time when it only flaps (docs/contract/incidents.md). */
+/** An incident that flaps sends no second alert within this time (docs/contract/incidents.md). */
 export const REALERT_MS = 5 * 60_000;
 
 export interface Opening {
@@ -128,7 +128,7 @@ export function openIncident(opening: Opening, nowMs: number): Transition {
   };
 }
 
-/** The cause came again: an open incident counts it, a recovering one is open again. */
+/** The cause occurred again: an open incident counts it, a recovering incident reopens. */
 export function violateIncident(
   incident: Incident,
   cause: { sequence?: number; deadlineMs?: number },
@@ -160,7 +160,7 @@ export function violateIncident(
   };
 }
 
-/** A conforming beat: recovering, and recovered after `needed` in a row. */
+/** A conforming beat: the incident becomes recovering, and recovered after `needed` beats in a row. */
 export function conformIncident(
   incident: Incident,
   cause: { sequence: number; needed: number },
@@ -186,7 +186,7 @@ export function conformIncident(
   };
 }
 
-/** Ends an incident by decision: an action, an archive. Undefined when it has ended already. */
+/** Ends an incident by an action or an archive. Undefined if it has ended. */
 export function resolveIncident(
   incident: Incident,
   by: { actor: Actor; note?: string },
@@ -201,7 +201,7 @@ export function resolveIncident(
   };
 }
 
-/** Somebody looks after it. Undefined when it has ended; a second acknowledgement changes nothing (no event). */
+/** Somebody has taken it on. Undefined if it has ended; a second acknowledgement changes nothing and sends no event. */
 export function acknowledgeIncident(
   incident: Incident,
   by: { actor: Actor; note?: string },
@@ -221,12 +221,12 @@ export function hasEnded(incident: Pick<Incident, 'state'>): boolean {
   return incident.state === 'recovered' || incident.state === 'resolved';
 }
 
-/** Incidents of these kinds end by success beats (`recoveryBeats`); those of rules by conforming observations. */
+/** Whether success beats end incidents of this kind (`recoveryBeats`); conforming observations end those of rules. */
 export function recoversByBeat(kind: IncidentKind): boolean {
   return kind !== 'rule_violation';
 }
 
-/** An open incident of this sort makes its monitor `down` (docs/contract/kubernetes.md, Conditions). */
+/** Whether an open incident makes its monitor `down` (docs/contract/monitors.md). */
 export function makesDown(incident: Pick<Incident, 'kind' | 'severity'>): boolean {
   return recoversByBeat(incident.kind) || incident.severity === 'critical';
 }

@@ -1,10 +1,10 @@
-// The structure of a JSON text, for what JSON.parse lets pass: a key stated twice, `__proto__`, a depth without bound
+// Checks the structure of a JSON text for what JSON.parse lets pass: a key stated twice, `__proto__`, unbounded depth
 // (I-JSON, RFC 7493). It knows no schema.
 import { invalidField, type ProblemError } from './problem.ts';
 
 const MAX_DEPTH = 32;
 
-/** Throws `validation_failed` that names the place of the first fault. `text` must be valid JSON. */
+/** Throws `validation_failed`, which names the place of the first fault. `text` must be valid JSON. */
 export function checkJsonStructure(text: string): void {
   new KeyScan(text).run();
 }
@@ -15,7 +15,7 @@ interface Level {
   key: string;
 }
 
-/** Looks at the structure of a text that is known to be valid JSON. */
+/** Scans a text that is known to be valid JSON. */
 class KeyScan {
   readonly #text: string;
   readonly #levels: Level[] = [];

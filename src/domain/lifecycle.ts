@@ -1,4 +1,4 @@
-// Lifecycle actions (docs/contract/monitors.md): which are allowed from where, and what they do to the clock. Pure.
+// Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
 import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
@@ -32,7 +32,7 @@ export interface LifecycleResult {
 
 /**
  * Applies an action; `window` is set for `enter_maintenance`. Throws `conflict` where the action is not allowed.
- * Resolving an archived monitor's incidents is the caller's part.
+ * The caller resolves the incidents of a monitor that it archives.
  */
 export function changeLifecycle(
   timing: Timing,
@@ -79,7 +79,7 @@ function apply(
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
-      // A window that replaces another one must not keep the deadline that the other one has moved.
+      // A window that replaces another must not keep the deadline that the former one moved.
       if (timing.maintenance && timing.maintenance.endsMs > nowMs) {
         return { timing: within, live: refitClock(within, live, nowMs) };
       }
@@ -95,7 +95,7 @@ function apply(
   }
 }
 
-/** A run goes on through a pause. No clock ran meanwhile: its time counts anew, as the deadline's does. */
+/** A run continues through a pause. No clock ran meanwhile, so its time starts again, as the deadline does. */
 function resumeRuns(timing: Timing, { openRuns }: LiveState, nowMs: number): OpenRun[] {
   return openRuns.map((run) => ({ ...run, dueMs: runDue(timing, nowMs), outageMs: undefined }));
 }

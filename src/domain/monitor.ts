@@ -1,5 +1,5 @@
-// What a monitor is: its configuration as it is stored, and what the deciding code reads of it: its timing and its
-// live state. Times are ms.
+// A monitor in the domain: its stored configuration, and its timing and live state, from which the domain decides.
+// Times are in ms.
 import type { Severity } from './incident.ts';
 import type { Schedule, ScheduleSpec } from './schedule.ts';
 
@@ -36,7 +36,7 @@ export interface MonitorConfiguration {
   measurements: Record<string, MeasurementRule>;
 }
 
-/** What is expected of one measurement, as callers stated it: a field that is absent has its default. */
+/** The rules of one measurement as the caller stated them: an absent field has its default. */
 export interface MeasurementRule {
   metricType?: 'gauge' | 'count' | 'rate' | 'duration' | 'counter' | 'size';
   minimum?: number;
@@ -95,9 +95,9 @@ export interface OpenRun {
   startedMs: number;
   /** When it becomes overdue; undefined without a `maxRuntimeSeconds`. */
   dueMs?: number;
-  /** End of the last own outage that moved `dueMs`. */
+  /** End of the last outage of the service that moved `dueMs`. */
   outageMs?: number;
-  /** It was reported already. */
+  /** It has been reported. */
   overdue?: boolean;
 }
 
@@ -126,7 +126,7 @@ export interface Outage {
   toMs: number;
 }
 
-/** A monitor that was just made: nothing seen, no clock. */
+/** The state of a new monitor: no beat, no clock. */
 export function newLiveState(): LiveState {
   return {
     lastSequence: 0,
@@ -143,7 +143,7 @@ export function inWindow(window: Window | undefined, atMs: number): boolean {
   return window !== undefined && window.startsMs <= atMs && atMs < window.endsMs;
 }
 
-/** Why nothing opens and no alert goes out now (docs/contract/incidents.md), or undefined. */
+/** The reason why no incident opens and no alert is sent now (docs/contract/incidents.md), or undefined. */
 export function suppression(timing: Timing, nowMs: number): 'paused' | 'maintenance' | undefined {
   if (timing.lifecycle === 'paused') return 'paused';
   return inWindow(timing.maintenance, nowMs) ? 'maintenance' : undefined;

@@ -110,7 +110,7 @@ export function planLimitReached(plan: Plan, exceeded: Exceeded): ProblemError {
   });
 }
 
-/** Why writes and beats are refused, or undefined: they go on only in good standing (docs/contract/organization.md). */
+/** The problem that refuses writes and beats of an organization in bad standing, or undefined (docs/contract/organization.md). */
 export function serviceProblem(state: ServiceState): ProblemError | undefined {
   if (state === 'active' || state === 'payment_grace') return undefined;
   return new ProblemError('service_suspended', {
@@ -119,7 +119,7 @@ export function serviceProblem(state: ServiceState): ProblemError | undefined {
   });
 }
 
-/** Throws `service_suspended` unless the organization is in good standing. */
+/** Throws `service_suspended` if the organization is in bad standing. */
 export function requireActiveService(state: ServiceState): void {
   const problem = serviceProblem(state);
   if (problem) throw problem;

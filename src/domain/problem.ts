@@ -1,5 +1,5 @@
-// Every error that the API answers, in one place: code, status, title, whether a retry can help.
-// Mirrored by the pages under /docs/problems. It builds no HTTP answer: src/api/http/problem.ts does.
+// Every error that the API answers: code, status, title, whether a retry can help. The pages under /docs/problems
+// mirror this list. It builds no HTTP answer: src/api/http/problem.ts does.
 
 /** Codes without the `service.` prefix (docs/contract/calls.md). */
 export const PROBLEMS = {
@@ -40,7 +40,7 @@ export interface FieldError {
   /** Lower-case snake case, 1 to 128 characters. */
   code: string;
   message: string;
-  /** Dots from the body's root; a header or query parameter as it is named. */
+  /** Names joined by dots from the body's root; a header or query parameter by its name. */
   path: string;
 }
 
@@ -66,7 +66,7 @@ export const LIMIT_DIMENSIONS = [
 ] as const;
 export type LimitDimension = (typeof LIMIT_DIMENSIONS)[number];
 
-/** What helps where a limit is reached. */
+/** What a caller can do about a reached limit. */
 export const LIMIT_REMEDIATIONS = [
   'upgrade_plan',
   'reduce_usage',

@@ -11,7 +11,7 @@ export interface Schedule {
   nextAfter(afterMs: number): number | undefined;
 }
 
-/** An expression or a zone that is no schedule. `isNeverDue`: it is well formed, and its day does not exist. */
+/** An invalid expression or zone. `isNeverDue`: the expression is well formed, but its day does not exist. */
 export class ScheduleError extends RangeError {
   readonly isNeverDue: boolean;
 
@@ -31,13 +31,13 @@ export function compileSchedule(spec: ScheduleSpec): Schedule {
 
 function parse(spec: ScheduleSpec): { cron: Cron; first: Date | null } {
   try {
-    // The mode lets nicknames and dates through, which have no five fields.
-    if (spec.cron.trim().split(/\s+/).length !== 5) throw new RangeError('It has not five fields.');
+    // The mode accepts nicknames and dates, which do not have five fields.
+    if (spec.cron.trim().split(/\s+/).length !== 5) throw new RangeError('It does not have five fields.');
     const cron = new Cron(spec.cron, { timezone: spec.timeZone, paused: true, mode: '5-part' });
-    // A zone that is none shows only now.
+    // An unknown zone throws only here.
     return { cron, first: cron.nextRun() };
   } catch (cause) {
-    throw new ScheduleError('This is no schedule of five fields in a time zone.', {
+    throw new ScheduleError('This is not a schedule of five fields in a known time zone.', {
       isNeverDue: false,
       cause,
     });

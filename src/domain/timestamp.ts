@@ -1,4 +1,4 @@
-// Times as the wire writes them: RFC 3339, in years that Postgres and RFC 3339 can write (in UTC, 0001 to 9999).
+// Times on the wire: RFC 3339, in the years that both Postgres and RFC 3339 can write (0001 to 9999 in UTC).
 
 const DATE_TIME =
   /^(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
@@ -6,8 +6,8 @@ const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * RFC 3339 5.6 also writes the letters small, and has leap seconds: one is read as the second after it, as clocks
- * without leap seconds do. What is no time stays as it is.
+ * RFC 3339 5.6 allows small letters and leap seconds. A leap second is read as the second after it, as clocks without
+ * leap seconds do. A text that is no time stays as it is.
  */
 export function canonicalTime(text: string): string {
   const upper = text.toUpperCase();
@@ -20,12 +20,12 @@ export function canonicalTime(text: string): string {
   return isLeap ? after.toISOString() : upper;
 }
 
-/** An offset can lead out of the years that can be written. */
+/** An offset can move a time out of the years that can be written. */
 export function isWritableTime(ms: number): boolean {
   return ms >= FIRST_MS && ms <= LAST_MS;
 }
 
-/** Milliseconds since 1970; undefined for what is no RFC 3339 time, and for years that can't be written. */
+/** Milliseconds since 1970; undefined if the text is no RFC 3339 time or its year can't be written. */
 export function parseTimestamp(text: string): number | undefined {
   const canonical = canonicalTime(text);
   const [, year, month, day] = (DATE_TIME.exec(canonical) ?? []).map(Number);

@@ -1,5 +1,5 @@
-// What time alone does to a monitor: a missed deadline, an overdue run, the late mark, an end of a window. Pure; the
-// sweeper calls it for each row whose wake_ms has come, under the row's lock.
+// What the passing of time does to a monitor: missed deadline, overdue run, late mark, end of a window. Pure; the
+// sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { intervalOf, nextWake, outOfWindow, shiftByOutages, shiftClock, stopClock } from './deadline.ts';
 import { newId } from './id.ts';
@@ -11,9 +11,9 @@ import { inWindow } from './monitor.ts';
 export interface Moment {
   /** The database's clock. */
   nowMs: number;
-  /** The last moment at which an api was seen able to accept beats: nothing later can be called missed. */
+  /** The last moment at which some api could accept beats: no deadline after it counts as missed. */
   horizonMs: number;
-  /** Own outages that may matter still, oldest first. */
+  /** Outages of the service that may still matter, oldest first. */
   outages: readonly Outage[];
 }
 
@@ -22,7 +22,7 @@ export interface WakeResult {
   transitions: Transition[];
 }
 
-/** Applies the time that has passed. `incidents`: the monitor's not-ended ones. */
+/** Applies the time that has passed. `incidents`: those of the monitor that have not ended. */
 export function wakeMonitor(
   timing: Timing,
   live: LiveState,
@@ -49,7 +49,7 @@ export function wakeMonitor(
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
 }
 
-/** The spans that moved a deadline or a run stand in the timeline of what it opens (docs/contract/deadlines.md). */
+/** Adds the outages that moved the deadline or the run to the incident's timeline (docs/contract/deadlines.md). */
 function withOutages(
   transition: Transition,
   { sinceMs = 0, outageMs = 0 }: { sinceMs?: number; outageMs?: number },
@@ -68,8 +68,8 @@ function withOutages(
 }
 
 /**
- * Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the one that was too many. Own outages move each of
- * them, also those that only a later look at the monitor meets.
+ * Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the deadline that opens the incident. Outages of the
+ * service move each of these deadlines, also when a later wake-up is the first to meet the outage.
  */
 function missDeadlines(
   timing: Timing,
@@ -121,7 +121,7 @@ function findOverdueRuns(
   return { live: { ...live, openRuns }, run: first };
 }
 
-/** Opens an incident of the opening's kind, or counts the cause on the one that is open already. */
+/** Opens an incident of the opening's kind, or counts the cause on the open incident of that kind. */
 function cause(incidents: readonly Incident[], opening: Opening, moment: Moment): Transition {
   const existing = incidents.find((incident) => incident.kind === opening.kind);
   if (existing) return violateIncident(existing, { deadlineMs: opening.deadlineMs }, moment.nowMs);

@@ -2,7 +2,7 @@
 // A pre-delete hook of the chart runs it. Monitors and endpoints themselves stay as they are.
 import { removeFinalizer } from '../kube/finalizers.ts';
 import { isNotFound } from '../kube/kube-error.ts';
-import type { KubeResource } from '../kube/kube-object.ts';
+import { hasFinalizer, type KubeResource } from '../kube/kube-object.ts';
 import type { Cluster } from './apply-manifests.ts';
 
 const FINALIZER = 'beatkeeper.dev/sync';
@@ -28,7 +28,7 @@ async function removeFrom({ client }: Cluster, resource: KubeResource, namespace
   let count = 0;
   try {
     for await (const object of client.listAll(resource, { namespace })) {
-      if (!object.metadata.finalizers?.includes(FINALIZER)) continue;
+      if (!hasFinalizer(object, FINALIZER)) continue;
       await removeFinalizer(client, resource, object, FINALIZER);
       count += 1;
     }

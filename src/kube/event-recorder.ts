@@ -2,13 +2,12 @@
 // bounded: an Event may be dropped, never the caller delayed.
 
 import { randomBytes } from 'node:crypto';
+import { TokenBucket } from './backoff.ts';
 import type { KubeClient } from './kube-client.ts';
 import { isAlreadyExists, isNotFound, isPassing } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import type { KubeObject, KubeResource } from './kube-object.ts';
-import { formatMicroTime } from './micro-time.ts';
-import { TokenBucket } from './token-bucket.ts';
+import { formatMicroTime, type KubeObject, type KubeResource } from './kube-object.ts';
 import { WorkQueue } from './work-queue.ts';
 
 export interface EventFacts {

@@ -2,13 +2,9 @@
 
 import type { KubeClient } from './kube-client.ts';
 import { isConflict, isNotFound } from './kube-error.ts';
-import type { KubeObject, KubeResource } from './kube-object.ts';
+import { hasFinalizer, type KubeObject, type KubeResource } from './kube-object.ts';
 
 const maxTries = 5;
-
-export function hasFinalizer(object: KubeObject, finalizer: string): boolean {
-  return object.metadata.finalizers?.includes(finalizer) ?? false;
-}
 
 /** Fine if the finalizer, or this very object, is gone. Reads again on a conflict. Throws KubeError. */
 export async function removeFinalizer<T extends KubeObject>(

@@ -1,5 +1,4 @@
-// Shapes of Kubernetes objects as they are in JSON (times are RFC 3339 strings), names of resources and
-// keys of objects. No I/O.
+// Shapes of Kubernetes objects in JSON (times are RFC 3339 strings), paths of resources, keys of objects. No I/O.
 
 export interface OwnerReference {
   apiVersion: string;
@@ -96,4 +95,13 @@ export function withoutManagedFields<T extends KubeObject>(object: T): T {
   if (object.metadata.managedFields === undefined) return object;
   const { managedFields: _dropped, ...metadata } = object.metadata;
   return { ...object, metadata };
+}
+
+export function hasFinalizer(object: KubeObject, finalizer: string): boolean {
+  return object.metadata.finalizers?.includes(finalizer) ?? false;
+}
+
+/** metav1.MicroTime, as Leases and Events have it: exactly six fraction digits, `2026-01-02T03:04:05.006000Z`. */
+export function formatMicroTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, -1)}000Z`;
 }

@@ -5,7 +5,6 @@ import { type Dispatcher, request as send } from 'undici';
 import { type KubeConnection, KubeConnections } from './kube-connection.ts';
 import { KubeError, kubeErrorFromAnswer } from './kube-error.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import { splitLines } from './split-lines.ts';
 
 export interface KubeTransportOptions {
   /** Read again after a 401, so that rotated credentials are taken up: `() => loadKubeConfig(path)`. */
@@ -30,6 +29,9 @@ export interface KubeRequest {
 }
 
 type Answer = Dispatcher.ResponseData;
+
+/** A broken peer must not fill memory. etcd holds objects of 1.5 MiB by default; a watch event has one of them, escaped. */
+const maxLineLength = 16 * 1024 * 1024;
 
 export class KubeTransport {
   readonly #connections: KubeConnections;
@@ -183,6 +185,20 @@ async function untilAborted(sending: Promise<Answer>, signal: AbortSignal): Prom
   } finally {
     signal.removeEventListener('abort', abort);
     if (signal.aborted) sending.then(({ body }) => body.destroy()).catch(() => undefined);
+  }
+}
+
+/** The lines of a UTF-8 stream, without their newline. Skips empty lines, and a last one that has no newline. */
+export async function* splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > maxLineLength) throw new RangeError('A line of the answer is too long.');
+    for (const line of lines) {
+      if (line.trim() !== '') yield line;
+    }
   }
 }
 

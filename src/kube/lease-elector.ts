@@ -9,8 +9,7 @@ import type { KubeClient } from './kube-client.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import type { KubeObject, KubeResource, ObjectRef } from './kube-object.ts';
-import { formatMicroTime } from './micro-time.ts';
+import { formatMicroTime, type KubeObject, type KubeResource, type ObjectRef } from './kube-object.ts';
 
 export interface LeaseElectorOptions {
   client: KubeClient;

@@ -1,31 +1,35 @@
-// A queue of keys: each at most once, never two workers on one key, delayed retries, low priority for
-// what can wait. Knows nothing of what the keys stand for. Bounded by the number of different keys.
+// A queue of keys: a key waits at most once, one worker at a time has it, failed keys come back after a delay.
+// The queue does not know what a key stands for. Its size is bounded by the number of different keys.
 
-import { type BackoffOptions, backoffMs } from './backoff.ts';
-import { DelayHeap } from './delay-heap.ts';
+import { type BackoffOptions, backoffMs, TokenBucket } from './backoff.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import { TokenBucket } from './token-bucket.ts';
 
-/** `low`: what can wait, as the first look at everything: taken only when nothing normal is ready. */
+/** `low` is for work that can wait, such as the first list of all objects: taken only when no normal key is ready. */
 export type QueuePriority = 'normal' | 'low';
 
 export interface WorkQueueOptions {
-  /** Label of metrics. */
+  /** Label of the metrics. */
   name: string;
-  /** Per-key delays of `addRateLimited`. Default 1 s to 60 s. */
+  /** Delays of one key in `addRateLimited`. Default 1 s to 60 s. */
   backoff?: BackoffOptions;
-  /** Bounds all retries together. Default 10 a second, burst 100. */
+  /** Bounds the retries of all keys together. Default 10 a second, burst 100. */
   retryBucket?: TokenBucket;
   metrics?: KubeMetrics;
 }
 
-/** A key that is to be worked on: `readyAtMs` undefined while its delay runs. */
+/** A key to work on. While its delay runs, `readyAtMs` is undefined. */
 interface Pending {
   priority: QueuePriority;
   readyAtMs: number | undefined;
 }
 
-/** The longest timer of Node; a later moment is just looked at again. */
+/** The delay of a key, of which each waiting key has one. */
+interface Delay {
+  dueMs: number;
+  timer: NodeJS.Timeout;
+}
+
+/** Node fires a longer timer at once; a key with a later due time gets another timer when this one fires. */
 const maxTimerMs = 2 ** 31 - 1;
 
 export class WorkQueue {
@@ -35,16 +39,15 @@ export class WorkQueue {
   readonly #metrics: KubeMetrics | undefined;
   readonly #labels: { name: string; controller: string };
 
-  /** Keys that are to be worked on, once each. In `#ready` or `#delays`, or (in work) in neither. */
+  /** Every key to work on. It is also in `#ready` or in `#delays`, or in neither while a worker has it. */
   readonly #pending = new Map<string, Pending>();
   /** Sets keep the order of insertion: first in, first out. */
   readonly #ready = { normal: new Set<string>(), low: new Set<string>() };
-  readonly #delays = new DelayHeap();
-  /** Keys in work, with the moment that they were taken. */
+  readonly #delays = new Map<string, Delay>();
+  /** Keys that a worker has, with the time at which it took them. */
   readonly #working = new Map<string, number>();
   readonly #failures = new Map<string, number>();
   readonly #takers: ((key: string | undefined) => void)[] = [];
-  #timer: NodeJS.Timeout | undefined;
   #isShutDown: boolean = false;
 
   constructor(options: WorkQueueOptions) {
@@ -62,18 +65,18 @@ export class WorkQueue {
     });
   }
 
-  /** Ready keys, without those in work or waiting. */
+  /** The number of ready keys, without those in work and those whose delay runs. */
   get depth(): number {
     return this.#ready.normal.size + this.#ready.low.size;
   }
 
-  /** Keys whose delay runs. */
+  /** The number of keys whose delay runs. */
   get waiting(): number {
     return this.#delays.size;
   }
 
   /**
-   * Makes a key ready now. In work: it is taken again when done. Waiting: it waits no more.
+   * Makes a key ready now. A key in work is ready again as soon as it is done; the delay of a waiting key ends.
    * Of two priorities the higher counts.
    */
   add(key: string, priority: QueuePriority = 'normal'): void {
@@ -81,9 +84,8 @@ export class WorkQueue {
     const known = this.#pending.get(key);
     if (known?.readyAtMs === undefined) this.#metrics?.queueAdds.inc(this.#labels);
     const pending = this.#merge(key, priority);
-    this.#delays.remove(key);
-    pending.readyAtMs ??= performance.now();
-    this.#line(key, pending);
+    this.#endDelay(key);
+    this.#makeReady(key, pending);
     this.#serve();
   }
 
@@ -96,15 +98,16 @@ export class WorkQueue {
     }
     const pending = this.#merge(key, priority);
     if (pending.readyAtMs !== undefined) {
-      this.#line(key, pending);
+      this.#makeReady(key, pending);
       return;
     }
     const dueMs = performance.now() + delayMs;
-    this.#delays.set(key, Math.min(dueMs, this.#delays.dueMs(key) ?? dueMs));
-    this.#setTimer();
+    if (dueMs >= (this.#delays.get(key)?.dueMs ?? Number.POSITIVE_INFINITY)) return;
+    this.#endDelay(key);
+    this.#startDelay(key, dueMs);
   }
 
-  /** Counts a failure and adds the key after its backoff, at least `leastMs`. Returns the delay. */
+  /** Counts a failure and adds the key after its backoff, but not before `leastMs`. Returns the delay. */
   addRateLimited(key: string, leastMs = 0): number {
     const failures = this.failures(key) + 1;
     this.#failures.set(key, failures);
@@ -115,17 +118,17 @@ export class WorkQueue {
     return delayMs;
   }
 
-  /** Forgets the failures of a key. */
+  /** Resets the failure count of a key. */
   forget(key: string): void {
     this.#failures.delete(key);
   }
 
-  /** Failures since the last `forget`. */
+  /** The failures of a key since the last `forget`. */
   failures(key: string): number {
     return this.#failures.get(key) ?? 0;
   }
 
-  /** The next key, now in work until `done`. Undefined after `shutDown`. */
+  /** Resolves to the next key, which is in work until `done`. Resolves to undefined after `shutDown`. */
   take(): Promise<string | undefined> {
     return new Promise((resolve) => {
       if (this.#isShutDown) {
@@ -137,25 +140,25 @@ export class WorkQueue {
     });
   }
 
-  /** Ends the work on a key that `take` gave. */
+  /** Ends the work on a key. Throws a RangeError if the key is not in work. */
   done(key: string): void {
     const sinceMs = this.#working.get(key);
     if (sinceMs === undefined) throw new RangeError(`The key ${key} is not in work.`);
     this.#working.delete(key);
     this.#metrics?.workSeconds.observe(this.#labels, (performance.now() - sinceMs) / 1000);
     const pending = this.#pending.get(key);
-    if (pending?.readyAtMs !== undefined) this.#line(key, pending);
+    if (pending?.readyAtMs !== undefined) this.#makeReady(key, pending);
     this.#serve();
   }
 
-  /** Gives nothing more: waiting `take`s resolve to undefined, later adds are dropped. */
+  /** Ends the queue: waiting `take`s resolve to undefined, later adds are dropped. */
   shutDown(): void {
     this.#isShutDown = true;
-    clearTimeout(this.#timer);
+    for (const key of [...this.#delays.keys()]) this.#endDelay(key);
     for (const taker of this.#takers.splice(0)) taker(undefined);
   }
 
-  /** The one entry of a key, with the higher of the two priorities. */
+  /** The entry of a key, with the higher of the two priorities. */
   #merge(key: string, priority: QueuePriority): Pending {
     const known = this.#pending.get(key);
     if (known === undefined) {
@@ -167,8 +170,9 @@ export class WorkQueue {
     return known;
   }
 
-  /** Puts a ready key in its line; a key in work goes there when it is done. */
-  #line(key: string, pending: Pending): void {
+  /** Puts a key into the ready set of its priority; a key in work goes there when it is done. */
+  #makeReady(key: string, pending: Pending): void {
+    pending.readyAtMs ??= performance.now();
     if (this.#working.has(key)) return;
     if (pending.priority === 'normal') this.#ready.low.delete(key);
     this.#ready[pending.priority].add(key);
@@ -194,26 +198,27 @@ export class WorkQueue {
     this.#working.set(key, nowMs);
   }
 
-  /** One timer for the earliest delay. */
-  #setTimer(): void {
-    clearTimeout(this.#timer);
-    const earliestMs = this.#delays.earliestMs;
-    if (earliestMs === undefined || this.#isShutDown) return;
-    const delayMs = Math.min(Math.max(0, Math.ceil(earliestMs - performance.now())), maxTimerMs);
-    this.#timer = setTimeout(() => this.#endDelays(), delayMs);
+  #startDelay(key: string, dueMs: number): void {
+    const timerMs = Math.min(Math.max(0, Math.ceil(dueMs - performance.now())), maxTimerMs);
+    this.#delays.set(key, { dueMs, timer: setTimeout(() => this.#wake(key, dueMs), timerMs) });
   }
 
-  #endDelays(): void {
-    const nowMs = performance.now();
-    for (let key = this.#delays.takeDue(nowMs); key !== undefined; key = this.#delays.takeDue(nowMs)) {
-      const pending = this.#pending.get(key);
-      if (pending === undefined) continue;
-      pending.readyAtMs = nowMs;
-      this.#metrics?.queueAdds.inc(this.#labels);
-      this.#line(key, pending);
+  #endDelay(key: string): void {
+    clearTimeout(this.#delays.get(key)?.timer);
+    this.#delays.delete(key);
+  }
+
+  #wake(key: string, dueMs: number): void {
+    this.#delays.delete(key);
+    if (dueMs > performance.now()) {
+      this.#startDelay(key, dueMs);
+      return;
     }
+    const pending = this.#pending.get(key);
+    if (pending === undefined) return;
+    this.#metrics?.queueAdds.inc(this.#labels);
+    this.#makeReady(key, pending);
     this.#serve();
-    this.#setTimer();
   }
 }
 

@@ -1,7 +1,6 @@
 // Marks an object as ours before anything is made for it: finalizer and id in one guarded patch.
-import { hasFinalizer } from '../../kube/finalizers.ts';
 import type { KubeClient } from '../../kube/kube-client.ts';
-import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import { hasFinalizer, type KubeObject, type KubeResource } from '../../kube/kube-object.ts';
 import { FINALIZER } from '../resources/names.ts';
 
 export interface ObjectMark {

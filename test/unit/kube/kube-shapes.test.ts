@@ -5,9 +5,13 @@ import { describe, expect, it } from 'vitest';
 import { isSameStatus } from '../../../src/kube/apply-status.ts';
 import { findCondition, type KubeCondition, setCondition } from '../../../src/kube/conditions.ts';
 import { isConflict, isPassing, kubeErrorFromAnswer } from '../../../src/kube/kube-error.ts';
-import { objectKey, resourcePath, withoutManagedFields } from '../../../src/kube/kube-object.ts';
-import { formatMicroTime } from '../../../src/kube/micro-time.ts';
-import { splitLines } from '../../../src/kube/split-lines.ts';
+import {
+  formatMicroTime,
+  objectKey,
+  resourcePath,
+  withoutManagedFields,
+} from '../../../src/kube/kube-object.ts';
+import { splitLines } from '../../../src/kube/kube-transport.ts';
 
 const jobs = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', namespaced: true };
 const nodes = { apiVersion: 'v1', kind: 'Node', plural: 'nodes', namespaced: false };

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { TokenBucket } from '../../../src/kube/backoff.ts';
 import { createKubeMetrics } from '../../../src/kube/kube-metrics.ts';
-import { TokenBucket } from '../../../src/kube/token-bucket.ts';
 import { WorkQueue } from '../../../src/kube/work-queue.ts';
 
 const exact = { baseMs: 1000, maxMs: 60_000, random: () => 0.5 };

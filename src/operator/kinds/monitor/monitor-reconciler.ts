@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { findCondition } from '../../../kube/conditions.ts';
 import type { ReconcileResult } from '../../../kube/controller.ts';
-import { hasFinalizer } from '../../../kube/finalizers.ts';
+import { hasFinalizer } from '../../../kube/kube-object.ts';
 import type { ObjectStore } from '../../../kube/object-store.ts';
 import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import { type ObjectMemories, type ObjectMemory, refusedFault } from '../../known/object-memory.ts';

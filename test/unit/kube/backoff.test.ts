@@ -1,10 +1,8 @@
-// Backoff, token bucket and the heap of delays.
+// How often something is tried, for any failures and any times.
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { backoffMs } from '../../../src/kube/backoff.ts';
-import { DelayHeap } from '../../../src/kube/delay-heap.ts';
-import { TokenBucket } from '../../../src/kube/token-bucket.ts';
+import { backoffMs, TokenBucket } from '../../../src/kube/backoff.ts';
 
 describe('backoff', () => {
   it('doubles up to its limit and stays within a fifth of that', () => {
@@ -51,33 +49,5 @@ describe('a token bucket', () => {
     expect(bucket.reserve(0)).toBe(60_000);
     // And the minute is over after a minute.
     expect(bucket.reserve(60_200)).toBe(0);
-  });
-});
-
-describe('a heap of delays', () => {
-  it('gives the keys in the order of their times, each with its last time', () => {
-    const step = fc.record({
-      key: fc.integer({ min: 0, max: 20 }),
-      dueMs: fc.nat(1000),
-      remove: fc.boolean(),
-    });
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 100 }), (list) => {
-        const heap = new DelayHeap();
-        const model = new Map<string, number>();
-        for (const { key, dueMs, remove } of list) {
-          const name = String(key);
-          if (remove) expect(heap.remove(name)).toBe(model.delete(name));
-          else heap.set(name, dueMs);
-          if (!remove) model.set(name, dueMs);
-        }
-        expect(heap.size).toBe(model.size);
-        const taken: number[] = [];
-        for (let key = heap.takeDue(2000); key !== undefined; key = heap.takeDue(2000)) {
-          taken.push(model.get(key) ?? -1);
-        }
-        expect(taken).toEqual([...model.values()].sort((a, b) => a - b));
-      }),
-    );
   });
 });

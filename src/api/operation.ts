@@ -2,6 +2,7 @@
 // authenticates, admits, parses, guards against concurrent duplicates and answers; a handler says only what the operation does.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type EtagKind, parseEtag } from '../contract/fields/headers.ts';
+import { routeSchema } from '../contract/openapi/openapi-document.ts';
 import type { OperationSpec } from '../contract/operations/operation.ts';
 import type { OperationId, OperationInput, Operations } from '../contract/operations/operations.ts';
 import { parseRequest } from '../contract/operations/request.ts';
@@ -72,6 +73,7 @@ function registerOperation<Id extends OperationId>(
   app.route({
     method: spec.method,
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    schema: routeSchema(id),
     // Before the body is read: a stranger's bytes are not worth a buffer.
     onRequest: async (request) => {
       // `/v1/projects/` is no project without an id.

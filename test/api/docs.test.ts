@@ -4,7 +4,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Validator } from '@seriousme/openapi-schema-validator';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
@@ -27,18 +26,19 @@ const read = async (path: string) => {
   return { status: response.status, headers: response.headers, text: await response.text() };
 };
 
-describe('the contract', () => {
-  it('is a valid OpenAPI 3.1 document: an operation under /v1, public under /docs', async () => {
+describe('the OpenAPI document', () => {
+  it('is docs/contract/openapi.json to the byte, with the public address of the installation', async () => {
+    const file = await readFile(new URL('../../docs/contract/openapi.json', import.meta.url), 'utf8');
+    const published = JSON.stringify({ ...JSON.parse(file), servers: [{ url: 'http://127.0.0.1:8080' }] });
     const docs = await read('/docs/openapi.json');
     expect(docs.status).toBe(200);
     expect(docs.headers.get('x-request-id')).toBeTruthy();
-    const document = JSON.parse(docs.text);
-    expect(document.openapi).toMatch(/^3\.1/);
-    const own = await api.read.expectSuccess('getOpenApi');
-    expect(own.body).toEqual(document);
-    // A session names no project for it.
+    expect(docs.text).toBe(published);
+    expect(JSON.stringify((await api.read.expectSuccess('getOpenApi')).body)).toBe(published);
+  });
+
+  it('needs no project of a session', async () => {
     expect((await api.owner.as(api.tokens.viewer, null).call('getOpenApi')).status).toBe(200);
-    expect(await new Validator().validate(document)).toMatchObject({ valid: true });
   });
 
   it('has a route for each of its operations', async () => {

@@ -1,11 +1,15 @@
-// The OpenAPI document: valid, complete, and free of dead references.
+// The OpenAPI document that the application composes of its routes: as it is published, valid, and complete.
 import { Validator } from '@seriousme/openapi-schema-validator';
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
-import { openApiDocument } from '../../src/contract/openapi/openapi-document.ts';
+import { buildApp } from '../../src/api/app.ts';
+import type { JsonObject } from '../../src/contract/json-schema.ts';
+import { completePaths } from '../../src/contract/openapi/openapi-document.ts';
 import { errorStatuses, type OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
+import { openContext } from '../../src/service/calls/open-context.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
 interface Described {
   operationId: string;
@@ -15,7 +19,32 @@ interface Described {
   security?: object[];
 }
 
-const document = structuredClone(openApiDocument({ serverUrl: 'https://api.example.com' }));
+/** The application needs no database until it is called. */
+async function composeDocument(): Promise<JsonObject> {
+  const context = openContext(
+    {
+      databaseUrl: 'postgres://127.0.0.1:1/none',
+      databasePool: 1,
+      encryptionKeys: [{ id: 'test', key: Buffer.alloc(32, 1) }],
+      allowedPrivateDestinations: '',
+      publicUrl: 'https://beatkeeper.example',
+      // Lower than the published floor, which the document shows in a development run too.
+      minimumIntervalSeconds: 2,
+    },
+    'test',
+  );
+  const telemetry = createTelemetry({ role: 'api', logLevel: 'silent' });
+  const app = await buildApp({ context, telemetry, issuers: [] });
+  try {
+    await app.ready();
+    return structuredClone(app.swagger()) as JsonObject;
+  } finally {
+    await app.close();
+    await context.pool.end();
+  }
+}
+
+const document = await composeDocument();
 const paths = document.paths as Record<string, Record<string, Described>>;
 const operations: OperationSpec[] = Object.values(contractOperations());
 
@@ -34,6 +63,13 @@ function references(value: unknown): string[] {
 }
 
 describe('the OpenAPI document', () => {
+  // A change of the contract is a change of this file. `npm run generate` writes it: read its diff as a client would.
+  it('is the one that is published in docs/contract/openapi.json', async () => {
+    await expect(`${JSON.stringify(document, null, 2)}\n`).toMatchFileSnapshot(
+      '../../docs/contract/openapi.json',
+    );
+  });
+
   it('is valid OpenAPI 3.1', async () => {
     const result = await new Validator().validate(structuredClone(document));
     expect(result.errors).toBeUndefined();
@@ -66,6 +102,10 @@ describe('the OpenAPI document', () => {
       expect.arrayContaining(['X-Request-ID', 'X-Correlation-ID', ...(spec.etag ? ['ETag'] : [])]),
     );
     expect(found.responses[200] !== undefined).toBe([200, 201].includes(spec.success));
+  });
+
+  it('is not composed while an operation has no route', () => {
+    expect(() => completePaths({})).toThrow('No route serves listMonitors.');
   });
 
   it('has unique operation ids', () => {

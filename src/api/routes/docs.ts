@@ -1,21 +1,29 @@
-// The pages over the contract, and a copy of it, public: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems.
+// The OpenAPI document, and what is public of it: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems. The
+// operation /v1/openapi.json takes a credential, as every operation does.
 import helmet from '@fastify/helmet';
+import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { openApiDocument } from '../../contract/openapi/openapi-document.ts';
+import { type ComposedPaths, completePaths, documentFrame } from '../../contract/openapi/openapi-document.ts';
 import { notFound } from '../../domain/problem.ts';
 import { STYLE } from '../docs/page.ts';
 import { problemListPage, problemPage } from '../docs/problem-pages.ts';
 import { type ReferenceDocument, referencePage } from '../docs/reference-page.ts';
 import { webhooksPage } from '../docs/webhooks-page.ts';
+import type { Handlers } from '../operation.ts';
 
 const CACHE = 'public, max-age=300';
 
-/** Registers the pages. They are made once, here. */
+/** Registers the plug-in that composes the document, and the pages. Call it before an operation is registered. */
 export async function registerDocs(app: FastifyInstance, publicUrl: string): Promise<void> {
-  const document = openApiDocument({ serverUrl: publicUrl });
-  const text = JSON.stringify(document);
-  // The document has more than this page reads.
-  const reference = referencePage(document as JsonDocument);
+  await registerOpenApi(app, publicUrl);
+  let text = '';
+  let reference = '';
+  app.addHook('onReady', async () => {
+    const document = app.swagger();
+    text = JSON.stringify(document);
+    // The document has more than this page reads.
+    reference = referencePage(document as unknown as ReferenceDocument);
+  });
   const webhooks = await webhooksPage();
   const problems = problemListPage();
   await app.register(async (docs) => {
@@ -45,7 +53,33 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
   });
 }
 
-type JsonDocument = ReturnType<typeof openApiDocument> & ReferenceDocument;
+type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
+
+/**
+ * Composes the document of the schemas that routes carry, which describe alone: the contract validates, and answers are
+ * serialized before they are sent.
+ */
+async function registerOpenApi(app: FastifyInstance, publicUrl: string): Promise<void> {
+  const frame = documentFrame(publicUrl);
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  await app.register(swagger, {
+    openapi: frame as OpenApi,
+    // Operations have tags; beats, pages and health have none.
+    hideUntagged: true,
+    stripBasePath: false,
+    convertConstToEnum: false,
+    transformObject: (composed) => {
+      const { paths } = 'openapiObject' in composed ? composed.openapiObject : composed.swaggerObject;
+      return { ...frame, paths: completePaths(paths as ComposedPaths) } as OpenApi;
+    },
+  });
+}
+
+export function contractHandlers(app: FastifyInstance): Handlers<'getOpenApi'> {
+  return { getOpenApi: async () => ({ status: 200, body: app.swagger() }) };
+}
+
 const HTML = 'text/html; charset=utf-8';
 
 function send(reply: FastifyReply, type: string, body: string): FastifyReply {

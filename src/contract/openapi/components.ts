@@ -1,0 +1,154 @@
+// The components of the OpenAPI document: every schema with a name of its own, and the headers, parameters and error
+// responses that operations refer to.
+import type { z } from 'zod';
+import { PROBLEMS, type ProblemCode } from '../../domain/problem.ts';
+import { actor, maintenanceWindow } from '../fields/field.ts';
+import { correlationIdHeader, HEADER, idempotencyKey, ifMatch, projectHeader } from '../fields/headers.ts';
+import {
+  componentReference,
+  type JsonObject,
+  newSchemaRegistry,
+  toComponentSchemas,
+  toJsonSchema,
+} from '../json-schema.ts';
+import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
+import { alertEvent } from '../resources/alert-event.ts';
+import { beatAnswer, beatBody } from '../resources/beat.ts';
+import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
+import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
+import { monitorChange } from '../resources/change.ts';
+import { credential, credentialIssueResult } from '../resources/credential.ts';
+import { delivery, deliveryWithAttempts } from '../resources/delivery.ts';
+import { incident, openIncident, timelineEntry } from '../resources/incident.ts';
+import { maintenanceInput } from '../resources/lifecycle.ts';
+import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
+import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '../resources/monitor.ts';
+import { observation } from '../resources/observation.ts';
+import { fieldError, problem, problemLimit } from '../resources/problem.ts';
+import { project } from '../resources/project.ts';
+import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
+
+const NAMED = {
+  Actor: actor,
+  AlertEvent: alertEvent,
+  Beat: beatBody,
+  BeatAnswer: beatAnswer,
+  Binding: bindingRecord,
+  BindingInput: bindingInput,
+  BindingResult: bindingResult,
+  CallbackEndpoint: callbackEndpoint,
+  CallbackIssueResult: callbackIssueResult,
+  CreatedMonitor: createdMonitor,
+  Credential: credential,
+  CredentialIssueResult: credentialIssueResult,
+  Delivery: delivery,
+  DeliveryWithAttempts: deliveryWithAttempts,
+  FieldError: fieldError,
+  Incident: incident,
+  Maintenance: maintenanceWindow,
+  MaintenanceInput: maintenanceInput,
+  MeasurementRule: measurementRuleRecord,
+  MeasurementRulePatch: measurementRulePatch,
+  Monitor: monitor,
+  MonitorChange: monitorChange,
+  MonitorStatus: monitorStatus,
+  MonitorWithObservation: monitorWithObservation,
+  Observation: observation,
+  OpenIncident: openIncident,
+  Problem: problem,
+  ProblemLimit: problemLimit,
+  Project: project,
+  RulePolicy: rulePolicy,
+  SigningSecret: signingSecret,
+  StatusFeed: statusFeed,
+  StatusFeedItem: statusFeedItem,
+  TimelineEntry: timelineEntry,
+} satisfies Record<string, z.ZodType>;
+
+const registry = newSchemaRegistry();
+for (const [id, schema] of Object.entries(NAMED)) registry.add(schema, { id });
+
+/** A reference to a schema, which gets `id` unless it has a name already. */
+export function referTo(schema: z.ZodType, id: string): JsonObject {
+  if (!registry.has(schema)) registry.add(schema, { id });
+  return { $ref: componentReference(registry.get(schema)?.id ?? id) };
+}
+
+/** Call it when each operation has named its schemas with `referTo`. */
+export function documentComponents(operations: readonly OperationSpec[]): JsonObject {
+  return {
+    schemas: toComponentSchemas(registry),
+    responses: problemResponses(operations),
+    headers: HEADERS,
+    parameters: PARAMETERS,
+    securitySchemes: SECURITY_SCHEMES,
+  };
+}
+
+function headerParameter(name: string, schema: z.ZodType, required: boolean): JsonObject {
+  const { description, ...rest } = toJsonSchema(schema);
+  return { name, in: 'header', required, ...(description ? { description } : {}), schema: rest };
+}
+
+const PARAMETERS: JsonObject = {
+  [HEADER.correlationId]: headerParameter(HEADER.correlationId, correlationIdHeader, false),
+  [HEADER.project]: headerParameter(HEADER.project, projectHeader, false),
+  [HEADER.idempotencyKey]: headerParameter(HEADER.idempotencyKey, idempotencyKey, true),
+  [HEADER.ifMatch]: headerParameter(HEADER.ifMatch, ifMatch, true),
+};
+
+const idSchema = toJsonSchema(correlationIdHeader);
+const HEADERS: JsonObject = {
+  [HEADER.requestId]: { required: true, description: 'Names this request.', schema: idSchema },
+  [HEADER.correlationId]: {
+    required: true,
+    description: 'As sent, or made by the service.',
+    schema: idSchema,
+  },
+  ETag: {
+    description: 'Send it in `If-Match` to change what was read.',
+    schema: { type: 'string', maxLength: 130 },
+  },
+  'Retry-After': { required: true, description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
+};
+
+/** On every answer under /v1. */
+export const COMMON_HEADERS: JsonObject = {
+  [HEADER.requestId]: { $ref: `#/components/headers/${HEADER.requestId}` },
+  [HEADER.correlationId]: { $ref: `#/components/headers/${HEADER.correlationId}` },
+};
+
+const SECURITY_SCHEMES: JsonObject = {
+  apiCredential: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'An API credential, `bkc_…`. It acts in its own project.',
+  },
+  sessionToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'A token of a configured issuer. It names its project in `Service-Project`.',
+  },
+};
+
+/** One response a status, with every code that it may carry. */
+function problemResponses(operations: readonly OperationSpec[]): JsonObject {
+  const statuses = new Set(operations.flatMap(errorStatuses));
+  return Object.fromEntries(
+    [...statuses].sort().map((status) => [`Problem${status}`, problemResponse(status)]),
+  );
+}
+
+function problemResponse(status: number): JsonObject {
+  const codes = (Object.keys(PROBLEMS) as ProblemCode[]).filter((code) => PROBLEMS[code].status === status);
+  const waits = status === 429 || status === 503;
+  return {
+    description: codes.map((code) => `\`service.${code}\`: ${PROBLEMS[code].title}.`).join(' '),
+    headers: {
+      ...COMMON_HEADERS,
+      ...(waits ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } } : {}),
+    },
+    content: { 'application/problem+json': { schema: { $ref: componentReference('Problem') } } },
+  };
+}

@@ -1,22 +1,15 @@
 // Alerts in a steady state: how late a missed deadline is seen, how long its message takes to the receiver, and what
 // receivers that answer notice of others that hang.
 import { setTimeout as delay } from 'node:timers/promises';
-import { newId } from '../src/domain/id.ts';
 import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
 import { readNow } from '../src/store/postgres/clock.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
 import { advanceServiceClock } from '../src/store/upkeep/service-clock.ts';
 import { Loop } from '../src/sweeper/loop.ts';
-import { seedMonitors } from '../test/support/seed.ts';
+import { dueAt, type SeedEndpoint, seedEndpoint, seedMonitors } from '../test/support/seed.ts';
+import { makeDelivery, makeSweep } from '../test/support/sweeper-fixture.ts';
+import { type BenchFixture, BODY, openBenchFixture, startCountedDispatcher } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import {
-  addEndpoint,
-  type Endpoint,
-  type Installation,
-  makeSweep,
-  openInstallation,
-  startDispatcher,
-} from './installation.ts';
 import { printRatios } from './table.ts';
 
 const SECONDS = 5;
@@ -30,19 +23,19 @@ const LATENESS_GOAL_MS = 1_250;
 const LATENCY_GOAL_MS = 500;
 
 export async function measureAlerts(environment: Environment, { pairs }: { pairs: number }): Promise<void> {
-  const installation = await openInstallation(environment.databaseUrl);
+  const fixture = await openBenchFixture(environment.databaseUrl);
   const port = await environment.startServer('receiver.ts', []);
   const urlOf = (path: string) => `http://127.0.0.1:${port}/${path}`;
-  await addEndpoint(installation, urlOf('fast'), true);
-  const healthy = await addEndpoints(installation, urlOf('fast'), ENDPOINTS);
-  const hanging = await addEndpoints(installation, urlOf('hang'), HANGING);
+  await seedEndpoint(fixture, urlOf('fast'), true);
+  const healthy = await addEndpoints(fixture, urlOf('fast'), ENDPOINTS);
+  const hanging = await addEndpoints(fixture, urlOf('hang'), HANGING);
   const figures = { lateness: [] as number[], latency: [] as number[], hanging: [] as number[] };
   for (let pair = 0; pair < pairs; pair += 1) {
-    const { latenessMs, latencyMs } = await missDeadlines(installation);
+    const { latenessMs, latencyMs } = await missDeadlines(fixture);
     figures.lateness.push(latenessMs / LATENESS_GOAL_MS);
     figures.latency.push(latencyMs / LATENCY_GOAL_MS);
-    const alone = await deliverSteadily(installation, healthy, []);
-    const beside = await deliverSteadily(installation, healthy, hanging);
+    const alone = await deliverSteadily(fixture, healthy, []);
+    const beside = await deliverSteadily(fixture, healthy, hanging);
     figures.hanging.push(beside / alone);
   }
   printRatios(`${RATE} missed deadlines a second, 99th percentiles`, [
@@ -54,18 +47,18 @@ export async function measureAlerts(environment: Environment, { pairs }: { pairs
       goal: '<= 1.2',
     },
   ]);
-  await installation.pool.end();
+  await fixture.pool.end();
 }
 
-async function addEndpoints(installation: Installation, url: string, count: number): Promise<Endpoint[]> {
-  const added: Endpoint[] = [];
-  for (let place = 0; place < count; place += 1) added.push(await addEndpoint(installation, url));
+async function addEndpoints(fixture: BenchFixture, url: string, count: number): Promise<SeedEndpoint[]> {
+  const added: SeedEndpoint[] = [];
+  for (let place = 0; place < count; place += 1) added.push(await seedEndpoint(fixture, url));
   return added;
 }
 
 /** Deadlines spread over some seconds, with the sweep and the clock of an api as in production. */
-async function missDeadlines(installation: Installation): Promise<{ latenessMs: number; latencyMs: number }> {
-  const { pool, project } = installation;
+async function missDeadlines(fixture: BenchFixture): Promise<{ latenessMs: number; latencyMs: number }> {
+  const { pool, project } = fixture;
   await pool.query(
     'truncate incidents, deliveries, delivery_attempts, monitors, monitor_live, service_clock',
   );
@@ -74,18 +67,16 @@ async function missDeadlines(installation: Installation): Promise<{ latenessMs: 
   const firstMs = (await readNow(pool)) + LEAD_MS;
   for (let step = 0; step < SECONDS * STEPS; step += 1) {
     const dueMs = firstMs + step * (1_000 / STEPS);
-    await seedMonitors(pool, project, RATE / STEPS, {
-      live: { wake_ms: dueMs, deadline_ms: dueMs, anchor_ms: dueMs - 120_000, last_beat_ms: dueMs - 120_000 },
-    });
+    await seedMonitors(pool, project, RATE / STEPS, dueAt(dueMs));
   }
-  const dispatcher = startDispatcher(installation);
-  const sweep = makeSweep(pool, () => dispatcher.wake());
+  const { dispatcher, delivered } = startCountedDispatcher(fixture);
+  const sweep = makeSweep(pool, { onTransitions: () => dispatcher.wake() });
   const loop = new Loop({
     intervalMs: 200,
     run: () => sweep.run(),
     onError: (error) => console.error(error),
   });
-  while ((await dispatcher.delivered()) < SECONDS * RATE) await delay(20);
+  while ((await delivered()) < SECONDS * RATE) await delay(20);
   clearInterval(clock);
   await loop.stop();
   await dispatcher.stop();
@@ -95,27 +86,27 @@ async function missDeadlines(installation: Installation): Promise<{ latenessMs: 
 
 /** The 99th percentile from the event to the receiver's answer, in ms, of those that answer. */
 async function deliverSteadily(
-  installation: Installation,
-  healthy: readonly Endpoint[],
-  hanging: readonly Endpoint[],
+  fixture: BenchFixture,
+  healthy: readonly SeedEndpoint[],
+  hanging: readonly SeedEndpoint[],
 ): Promise<number> {
-  const { pool } = installation;
+  const { pool, project } = fixture;
   await pool.query('truncate deliveries, delivery_attempts');
-  const dispatcher = startDispatcher(installation);
+  const { dispatcher, delivered } = startCountedDispatcher(fixture);
   const endpoints = [...healthy, ...hanging];
   const count = SECONDS * RATE;
   for (let sent = 0; sent < count; sent += RATE / STEPS) {
-    const to = Array.from(
-      { length: RATE / STEPS },
-      (_, place) => endpoints[(sent + place) % endpoints.length],
-    );
-    await enqueue(installation, to);
+    const rows = Array.from({ length: RATE / STEPS }, (_, place) => {
+      const endpoint = endpoints[(sent + place) % endpoints.length];
+      return endpoint ? [makeDelivery(project, endpoint, { body: BODY })] : [];
+    });
+    await insertDeliveries(pool, rows.flat(), await readNow(pool));
     dispatcher.wake();
     await delay(1_000 / STEPS);
   }
   const expected = Array.from({ length: count }, (_, place) => place % endpoints.length);
   const answered = expected.filter((place) => place < healthy.length).length;
-  while ((await dispatcher.delivered()) < answered) await delay(20);
+  while ((await delivered()) < answered) await delay(20);
   const p99 = await percentile(
     pool,
     'delivered_at - created_at',
@@ -123,31 +114,6 @@ async function deliverSteadily(
   );
   await dispatcher.stop();
   return p99;
-}
-
-async function enqueue(
-  { pool, project }: Installation,
-  to: readonly (Endpoint | undefined)[],
-): Promise<void> {
-  const { projectId } = project;
-  const rows = to.flatMap((endpoint) =>
-    endpoint
-      ? [
-          {
-            projectId,
-            deliveryId: newId('dlv'),
-            endpointId: endpoint.endpointId,
-            endpointProjectId: projectId,
-            incidentId: newId('inc'),
-            event: 'incident.opened',
-            sequence: 1,
-            webhookId: newId('msg'),
-            body: JSON.stringify({ type: 'incident.opened', data: 'x'.repeat(850) }),
-          },
-        ]
-      : [],
-  );
-  await insertDeliveries(pool, rows, await readNow(pool));
 }
 
 async function percentile(pool: Pool, span: string, from: string): Promise<number> {

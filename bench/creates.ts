@@ -2,16 +2,9 @@
 // what bounds them: the organization's count of monitors is one row, which each creation changes and commits.
 import { randomUUID } from 'node:crypto';
 import { Pool as UndiciPool } from 'undici';
-import {
-  digestOfSecret,
-  formatCredential,
-  newCredentialId,
-  newCredentialSecret,
-} from '../src/service/tenancy/credential-token.ts';
 import { takeMonitorSlot } from '../src/store/monitors/monitors.ts';
-import { openPool, type Pool } from '../src/store/postgres/pool.ts';
-import { insertCredential } from '../src/store/tenancy/credentials.ts';
-import { seedProject } from '../test/support/seed.ts';
+import { openPool } from '../src/store/postgres/pool.ts';
+import { seedCredential, seedProject } from '../test/support/seed.ts';
 import type { Environment } from './environment.ts';
 import { median, noiseOf, printRatios } from './table.ts';
 import { VoidMeasurement } from './void-measurement.ts';
@@ -35,7 +28,7 @@ export async function measureCreates(
   const { projectId } = await seedProject(pool);
   // Another one's row, which no plan limits.
   const { organizationId } = await seedProject(pool);
-  const authorization = `Bearer ${await seedCredential(pool, projectId)}`;
+  const authorization = `Bearer ${await seedCredential(pool, { projectId, preset: 'manage' })}`;
   const port = await environment.startServer('api-server.ts', []);
   const client = new UndiciPool(`http://127.0.0.1:${port}`, { connections: CALLERS });
   const create = () => createMonitor(client, authorization);
@@ -86,17 +79,4 @@ async function createMonitor(client: UndiciPool, authorization: string): Promise
   const answer = await body.text();
   if (statusCode === 503) throw new VoidMeasurement('A monitor was not made in time.');
   if (statusCode !== 201) throw new Error(`A monitor was not made: ${statusCode} ${answer}`);
-}
-
-async function seedCredential(pool: Pool, projectId: string): Promise<string> {
-  const token = { credentialId: newCredentialId(), secret: newCredentialSecret() };
-  await insertCredential(pool, {
-    projectId,
-    credentialId: token.credentialId,
-    name: 'bench',
-    preset: 'manage',
-    scopes: [],
-    digest: digestOfSecret(token.secret),
-  });
-  return formatCredential(token);
 }

@@ -2,9 +2,10 @@
 // same run, the same rows copied by INSERT … SELECT inside Postgres: the least that they can cost.
 import { readNow } from '../src/store/postgres/clock.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
-import { type SeedProject, seedMonitors, seedProject } from '../test/support/seed.ts';
+import { dueAt, type SeedProject, seedEndpoint, seedMonitors, seedProject } from '../test/support/seed.ts';
+import { drain, makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
+import { cpuMsOf, openBenchFixture, readWalBytes } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import { addSilentEndpoint, cpuMsOf, makeSweep, openInstallation, readWalBytes } from './installation.ts';
 import { median, noiseOf, printRatios } from './table.ts';
 
 const DEADLINES = 10_000;
@@ -16,9 +17,10 @@ export async function measureDeadlines(
   environment: Environment,
   { pairs }: { pairs: number },
 ): Promise<void> {
-  const installation = await openInstallation(environment.databaseUrl);
-  const { pool, project } = installation;
-  await addSilentEndpoint(installation);
+  const fixture = await openBenchFixture(environment.databaseUrl);
+  const { pool, project } = fixture;
+  // The default endpoint, to which nobody sends.
+  await seedEndpoint(fixture, 'http://127.0.0.1:9/', true);
   await sweepAtOneInstant(pool, project);
   const figures = { sweep: [] as number[], copy: [] as number[], cpu: [] as number[], wal: [] as number[] };
   for (let pair = 0; pair < pairs; pair += 1) {
@@ -55,9 +57,7 @@ async function sweepAtOneInstant(pool: Pool, project: SeedProject): Promise<Swep
   const sweep = makeSweep(pool);
   const walBefore = await readWalBytes(pool);
   const startedAt = performance.now();
-  const cpuMs = await cpuMsOf(async () => {
-    while ((await sweep.run()) === 'more');
-  });
+  const cpuMs = await cpuMsOf(() => drain(sweep));
   const wallMs = performance.now() - startedAt;
   const { rows } = await pool.query<{ opened: number }>('select count(*) as opened from deliveries');
   if (rows[0]?.opened !== DEADLINES) throw new Error(`${rows[0]?.opened} deliveries were written.`);
@@ -68,12 +68,9 @@ async function seedDueMonitors(pool: Pool, project: SeedProject): Promise<void> 
   const dueMs = await readNow(pool);
   await seedMonitors(pool, project, DEADLINES, {
     configuration: { labels: { app: 'billing', team: 'payments' } },
-    live: { wake_ms: dueMs, deadline_ms: dueMs, anchor_ms: dueMs - 120_000, last_beat_ms: dueMs - 120_000 },
+    ...dueAt(dueMs),
   });
-  await pool.query(
-    'insert into service_clock (last_ms) values ($1) on conflict (only_row) do update set last_ms = excluded.last_ms',
-    [dueMs],
-  );
+  await moveClock(pool, dueMs);
   await pool.query('vacuum analyze');
   await pool.query('checkpoint');
 }

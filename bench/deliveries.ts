@@ -6,36 +6,35 @@ import { signatureHeaders } from '../src/delivery/webhook/signature.ts';
 import { newId } from '../src/domain/id.ts';
 import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
 import { readNow } from '../src/store/postgres/clock.ts';
-import type { Environment } from './environment.ts';
+import { type SeedEndpoint, seedEndpoint } from '../test/support/seed.ts';
+import { makeDelivery } from '../test/support/sweeper-fixture.ts';
 import {
-  addEndpoint,
+  type BenchFixture,
+  BODY,
   cpuMsOf,
-  type Endpoint,
-  type Installation,
-  openInstallation,
+  openBenchFixture,
   readWalBytes,
-  startDispatcher,
-} from './installation.ts';
+  startCountedDispatcher,
+} from './bench-fixture.ts';
+import type { Environment } from './environment.ts';
 import { median, noiseOf, printRatios } from './table.ts';
 
 const DELIVERIES = 2_000;
 const CONNECTIONS = 32;
 const ENDPOINTS = 50;
-/** As long as that of a usual alert. */
-const BODY = JSON.stringify({ type: 'incident.opened', data: 'x'.repeat(850) });
 
 export async function measureDeliveries(
   environment: Environment,
   { pairs }: { pairs: number },
 ): Promise<void> {
-  const installation = await openInstallation(environment.databaseUrl);
+  const fixture = await openBenchFixture(environment.databaseUrl);
   const port = await environment.startServer('receiver.ts', []);
   const url = `http://127.0.0.1:${port}/fast`;
-  const one = [await addEndpoint(installation, url)];
-  const many: Endpoint[] = [];
-  for (let count = 0; count < ENDPOINTS; count += 1) many.push(await addEndpoint(installation, url));
+  const one = [await seedEndpoint(fixture, url)];
+  const many: SeedEndpoint[] = [];
+  for (let count = 0; count < ENDPOINTS; count += 1) many.push(await seedEndpoint(fixture, url));
   await sendBare(url, one[0]);
-  await sendFromOutbox(installation, one);
+  await sendFromOutbox(fixture, one);
   const figures = {
     bare: [] as number[],
     one: [] as number[],
@@ -45,11 +44,11 @@ export async function measureDeliveries(
   };
   for (let pair = 0; pair < pairs; pair += 1) {
     figures.bare.push(await sendBare(url, one[0]));
-    const sent = await sendFromOutbox(installation, one);
+    const sent = await sendFromOutbox(fixture, one);
     figures.one.push(sent.perSecond);
     figures.cpu.push(sent.cpuMs / DELIVERIES);
     figures.wal.push(sent.walBytes / DELIVERIES);
-    figures.many.push((await sendFromOutbox(installation, many)).perSecond);
+    figures.many.push((await sendFromOutbox(fixture, many)).perSecond);
   }
   const overBare = (values: number[]) =>
     values.map((value, pair) => value / (figures.bare[pair] ?? Number.NaN));
@@ -61,11 +60,11 @@ export async function measureDeliveries(
   console.log(
     `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${(median(figures.cpu) * 1_000).toFixed(0)} µs of processor time of the sweeper and ${median(figures.wal).toFixed(0)} bytes of write-ahead log a delivery.`,
   );
-  await installation.pool.end();
+  await fixture.pool.end();
 }
 
 /** As many POSTs with a signature each, over as many connections as an endpoint gets. Returns how many a second. */
-async function sendBare(url: string, endpoint: Endpoint | undefined): Promise<number> {
+async function sendBare(url: string, endpoint: SeedEndpoint | undefined): Promise<number> {
   const { origin, pathname: path } = new URL(url);
   const pool = new UndiciPool(origin, { connections: CONNECTIONS });
   const secrets = endpoint ? [endpoint.secret] : [];
@@ -94,17 +93,17 @@ interface Sent {
 }
 
 /** From the start of a dispatcher until the outcome of the last delivery is committed. */
-async function sendFromOutbox(installation: Installation, endpoints: readonly Endpoint[]): Promise<Sent> {
-  const { pool } = installation;
+async function sendFromOutbox(fixture: BenchFixture, endpoints: readonly SeedEndpoint[]): Promise<Sent> {
+  const { pool } = fixture;
   await pool.query('truncate deliveries, delivery_attempts');
-  await fillOutbox(installation, endpoints);
+  await fillOutbox(fixture, endpoints);
   await pool.query('vacuum analyze deliveries');
   const walBefore = await readWalBytes(pool);
   const startedAt = performance.now();
   let wallMs = 0;
   const cpuMs = await cpuMsOf(async () => {
-    const dispatcher = startDispatcher(installation);
-    while ((await dispatcher.delivered()) < DELIVERIES) await delay(1);
+    const { dispatcher, delivered } = startCountedDispatcher(fixture);
+    while ((await delivered()) < DELIVERIES) await delay(1);
     wallMs = performance.now() - startedAt;
     await dispatcher.stop();
   });
@@ -115,21 +114,13 @@ async function sendFromOutbox(installation: Installation, endpoints: readonly En
   };
 }
 
-async function fillOutbox({ pool, project }: Installation, endpoints: readonly Endpoint[]): Promise<void> {
-  const { projectId } = project;
+async function fillOutbox(
+  { pool, project }: BenchFixture,
+  endpoints: readonly SeedEndpoint[],
+): Promise<void> {
   const each = DELIVERIES / endpoints.length;
-  const rows = endpoints.flatMap(({ endpointId }) =>
-    Array.from({ length: each }, () => ({
-      projectId,
-      deliveryId: newId('dlv'),
-      endpointId,
-      endpointProjectId: projectId,
-      incidentId: newId('inc'),
-      event: 'incident.opened',
-      sequence: 1,
-      webhookId: newId('msg'),
-      body: BODY,
-    })),
+  const rows = endpoints.flatMap((endpoint) =>
+    Array.from({ length: each }, () => makeDelivery(project, endpoint, { body: BODY })),
   );
   await insertDeliveries(pool, rows, await readNow(pool));
 }

@@ -3,8 +3,9 @@
 import pg from 'pg';
 import { readNow } from '../src/store/postgres/clock.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
+import { makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
+import { openBenchFixture } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import { makeSweep, openInstallation } from './installation.ts';
 import { median, printRatios } from './table.ts';
 
 const MONITORS = 1_000_000;
@@ -15,7 +16,7 @@ const TICK_MS = 200;
 const GOAL_MS = 1;
 
 export async function measureIdleTick(environment: Environment, { pairs }: { pairs: number }): Promise<void> {
-  const { pool } = await openInstallation(environment.databaseUrl);
+  const { pool } = await openBenchFixture(environment.databaseUrl);
   const firstMs = (await readNow(pool)) - INTERVAL_MS;
   await seedLiveRows(pool, firstMs);
   // Before the first of them was due.
@@ -60,10 +61,7 @@ async function measureTicks(
   horizonMs: number,
   pairs: number,
 ): Promise<{ firstMs: number; ticks: number[] }> {
-  await pool.query(
-    'insert into service_clock (last_ms) values ($1) on conflict (only_row) do update set last_ms = excluded.last_ms',
-    [horizonMs],
-  );
+  await moveClock(pool, horizonMs);
   const sweep = makeSweep(pool);
   const timed = async () => {
     await pool.query('update service_clock set last_ms = last_ms + $1', [TICK_MS]);

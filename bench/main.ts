@@ -10,6 +10,8 @@ import { measurePingThroughput } from './ping-throughput.ts';
 import { measureSlowCommits } from './slow-commits.ts';
 import { VoidMeasurement } from './void-measurement.ts';
 
+// A fault in the parts of the product shows.
+process.env.TEST_LOG_LEVEL ??= 'error';
 const isShort = process.argv.includes('--short');
 
 /** Each begins with a database of its own. */

@@ -10,22 +10,13 @@ import { registerPing } from '../src/ingest/ping-routes.ts';
 import { runPlainBeats } from '../src/ingest/plain-beats.ts';
 import { openContext } from '../src/service/calls/open-context.ts';
 import { createTelemetry } from '../src/telemetry/telemetry.ts';
+import { makeConfig } from '../test/support/make-config.ts';
 
 const [databaseUrl = '', way = 'batches'] = process.argv.slice(2);
 const TRANSACTIONS_AT_ONCE = 32;
 
 const telemetry = createTelemetry({ role: 'bench', logLevel: 'error' });
-const context = openContext(
-  {
-    databaseUrl,
-    databasePool: 4,
-    encryptionKeys: [{ id: 'bench', key: Buffer.alloc(32, 1) }],
-    allowedPrivateDestinations: '',
-    publicUrl: 'http://127.0.0.1',
-    minimumIntervalSeconds: 60,
-  },
-  'bench',
-);
+const context = openContext(makeConfig(databaseUrl, { databasePool: 4 }), 'bench');
 const directory = new MonitorDirectory({ db: context.pool, minimumIntervalMs: 60_000 });
 
 type Submit = (item: BeatItem) => Promise<BeatOutcome>;

@@ -1,11 +1,11 @@
-// A receiver of webhooks in a process of its own. It answers 204 at once on /fast, and never on /hang. Prints its port.
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+// A webhook receiver in a process of its own. It answers 204 at once on /fast, and never on /hang. Prints its port.
+import { ok, startReceiver } from '../test/support/receiver.ts';
 
-const server = createServer((request, response) => {
-  request.resume();
-  if (request.url === '/hang') return;
-  request.on('end', () => response.writeHead(204).end());
-});
-server.listen(0, '127.0.0.1', () => console.log((server.address() as AddressInfo).port));
+const { port } = await startReceiver(
+  (response, received, request) => {
+    if (received.path !== '/hang') ok(response, received, request);
+  },
+  { keepsRequests: false },
+);
+console.log(port);
 process.once('SIGINT', () => process.exit(0));

@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto';
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
-import { type ApiFixture, openApiFixture, seedCredential } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { seedCredential } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;

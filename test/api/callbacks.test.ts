@@ -1,7 +1,8 @@
 // Callback endpoints: create, read, list, remove, the organization's default; who sees and does what.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, openApiFixture, seedCredential } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { seedCredential } from '../support/seed.ts';
 
 const URL_OF_RECEIVER = 'http://127.0.0.1:9/hook';
 let api: ApiFixture;

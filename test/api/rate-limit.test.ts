@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RateLimiter } from '../../src/api/http/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
 import { ProblemError } from '../../src/domain/problem.ts';
-import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import type { Organization } from '../../src/store/tenancy/organizations.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
+import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 
 const log = createLog({ role: 'test', level: 'silent' });
 const organization = (plan: string): Organization => ({
@@ -28,23 +28,18 @@ function isAllowed(limiter: RateLimiter, scopeId: string, plan: string): boolean
 }
 
 describe('the limit over replicas', () => {
-  let database: TestDatabase;
-  let pool: Pool;
+  let database: DatabaseFixture;
   beforeAll(async () => {
-    database = await createTestDatabase();
-    pool = openTestPool(database.url, 4);
+    database = await openDatabaseFixture();
   });
-  afterAll(async () => {
-    await pool.end();
-    await database.drop();
-  });
+  afterAll(() => database?.close());
 
   it.each(['free', 'builder', 'scale'])('is kept within a tenth by four of them, plan %s', async (plan) => {
     const limit = { free: 60, builder: 300, scale: 12_000 }[plan] ?? 0;
     // What one replica serves between two settlements: each begins one at 2 % of the limit by itself.
     const burst = Math.max(1, Math.floor(limit * 0.02));
     const allowed = await withinOneMinute(async () => {
-      const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool, log }));
+      const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool: database.pool, log }));
       const scopeId = newUuid();
       let count = 0;
       for (let spent = 0; spent < limit; spent += burst) {
@@ -61,7 +56,7 @@ describe('the limit over replicas', () => {
 
   it('begins anew each minute, with the clock of the database', async () => {
     let nowMs = 1_700_000_040_000; // ours is years behind
-    const limiter = new RateLimiter({ pool, log, now: () => nowMs });
+    const limiter = new RateLimiter({ pool: database.pool, log, now: () => nowMs });
     const scopeId = newUuid();
     for (let call = 0; call < 60; call += 1) expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
     expect(isAllowed(limiter, scopeId, 'free')).toBe(false);

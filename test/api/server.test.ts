@@ -6,6 +6,7 @@ import { startApi } from '../../src/api/start-api.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { makeConfig } from '../support/make-config.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -18,7 +19,9 @@ const countAnswers = (text: string) => text.split('HTTP/1.1 200').length - 1;
 describe('connections', () => {
   let api: ApiFixture;
   beforeAll(async () => {
-    api = await openApiFixture({ maxConnections: 20, dashboardOrigin: 'https://dashboard.example' });
+    api = await openApiFixture({
+      config: { maxConnections: 20, dashboardOrigin: 'https://dashboard.example' },
+    });
   });
   afterAll(async () => {
     await api?.close();
@@ -165,7 +168,7 @@ describe('the end of an api', () => {
 describe('an api that has too much to do', () => {
   it('refuses calls with a hint to come back, but none for the stall of its own start', async () => {
     const startedAt = performance.now();
-    const api = await openApiFixture({ maxEventLoopDelayMs: 50 });
+    const api = await openApiFixture({ config: { maxEventLoopDelayMs: 50 } });
     // The process is this one.
     const load = setInterval(() => stall(100), 1);
     try {
@@ -197,11 +200,8 @@ describe('without its database', () => {
   beforeAll(async () => {
     api = await openApiFixture({
       databaseUrl: async (url) => {
-        const { hostname, port } = new URL(url);
-        proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
-        const through = new URL(url);
-        through.host = `127.0.0.1:${proxy.port}`;
-        return through.href;
+        proxy = await TcpProxy.start(url);
+        return proxy.url;
       },
     });
   });
@@ -293,33 +293,20 @@ describe('the start of an api', () => {
   afterAll(async () => {
     await api?.close();
   });
-  const start = (settings: { databaseUrl: string; port: number }) =>
-    startApi(
-      {
-        ...settings,
-        databasePool: 2,
-        encryptionKeys: [{ id: 'k', key: Buffer.alloc(32, 1) }],
-        allowedPrivateDestinations: '',
-        publicUrl: 'http://127.0.0.1',
-        minimumIntervalSeconds: 60,
-        host: '127.0.0.1',
-        issuers: [],
-        maxConnections: 10,
-      },
-      createTelemetry({ role: 'api', logLevel: 'silent' }),
-    );
+  const start = (port: number) =>
+    startApi(makeConfig(api.databaseUrl, { port }), createTelemetry({ role: 'api', logLevel: 'silent' }));
 
   it('is refused on a port that is taken', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const { port } = taken.address() as AddressInfo;
-    await expect(start({ databaseUrl: api.databaseUrl, port })).rejects.toThrow('EADDRINUSE');
+    await expect(start(port)).rejects.toThrow('EADDRINUSE');
     taken.close();
   });
 
   it('is refused on a database that may lose acknowledged beats', async () => {
     const name = new URL(api.databaseUrl).pathname.slice(1);
     await api.pool.query(`alter database ${name} set synchronous_commit = off`);
-    await expect(start({ databaseUrl: api.databaseUrl, port: 0 })).rejects.toThrow('synchronous_commit');
+    await expect(start(0)).rejects.toThrow('synchronous_commit');
   });
 });

@@ -29,8 +29,8 @@ beforeEach(async () => {
     if (addresses === undefined) return 'nxdomain';
     return addresses.filter((address) => address.includes(':') === (family === 6));
   });
-  receiver = await startReceiver((_request, _, response) => response.end('ok'));
-  inner = await startReceiver((_request, _, response) => response.end('inner'), {
+  receiver = await startReceiver((response) => response.end('ok'));
+  inner = await startReceiver((response) => response.end('inner'), {
     host: INNER,
     port: receiver.port,
   });

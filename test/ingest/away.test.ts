@@ -6,42 +6,38 @@ import type { BeatItem } from '../../src/ingest/apply-items.ts';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { type DirectoryEntry, MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
-import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
-import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type SeedMonitor, seedMonitor } from '../support/seed.ts';
 import { makeSweep } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let database: TestDatabase;
+let fixture: ProjectFixture;
 let proxy: TcpProxy;
-let url: string;
-let direct: Pool;
 let monitor: SeedMonitor;
 let endings: (() => Promise<unknown>)[];
 
 beforeEach(async () => {
   endings = [];
-  database = await createTestDatabase();
-  const behind = new URL(database.url);
-  proxy = await TcpProxy.start({ host: behind.hostname, port: Number(behind.port) });
-  behind.port = String(proxy.port);
-  url = behind.href;
-  direct = openTestPool(database.url, 6);
-  const [seeded] = await seedMonitors(direct, await seedProject(direct), 1);
-  if (!seeded) throw new Error('no monitor was seeded');
-  monitor = seeded;
+  fixture = await openProjectFixture();
+  proxy = await TcpProxy.start(fixture.databaseUrl);
+  monitor = await seedMonitor(fixture.pool, fixture.project);
 });
 afterEach(async () => {
   await proxy?.close();
   for (const end of endings) await end();
-  await direct?.end();
-  await database?.drop();
+  await fixture?.close();
 });
 
 function openDirectory(statementTimeoutMs = 60_000): MonitorDirectory {
-  const pool = openPool({ databaseUrl: url, size: 1, applicationName: 'addresses', statementTimeoutMs });
+  const pool = openPool({
+    databaseUrl: proxy.url,
+    size: 1,
+    applicationName: 'addresses',
+    statementTimeoutMs,
+  });
   endings.push(() => pool.end());
   return new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, patienceMs: 60_000 });
 }
@@ -50,7 +46,7 @@ function openBatcher(directory: MonitorDirectory, lanes: number) {
   const failures: unknown[] = [];
   const batcher = new Batcher({
     directory,
-    lanes: Array.from({ length: lanes }, () => new Lane(url)),
+    lanes: Array.from({ length: lanes }, () => new Lane(proxy.url)),
     patienceMs: 60_000,
     onError: (error) => failures.push(error),
   });
@@ -68,8 +64,8 @@ const beatOf = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'suc
 
 /** Slow answers bring the second lane into use: then both are connected. A monitor has its beats in one lane at a time. */
 async function useBothLanes(batcher: Batcher, entry: DirectoryEntry): Promise<void> {
-  const [another] = await seedMonitors(direct, await seedProject(direct), 1);
-  const second = await openDirectory().load(another?.address ?? '');
+  const another = await seedMonitor(fixture.pool, fixture.project);
+  const second = await openDirectory().load(another.address);
   if (!second) throw new Error('the address was not found');
   proxy.delay(20);
   await waitFor(
@@ -77,7 +73,7 @@ async function useBothLanes(batcher: Batcher, entry: DirectoryEntry): Promise<vo
       const first = batcher.submit(beatOf(entry));
       await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
       await Promise.all([first, batcher.submit(beatOf(second))]);
-      const { rows } = await direct.query(
+      const { rows } = await fixture.pool.query(
         "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
       );
       return rows[0].lanes === 2;
@@ -108,8 +104,8 @@ it('trusts no idle lane when another one has lost the database', async () => {
 
 it('keeps the order of the beats of a monitor when two lanes are at work', async () => {
   const directory = openDirectory();
-  const [other] = await seedMonitors(direct, await seedProject(direct), 1);
-  const [entry, neighbour] = [await findEntry(directory), await directory.load(other?.address ?? '')];
+  const other = await seedMonitor(fixture.pool, fixture.project);
+  const [entry, neighbour] = [await findEntry(directory), await directory.load(other.address)];
   if (!neighbour) throw new Error('the address was not found');
   const { batcher } = openBatcher(directory, 2);
   await useBothLanes(batcher, neighbour);
@@ -119,7 +115,7 @@ it('keeps the order of the beats of a monitor when two lanes are at work', async
   const success = batcher.submit(beatOf(entry));
   await Promise.all(first);
   expect(await success).toMatchObject({ answer: { sequence: 2 } });
-  const { rows } = await direct.query('select state from incidents where monitor_key = $1', [
+  const { rows } = await fixture.pool.query('select state from incidents where monitor_key = $1', [
     monitor.monitorKey,
   ]);
   expect(rows).toEqual([{ state: 'recovered' }]);
@@ -154,7 +150,7 @@ it('waits with an address that it does not know, and takes the one that it knows
 });
 
 it('refuses an address that nobody knows when its time is over', async () => {
-  const pool = openPool({ databaseUrl: url, size: 1, applicationName: 'addresses' });
+  const pool = openPool({ databaseUrl: proxy.url, size: 1, applicationName: 'addresses' });
   endings.push(() => pool.end());
   const errors: unknown[] = [];
   const onError = (error: unknown) => errors.push(error);
@@ -177,13 +173,15 @@ it('counts the wait for the address into the patience of the beat', async () => 
 it('lets the service clock stand still while beats wait, though the database answers it, and says so in time', async () => {
   let stuckMs = 2_000;
   let asked = 0;
-  const clock = startServiceClock(direct, createLog({ role: 'test', level: 'silent' }), () => {
+  const clock = startServiceClock(fixture.pool, createLog({ role: 'test', level: 'silent' }), () => {
     asked += 1;
     return stuckMs;
   });
   endings.push(() => clock.stop());
-  const readClock = async () => (await direct.query('select last_ms from service_clock')).rows[0]?.last_ms;
-  const readOutage = async () => (await direct.query('select from_ms, to_ms from service_outages')).rows[0];
+  const readClock = async () =>
+    (await fixture.pool.query('select last_ms from service_clock')).rows[0]?.last_ms;
+  const readOutage = async () =>
+    (await fixture.pool.query('select from_ms, to_ms from service_outages')).rows[0];
   await waitFor(() => asked > 2, { what: 'some ticks' });
   expect(await readClock()).toBeUndefined();
   expect(await readOutage()).toBeUndefined();
@@ -197,7 +195,7 @@ it('lets the service clock stand still while beats wait, though the database ans
 it('takes no process that was stopped, and had no time to read its answers, for an outage', async () => {
   const looks = [0, 60_000, 0, 60_000, 500, 60_000];
   const clock = startServiceClock(
-    direct,
+    fixture.pool,
     createLog({ role: 'test', level: 'silent' }),
     () => looks.shift() ?? 0,
   );
@@ -205,23 +203,23 @@ it('takes no process that was stopped, and had no time to read its answers, for 
   await waitFor(() => looks.length === 0, { what: 'all looks' });
   await clock.stop();
   // A shorter one is of a machine that stood still itself.
-  const { rowCount } = await direct.query('select from service_outages where to_ms - from_ms >= 60000');
+  const { rowCount } = await fixture.pool.query('select from service_outages where to_ms - from_ms >= 60000');
   expect(rowCount).toBe(0);
 });
 
 it('tells incidents of beats that waited in vain, also when the process ends before the fault does', async () => {
-  await direct.query(
+  await fixture.pool.query(
     `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
        opened_at, summary)
      select project_id, 'inc_1', monitor_key, 'm', 'unrestricted', 'missed_deadline', 'open', 'critical', now(), 'x'
      from monitor_live`,
   );
-  const clock = startServiceClock(direct, createLog({ role: 'test', level: 'silent' }), () => 5_000);
+  const clock = startServiceClock(fixture.pool, createLog({ role: 'test', level: 'silent' }), () => 5_000);
   endings.push(() => clock.stop());
-  const hasBegun = async () => (await direct.query('select from service_outages')).rowCount === 1;
+  const hasBegun = async () => (await fixture.pool.query('select from service_outages')).rowCount === 1;
   await waitFor(hasBegun, { what: 'the outage that has begun' });
   await clock.stop();
-  const { rows } = await direct.query('select type from timeline_entries');
+  const { rows } = await fixture.pool.query('select type from timeline_entries');
   expect(rows).toEqual([{ type: 'service_outage' }]);
 });
 
@@ -230,28 +228,29 @@ it('opens nothing for beats that a lock keeps out, whatever an api without beats
   const { batcher } = openBatcher(openDirectory(), 1);
   const log = createLog({ role: 'test', level: 'silent' });
   for (const findStuckMs of [() => 0, () => batcher.stuckMs]) {
-    const clock = startServiceClock(direct, log, findStuckMs);
+    const clock = startServiceClock(fixture.pool, log, findStuckMs);
     endings.push(() => clock.stop());
   }
-  const admin = await direct.connect();
+  const admin = await fixture.pool.connect();
   await admin.query('begin');
   await admin.query('lock table observations in access exclusive mode');
   const beat = batcher.submit(beatOf(entry));
-  const findOutage = async () => (await direct.query('select from_ms, to_ms from service_outages')).rows[0];
+  const findOutage = async () =>
+    (await fixture.pool.query('select from_ms, to_ms from service_outages')).rows[0];
   const { from_ms: fromMs } = await waitFor(findOutage, { what: 'the outage that has begun' });
-  await direct.query('update monitor_live set anchor_ms = $1, deadline_ms = $2, wake_ms = $2', [
+  await fixture.pool.query('update monitor_live set anchor_ms = $1, deadline_ms = $2, wake_ms = $2', [
     fromMs - 119_999,
     fromMs + 1,
   ]);
-  const sweep = makeSweep(direct);
+  const sweep = makeSweep(fixture.pool);
   const findMoved = async () => {
     await sweep.run();
-    const { rowCount } = await direct.query('select from monitor_live where outage_ms > 0');
+    const { rowCount } = await fixture.pool.query('select from monitor_live where outage_ms > 0');
     return rowCount === 1;
   };
   await waitFor(findMoved, { what: 'the deadline that moves' });
   await admin.query('rollback');
   admin.release();
   expect(await beat).toHaveProperty('answer');
-  expect((await direct.query('select from incidents')).rowCount).toBe(0);
+  expect((await fixture.pool.query('select from incidents')).rowCount).toBe(0);
 });

@@ -7,22 +7,17 @@ import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
 import { Lane, type LaneBatch } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
-import type { Pool, Queryable } from '../../src/store/postgres/pool.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
-import { seedMonitors, seedProject } from '../support/seed.ts';
+import type { Queryable } from '../../src/store/postgres/pool.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { liveOf, seedMonitor } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let database: TestDatabase;
-let direct: Pool;
+let fixture: ProjectFixture;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  direct = openTestPool(database.url, 2);
+  fixture = await openProjectFixture();
 });
-afterAll(async () => {
-  await direct?.end();
-  await database?.drop();
-});
+afterAll(() => fixture?.close());
 
 /** The batch of one beat that its lane lost on the way: nothing of it had reached the database. */
 async function loseBatch(lane: Lane): Promise<LaneBatch> {
@@ -46,22 +41,19 @@ it.each<[string, Run, string | undefined]>([
   ['a plain beat', runPlainBeats, undefined],
   ['a beat of the other way', runBeatTransaction, 'a message'],
 ])('lets nothing of a batch in that arrives after it was given up: %s', async (_, run, message) => {
-  const directory = new MonitorDirectory({ db: direct, minimumIntervalMs: 60_000 });
-  const [monitor] = await seedMonitors(direct, await seedProject(direct), 1);
-  const entry = await directory.load(monitor?.address ?? '');
+  const directory = new MonitorDirectory({ db: fixture.pool, minimumIntervalMs: 60_000 });
+  const monitor = await seedMonitor(fixture.pool, fixture.project);
+  const entry = await directory.load(monitor.address);
   if (!entry) throw new Error('the address was not found');
   const items: BeatItem[] = [{ entry, beat: { kind: 'success', message } }];
-  const lane = new Lane(database.url);
+  const lane = new Lane(fixture.databaseUrl);
   const lost = await loseBatch(lane);
   expect(await lane.wasCommitted()).toBe(false);
   await lane.write((connection, batch) => run(connection, items, { ...batch, directory }));
-  const late = await direct.connect();
+  const late = await fixture.pool.connect();
   const arrival = run(late, items, { ...lost, directory });
   await expect(arrival.finally(() => late.release(true))).rejects.toThrow();
-  const { rows } = await direct.query('select last_sequence from monitor_live where monitor_key = $1', [
-    monitor?.monitorKey,
-  ]);
-  expect(rows).toEqual([{ last_sequence: 1 }]);
+  expect((await liveOf(fixture.pool, monitor)).last_sequence).toBe(1);
   await lane.close();
 });
 
@@ -96,7 +88,7 @@ it('survives a server that ends the session in the moment in which it begins', a
 });
 
 async function countConnections(): Promise<number> {
-  const { rows } = await direct.query(
+  const { rows } = await fixture.pool.query(
     "select count(*)::int as lanes from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
   );
   return rows[0].lanes;
@@ -104,9 +96,9 @@ async function countConnections(): Promise<number> {
 
 // The last one: nobody who connects to this database after it can write.
 it('keeps no connection to a database that lets nobody write, such as a standby', async () => {
-  const name = new URL(database.url).pathname.slice(1);
-  await direct.query(`alter database ${name} set default_transaction_read_only = on`);
-  const lane = new Lane(database.url);
+  const name = new URL(fixture.databaseUrl).pathname.slice(1);
+  await fixture.pool.query(`alter database ${name} set default_transaction_read_only = on`);
+  const lane = new Lane(fixture.databaseUrl);
   for (let attempt = 0; attempt < 5; attempt += 1) {
     await expect(lane.write(async () => undefined)).rejects.toMatchObject({ code: '25006' });
   }

@@ -1,35 +1,21 @@
 // What senders do at the edge of the rules (docs/contract/beats.md): odd types, odd times, pipelines, keys that are
 // used twice, methods and paths that are none.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-fixture.ts';
+import { liveOf, type SeedMonitor } from '../support/seed.ts';
+import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 
-let database: TestDatabase;
-let server: PingServer;
-let project: SeedProject;
+let ping: PingFixture;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  server = await startPingServer(database.url);
-  project = await seedProject(server.pool);
+  ping = await openPingFixture();
 });
-afterAll(async () => {
-  await server?.close();
-  await database?.drop();
-});
+afterAll(() => ping?.close());
 
-async function makeMonitor(): Promise<SeedMonitor> {
-  const [monitor] = await seedMonitors(server.pool, project, 1, {});
-  if (!monitor) throw new Error('no monitor was seeded');
-  return monitor;
-}
-
-const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+const send = (path: string, init: RequestInit = {}) => fetch(`${ping.url}/ping/${path}`, init);
 
 async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
-  const { rows } = await server.pool.query(
+  const { rows } = await ping.pool.query(
     `select ${name} as value from observations where monitor_key = $1 order by sequence`,
     [monitor.monitorKey],
   );
@@ -37,17 +23,17 @@ async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
 }
 
 it('keeps a body as the message, whatever its type is called', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   for (const type of [';;', 'no type at all', 'text', 'application/json-patch+json', '']) {
     const head = `POST /ping/${monitor.address} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n`;
-    const answer = await sendRaw(server.url, `${head}Content-Length: 2\r\nConnection: close\r\n\r\nhi`);
+    const answer = await sendRaw(ping.url, `${head}Content-Length: 2\r\nConnection: close\r\n\r\nhi`);
     expect(answer, type).toContain('200 OK');
   }
   expect(await column(monitor, 'message')).toEqual(Array(5).fill('hi'));
 });
 
 it('refuses times that no calendar or no database has, and keeps the others', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   const post = (observedAt: string) =>
     send(monitor.address, {
       method: 'POST',
@@ -77,10 +63,10 @@ it('refuses times that no calendar or no database has, and keeps the others', as
 });
 
 it('keeps the order of beats that come down one connection together', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   const head = (suffix: string) => `GET /ping/${monitor.address}${suffix} HTTP/1.1\r\nHost: x\r\n`;
   const calls = ['/start', '', '/fail', '', '/log', ''].map((suffix) => `${head(suffix)}\r\n`);
-  const answer = await sendRaw(server.url, `${calls.join('')}${head('')}Connection: close\r\n\r\n`);
+  const answer = await sendRaw(ping.url, `${calls.join('')}${head('')}Connection: close\r\n\r\n`);
   expect(answer.match(/200 OK/g)).toHaveLength(7);
   expect(await column(monitor, 'kind')).toEqual([
     'start',
@@ -94,14 +80,9 @@ it('keeps the order of beats that come down one connection together', async () =
 });
 
 it('refuses the key of another beat, and moves the deadline all the same', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   const headers = { 'idempotency-key': 'run-1', accept: 'application/json' };
-  const deadline = async () => {
-    const { rows } = await server.pool.query('select deadline_ms from monitor_live where monitor_key = $1', [
-      monitor.monitorKey,
-    ]);
-    return rows[0].deadline_ms as number;
-  };
+  const deadline = async (): Promise<number> => (await liveOf(ping.pool, monitor)).deadline_ms;
   const first = await (await send(`${monitor.address}/start`, { headers })).json();
   const before = await deadline();
   const other = await send(monitor.address, { headers: { 'idempotency-key': 'run-1' } });
@@ -112,14 +93,14 @@ it('refuses the key of another beat, and moves the deadline all the same', async
 });
 
 it('says in text what is wrong, and no sentence twice', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   const headers = { 'content-type': 'application/json' };
   const answer = await send(monitor.address, { method: 'POST', headers, body: '{"runId":"a","runId":"b"}' });
   expect(await answer.text()).toBe('The request is not valid. runId: State this field once.\n');
 });
 
 it('says in text what method to use, and that a path is not known', async () => {
-  const monitor = await makeMonitor();
+  const monitor = await ping.makeMonitor();
   const put = await send(monitor.address, { method: 'PUT' });
   expect(put.status).toBe(405);
   expect(put.headers.get('allow')).toBe('GET, HEAD, POST');

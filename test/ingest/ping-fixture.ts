@@ -1,26 +1,53 @@
-// The beat path on a listening server of its own, for the tests of this room.
-import Fastify, { type FastifyInstance } from 'fastify';
+// The beat path on a listening server of its own.
+import Fastify from 'fastify';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { registerPing } from '../../src/ingest/ping-routes.ts';
-import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type SeedColumns, type SeedMonitor, seedMonitor } from '../support/seed.ts';
+
+export interface PingServerOptions {
+  /** Default 1. */
+  lanes?: number;
+  /** A beat waits as long as in the product. Default: a minute, so that no busy machine fails a test. */
+  hasProductPatience?: boolean;
+  bodyTimeMs?: number;
+}
 
 export interface PingServer {
   url: string;
-  pool: Pool;
-  app: FastifyInstance;
   batcher: Batcher;
   close(): Promise<void>;
 }
 
-/** `hurries`: a beat waits as long as in the product, and not as long as no busy machine makes it wait. */
+export interface PingFixture extends ProjectFixture {
+  url: string;
+  makeMonitor(columns?: SeedColumns): Promise<SeedMonitor>;
+}
+
+/** A project, and a server that takes its beats. */
+export async function openPingFixture(options: PingServerOptions = {}): Promise<PingFixture> {
+  const fixture = await openProjectFixture();
+  const server = await startPingServer(fixture.databaseUrl, options);
+  return {
+    ...fixture,
+    url: server.url,
+    makeMonitor: (columns) => seedMonitor(fixture.pool, fixture.project, columns),
+    close: async () => {
+      await server.close();
+      await fixture.close();
+    },
+  };
+}
+
 export async function startPingServer(
   databaseUrl: string,
-  { lanes = 1, hurries = false, bodyTimeMs }: { lanes?: number; hurries?: boolean; bodyTimeMs?: number } = {},
+  { lanes = 1, hasProductPatience = false, bodyTimeMs }: PingServerOptions = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
-  const patience = hurries ? {} : { patienceMs: 60_000 };
+  const patience = hasProductPatience ? {} : { patienceMs: 60_000 };
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, ...patience });
   const batcher = new Batcher({
     directory,
@@ -32,8 +59,6 @@ export async function startPingServer(
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   return {
     url,
-    pool,
-    app,
     batcher,
     close: async () => {
       await app.close();

@@ -7,35 +7,22 @@ import { BODY_TIME_MS } from '../../src/ingest/body-reader.ts';
 import { openContext } from '../../src/service/calls/open-context.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { makeConfig } from '../support/make-config.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-fixture.ts';
+import type { SeedMonitor } from '../support/seed.ts';
+import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 
-let database: TestDatabase;
-let server: PingServer;
-let project: SeedProject;
+let ping: PingFixture;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  server = await startPingServer(database.url, { bodyTimeMs: 100 });
-  project = await seedProject(server.pool);
+  ping = await openPingFixture({ bodyTimeMs: 100 });
 });
-afterAll(async () => {
-  await server?.close();
-  await database?.drop();
-});
+afterAll(() => ping?.close());
 
-async function makeMonitor(): Promise<SeedMonitor> {
-  const [monitor] = await seedMonitors(server.pool, project, 1, {});
-  if (!monitor) throw new Error('no monitor was seeded');
-  return monitor;
-}
-
-const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+const send = (path: string, init: RequestInit = {}) => fetch(`${ping.url}/ping/${path}`, init);
 
 async function readState({ monitorKey }: SeedMonitor) {
-  const { rows } = await server.pool.query<{ deadline_ms: number; messages: (string | null)[] }>(
+  const { rows } = await ping.pool.query<{ deadline_ms: number; messages: (string | null)[] }>(
     `select l.deadline_ms, (select coalesce(array_agg(o.message order by o.sequence), '{}') from observations o
        where o.monitor_key = l.monitor_key) as messages
      from monitor_live l where l.monitor_key = $1`,
@@ -50,7 +37,7 @@ describe('headers', () => {
   it.each(['application/json', 'Application/JSON', 'text/html, APPLICATION/json;q=0.5'])(
     'Accept: %s is for JSON, in an answer and in a refusal',
     async (accept) => {
-      const monitor = await makeMonitor();
+      const monitor = await ping.makeMonitor();
       const answer = await send(monitor.address, { headers: { accept } });
       expect(await answer.json()).toMatchObject({ accepted: true, sequence: 1 });
       const refusal = await send(`${monitor.address}/256`, { headers: { accept } });
@@ -62,7 +49,7 @@ describe('headers', () => {
   );
 
   it.each(['gzip', 'x-gzip', 'X-GZIP', ' GZip '])('Content-Encoding: %s is gzip', async (encoding) => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const post = (contentType: string, body: string) =>
       send(monitor.address, {
         method: 'POST',
@@ -75,7 +62,7 @@ describe('headers', () => {
   });
 
   it('let no cache answer for us', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     for (const path of [monitor.address, `${monitor.address}/256`, 'nothing']) {
       expect((await send(path)).headers.get('cache-control'), path).toBe('no-store');
     }
@@ -84,7 +71,7 @@ describe('headers', () => {
 
 describe('an address', () => {
   it('with a slash at its end is the address', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     expect((await send(`${monitor.address}/`)).status).toBe(200);
     expect((await send(`${monitor.address}/?rid=a`, { method: 'POST', body: 'text' })).status).toBe(200);
     expect((await send(`${monitor.address}/`, { method: 'PUT' })).status).toBe(405);
@@ -95,12 +82,12 @@ describe('an address', () => {
 describe('a body that does not end', () => {
   const begin = (address: string, contentType: string, text: string) =>
     sendRaw(
-      server.url,
+      ping.url,
       `POST /ping/${address} HTTP/1.1\r\nhost: x\r\ncontent-type: ${contentType}\r\ncontent-length: 1000\r\n\r\n${text}`,
     );
 
   it('is refused when it is JSON; the deadline moves, because the job ran', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     expect((await send(monitor.address)).status).toBe(200);
     const before = await readState(monitor);
     const answer = await begin(monitor.address, 'application/json', '{"message":"never en');
@@ -112,7 +99,7 @@ describe('a body that does not end', () => {
   });
 
   it('is kept as far as it came when it is text', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const answer = await begin(monitor.address, 'text/plain', 'as far as this');
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     expect(answer.toLowerCase()).toContain('connection: close');
@@ -145,17 +132,7 @@ describe('in the whole api', () => {
   );
 
   it('the server waits longer for a request than the beat path for its body, which keeps what has come', async () => {
-    const context = openContext(
-      {
-        databaseUrl: api.databaseUrl,
-        databasePool: 1,
-        encryptionKeys: [{ id: 'test', key: Buffer.alloc(32) }],
-        allowedPrivateDestinations: '',
-        publicUrl: api.url,
-        minimumIntervalSeconds: 60,
-      },
-      'test',
-    );
+    const context = openContext(makeConfig(api.databaseUrl), 'test');
     const telemetry = createTelemetry({ role: 'api', logLevel: 'silent' });
     const app = await buildApp({ context, telemetry, issuers: [] });
     // The server looks at its connections once a second.

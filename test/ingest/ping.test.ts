@@ -2,35 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
-import { type PingServer, startPingServer } from './ping-fixture.ts';
+import { liveOf, type SeedMonitor, seedMonitor, seedProject } from '../support/seed.ts';
+import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 
-let database: TestDatabase;
-let server: PingServer;
-let project: SeedProject;
+let ping: PingFixture;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  server = await startPingServer(database.url);
-  project = await seedProject(server.pool);
+  ping = await openPingFixture();
 });
-afterAll(async () => {
-  await server?.close();
-  await database?.drop();
-});
-
-async function makeMonitor(
-  configuration: Record<string, unknown> = {},
-  live: Record<string, unknown> = {},
-): Promise<SeedMonitor> {
-  const [monitor] = await seedMonitors(server.pool, project, 1, { configuration, live });
-  if (!monitor) throw new Error('no monitor was seeded');
-  return monitor;
-}
+afterAll(() => ping?.close());
 
 const json = { accept: 'application/json' };
-const send = (path: string, init: RequestInit = {}) => fetch(`${server.url}/ping/${path}`, init);
+const send = (path: string, init: RequestInit = {}) => fetch(`${ping.url}/ping/${path}`, init);
 const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
   send(path, {
     method: 'POST',
@@ -38,14 +21,8 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
     headers: { 'content-type': 'application/json', ...json, ...headers },
   });
 
-async function liveOf(monitor: SeedMonitor) {
-  const { rows } = await server.pool.query('select * from monitor_live where monitor_key = $1', [
-    monitor.monitorKey,
-  ]);
-  return rows[0];
-}
 async function observationsOf(monitor: SeedMonitor) {
-  const { rows } = await server.pool.query(
+  const { rows } = await ping.pool.query(
     'select * from observations where monitor_key = $1 order by sequence',
     [monitor.monitorKey],
   );
@@ -54,7 +31,7 @@ async function observationsOf(monitor: SeedMonitor) {
 
 describe('addresses', () => {
   it('answers OK in text after the beat is stored, for GET, HEAD and POST', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     for (const method of ['GET', 'HEAD', 'POST']) {
       const response = await send(monitor.address, { method });
       expect(response.status).toBe(200);
@@ -70,9 +47,9 @@ describe('addresses', () => {
   });
 
   it('answers with the sequence and the next deadline for those who accept JSON', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const answer = await (await send(monitor.address, { headers: json })).json();
-    const live = await liveOf(monitor);
+    const live = await liveOf(ping.pool, monitor);
     expect(answer).toEqual({
       accepted: true,
       monitorId: monitor.monitorId,
@@ -85,7 +62,7 @@ describe('addresses', () => {
   });
 
   it('reads start, fail, log and exit codes from the path', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(200);
     }
@@ -102,14 +79,14 @@ describe('addresses', () => {
   });
 
   it('takes an address in upper case', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     expect((await send(monitor.address.toUpperCase())).status).toBe(200);
   });
 
   it.each(['256', '-1', '00', '01', 'begin', 'start/', '%2e%2e', 'start%00'])(
     'does not know the suffix %s',
     async (suffix) => {
-      const monitor = await makeMonitor();
+      const monitor = await ping.makeMonitor();
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(404);
       expect(await observationsOf(monitor)).toEqual([]);
     },
@@ -124,21 +101,21 @@ describe('addresses', () => {
   });
 
   it('stops at the end of a rotated address', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const old = randomUUID();
-    await server.pool.query(
+    await ping.pool.query(
       "insert into publish_addresses (address, project_id, monitor_key, ends_at) values ($1, $2, $3, now() + interval '1 hour')",
       [old, monitor.projectId, monitor.monitorKey],
     );
     expect((await send(old)).status).toBe(200);
-    await server.pool.query(
+    await ping.pool.query(
       "update publish_addresses set ends_at = now() - interval '1 second' where address = $1",
       [old],
     );
-    await server.pool.query('update monitors set configuration_version = 2 where monitor_key = $1', [
+    await ping.pool.query('update monitors set configuration_version = 2 where monitor_key = $1', [
       monitor.monitorKey,
     ]);
-    await server.pool.query('update monitor_live set configuration_version = 2 where monitor_key = $1', [
+    await ping.pool.query('update monitor_live set configuration_version = 2 where monitor_key = $1', [
       monitor.monitorKey,
     ]);
     expect((await send(old)).status).toBe(404);
@@ -146,7 +123,7 @@ describe('addresses', () => {
   });
 
   it('refuses beats to an archived monitor with 409', async () => {
-    const monitor = await makeMonitor({ lifecycle: 'archived' });
+    const monitor = await ping.makeMonitor({ configuration: { lifecycle: 'archived' } });
     expect((await send(monitor.address)).status).toBe(409);
     expect(await observationsOf(monitor)).toEqual([]);
   });
@@ -154,7 +131,7 @@ describe('addresses', () => {
 
 describe('bodies', () => {
   it('keeps measurements, message, run and exit status of a JSON beat', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const response = await post(`${monitor.address}?rid=from-query`, {
       measurements: { rows: 12.5 },
       message: 'all well\u0000',
@@ -175,7 +152,7 @@ describe('bodies', () => {
   });
 
   it('takes an exit status other than 0 for a failure, unless the status says otherwise', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     await post(monitor.address, { exitStatus: 2 });
     await post(monitor.address, { exitStatus: 2, status: 'success' });
     await post(monitor.address, '');
@@ -183,7 +160,7 @@ describe('bodies', () => {
   });
 
   it('keeps the first 1,024 characters of any other body', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const response = await send(monitor.address, {
       method: 'POST',
       body: `${'ä'.repeat(1000)}${'😀'.repeat(500_000)}`,
@@ -195,7 +172,7 @@ describe('bodies', () => {
   });
 
   it('reads gzip, of JSON and of text, and never unpacks a bomb', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const gzip = { 'content-encoding': 'gzip' };
     const body = (bytes: string) => new Uint8Array(gzipSync(bytes));
     const sendZipped = (type: string, text: string) =>
@@ -227,39 +204,38 @@ describe('bodies', () => {
     ['too much', 413, JSON.stringify({ message: 'x'.repeat(17_000) }), {}],
     ['a bad Idempotency-Key', 400, '{}', { 'idempotency-key': '-bad' }],
   ])('refuses %s with %i, and the deadline moves all the same', async (_name, status, body, headers) => {
-    const monitor = await makeMonitor(
-      {},
-      { deadline_ms: Date.now() + 1000, anchor_ms: Date.now() - 119_000 },
-    );
+    const monitor = await ping.makeMonitor({
+      live: { deadline_ms: Date.now() + 1000, anchor_ms: Date.now() - 119_000 },
+    });
     const response = await send(monitor.address, {
       method: 'POST',
       body,
       headers: { 'content-type': 'application/json', ...headers },
     });
     expect(response.status).toBe(status);
-    const live = await liveOf(monitor);
+    const live = await liveOf(ping.pool, monitor);
     expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
     expect(live.last_sequence).toBe(0);
     expect(await observationsOf(monitor)).toEqual([]);
   });
 
   it('refuses a status that contradicts the address', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     expect((await post(`${monitor.address}/fail`, { status: 'success' })).status).toBe(400);
     expect((await post(`${monitor.address}/3`, { exitStatus: 4 })).status).toBe(400);
     expect((await post(`${monitor.address}/fail`, { status: 'fail' })).status).toBe(200);
   });
 
   it('begins no clock with a refused beat', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     expect((await post(monitor.address, '{')).status).toBe(400);
-    expect((await liveOf(monitor)).deadline_ms).toBeNull();
+    expect((await liveOf(ping.pool, monitor)).deadline_ms).toBeNull();
   });
 });
 
 describe('idempotency keys', () => {
   it('counts a resent beat once, also on GET and at the same moment', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     const headers = { ...json, 'idempotency-key': 'run-77' };
     const twins = await Promise.all(Array.from({ length: 20 }, () => send(monitor.address, { headers })));
     const answers = (await Promise.all(twins.map((twin) => twin.json()))) as { sequence: number }[];
@@ -271,12 +247,12 @@ describe('idempotency keys', () => {
 
 describe('runs', () => {
   it('ties start and end together by rid and says how long it took', async () => {
-    const monitor = await makeMonitor({ max_runtime_seconds: 600 });
+    const monitor = await ping.makeMonitor({ configuration: { max_runtime_seconds: 600 } });
     await send(`${monitor.address}/start?rid=a`);
     await send(`${monitor.address}/start?rid=b`);
-    expect((await liveOf(monitor)).open_runs).toHaveLength(2);
+    expect((await liveOf(ping.pool, monitor)).open_runs).toHaveLength(2);
     await send(`${monitor.address}?rid=a`);
-    const live = await liveOf(monitor);
+    const live = await liveOf(ping.pool, monitor);
     expect(live.open_runs.map((run: { runId: string }) => run.runId)).toEqual(['b']);
     const rows = await observationsOf(monitor);
     expect(rows[2]).toMatchObject({ run_id: 'a', kind: 'success' });
@@ -286,41 +262,38 @@ describe('runs', () => {
 
 describe('limits', () => {
   it('answers 429 over the plan’s cadence, records nothing and moves the deadline', async () => {
-    const free = await seedProject(server.pool, 'free');
-    const [monitor] = await seedMonitors(server.pool, free, 1);
-    if (!monitor) throw new Error('no monitor was seeded');
+    const free = await seedProject(ping.pool, 'free');
+    const monitor = await seedMonitor(ping.pool, free);
     const statuses: number[] = [];
     for (let beat = 0; beat < 4; beat += 1) statuses.push((await send(monitor.address)).status);
     expect(statuses).toEqual([200, 200, 429, 429]);
     const refused = await send(monitor.address);
     // A beat in 30 s, less what passed since the first one.
     expect(refused.headers.get('retry-after')).toMatch(/^([1-9]|[12]\d|30)$/);
-    const live = await liveOf(monitor);
+    const live = await liveOf(ping.pool, monitor);
     expect(live.last_sequence).toBe(2);
     expect(live.anchor_ms).toBeGreaterThan(live.last_beat_ms);
   });
 
   it('answers 403 in an organization that is suspended, and the deadline moves', async () => {
-    const suspended = await seedProject(server.pool);
-    await server.pool.query(
-      "update organizations set service_state = 'canceled' where organization_id = $1",
-      [suspended.organizationId],
-    );
-    const [monitor] = await seedMonitors(server.pool, suspended, 1, {
+    const suspended = await seedProject(ping.pool);
+    await ping.pool.query("update organizations set service_state = 'canceled' where organization_id = $1", [
+      suspended.organizationId,
+    ]);
+    const monitor = await seedMonitor(ping.pool, suspended, {
       live: { deadline_ms: 1, anchor_ms: 0 },
     });
-    if (!monitor) throw new Error('no monitor was seeded');
     expect((await send(monitor.address)).status).toBe(403);
-    expect((await liveOf(monitor)).deadline_ms).toBeGreaterThan(Date.now());
+    expect((await liveOf(ping.pool, monitor)).deadline_ms).toBeGreaterThan(Date.now());
   });
 });
 
 describe('incidents', () => {
   it('opens reported_failure at once and recovers by the next success', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     await send(`${monitor.address}/7`);
     const find = () =>
-      server.pool.query('select * from incidents where monitor_key = $1 order by opened_at', [
+      ping.pool.query('select * from incidents where monitor_key = $1 order by opened_at', [
         monitor.monitorKey,
       ]);
     expect((await find()).rows).toMatchObject([
@@ -331,8 +304,8 @@ describe('incidents', () => {
     await send(monitor.address);
     const { rows } = await find();
     expect(rows).toMatchObject([{ state: 'recovered', last_sequence: 3 }]);
-    expect((await liveOf(monitor)).open_incidents).toBe(0);
-    const timeline = await server.pool.query(
+    expect((await liveOf(ping.pool, monitor)).open_incidents).toBe(0);
+    const timeline = await ping.pool.query(
       'select type from timeline_entries where incident_id = $1 order by at, entry_id',
       [rows[0].incident_id],
     );
@@ -346,9 +319,9 @@ describe('incidents', () => {
   });
 
   it('opens one incident for failures that arrive at the same moment', async () => {
-    const monitor = await makeMonitor();
+    const monitor = await ping.makeMonitor();
     await Promise.all(Array.from({ length: 30 }, () => send(`${monitor.address}/fail`)));
-    const { rows } = await server.pool.query('select * from incidents where monitor_key = $1', [
+    const { rows } = await ping.pool.query('select * from incidents where monitor_key = $1', [
       monitor.monitorKey,
     ]);
     expect(rows).toMatchObject([{ violation_count: 30 }]);

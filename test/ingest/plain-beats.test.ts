@@ -9,34 +9,31 @@ import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { isPlain, runPlainBeats } from '../../src/ingest/plain-beats.ts';
 import { LIVE_COLUMNS, lockLive, toLiveRow, updateLive } from '../../src/store/monitors/live.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
-import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let database: TestDatabase;
+let fixture: ProjectFixture;
 let pool: Pool;
 let lane: Lane;
 let directory: MonitorDirectory;
 let monitor: SeedMonitor;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  pool = openTestPool(database.url, 2);
+  fixture = await openProjectFixture();
+  pool = fixture.pool;
   directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
   lane = await openLane();
-  const [seeded] = await seedMonitors(pool, await seedProject(pool), 1);
-  if (!seeded) throw new Error('no monitor was seeded');
-  monitor = seeded;
+  monitor = await seedMonitor(pool, fixture.project);
 });
 afterAll(async () => {
   await lane?.close();
-  await pool?.end();
-  await database?.drop();
+  await fixture?.close();
 });
 
 /** Connected: a machine that stands still meanwhile makes it try again, as the batcher does. */
 async function openLane(): Promise<Lane> {
-  const opened = new Lane(database.url);
+  const opened = new Lane(fixture.databaseUrl);
   const connect = () => opened.write((connection) => connection.query('select 1'));
   await waitFor(connect, { what: 'the lane is connected' });
   return opened;
@@ -150,7 +147,7 @@ it('takes only what has no detail, for monitors that need none', async () => {
 });
 
 it('locks rows in key order: two lanes on the same rows never wait for each other in a circle', async () => {
-  const monitors = await seedMonitors(pool, await seedProject(pool), 60);
+  const monitors = await seedMonitors(pool, fixture.project, 60);
   const entries = await Promise.all(monitors.map((seeded) => directory.load(seeded.address)));
   const items = entries.flatMap((entry) => (entry ? [{ entry, beat: { kind: 'success' as const } }] : []));
   const other = await openLane();

@@ -48,22 +48,27 @@ export function connect(loadConfig = () => loadKubeConfig(inject('kubeconfig')))
   return { client: new KubeClient(transport), transport, registry, metrics, close: () => transport.close() };
 }
 
-/** A client whose connections go through a proxy. */
-export async function connectThroughProxy(): Promise<TestClient & { proxy: TcpProxy }> {
+/** A proxy to the cluster, and the kubeconfig that leads through it. */
+export async function startClusterProxy(): Promise<{ proxy: TcpProxy; proxied: KubeConfig }> {
   const direct = loadKubeConfig(inject('kubeconfig'));
   const cluster = direct.getCurrentCluster();
   if (cluster === null) throw new Error('The kubeconfig has no cluster.');
-  const { hostname, port } = new URL(cluster.server);
-  const proxy = await TcpProxy.start({ host: hostname, port: Number(port || 443) });
-  const server = `https://127.0.0.1:${proxy.port}`;
+  const { hostname } = new URL(cluster.server);
+  const proxy = await TcpProxy.start(cluster.server);
   const proxied = new KubeConfig();
   proxied.loadFromOptions({
     // The certificate names the first address: by name if it is one, and 127.0.0.1 is in it anyway.
-    clusters: [{ ...cluster, server, ...(isIP(hostname) > 0 ? {} : { tlsServerName: hostname }) }],
+    clusters: [{ ...cluster, server: proxy.url, ...(isIP(hostname) > 0 ? {} : { tlsServerName: hostname }) }],
     users: direct.users,
     contexts: direct.contexts,
     currentContext: direct.currentContext,
   });
+  return { proxy, proxied };
+}
+
+/** A client whose connections go through a proxy. */
+export async function connectThroughProxy(): Promise<TestClient & { proxy: TcpProxy }> {
+  const { proxy, proxied } = await startClusterProxy();
   const connection = connect(() => proxied);
   const close = async (): Promise<void> => {
     await connection.close();

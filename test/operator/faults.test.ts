@@ -1,13 +1,10 @@
 // The API or the cluster away, torn or slow: what users see meanwhile, and that all is right afterwards.
 import { writeFile } from 'node:fs/promises';
-import { isIP } from 'node:net';
-import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
-import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { hasCluster, startClusterProxy } from '../kube/cluster.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
@@ -21,9 +18,8 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
   let operator: TestOperator | undefined;
   beforeAll(async () => {
     fixture = await openOperatorFixture();
-    const { hostname, port } = new URL(fixture.apiFixture.url);
-    proxy = await TcpProxy.start({ host: hostname, port: Number(port) });
-    apiUrl = `http://127.0.0.1:${proxy.port}`;
+    proxy = await TcpProxy.start(fixture.apiFixture.url);
+    apiUrl = proxy.url;
   });
   afterEach(async () => {
     await operator?.stop();
@@ -139,21 +135,9 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
   });
 
   it('goes on after its watches were reset', async () => {
-    const direct = loadKubeConfig(inject('kubeconfig'));
-    const cluster = direct.getCurrentCluster();
-    if (cluster === null) throw new Error('The kubeconfig has no cluster.');
-    const { hostname, port } = new URL(cluster.server);
-    const toCluster = await TcpProxy.start({ host: hostname, port: Number(port || 443) });
-    const server = `https://127.0.0.1:${toCluster.port}`;
-    const config = new KubeConfig();
-    config.loadFromOptions({
-      clusters: [{ ...cluster, server, ...(isIP(hostname) > 0 ? {} : { tlsServerName: hostname }) }],
-      users: direct.users,
-      contexts: direct.contexts,
-      currentContext: direct.currentContext,
-    });
+    const { proxy: toCluster, proxied } = await startClusterProxy();
     const makeTransport = (options: ConstructorParameters<typeof KubeTransport>[0]) =>
-      new KubeTransport({ ...options, loadConfig: () => config });
+      new KubeTransport({ ...options, loadConfig: () => proxied });
     operator = await fixture.startOperator({ apiUrl, makeTransport });
     for (const name of ['one', 'two', 'three']) {
       toCluster.reset();

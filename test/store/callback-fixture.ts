@@ -1,23 +1,17 @@
-// What the tests of callback endpoints start from: a database, a project, a key, endpoints made by the use cases.
-import { randomBytes } from 'node:crypto';
+// A project with an actor of its organization, and endpoints made by the use cases.
 import { createCallback } from '../../src/service/callbacks/callbacks.ts';
 import type { Caller } from '../../src/service/calls/context.ts';
 import { runWrite } from '../../src/service/calls/write.ts';
-import type { Connection, Pool } from '../../src/store/postgres/pool.ts';
-import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import type { Connection } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
-import { createTestDatabase, openTestPool } from '../support/database.ts';
-import { type SeedProject, seedProject } from '../support/seed.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import type { SeedProject } from '../support/seed.ts';
 
-export interface CallbackFixture {
-  pool: Pool;
-  secrets: SecretBox;
-  project: SeedProject;
+export interface CallbackFixture extends ProjectFixture {
   caller: Caller;
   inTx<T>(work: (tx: Connection) => Promise<T>): Promise<T>;
   /** Makes a webhook endpoint and answers its id. */
   makeEndpoint(alias: string, of?: Caller): Promise<string>;
-  close(): Promise<void>;
 }
 
 /** Milliseconds; later than anything that a test makes by the clock. */
@@ -34,16 +28,12 @@ export function callerOf(project: SeedProject): Caller {
 }
 
 export async function openCallbackFixture(): Promise<CallbackFixture> {
-  const database = await createTestDatabase();
-  const pool = openTestPool(database.url, 4);
-  const secrets = new SecretBox([{ id: 'k1', key: randomBytes(32) }]);
-  const project = await seedProject(pool);
+  const fixture = await openProjectFixture();
+  const { pool, project, secrets } = fixture;
   const caller = callerOf(project);
   const inTx: CallbackFixture['inTx'] = (work) => inTransaction(pool, work);
   return {
-    pool,
-    secrets,
-    project,
+    ...fixture,
     caller,
     inTx,
     makeEndpoint: async (alias, of = caller) => {
@@ -53,10 +43,6 @@ export async function openCallbackFixture(): Promise<CallbackFixture> {
         ({ endpoint }) => ({ status: 201, body: endpoint.id }),
       );
       return String(body);
-    },
-    close: async () => {
-      await pool.end();
-      await database.drop();
     },
   };
 }

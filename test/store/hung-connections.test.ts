@@ -2,23 +2,19 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
-let database: TestDatabase;
+let database: DatabaseFixture;
 let proxy: TcpProxy;
-let url: string;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  const behind = new URL(database.url);
-  proxy = await TcpProxy.start({ host: behind.hostname, port: Number(behind.port) });
-  behind.port = String(proxy.port);
-  url = behind.href;
+  database = await openDatabaseFixture();
+  proxy = await TcpProxy.start(database.databaseUrl);
 });
 afterAll(async () => {
   await proxy?.close();
-  await database?.drop();
+  await database?.close();
 });
 
 const HANGS = 'Query read timeout';
@@ -26,7 +22,7 @@ const HANGS = 'Query read timeout';
 /** With `size` idle connections. A statement counts as hung after 3.5 s: longer than a busy machine stands still. */
 async function openBusyPool(size: number): Promise<Pool> {
   const pool = openPool({
-    databaseUrl: url,
+    databaseUrl: proxy.url,
     size,
     applicationName: 'test',
     statementTimeoutMs: 2_500,

@@ -1,17 +1,17 @@
 // The locks of live rows, which every writer of a monitor takes first.
 import { expect, it } from 'vitest';
 import { lockLive } from '../../src/store/monitors/live.ts';
-import { createTestDatabase, openTestPool } from '../support/database.ts';
-import { seedMonitors, seedProject } from '../support/seed.ts';
+import { readNow } from '../../src/store/postgres/clock.ts';
+import { openProjectFixture } from '../support/database-fixture.ts';
+import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 it('reads the clock after the last lock was had: what it waited for is in the past', async () => {
-  const database = await createTestDatabase();
-  const pool = openTestPool(database.url, 3);
+  const { pool, project, close } = await openProjectFixture();
   const holder = await pool.connect();
   const waiter = await pool.connect();
   try {
-    const monitors = await seedMonitors(pool, await seedProject(pool), 3);
+    const monitors = await seedMonitors(pool, project, 3);
     const last = monitors.map(({ monitorKey }) => monitorKey).toSorted()[2];
     await holder.query('begin');
     await holder.query('select from monitor_live where monitor_key = $1 for update', [last]);
@@ -24,18 +24,15 @@ it('reads the clock after the last lock was had: what it waited for is in the pa
       return rows.length === 1;
     };
     await waitFor(isWaiting, { what: 'the lock that is waited for' });
-    const { rows } = await holder.query<{ ms: number }>(
-      'select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms',
-    );
+    const waitedUntilMs = await readNow(holder);
     await holder.query('commit');
     const { nowMs, rows: locked } = await locking;
     await waiter.query('commit');
     expect(locked).toHaveLength(3);
-    expect(nowMs).toBeGreaterThanOrEqual(rows[0]?.ms ?? Number.POSITIVE_INFINITY);
+    expect(nowMs).toBeGreaterThanOrEqual(waitedUntilMs);
   } finally {
     holder.release(true);
     waiter.release(true);
-    await pool.end();
-    await database.drop();
+    await close();
   }
 });

@@ -1,6 +1,5 @@
 // Migrations on a real server: many at once, twice, and against a schema of a later version.
 import { randomBytes } from 'node:crypto';
-import pg from 'pg';
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
 import {
@@ -11,29 +10,22 @@ import {
 } from '../../src/store/postgres/migrate.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { openTestPool } from '../support/database.ts';
+import { openTestPool, runAsAdmin } from '../support/database-fixture.ts';
 
 let databaseUrl: string;
 let pool: Pool;
 
-async function asAdmin(sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
-  await client.connect();
-  await client.query(sql);
-  await client.end();
-}
-
 beforeEach(async () => {
   const name = `${inject('postgresPrefix')}_migrate_${randomBytes(4).toString('hex')}`;
-  await asAdmin(`create database ${name}`);
+  await runAsAdmin(`create database ${name}`);
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   databaseUrl = url.href;
-  pool = openTestPool(databaseUrl, 2);
+  pool = openTestPool(databaseUrl);
 });
 afterEach(async () => {
   await pool.end();
-  await asAdmin(`drop database ${new URL(databaseUrl).pathname.slice(1)} with (force)`);
+  await runAsAdmin(`drop database ${new URL(databaseUrl).pathname.slice(1)} with (force)`);
 });
 
 it('applies each migration once, however many run at the same time', async () => {

@@ -5,20 +5,17 @@ import { healthOf } from '../../src/domain/health.ts';
 import type { Health } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
+import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
 
-let database: TestDatabase;
+let database: DatabaseFixture;
 let pool: Pool;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  pool = openTestPool(database.url, 2);
+  database = await openDatabaseFixture();
+  pool = database.pool;
 });
-afterAll(async () => {
-  await pool?.end();
-  await database?.drop();
-});
+afterAll(() => database?.close());
 
 const HEALTHS: Health[] = [
   'waiting',

@@ -9,19 +9,15 @@ import {
   readOutages,
   recordStuckBeats,
 } from '../../src/store/upkeep/service-clock.ts';
-import { createTestDatabase, openTestPool, type TestDatabase } from '../support/database.ts';
-import { seedProject } from '../support/seed.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 
-let database: TestDatabase;
+let fixture: ProjectFixture;
 let pool: Pool;
 beforeEach(async () => {
-  database = await createTestDatabase();
-  pool = openTestPool(database.url, 8);
+  fixture = await openProjectFixture();
+  pool = fixture.pool;
 });
-afterEach(async () => {
-  await pool.end();
-  await database.drop();
-});
+afterEach(() => fixture?.close());
 
 async function readClock(): Promise<number | undefined> {
   const { rows } = await pool.query<{ last_ms: number }>('select last_ms from service_clock');
@@ -87,7 +83,7 @@ describe('the service clock', () => {
   });
 
   it('writes the span into the timeline of each incident that has not ended', async () => {
-    const { projectId } = await seedProject(pool);
+    const { projectId } = fixture.project;
     const running = [await seedIncident(projectId, 'open'), await seedIncident(projectId, 'recovering')];
     await seedIncident(projectId, 'recovered');
     await seedIncident(projectId, 'resolved');
@@ -116,7 +112,7 @@ describe('the service clock', () => {
   });
 
   it('tells an incident of a span once, though the answer to the first time is lost', async () => {
-    const { projectId } = await seedProject(pool);
+    const { projectId } = fixture.project;
     await seedIncident(projectId, 'open');
     await notifyIncidentsOfOutage(pool, { fromMs: 1_000, toMs: 6_000 });
     await notifyIncidentsOfOutage(pool, { fromMs: 1_000, toMs: 6_000 });

@@ -1,37 +1,25 @@
 // The role `api` on a fresh database, listening on a free port: an organization with a project, credentials and
 // sessions of every sort, and a second organization that must see nothing of the first.
-import { randomBytes } from 'node:crypto';
-import { type RunningApi, startApi } from '../../src/api/start-api.ts';
+import { type ApiConfig, type RunningApi, startApi } from '../../src/api/start-api.ts';
 import { newUuid } from '../../src/domain/id.ts';
 import type { PlanId } from '../../src/domain/problem.ts';
-import {
-  digestOfSecret,
-  formatCredential,
-  newCredentialId,
-  newCredentialSecret,
-} from '../../src/service/tenancy/credential-token.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
-import { insertCredential } from '../../src/store/tenancy/credentials.ts';
 import { insertOrganization } from '../../src/store/tenancy/organizations.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
-import { createTestDatabase, openTestPool } from './database.ts';
+import { openDatabaseFixture } from './database-fixture.ts';
+import { ENCRYPTION_KEY, makeConfig } from './make-config.ts';
+import { seedCredential } from './seed.ts';
 import { startTokenIssuer, type TokenIssuer } from './token-issuer.ts';
 
 export interface ApiFixtureOptions {
   plan?: PlanId;
-  /** As in BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS; default: loopback. */
-  allowedPrivateDestinations?: string;
-  /** Default 60. */
-  minimumIntervalSeconds?: number;
   /** Address of the database that the api is given, such as a proxy's. */
   databaseUrl?: (url: string) => Promise<string>;
-  dashboardOrigin?: string;
-  maxConnections?: number;
-  /** Default 0: what a slow machine does to the tests is no load. */
-  maxEventLoopDelayMs?: number;
+  /** Over those of `makeConfig`. */
+  config?: Partial<ApiConfig>;
 }
 
 export interface ApiFixture {
@@ -74,8 +62,8 @@ export interface ApiFixture {
 
 /** Starts it; call `close` in `afterAll`. */
 export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<ApiFixture> {
-  const database = await createTestDatabase();
-  const pool = openTestPool(database.url, 4);
+  const database = await openDatabaseFixture();
+  const { databaseUrl, pool } = database;
   await forbidOutages(pool);
   const issuer = await startTokenIssuer();
   const plan = options.plan ?? 'scale';
@@ -88,27 +76,16 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     roleClaim: 'role',
     roles: { viewer: 'viewer', member: 'member', owner: 'owner', operator: 'operator' },
   });
-  const encryptionKey = { id: 'test', key: randomBytes(32) };
   const telemetry = createTelemetry({ role: 'api', logLevel: process.env.TEST_LOG_LEVEL ?? 'silent' });
-  const apiDatabaseUrl = (await options.databaseUrl?.(database.url)) ?? database.url;
+  const apiDatabaseUrl = (await options.databaseUrl?.(databaseUrl)) ?? databaseUrl;
   const start = (given: Telemetry) =>
     startApi(
-      {
-        databaseUrl: apiDatabaseUrl,
-        databasePool: 6,
+      makeConfig(apiDatabaseUrl, {
         // A database behind a proxy is one that fails: the limits are then what is tested.
         connectTimeoutMs: options.databaseUrl ? undefined : 60_000,
-        encryptionKeys: [encryptionKey],
-        allowedPrivateDestinations: options.allowedPrivateDestinations ?? '127.0.0.0/8,::1/128,localhost',
-        publicUrl: 'http://127.0.0.1:8080',
-        minimumIntervalSeconds: options.minimumIntervalSeconds ?? 60,
-        host: '127.0.0.1',
-        port: 0,
         issuers: [trusted],
-        dashboardOrigin: options.dashboardOrigin,
-        maxConnections: options.maxConnections ?? 10_000,
-        maxEventLoopDelayMs: options.maxEventLoopDelayMs ?? 0,
-      },
+        ...options.config,
+      }),
       given,
     );
   const api = await start(telemetry);
@@ -127,7 +104,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
   const client = (token?: string, project?: string) => createApiClient({ url, token, project });
   return {
     url,
-    databaseUrl: database.url,
+    databaseUrl,
     pool,
     organizationId: own.organizationId,
     projectId: own.projectId,
@@ -147,7 +124,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     operator: client(tokens.operator, projectName),
     anonymous: client(),
     issuer,
-    secrets: new SecretBox([encryptionKey]),
+    secrets: new SecretBox([ENCRYPTION_KEY]),
     telemetry,
     async startReplica() {
       const replica = await start(createTelemetry({ role: 'api', logLevel: 'silent' }));
@@ -157,8 +134,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     async close() {
       await Promise.all([api, ...replicas].map((one) => one.close()));
       await issuer.close();
-      await pool.end();
-      await database.drop();
+      await database.close();
     },
   };
 }
@@ -199,19 +175,4 @@ async function seed(
     manage: await seedCredential(pool, { projectId, preset: 'manage' }),
     read: await seedCredential(pool, { projectId, preset: 'read' }),
   };
-}
-
-/** An API credential, as a caller sends it. */
-export async function seedCredential(
-  pool: Pool,
-  wanted: { projectId: string; preset: 'manage' | 'read'; scopes?: string[]; expiresAt?: Date },
-): Promise<string> {
-  const token = { credentialId: newCredentialId(), secret: newCredentialSecret() };
-  const { projectId, preset, scopes = [], expiresAt } = wanted;
-  const { credentialId } = token;
-  await insertCredential(pool, {
-    ...{ projectId, credentialId, name: preset, preset, scopes, expiresAt },
-    digest: digestOfSecret(token.secret),
-  });
-  return formatCredential(token);
 }

@@ -1,7 +1,14 @@
-// Webhook receivers on loopback for tests: real HTTP(S) servers, and raw sockets for the ones that misbehave.
+// The webhook receiver of tests and benchmarks: a real HTTP or HTTPS server that answers as a test says and keeps what
+// it gets; and a raw socket for receivers that misbehave.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import {
   type AddressInfo,
@@ -9,83 +16,89 @@ import {
   type Socket,
   type Server as TcpServer,
 } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { Webhook } from 'standardwebhooks';
 
 export interface ReceivedRequest {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
   body: string;
-  /** The port of the connection's other end: the same for requests on one connection. */
+  /** The sender's port: the same for requests on one connection. */
   remotePort: number;
 }
 
 export interface Receiver {
   port: number;
+  /** `/hook` on it. */
+  url: string;
   requests: ReceivedRequest[];
   /** Connections accepted so far. */
   connections(): number;
   close(): Promise<void>;
 }
 
-const fixture = (name: string): string =>
+export type Answer = (response: ServerResponse, received: ReceivedRequest, request: IncomingMessage) => void;
+
+/** Answers with this status and no body. */
+export const status =
+  (code: number): Answer =>
+  (response) =>
+    response.writeHead(code).end();
+
+export const ok = status(204);
+
+export interface ReceiverOptions {
+  /** Default 127.0.0.1. */
+  host?: string;
+  /** Default: a free one. */
+  port?: number;
+  tls?: boolean;
+  /** False: `requests` stays empty, for benchmarks. */
+  keepsRequests?: boolean;
+}
+
+const certificate = (name: string): string =>
   readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
 
 /** Trust this to trust the receivers with TLS: names `receiver.test`, `*.receiver.test`, `127.0.0.1`. */
-export const RECEIVER_CA = fixture('receiver-certificate.pem');
+export const RECEIVER_CA = certificate('receiver-certificate.pem');
 
-export type Answer = (request: ReceivedRequest, ...rest: Parameters<RequestListener>) => void;
-
-export interface ListenAddress {
-  host: string;
-  /** 0 picks a free one. */
-  port: number;
+/** Calls `answer` when it has read a request to its end. */
+export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}): Promise<Receiver> {
+  const { tls = false, keepsRequests = true } = options;
+  const requests: ReceivedRequest[] = [];
+  const listener: RequestListener = (request, response) => {
+    text(request).then(
+      (body) => {
+        const { method = '', url: path = '', headers, socket } = request;
+        const received = { method, path, headers, body, remotePort: socket.remotePort ?? 0 };
+        if (keepsRequests) requests.push(received);
+        answer(response, received, request);
+      },
+      () => undefined, // the sender ended in the middle: that is no request
+    );
+  };
+  const server = tls
+    ? createTlsServer({ cert: RECEIVER_CA, key: certificate('receiver-key.pem') }, listener)
+    : createServer(listener);
+  return listen(server, requests, options);
 }
 
-const ANY_PORT: ListenAddress = { host: '127.0.0.1', port: 0 };
-
-export function startReceiver(answer: Answer, at = ANY_PORT): Promise<Receiver> {
-  return listen((listener) => createServer(listener), answer, at);
-}
-
-export function startTlsReceiver(answer: Answer): Promise<Receiver> {
-  const tls = { cert: RECEIVER_CA, key: fixture('receiver-key.pem') };
-  return listen((listener) => createTlsServer(tls, listener), answer, ANY_PORT);
-}
-
-/** A receiver that speaks what the test writes on the socket. */
-export async function startRawReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
+/** A receiver that speaks what the test writes on the socket. It keeps no requests. */
+export function startRawReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
   const server = createTcpServer((socket) => {
     socket.on('error', () => socket.destroy());
     onSocket(socket);
   });
-  return opened(server, [], ANY_PORT);
+  return listen(server, [], {});
 }
 
 async function listen(
-  create: (listener: RequestListener) => Server,
-  answer: Answer,
-  at: ListenAddress,
+  server: TcpServer,
+  requests: ReceivedRequest[],
+  { host = '127.0.0.1', port: wanted = 0, tls = false }: ReceiverOptions,
 ): Promise<Receiver> {
-  const requests: ReceivedRequest[] = [];
-  const server = create((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const received = {
-        method: request.method ?? '',
-        path: request.url ?? '',
-        headers: request.headers,
-        body: Buffer.concat(chunks).toString(),
-        remotePort: request.socket.remotePort ?? 0,
-      };
-      requests.push(received);
-      answer(received, request, response);
-    });
-  });
-  return opened(server, requests, at);
-}
-
-async function opened(server: TcpServer, requests: ReceivedRequest[], at: ListenAddress): Promise<Receiver> {
   const sockets = new Set<Socket>();
   let accepted = 0;
   server.on('connection', (socket: Socket) => {
@@ -93,10 +106,12 @@ async function opened(server: TcpServer, requests: ReceivedRequest[], at: Listen
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
   });
-  server.listen(at.port, at.host);
+  server.listen(wanted, host);
   await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
+    url: `${tls ? 'https' : 'http'}://${host}:${port}/hook`,
     requests,
     connections: () => accepted,
     close: () =>
@@ -105,4 +120,26 @@ async function opened(server: TcpServer, requests: ReceivedRequest[], at: Listen
         server.close(() => resolve());
       }),
   };
+}
+
+/** The body of an alert, as far as tests look into it. */
+export interface AlertBody {
+  type: string;
+  data: {
+    projectName: string;
+    sequence: number;
+    incident: { incidentId: string; monitorId: string; kind: string; state: string };
+    monitor: { monitorId: string };
+  };
+}
+
+/**
+ * The body of a request, verified by the library of the Standard Webhooks specification. Throws when no signature is of
+ * this secret, or the request is older than five minutes.
+ */
+export function verifyWebhook(request: ReceivedRequest | undefined, signingSecret: string): unknown {
+  if (!request) throw new Error('There is no request.');
+  const { headers, body } = request;
+  const key = Buffer.from(signingSecret.replace(/^sigcb_v1_/, ''), 'base64url').toString('base64');
+  return new Webhook(key).verify(body, headers as Record<string, string>);
 }

@@ -1,6 +1,15 @@
-// Rows that a suite starts from when it tests a room below the API. Written by SQL, through no code under test.
+// Rows that suites and benchmarks below the API start from. Written by SQL, through no code under test.
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
+import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
+import {
+  digestOfSecret,
+  formatCredential,
+  newCredentialId,
+  newCredentialSecret,
+} from '../../src/service/tenancy/credential-token.ts';
+import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { insertCredential } from '../../src/store/tenancy/credentials.ts';
 
 export interface SeedProject {
   organizationId: string;
@@ -11,6 +20,12 @@ export interface SeedMonitor extends SeedProject {
   monitorKey: string;
   monitorId: string;
   address: string;
+}
+
+/** Set over the defaults, named as in the tables `monitors` and `monitor_live`. */
+export interface SeedColumns {
+  configuration?: Record<string, unknown>;
+  live?: Record<string, unknown>;
 }
 
 type Db = Pick<pg.Pool, 'query'>;
@@ -31,12 +46,12 @@ export async function seedProject(db: Db, plan = 'scale'): Promise<SeedProject> 
   return { organizationId, projectId };
 }
 
-/** Monitors with the columns of `configuration` (as in the table) and of `live` set over the defaults. */
+/** Active monitors that are due every minute with a minute of grace, but for what `columns` says. */
 export async function seedMonitors(
   db: Db,
   project: SeedProject,
   count: number,
-  columns: { configuration?: Record<string, unknown>; live?: Record<string, unknown> } = {},
+  columns: SeedColumns = {},
 ): Promise<SeedMonitor[]> {
   const seeded = Array.from({ length: count }, () => {
     const monitorKey = randomUUID();
@@ -101,32 +116,77 @@ export async function seedMonitors(
   return seeded;
 }
 
-export interface SeedEndpoint {
-  endpointId: string;
-  /** Sealed. */
-  urlBox: Buffer;
-  secretBox: Buffer;
-  /** The organization's default: all monitors' alerts go there. */
-  isDefault?: boolean;
+/** One monitor, as `seedMonitors` makes it. */
+export async function seedMonitor(
+  db: Db,
+  project: SeedProject,
+  columns: SeedColumns = {},
+): Promise<SeedMonitor> {
+  const [monitor] = await seedMonitors(db, project, 1, columns);
+  if (!monitor) throw new Error('no monitor was seeded');
+  return monitor;
 }
 
-/** A webhook endpoint with one signing secret; its alias is its id. */
-export async function seedEndpoint(db: Db, project: SeedProject, endpoint: SeedEndpoint): Promise<void> {
+/** Columns of a monitor whose last beat came two minutes before `deadlineMs`, and which no sweep has woken since. */
+export const dueAt = (deadlineMs: number) => ({
+  live: {
+    anchor_ms: deadlineMs - 120_000,
+    last_beat_ms: deadlineMs - 120_000,
+    deadline_ms: deadlineMs,
+    wake_ms: deadlineMs,
+  },
+});
+
+/** The row of `monitor_live`, as Postgres names its columns. */
+export async function liveOf(db: Db, { monitorKey }: Pick<SeedMonitor, 'monitorKey'>) {
+  const { rows } = await db.query('select * from monitor_live where monitor_key = $1', [monitorKey]);
+  return rows[0];
+}
+
+export interface SeedEndpoint {
+  endpointId: string;
+  secret: string;
+}
+
+/** A webhook endpoint with one signing secret; its alias is its id. `isDefault`: all monitors' alerts go there. */
+export async function seedEndpoint(
+  { pool, project, secrets }: { pool: Db; project: SeedProject; secrets: SecretBox },
+  url: string,
+  isDefault = false,
+): Promise<SeedEndpoint> {
   const { projectId, organizationId } = project;
-  const { endpointId, urlBox, secretBox } = endpoint;
-  await db.query(
+  const endpointId = `cb_${randomUUID().replaceAll('-', '')}`;
+  const secret = newSigningSecret();
+  await pool.query(
     `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box) values ($1, $2, $2, 'webhook', $3)`,
-    [projectId, endpointId, urlBox],
+    [projectId, endpointId, secrets.seal(url, endpointId)],
   );
-  await db.query(
+  await pool.query(
     `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 1, $3, now())`,
-    [projectId, endpointId, secretBox],
+    [projectId, endpointId, secrets.seal(secret, endpointId)],
   );
-  if (!endpoint.isDefault) return;
-  await db.query(
-    'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
-    [organizationId, projectId, endpointId],
-  );
+  if (isDefault) {
+    await pool.query(
+      'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
+      [organizationId, projectId, endpointId],
+    );
+  }
+  return { endpointId, secret };
+}
+
+/** An API credential, as a caller sends it. */
+export async function seedCredential(
+  db: Db,
+  wanted: { projectId: string; preset: 'manage' | 'read'; scopes?: string[]; expiresAt?: Date },
+): Promise<string> {
+  const token = { credentialId: newCredentialId(), secret: newCredentialSecret() };
+  const { projectId, preset, scopes = [], expiresAt } = wanted;
+  const { credentialId } = token;
+  await insertCredential(db, {
+    ...{ projectId, credentialId, name: preset, preset, scopes, expiresAt },
+    digest: digestOfSecret(token.secret),
+  });
+  return formatCredential(token);
 }
 
 async function insertRows(db: Db, table: string, rows: Record<string, unknown>[]): Promise<void> {

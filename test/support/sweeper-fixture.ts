@@ -1,84 +1,18 @@
-// A database with an organization and a project, and the parts of a sweeper on it.
-import { randomBytes, randomUUID } from 'node:crypto';
+// The parts of a sweeper in the process of a test or a benchmark, on a database with one project.
 import { Registry } from 'prom-client';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
-import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
+import { newId } from '../../src/domain/id.ts';
+import type { OutboxRow } from '../../src/store/deliveries/outbox.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
-import { SecretBox } from '../../src/store/postgres/secret-box.ts';
-import { DeadlineSweep } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
+import { DeadlineSweep, type DeadlineSweepOptions } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
 import type { RunResult } from '../../src/sweeper/loop.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { createTestDatabase, openTestPool } from './database.ts';
-import { type SeedProject, seedEndpoint, seedProject } from './seed.ts';
+import type { ProjectFixture } from './database-fixture.ts';
 
-export const KEY = { id: 'k1', key: randomBytes(32) };
-
-export interface SweeperFixture {
-  url: string;
-  pool: Pool;
-  project: SeedProject;
-  secrets: SecretBox;
-  close(): Promise<void>;
-}
-
-export async function openSweeperFixture(): Promise<SweeperFixture> {
-  const database = await createTestDatabase();
-  const pool = openTestPool(database.url, 6);
-  const project = await seedProject(pool);
-  const secrets = new SecretBox([KEY]);
-  return {
-    url: database.url,
-    pool,
-    project,
-    secrets,
-    async close() {
-      await pool.end();
-      await database.drop();
-    },
-  };
-}
-
-export interface Endpoint {
-  endpointId: string;
-  secret: string;
-}
-
-/** An endpoint of the project with one secret; `isDefault`: all monitors' alerts go there. */
-export async function addEndpoint(
-  { pool, project, secrets }: SweeperFixture,
-  url: string,
-  isDefault = false,
-): Promise<Endpoint> {
-  const endpointId = `cb_${randomUUID().replaceAll('-', '')}`;
-  const secret = newSigningSecret();
-  await seedEndpoint(pool, project, {
-    endpointId,
-    urlBox: secrets.seal(url, endpointId),
-    secretBox: secrets.seal(secret, endpointId),
-    isDefault,
-  });
-  return { endpointId, secret };
-}
-
-/** The api's clock stands at `toMs`; without it, at the database's now. */
-export async function moveClock(pool: Pool, toMs?: number): Promise<void> {
-  await pool.query(
-    `insert into service_clock (last_ms) values (coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint))
-     on conflict (only_row) do update set last_ms = excluded.last_ms`,
-    [toMs],
-  );
-}
-
-export async function readNowMs(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ ms: number }>(
-    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms',
-  );
-  return rows[0]?.ms ?? 0;
-}
-
+/** Metrics and a log of their own. TEST_LOG_LEVEL shows the log. */
 export function makeParts() {
   return {
     metrics: createSweeperMetrics(new Registry()),
@@ -86,28 +20,57 @@ export function makeParts() {
   };
 }
 
-export function makeSweep(pool: Pool, batchSize?: number): DeadlineSweep {
-  return new DeadlineSweep({ pool, minimumIntervalMs: 60_000, batchSize, ...makeParts() });
+export function makeSweep(pool: Pool, options: Partial<DeadlineSweepOptions> = {}): DeadlineSweep {
+  return new DeadlineSweep({ pool, minimumIntervalMs: 60_000, ...makeParts(), ...options });
 }
 
-/** Rounds until nothing is due. */
+/** Runs a sweep until nothing is due. */
 export async function drain(step: { run(): Promise<RunResult> }): Promise<void> {
   while ((await step.run()) === 'more');
 }
 
+/** A dispatcher that may send to 127.0.0.0/8. */
 export function startDispatcher(
-  fixture: SweeperFixture,
+  { pool, secrets }: Pick<ProjectFixture, 'pool' | 'secrets'>,
   options: Partial<DispatcherOptions> = {},
 ): Dispatcher {
   return new Dispatcher({
-    pool: fixture.pool,
-    secrets: fixture.secrets,
+    pool,
+    secrets,
     destinations: {
       allowed: parseAllowedDestinations('127.0.0.0/8'),
       resolver: createNameResolver(),
     },
-    pollMs: 20,
     ...makeParts(),
     ...options,
   });
+}
+
+/** An `incident.opened` to the endpoint, of an incident of its own: a row for `insertDeliveries`. */
+export function makeDelivery(
+  { projectId }: { projectId: string },
+  { endpointId }: { endpointId: string },
+  more: Partial<OutboxRow> = {},
+): OutboxRow {
+  return {
+    projectId,
+    deliveryId: newId('dlv'),
+    endpointId,
+    endpointProjectId: projectId,
+    incidentId: newId('inc'),
+    event: 'incident.opened',
+    sequence: 1,
+    webhookId: newId('msg'),
+    body: JSON.stringify({ type: 'incident.opened' }),
+    ...more,
+  };
+}
+
+/** Sets the service clock to `toMs`; without it, to the database's now. */
+export async function moveClock(pool: Pool, toMs?: number): Promise<void> {
+  await pool.query(
+    `insert into service_clock (last_ms) values (coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint))
+     on conflict (only_row) do update set last_ms = excluded.last_ms`,
+    [toMs],
+  );
 }

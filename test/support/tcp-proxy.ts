@@ -5,11 +5,6 @@ import { once } from 'node:events';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { findFreePort } from './free-port.ts';
 
-export interface ProxyTarget {
-  host: string;
-  port: number;
-}
-
 interface Pair {
   client: Socket;
   server: Socket;
@@ -17,7 +12,7 @@ interface Pair {
 }
 
 export class TcpProxy {
-  readonly #target: ProxyTarget;
+  readonly #target: URL;
   readonly #pairs = new Set<Pair>();
   #listener: Server | undefined;
   readonly #port: number;
@@ -27,20 +22,27 @@ export class TcpProxy {
   #isBlackHole: boolean = false;
   #resetAfterBytes: number | undefined;
 
-  private constructor(target: ProxyTarget, port: number) {
+  private constructor(target: URL, port: number) {
     this.#target = target;
     this.#port = port;
   }
 
-  /** Listens on a free port of 127.0.0.1: one that no outgoing connection takes while the proxy refuses. */
-  static async start(target: ProxyTarget): Promise<TcpProxy> {
-    const proxy = new TcpProxy(target, await findFreePort());
+  /**
+   * A proxy to the server of this address. It listens on a free port of 127.0.0.1: one that no outgoing connection takes
+   * while the proxy refuses.
+   */
+  static async start(url: string): Promise<TcpProxy> {
+    const proxy = new TcpProxy(new URL(url), await findFreePort());
     await proxy.accept();
     return proxy;
   }
 
-  get port(): number {
-    return this.#port;
+  /** The address of the server, through the proxy. */
+  get url(): string {
+    const through = new URL(this.#target);
+    through.hostname = '127.0.0.1';
+    through.port = String(this.#port);
+    return through.href;
   }
 
   /** Connections that are open now. */
@@ -122,7 +124,8 @@ export class TcpProxy {
 
   #connect(client: Socket): void {
     this.#accepted += 1;
-    const server = createConnection({ ...this.#target, allowHalfOpen: true });
+    const { hostname: host, port } = this.#target;
+    const server = createConnection({ host, port: Number(port || 443), allowHalfOpen: true });
     const pair: Pair = { client, server, isBlackHoled: this.#isBlackHole };
     this.#pairs.add(pair);
     this.#pass(pair, client, server);

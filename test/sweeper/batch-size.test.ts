@@ -1,30 +1,23 @@
 // How many due monitors are woken at once: as many as a moment allows, on a machine that may be slow. A trigger makes it
 // slow by a known time for each row, so that no other pace matters.
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readNow } from '../../src/store/postgres/clock.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
-import { seedMonitors } from '../support/seed.ts';
-import {
-  drain,
-  makeSweep,
-  moveClock,
-  openSweeperFixture,
-  readNowMs,
-  type SweeperFixture,
-} from '../support/sweeper-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { dueAt, seedMonitors } from '../support/seed.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const ROW_MS = 5;
 const MONITORS = 600;
 
-let fixture: SweeperFixture;
+let fixture: ProjectFixture;
 
 beforeEach(async () => {
-  fixture = await openSweeperFixture();
+  fixture = await openProjectFixture();
   const { pool, project } = fixture;
-  const deadlineMs = (await readNowMs(pool)) - 1_000;
-  await seedMonitors(pool, project, MONITORS, {
-    live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
-  });
+  const deadlineMs = (await readNow(pool)) - 1_000;
+  await seedMonitors(pool, project, MONITORS, dueAt(deadlineMs));
   await moveClock(pool);
   await pool.query(
     `create function slow_row() returns trigger language plpgsql as
@@ -56,7 +49,7 @@ it('no batch but the first holds its rows for longer than half a second', async 
 it('a batch that the database ends for its time is tried again as a smaller one', async () => {
   const statementTimeoutMs = 900; // the first 250 rows take 1.25 s
   const pool = openPool({
-    databaseUrl: fixture.url,
+    databaseUrl: fixture.databaseUrl,
     size: 4,
     applicationName: 'test',
     statementTimeoutMs,

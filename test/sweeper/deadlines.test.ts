@@ -1,24 +1,18 @@
 // The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
+import { readNow } from '../../src/store/postgres/clock.ts';
 import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
-import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
-import {
-  addEndpoint,
-  drain,
-  makeSweep,
-  moveClock,
-  openSweeperFixture,
-  readNowMs,
-  type SweeperFixture,
-} from '../support/sweeper-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { dueAt, liveOf, type SeedMonitor, seedEndpoint, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 
-let fixture: SweeperFixture;
+let fixture: ProjectFixture;
 
 beforeAll(async () => {
-  fixture = await openSweeperFixture();
-  await addEndpoint(fixture, 'http://127.0.0.1:9/', true);
+  fixture = await openProjectFixture();
+  await seedEndpoint(fixture, 'http://127.0.0.1:9/', true);
 });
 afterAll(() => fixture?.close());
 
@@ -30,9 +24,9 @@ async function monitorBeatenAgo(
   configuration: Record<string, unknown> = {},
   live: Record<string, unknown> = {},
 ): Promise<SeedMonitor> {
-  const beatMs = (await readNowMs(fixture.pool)) - agoMs;
+  const beatMs = (await readNow(fixture.pool)) - agoMs;
   const deadlineMs = beatMs + 2 * MINUTE_MS;
-  const [monitor] = await seedMonitors(fixture.pool, fixture.project, 1, {
+  return await seedMonitor(fixture.pool, fixture.project, {
     configuration,
     live: {
       anchor_ms: beatMs,
@@ -45,8 +39,6 @@ async function monitorBeatenAgo(
       ...live,
     },
   });
-  if (!monitor) throw new Error('no monitor was seeded');
-  return monitor;
 }
 
 async function incidentsOf(monitor: SeedMonitor) {
@@ -55,12 +47,6 @@ async function incidentsOf(monitor: SeedMonitor) {
     [monitor.monitorKey],
   );
   return rows;
-}
-async function liveOf(monitor: SeedMonitor) {
-  const { rows } = await fixture.pool.query('select * from monitor_live where monitor_key = $1', [
-    monitor.monitorKey,
-  ]);
-  return rows[0];
 }
 async function timelineOf(incidentId: string) {
   const { rows } = await fixture.pool.query(
@@ -89,14 +75,18 @@ describe('a missed deadline', () => {
     );
     expect(rows).toMatchObject([{ event: 'incident.opened', sequence: 1, state: 'pending' }]);
     expect(JSON.parse(rows[0].body).data.incident.deadlineAt).toBe(incident.deadline_at.toISOString());
-    expect(await liveOf(monitor)).toMatchObject({ open_incidents: 1, deadline_ms: null, wake_ms: null });
+    expect(await liveOf(fixture.pool, monitor)).toMatchObject({
+      open_incidents: 1,
+      deadline_ms: null,
+      wake_ms: null,
+    });
   });
 
   it('is marked late first: the status feed hears of it', async () => {
     const monitor = await monitorBeatenAgo(MINUTE_MS + 500);
-    const before = await liveOf(monitor);
+    const before = await liveOf(fixture.pool, monitor);
     await sweep();
-    const after = await liveOf(monitor);
+    const after = await liveOf(fixture.pool, monitor);
     expect(await incidentsOf(monitor)).toEqual([]);
     expect(after.changed_xid).not.toBe(before.changed_xid);
     expect(after.wake_ms).toBe(after.deadline_ms);
@@ -108,13 +98,13 @@ describe('a missed deadline', () => {
     const after3 = await monitorBeatenAgo(4 * MINUTE_MS + 500, lets);
     await sweep();
     expect(await incidentsOf(after2)).toEqual([]);
-    expect(await liveOf(after2)).toMatchObject({ missed_count: 2 });
+    expect(await liveOf(fixture.pool, after2)).toMatchObject({ missed_count: 2 });
     expect(await incidentsOf(after3)).toHaveLength(1);
   });
 
   it('waits for no beat after the horizon: nobody could have accepted it', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
-    await moveClock(fixture.pool, (await liveOf(monitor)).deadline_ms - 1);
+    await moveClock(fixture.pool, (await liveOf(fixture.pool, monitor)).deadline_ms - 1);
     await drain(makeSweep(fixture.pool));
     expect(await incidentsOf(monitor)).toEqual([]);
     await sweep();
@@ -135,7 +125,7 @@ describe('a missed deadline', () => {
   });
 
   it('does not count while the monitor is paused or in maintenance', async () => {
-    const now = await readNowMs(fixture.pool);
+    const now = await readNow(fixture.pool);
     const paused = await monitorBeatenAgo(3 * MINUTE_MS, { lifecycle: 'paused' });
     const endsMs = now + 10 * MINUTE_MS;
     const maintained = await monitorBeatenAgo(3 * MINUTE_MS, {
@@ -144,13 +134,16 @@ describe('a missed deadline', () => {
     });
     await sweep();
     expect(await incidentsOf(paused)).toEqual([]);
-    expect(await liveOf(paused)).toMatchObject({ wake_ms: null });
+    expect(await liveOf(fixture.pool, paused)).toMatchObject({ wake_ms: null });
     expect(await incidentsOf(maintained)).toEqual([]);
-    expect(await liveOf(maintained)).toMatchObject({ deadline_ms: endsMs, wake_ms: endsMs - MINUTE_MS });
+    expect(await liveOf(fixture.pool, maintained)).toMatchObject({
+      deadline_ms: endsMs,
+      wake_ms: endsMs - MINUTE_MS,
+    });
   });
 
   it('counts when the window has ended without a beat', async () => {
-    const now = await readNowMs(fixture.pool);
+    const now = await readNow(fixture.pool);
     const ended = {
       maintenance_starts_at: new Date(now - 10 * MINUTE_MS),
       maintenance_ends_at: new Date(now - 500),
@@ -166,7 +159,7 @@ describe('a missed deadline', () => {
 
 describe('a run', () => {
   it('that lasts too long is reported once', async () => {
-    const now = await readNowMs(fixture.pool);
+    const now = await readNow(fixture.pool);
     const runs = [{ runId: 'a', startedMs: now - 61_000, dueMs: now - 1_000 }];
     const monitor = await monitorBeatenAgo(
       MINUTE_MS / 2,
@@ -176,18 +169,18 @@ describe('a run', () => {
     await sweep();
     await sweep();
     expect(await incidentsOf(monitor)).toMatchObject([{ kind: 'overdue_run', state: 'open' }]);
-    expect((await liveOf(monitor)).open_runs).toMatchObject([{ runId: 'a', overdue: true }]);
+    expect((await liveOf(fixture.pool, monitor)).open_runs).toMatchObject([{ runId: 'a', overdue: true }]);
   });
 });
 
 describe('an outage of our own', () => {
   it('longer than interval and grace makes no false incident, and stands in the timeline of a true one', async () => {
-    const own = await openSweeperFixture();
+    const own = await openProjectFixture();
     try {
-      const now = await readNowMs(own.pool);
+      const now = await readNow(own.pool);
       // The last beat came, then everything was down for ten minutes.
       const seed = (agoMs: number) =>
-        seedMonitors(own.pool, own.project, 1, {
+        seedMonitor(own.pool, own.project, {
           live: {
             anchor_ms: now - agoMs,
             last_beat_ms: now - agoMs,
@@ -195,32 +188,31 @@ describe('an outage of our own', () => {
             wake_ms: now - agoMs + MINUTE_MS,
           },
         });
-      const [alive] = await seed(10 * MINUTE_MS + 30_000);
-      const [dead] = await seed(11 * MINUTE_MS + 59_900);
+      await seed(10 * MINUTE_MS + 30_000);
+      const dead = await seed(11 * MINUTE_MS + 59_900);
       await moveClock(own.pool, now - 10 * MINUTE_MS);
       await drain(makeSweep(own.pool));
       expect(await advanceServiceClock(own.pool)).toBeDefined();
       await drain(makeSweep(own.pool));
       const open = 'select monitor_key, incident_id from incidents';
       expect((await own.pool.query(open)).rows).toEqual([]);
-      expect(alive).toBeDefined();
       // Its deadline was 100 ms after the outage began: it is interval and grace after its end now.
       const [shifted] = (
         await own.pool.query(
           `select deadline_ms - to_ms as after_ms from monitor_live, service_outages where monitor_key = $1`,
-          [dead?.monitorKey],
+          [dead.monitorKey],
         )
       ).rows;
       expect(shifted).toEqual({ after_ms: 2 * MINUTE_MS });
       // That time passes.
       await own.pool.query(
         `update monitor_live set deadline_ms = deadline_ms - $2, wake_ms = deadline_ms - $2 where monitor_key = $1`,
-        [dead?.monitorKey, 2 * MINUTE_MS],
+        [dead.monitorKey, 2 * MINUTE_MS],
       );
       await moveClock(own.pool);
       await drain(makeSweep(own.pool));
       const { rows } = await own.pool.query(open);
-      expect(rows).toMatchObject([{ monitor_key: dead?.monitorKey }]);
+      expect(rows).toMatchObject([{ monitor_key: dead.monitorKey }]);
       const timeline = await own.pool.query(
         'select type, detail from timeline_entries where incident_id = $1 order by at, entry_id',
         [rows[0].incident_id],
@@ -242,7 +234,7 @@ describe('a beat and a sweep on one row', () => {
     const beat = await fixture.pool.connect();
     try {
       await beat.query('begin');
-      const now = await readNowMs(fixture.pool);
+      const now = await readNow(fixture.pool);
       await beat.query(
         'update monitor_live set deadline_ms = $2, wake_ms = $3, last_beat_ms = $4, anchor_ms = $4 where monitor_key = $1',
         [monitor.monitorKey, now + 2 * MINUTE_MS, now + MINUTE_MS, now],
@@ -257,10 +249,10 @@ describe('a beat and a sweep on one row', () => {
   });
 
   it('at the same moment, many times: each beat is recorded, and no incident stays open', async () => {
-    const own = await openSweeperFixture();
-    const server = await startPingServer(own.url, { lanes: 2 });
+    const own = await openProjectFixture();
+    const server = await startPingServer(own.databaseUrl, { lanes: 2 });
     try {
-      const now = await readNowMs(own.pool);
+      const now = await readNow(own.pool);
       await moveClock(own.pool);
       const monitors = await seedMonitors(own.pool, own.project, 300, {
         live: {
@@ -271,7 +263,7 @@ describe('a beat and a sweep on one row', () => {
         },
       });
       const beats = monitors.map(({ address }) => fetch(`${server.url}/ping/${address}`));
-      const sweeps = Array.from({ length: 3 }, () => drain(makeSweep(own.pool, 25)));
+      const sweeps = Array.from({ length: 3 }, () => drain(makeSweep(own.pool, { batchSize: 25 })));
       const answers = await Promise.all(beats);
       await Promise.all(sweeps);
       expect(answers.map(({ status }) => status)).toEqual(monitors.map(() => 200));
@@ -320,27 +312,23 @@ describe('a monitor at fault', () => {
       unversioned.monitorKey,
     ]);
     // An open incident that the live row does not count: the batch fails on the unique index.
-    const now = await readNowMs(fixture.pool);
+    const now = await readNow(fixture.pool);
     await insertIncidents(fixture.pool, [openedBefore(doubled, now)]);
     await sweep();
     for (const monitor of monitors) {
       expect(await incidentsOf(monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
     }
-    expect(await liveOf(doubled)).toMatchObject({ open_incidents: 1, wake_ms: null });
-    expect((await liveOf(unversioned)).wake_ms).toBeGreaterThan(now + 30_000);
+    expect(await liveOf(fixture.pool, doubled)).toMatchObject({ open_incidents: 1, wake_ms: null });
+    expect((await liveOf(fixture.pool, unversioned)).wake_ms).toBeGreaterThan(now + 30_000);
   });
 
   it('does not leave those behind it to be looked at one by one', async () => {
-    const own = await openSweeperFixture();
+    const own = await openProjectFixture();
     try {
-      const now = await readNowMs(own.pool);
-      const due = (agoMs: number) => ({
-        live: { anchor_ms: now - 2 * MINUTE_MS - agoMs, deadline_ms: now - agoMs, wake_ms: now - agoMs },
-      });
-      const [first] = await seedMonitors(own.pool, own.project, 1, due(1_000));
-      if (!first) throw new Error('no monitor was seeded');
+      const now = await readNow(own.pool);
+      const first = await seedMonitor(own.pool, own.project, dueAt(now - 1_000));
       await insertIncidents(own.pool, [openedBefore(first, now)]);
-      await seedMonitors(own.pool, own.project, 400, due(500));
+      await seedMonitors(own.pool, own.project, 400, dueAt(now - 500));
       await moveClock(own.pool);
       const deadlines = makeSweep(own.pool);
       let rounds = 1;

@@ -2,17 +2,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
+import { ok, status, verifyWebhook } from '../support/receiver.ts';
+import { seedEndpoint } from '../support/seed.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
-import { addEndpoint, startDispatcher } from '../support/sweeper-fixture.ts';
+import { startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import {
-  type DeliveryFixture,
-  idsOf,
-  ok,
-  openDeliveryFixture,
-  status,
-  verifierOf,
-} from './delivery-fixture.ts';
+import { type DeliveryFixture, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -30,9 +25,7 @@ describe('a delivery', () => {
     const [request] = receiver.requests;
     expect(receiver.requests).toHaveLength(1);
     expect(request?.headers['webhook-id']).toBe(row.webhookId);
-    expect(verifierOf(endpoint.secret).verify(request?.body ?? '', request?.headers as never)).toEqual(
-      JSON.parse(row.body),
-    );
+    expect(verifyWebhook(request, endpoint.secret)).toEqual(JSON.parse(row.body));
     expect(await fixture.rowOf(row)).toMatchObject({
       attempt_count: 1,
       next_attempt_at: null,
@@ -54,7 +47,7 @@ describe('a delivery', () => {
   it('is signed with both secrets in an overlap, the newest first', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const newest = newSigningSecret();
-    const { pool, project, secrets } = fixture.sweeper;
+    const { pool, project, secrets } = fixture;
     await pool.query(
       `update signing_secrets set ends_at = now() + interval '5 minutes' where endpoint_id = $1`,
       [endpoint.endpointId],
@@ -67,13 +60,14 @@ describe('a delivery', () => {
     fixture.dispatch();
     await fixture.stateIs(row, 'delivered');
     const [request] = receiver.requests;
-    const [first, second] = String(request?.headers['webhook-signature']).split(' ');
+    if (!request) throw new Error('There is no request.');
+    const [first, second] = String(request.headers['webhook-signature']).split(' ');
     for (const [secret, signature] of [
       [newest, first],
       [endpoint.secret, second],
     ] as const) {
-      const headers = { ...request?.headers, 'webhook-signature': signature } as never;
-      expect(() => verifierOf(secret).verify(request?.body ?? '', headers)).not.toThrow();
+      const headers = { ...request.headers, 'webhook-signature': signature };
+      expect(() => verifyWebhook({ ...request, headers }, secret)).not.toThrow();
     }
   });
 
@@ -82,7 +76,7 @@ describe('a delivery', () => {
     const row = await fixture.enqueueOne(endpoint);
     for (let attempt = 1; attempt <= 8; attempt += 1) {
       // A dispatcher of its own for each: the breaker of one would open.
-      const dispatcher = startDispatcher(fixture.sweeper);
+      const dispatcher = startDispatcher(fixture, { pollMs: 20 });
       const isMade = async () => (await fixture.rowOf(row)).attempt_count === attempt;
       await waitFor(isMade, { what: 'the attempt is made' });
       await dispatcher.stop();
@@ -121,7 +115,7 @@ describe('a delivery', () => {
 
   it('that can not be read for want of a key is left alone, and costs no attempt', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
-    await fixture.sweeper.pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
+    await fixture.pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
       endpoint.endpointId,
       Buffer.from('0102', 'hex'),
     ]);
@@ -155,7 +149,7 @@ describe('the order inside an incident', () => {
   it('waits for no redelivery, and goes on after a cancellation', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const incidentId = newId('inc');
-    const farAway = await addEndpoint(fixture.sweeper, 'http://127.0.0.1:9/');
+    const farAway = await seedEndpoint(fixture, 'http://127.0.0.1:9/');
     const before = await fixture.enqueueOne(farAway, { incidentId });
     const copy = await fixture.enqueueOne(farAway, {
       incidentId,

@@ -1,8 +1,9 @@
 // What the state of an endpoint does to its deliveries: gone, disabled, removed, or one that hangs.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
+import { ok, status } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, holding, idsOf, ok, openDeliveryFixture, status } from './delivery-fixture.ts';
+import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -28,7 +29,7 @@ describe('an endpoint', () => {
     const held = holding();
     const old = await fixture.receive((...request) => void held.released.then(() => status(410)(...request)));
     const next = await fixture.receive(ok);
-    const { pool, secrets } = fixture.sweeper;
+    const { pool, secrets } = fixture;
     const { endpointId } = old.endpoint;
     const asked = await fixture.enqueueOne(old.endpoint);
     fixture.dispatch();
@@ -48,7 +49,7 @@ describe('an endpoint', () => {
   it('that was disabled or removed after the event is told nothing, and the timeline says why', async () => {
     const disabled = await fixture.receive(ok);
     const removed = await fixture.receive(ok);
-    const { pool } = fixture.sweeper;
+    const { pool } = fixture;
     await pool.query(`update callback_endpoints set lifecycle = 'disabled' where endpoint_id = $1`, [
       disabled.endpoint.endpointId,
     ]);
@@ -105,7 +106,7 @@ describe('an endpoint', () => {
 
   it('that waits for a later attempt costs little, however many there are', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
-    const { pool } = fixture.sweeper;
+    const { pool } = fixture;
     await fixture.enqueueElsewhere(3_000, 3_600_000);
     const look = () => findDueEndpoints(pool, { limit: 10_000 });
     const before = await timesOf(5, look);

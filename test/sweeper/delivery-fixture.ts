@@ -1,88 +1,79 @@
-// What the tests of dispatchers share: receivers, the outbox, and looks at what was written.
-import { Webhook } from 'standardwebhooks';
-import { newId } from '../../src/domain/id.ts';
+// A project with receivers, endpoints that lead to them, an outbox, and queries for what dispatchers wrote.
 import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/outbox.ts';
+import { readNow } from '../../src/store/postgres/clock.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
+import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
-import { type Answer, type Receiver, startReceiver } from '../support/receiver.ts';
-import {
-  addEndpoint,
-  type Endpoint,
-  openSweeperFixture,
-  readNowMs,
-  type SweeperFixture,
-  startDispatcher,
-} from '../support/sweeper-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type Answer, ok, type Receiver, startReceiver } from '../support/receiver.ts';
+import { type SeedEndpoint, type SeedProject, seedEndpoint } from '../support/seed.ts';
+import { makeDelivery, startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 type Ref = Pick<OutboxRow, 'deliveryId'>;
 
-export class DeliveryFixture {
-  readonly sweeper: SweeperFixture;
+export class DeliveryFixture implements ProjectFixture {
+  readonly databaseUrl: string;
+  readonly pool: Pool;
+  readonly project: SeedProject;
+  readonly secrets: SecretBox;
+  /** Call it after the last test. */
+  readonly close: () => Promise<void>;
   readonly #ends: (() => Promise<unknown>)[] = [];
 
-  constructor(sweeper: SweeperFixture) {
-    this.sweeper = sweeper;
+  constructor({ databaseUrl, pool, project, secrets, close }: ProjectFixture) {
+    this.databaseUrl = databaseUrl;
+    this.pool = pool;
+    this.project = project;
+    this.secrets = secrets;
+    this.close = close;
   }
 
-  /** After each test. What was opened last ends first: a dispatcher before its receivers, so that attempts may end. */
+  /** Call it after each test. What was opened last ends first: a dispatcher before its receivers, so that attempts end. */
   async endTest(): Promise<void> {
     for (const end of this.#ends.splice(0).reverse()) await end();
-    // What is left would be sent to the next test's receiver, if that is given the port of one that is closed.
+    // Deliveries that are left would go to the next test's receiver, if it is given the port of a closed one.
     await this.#query(
       `update deliveries set state = 'canceled', next_attempt_at = null, ended_at = now()
        where state in ('pending', 'failing')`,
     );
   }
 
-  /** After the last one. */
-  async close(): Promise<void> {
-    await this.sweeper.close();
-  }
-
-  /** Something to end with the test. */
+  /** Ends something with the test. */
   atEnd(end: () => Promise<unknown>): void {
     this.#ends.push(end);
   }
 
   /** A receiver, and an endpoint that leads to it. */
-  async receive(answer: Answer): Promise<{ receiver: Receiver; endpoint: Endpoint }> {
+  async receive(answer?: Answer): Promise<{ receiver: Receiver; endpoint: SeedEndpoint }> {
     const receiver = await startReceiver(answer);
     this.atEnd(() => receiver.close());
-    const endpoint = await addEndpoint(this.sweeper, `http://127.0.0.1:${receiver.port}/hook`);
+    const endpoint = await seedEndpoint(this, receiver.url);
     return { receiver, endpoint };
   }
 
   dispatch(options: Parameters<typeof startDispatcher>[1] = {}): Dispatcher {
-    const dispatcher = startDispatcher(this.sweeper, options);
+    const dispatcher = startDispatcher(this, { pollMs: 20, ...options });
     this.atEnd(() => dispatcher.stop());
     return dispatcher;
   }
 
   /** Puts events into the outbox: of one incident when `incidentId` is given, else each of its own. */
-  async enqueue(endpoint: Endpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
-    const { projectId } = this.sweeper.project;
-    const rows = Array.from(
-      { length: count },
-      (_, index): OutboxRow => ({
-        projectId,
-        deliveryId: newId('dlv'),
-        endpointId: endpoint.endpointId,
-        endpointProjectId: projectId,
-        incidentId: newId('inc'),
-        event: 'incident.opened',
+  async enqueue(endpoint: SeedEndpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
+    const rows = Array.from({ length: count }, (_, index) =>
+      makeDelivery(this.project, endpoint, {
         sequence: more.incidentId ? index + 1 : 1,
-        webhookId: newId('msg'),
         body: JSON.stringify({ type: 'incident.opened', index }),
         ...more,
       }),
     );
-    await insertDeliveries(this.sweeper.pool, rows, await this.nowMs());
+    await insertDeliveries(this.pool, rows, await this.nowMs());
     return rows;
   }
 
   /** Events of as many other endpoints, due in `waitMs`. */
   async enqueueElsewhere(count: number, waitMs: number): Promise<void> {
-    const { projectId } = this.sweeper.project;
+    const { projectId } = this.project;
     await this.#query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
          state, webhook_id, body, next_attempt_at, created_at)
@@ -93,14 +84,14 @@ export class DeliveryFixture {
     );
   }
 
-  async enqueueOne(endpoint: Endpoint, more: Partial<OutboxRow> = {}): Promise<OutboxRow> {
+  async enqueueOne(endpoint: SeedEndpoint, more: Partial<OutboxRow> = {}): Promise<OutboxRow> {
     const [row] = await this.enqueue(endpoint, 1, more);
     if (!row) throw new Error('There is no row.');
     return row;
   }
 
   nowMs(): Promise<number> {
-    return readNowMs(this.sweeper.pool);
+    return readNow(this.pool);
   }
 
   async rowOf({ deliveryId }: Ref) {
@@ -118,7 +109,7 @@ export class DeliveryFixture {
     return this.#query(text, deliveryId);
   }
 
-  async endpointRow({ endpointId }: Endpoint) {
+  async endpointRow({ endpointId }: SeedEndpoint) {
     const [row] = await this.#query('select * from callback_endpoints where endpoint_id = $1', endpointId);
     return row;
   }
@@ -130,7 +121,7 @@ export class DeliveryFixture {
     );
   }
 
-  /** Its wait is over, and so is the lease of who has it. */
+  /** Ends its wait, and the lease of its dispatcher. */
   async makeDue({ deliveryId }: Ref): Promise<void> {
     await this.#query(
       'update deliveries set next_attempt_at = now(), lease_until = least(lease_until, now()) where delivery_id = $1',
@@ -138,7 +129,7 @@ export class DeliveryFixture {
     );
   }
 
-  /** As the end of its endpoint leaves it. */
+  /** Leaves it as the end of its endpoint does. */
   async cancel({ deliveryId }: Ref): Promise<void> {
     await this.#query(
       `update deliveries set state = 'canceled', next_attempt_at = null, ended_at = now(), lease_until = null,
@@ -148,21 +139,14 @@ export class DeliveryFixture {
   }
 
   async #query(text: string, ...values: unknown[]) {
-    const { rows } = await this.sweeper.pool.query(text, values);
+    const { rows } = await this.pool.query(text, values);
     return rows;
   }
 }
 
 export async function openDeliveryFixture(): Promise<DeliveryFixture> {
-  return new DeliveryFixture(await openSweeperFixture());
+  return new DeliveryFixture(await openProjectFixture());
 }
-
-export const ok: Answer = (_request, _message, response) => response.writeHead(204).end();
-
-export const status =
-  (code: number): Answer =>
-  (_request, _message, response) =>
-    response.writeHead(code).end();
 
 /** Answers when the test says so. */
 export function holding(): { answer: Answer; released: Promise<void>; release(): void } {
@@ -175,7 +159,3 @@ export function holding(): { answer: Answer; released: Promise<void>; release():
 }
 
 export const idsOf = (receiver: Receiver) => receiver.requests.map(({ headers }) => headers['webhook-id']);
-
-/** What a receiver verifies with. */
-export const verifierOf = (secret: string) =>
-  new Webhook(Buffer.from(secret.slice('sigcb_v1_'.length), 'base64url').toString('base64'));

@@ -28,7 +28,7 @@ afterAll(() => fixture?.close());
 
 /** Each look takes `lookMs` more; `duringLook` is called when it has read the outbox. */
 function slowLooks(lookMs: number, duringLook?: () => void): void {
-  const { pool } = fixture.sweeper;
+  const { pool } = fixture;
   const query = pool.query.bind(pool);
   vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
     const { name, values = [] } = given[0] as { name?: string; values?: unknown[] };
@@ -63,7 +63,7 @@ describe('a look that takes long', () => {
   it('asks an endpoint at which nothing may go out once, and not again while it serves', async () => {
     const endpoints = 1_600;
     await fixture.enqueueElsewhere(endpoints, 3_600_000);
-    await fixture.sweeper.pool.query(
+    await fixture.pool.query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
          webhook_id, body, next_attempt_at, created_at)
        select project_id, delivery_id || '_next', endpoint_id, endpoint_project_id, incident_id, 'incident.resolved', 2,

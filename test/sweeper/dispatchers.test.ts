@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
+import { ok } from '../support/receiver.ts';
 import { startDispatcher } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, holding, idsOf, ok, openDeliveryFixture } from './delivery-fixture.ts';
+import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -25,7 +26,7 @@ describe('several dispatchers', () => {
     const received = () => endpoints.flatMap(({ receiver }) => idsOf(receiver));
     await waitFor(() => received().length >= rows.length, { what: 'all are there' });
     const areWritten = async () => {
-      const { rows: left } = await fixture.sweeper.pool.query(
+      const { rows: left } = await fixture.pool.query(
         `select from deliveries where delivery_id = any($1) and state <> 'delivered'`,
         [rows.map(({ deliveryId }) => deliveryId)],
       );
@@ -38,7 +39,7 @@ describe('several dispatchers', () => {
   it('take over what a dead one held, when its lease is over and not before', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
-    const { pool, project } = fixture.sweeper;
+    const { pool, project } = fixture;
     const place = { projectId: project.projectId, endpointId: endpoint.endpointId, places: 1 };
     const beforeMs = await fixture.nowMs();
     const [claim] = await claimDeliveries(pool, randomUUID(), [place]);
@@ -59,7 +60,7 @@ describe('several dispatchers', () => {
       const held = holding();
       const { receiver, endpoint } = await fixture.receive(held.answer);
       const rows = await fixture.enqueue(endpoint, 5);
-      const dispatcher = startDispatcher(fixture.sweeper, { pollMs: 1 });
+      const dispatcher = startDispatcher(fixture, { pollMs: 1 });
       const isUnderWay = () => receiver.requests.length === 1;
       await waitFor(isUnderWay, { what: 'an attempt is under way', intervalMs: 1 + 2 * time });
       const stopping = dispatcher.stop();
@@ -75,11 +76,8 @@ describe('several dispatchers', () => {
 
 describe('a database that is away', () => {
   it('while an attempt ends loses nothing and sends nothing twice', async () => {
-    const url = new URL(fixture.sweeper.url);
-    const proxy = await TcpProxy.start({ host: url.hostname, port: Number(url.port) });
-    url.hostname = '127.0.0.1';
-    url.port = String(proxy.port);
-    const pool = openPool({ databaseUrl: url.href, size: 4, applicationName: 'test' });
+    const proxy = await TcpProxy.start(fixture.databaseUrl);
+    const pool = openPool({ databaseUrl: proxy.url, size: 4, applicationName: 'test' });
     fixture.atEnd(() => proxy.close());
     fixture.atEnd(() => pool.end());
     const held = holding();
@@ -100,7 +98,7 @@ describe('a database that is away', () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const { receiver: other, endpoint: otherEndpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
-    const client = await fixture.sweeper.pool.connect();
+    const client = await fixture.pool.connect();
     await client.query('begin');
     await client.query('set local idle_in_transaction_session_timeout = 0');
     // Outcomes are written under this lock; claims do without it.

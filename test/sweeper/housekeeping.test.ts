@@ -14,20 +14,15 @@ import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/upkee
 import { sweepRestoreWindows } from '../../src/sweeper/upkeep/sweep-restore-windows.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
-import { seedMonitors } from '../support/seed.ts';
-import {
-  addEndpoint,
-  drain,
-  makeParts,
-  openSweeperFixture,
-  type SweeperFixture,
-} from '../support/sweeper-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { seedEndpoint, seedMonitor } from '../support/seed.ts';
+import { drain, makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let fixture: SweeperFixture;
+let fixture: ProjectFixture;
 
 beforeAll(async () => {
-  fixture = await openSweeperFixture();
+  fixture = await openProjectFixture();
 });
 afterAll(() => fixture?.close());
 
@@ -62,9 +57,9 @@ const keyMetrics = async (metric: { get(): Promise<{ values: { value: number; la
 it('a fresh database has partitions for today and seven days ahead, so that no beat lands in the default partition', async () => {
   expect((await partitionsOf('observations')).length).toBe(1 + 8);
   expect((await partitionsOf('observation_buckets')).length).toBe(1 + 3);
-  const [monitor] = await seedMonitors(fixture.pool, fixture.project, 1);
-  const server = await startPingServer(fixture.url);
-  expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
+  const monitor = await seedMonitor(fixture.pool, fixture.project);
+  const server = await startPingServer(fixture.databaseUrl);
+  expect((await fetch(`${server.url}/ping/${monitor.address}`)).status).toBe(200);
   await server.close();
   expect(await countOf('observations')).toBe(1);
   expect(await countOf('observations_default')).toBe(0);
@@ -272,10 +267,9 @@ describe('archived monitors', () => {
         restorable_until: new Date(Date.now() + (interval === 'over' ? -1_000 : 3_600_000)),
       },
     });
-    const [over] = await seedMonitors(pool, project, 1, archived('over'));
-    const [waiting] = await seedMonitors(pool, project, 1, archived('waiting'));
-    if (!over || !waiting) throw new Error('no monitors');
-    const endpoint = await addEndpoint(fixture, 'http://127.0.0.1:9/');
+    const over = await seedMonitor(pool, project, archived('over'));
+    const waiting = await seedMonitor(pool, project, archived('waiting'));
+    const endpoint = await seedEndpoint(fixture, 'http://127.0.0.1:9/');
     await pool.query(
       `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, monitor_key, event, webhook_id,
          body, created_at, next_attempt_at)

@@ -1,22 +1,17 @@
 // Looks of different length: what a short one can't see a longer one finds, and a long one that fails holds up no short one.
 import type { QueryConfig } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readNow } from '../../src/store/postgres/clock.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
-import { seedMonitors } from '../support/seed.ts';
-import {
-  drain,
-  makeSweep,
-  moveClock,
-  openSweeperFixture,
-  readNowMs,
-  type SweeperFixture,
-} from '../support/sweeper-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { dueAt, seedMonitor } from '../support/seed.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let fixture: SweeperFixture;
+let fixture: ProjectFixture;
 
 beforeEach(async () => {
-  fixture = await openSweeperFixture();
+  fixture = await openProjectFixture();
 });
 afterEach(() => fixture?.close());
 
@@ -25,10 +20,8 @@ it('a deadline that becomes visible ten seconds late opens its incident', async 
   await moveClock(pool);
   const sweep = makeSweep(pool);
   await drain(sweep);
-  const deadlineMs = (await readNowMs(pool)) - 10_000;
-  await seedMonitors(pool, project, 1, {
-    live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
-  });
+  const deadlineMs = (await readNow(pool)) - 10_000;
+  await seedMonitor(pool, project, dueAt(deadlineMs));
   const isOpen = async () => {
     await moveClock(pool);
     await drain(sweep);
@@ -43,10 +36,8 @@ it('a first look that takes too long, under an old snapshot, keeps nobody from w
   await moveClock(pool);
   const sweep = makeSweep(withSlowBeginning(pool));
   await expect(sweep.run()).rejects.toThrow('statement timeout');
-  const deadlineMs = await readNowMs(pool);
-  await seedMonitors(pool, project, 1, {
-    live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
-  });
+  const deadlineMs = await readNow(pool);
+  await seedMonitor(pool, project, dueAt(deadlineMs));
   await moveClock(pool);
   await drain(sweep);
   expect((await pool.query('select state from incidents')).rows).toEqual([{ state: 'open' }]);

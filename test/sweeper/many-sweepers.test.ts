@@ -1,37 +1,30 @@
 // Many sweepers on ten thousand due monitors, while the database ends their connections: each incident opens once.
 import { expect, it } from 'vitest';
-import { seedMonitors, seedProject } from '../support/seed.ts';
-import {
-  addEndpoint,
-  drain,
-  makeSweep,
-  moveClock,
-  openSweeperFixture,
-  readNowMs,
-} from '../support/sweeper-fixture.ts';
+import { readNow } from '../../src/store/postgres/clock.ts';
+import { openProjectFixture } from '../support/database-fixture.ts';
+import { dueAt, seedEndpoint, seedMonitors, seedProject } from '../support/seed.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 
 const KILL_ONE = `select pg_terminate_backend(pid) from pg_stat_activity
   where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
 
 it('open each of 10,000 incidents once, while their connections are ended', async () => {
-  const { pool, ...own } = await openSweeperFixture();
+  const { pool, ...own } = await openProjectFixture();
   try {
-    await addEndpoint({ pool, ...own }, 'http://127.0.0.1:9/', true);
-    const now = await readNowMs(pool);
+    await seedEndpoint({ pool, ...own }, 'http://127.0.0.1:9/', true);
+    const now = await readNow(pool);
     const project = await seedProject(pool);
     await pool.query('update projects set organization_id = $2 where project_id = $1', [
       project.projectId,
       own.project.organizationId,
     ]);
     for (const of of [own.project, project]) {
-      await seedMonitors(pool, of, 5_000, {
-        live: { anchor_ms: now - 120_010, deadline_ms: now - 10, wake_ms: now - 10 },
-      });
+      await seedMonitors(pool, of, 5_000, dueAt(now - 10));
     }
     await moveClock(pool);
     let done = 0;
     const sweepUntilDone = async () => {
-      const deadlines = makeSweep(pool, 250);
+      const deadlines = makeSweep(pool, { batchSize: 250 });
       for (;;) {
         const round = await deadlines.run().catch(() => 'failed' as const);
         if (round === 'idle') return;

@@ -1,58 +1,40 @@
 // The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readNow } from '../../src/store/postgres/clock.ts';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { openTestPool } from '../support/database.ts';
+import { openProjectFixture, openTestPool, type ProjectFixture } from '../support/database-fixture.ts';
+import { makeConfig } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
-import { seedMonitors } from '../support/seed.ts';
-import {
-  addEndpoint,
-  KEY,
-  moveClock,
-  openSweeperFixture,
-  readNowMs,
-  type SweeperFixture,
-} from '../support/sweeper-fixture.ts';
+import { dueAt, seedEndpoint, seedMonitors } from '../support/seed.ts';
+import { moveClock } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let fixture: SweeperFixture;
+let fixture: ProjectFixture;
 
 beforeAll(async () => {
-  fixture = await openSweeperFixture();
+  fixture = await openProjectFixture();
 });
 afterAll(() => fixture?.close());
 
-function configOf(databaseUrl: string) {
-  return {
-    databaseUrl,
-    databasePool: 4,
-    encryptionKeys: [KEY],
-    allowedPrivateDestinations: '127.0.0.0/8',
-    publicUrl: 'http://127.0.0.1:8080',
-    minimumIntervalSeconds: 60,
-  };
-}
-
 describe('the role sweeper', () => {
   it('tells the receiver of a missed deadline, is ready meanwhile, shows it in its metrics, and ends', async () => {
-    const { pool, project, url } = fixture;
-    const receiver = await startReceiver((_request, _message, response) => response.writeHead(204).end());
-    await addEndpoint(fixture, `http://127.0.0.1:${receiver.port}/`, true);
+    const { pool, project, databaseUrl } = fixture;
+    const receiver = await startReceiver();
+    await seedEndpoint(fixture, receiver.url, true);
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
     const sweepers = [
-      await startSweeper(configOf(url), telemetry),
-      await startSweeper(configOf(url), createTelemetry({ role: 'sweeper', logLevel: 'silent' })),
+      await startSweeper(makeConfig(databaseUrl), telemetry),
+      await startSweeper(makeConfig(databaseUrl), createTelemetry({ role: 'sweeper', logLevel: 'silent' })),
     ];
     // As if an api ran all the time.
-    await moveClock(pool, (await readNowMs(pool)) + 86_400_000);
+    await moveClock(pool, (await readNow(pool)) + 86_400_000);
     try {
       await waitFor(async () => Object.keys(await telemetry.readiness.findFaults()).length === 0, {
         what: 'the sweeper is ready',
       });
-      const deadlineMs = (await readNowMs(pool)) + 1_000;
-      await seedMonitors(pool, project, 20, {
-        live: { anchor_ms: deadlineMs - 120_000, deadline_ms: deadlineMs, wake_ms: deadlineMs },
-      });
+      const deadlineMs = (await readNow(pool)) + 1_000;
+      await seedMonitors(pool, project, 20, dueAt(deadlineMs));
       await waitFor(() => receiver.requests.length >= 20, { what: 'all alerts are there' });
       const { rows } = await pool.query('select count(*)::integer as count from incidents');
       expect(rows).toEqual([{ count: 20 }]);
@@ -77,13 +59,13 @@ describe('the role sweeper', () => {
   });
 
   it('waits for the schema, and is not ready meanwhile', async () => {
-    const url = new URL(fixture.url);
-    const admin = openTestPool(url.href, 1);
+    const url = new URL(fixture.databaseUrl);
+    const admin = openTestPool(url.href);
     const name = `${url.pathname.slice(1)}_empty`;
     await admin.query(`create database ${name}`);
     url.pathname = `/${name}`;
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
-    const sweeper = await startSweeper(configOf(url.href), telemetry);
+    const sweeper = await startSweeper(makeConfig(url.href), telemetry);
     try {
       const faults = await waitFor(async () => {
         const found = await telemetry.readiness.findFaults();
@@ -99,7 +81,7 @@ describe('the role sweeper', () => {
 
   it('refuses destinations that are no list of blocks and hosts', async () => {
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
-    const config = { ...configOf(fixture.url), allowedPrivateDestinations: '10.0.0.0/99' };
+    const config = makeConfig(fixture.databaseUrl, { allowedPrivateDestinations: '10.0.0.0/99' });
     await expect(startSweeper(config, telemetry)).rejects.toThrow('allowed private destinations');
   });
 });

@@ -1,0 +1,82 @@
+// A database of a test's own, cloned from the run's migrated template in about 50 ms, and what most suites need in it:
+// an organization with one project.
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inject } from 'vitest';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { ENCRYPTION_KEY } from './make-config.ts';
+import { type SeedProject, seedProject } from './seed.ts';
+import { waitFor } from './wait-for.ts';
+
+export interface DatabaseFixture {
+  /** Connection address, of a superuser. */
+  databaseUrl: string;
+  /** For looking into the database, and for arranging what no operation can. */
+  pool: Pool;
+  /** Ends the pool and drops the database, with whatever is still connected to it. */
+  close(): Promise<void>;
+}
+
+export interface ProjectFixture extends DatabaseFixture {
+  project: SeedProject;
+  /** Seals and opens with `ENCRYPTION_KEY`. */
+  secrets: SecretBox;
+}
+
+/** Makes an empty, migrated database. Close it in `afterAll`; the end of the run drops databases that stay open. */
+export async function openDatabaseFixture(): Promise<DatabaseFixture> {
+  const prefix = inject('postgresPrefix');
+  const name = `${prefix}_${randomBytes(6).toString('hex')}`;
+  // Postgres gives a client that is still connected (to the template: the migration, autovacuum) five seconds to leave.
+  await waitFor(() => runAsAdmin(`create database ${name} template ${prefix}_template`), {
+    what: 'the database is made',
+  });
+  const url = new URL(inject('postgresAdminUrl'));
+  url.pathname = `/${name}`;
+  const pool = openTestPool(url.href);
+  return {
+    databaseUrl: url.href,
+    pool,
+    async close() {
+      await pool.end();
+      await waitFor(() => runAsAdmin(`drop database if exists ${name} with (force)`), {
+        what: 'the database is dropped',
+      });
+    },
+  };
+}
+
+/** Makes a database with an organization of the plan `scale` and its project. */
+export async function openProjectFixture(): Promise<ProjectFixture> {
+  const database = await openDatabaseFixture();
+  return {
+    ...database,
+    project: await seedProject(database.pool),
+    secrets: new SecretBox([ENCRYPTION_KEY]),
+  };
+}
+
+/** Connections for a test's own queries, with time-outs that no busy machine meets. */
+export function openTestPool(databaseUrl: string): Pool {
+  const minuteMs = 60_000;
+  return openPool({
+    databaseUrl,
+    size: 8,
+    applicationName: 'test',
+    statementTimeoutMs: minuteMs,
+    connectTimeoutMs: minuteMs,
+    idleInTransactionMs: minuteMs,
+  });
+}
+
+/** Runs a statement that concerns whole databases. */
+export async function runAsAdmin(sql: string): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
+  await client.connect();
+  try {
+    return await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}

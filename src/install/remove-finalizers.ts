@@ -1,16 +1,10 @@
 // Takes our finalizer off every object of ours, so that nothing hangs after the operator is uninstalled.
 // A pre-delete hook of the chart runs it. Monitors and endpoints themselves stay as they are.
+import { CUSTOM_RESOURCES, FINALIZER } from '../contract/crd/custom-resources.ts';
 import { removeFinalizer } from '../kube/finalizers.ts';
 import { isNotFound } from '../kube/kube-error.ts';
 import { hasFinalizer, type KubeResource } from '../kube/kube-object.ts';
 import type { Cluster } from './apply-manifests.ts';
-
-const FINALIZER = 'beatkeeper.dev/sync';
-const API_VERSION = 'beatkeeper.dev/v1alpha1';
-const RESOURCES: readonly KubeResource[] = [
-  { apiVersion: API_VERSION, kind: 'Monitor', plural: 'monitors', namespaced: true },
-  { apiVersion: API_VERSION, kind: 'Callback', plural: 'callbacks', namespaced: true },
-];
 
 /**
  * Looks in `namespaces`, or in all of them when the list is empty. Returns from how many objects it was taken;
@@ -19,7 +13,8 @@ const RESOURCES: readonly KubeResource[] = [
 export async function removeFinalizers(cluster: Cluster, namespaces: readonly string[]): Promise<number> {
   let count = 0;
   for (const namespace of namespaces.length > 0 ? namespaces : [undefined]) {
-    for (const resource of RESOURCES) count += await removeFrom(cluster, resource, namespace);
+    for (const resource of Object.values(CUSTOM_RESOURCES))
+      count += await removeFrom(cluster, resource, namespace);
   }
   return count;
 }

@@ -1,5 +1,6 @@
 // The operator's own metrics, beside those of src/kube, on a registry passed in.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { CUSTOM_RESOURCES } from '../contract/crd/custom-resources.ts';
 
 export interface OperatorMetrics {
   readonly apiRequests: Counter<'operation' | 'code'>;
@@ -17,7 +18,7 @@ export interface OperatorMetrics {
 export function createOperatorMetrics(registry: Registry): OperatorMetrics {
   const metrics = makeMetrics([registry]);
   // Every series exists from the start, so that an increase over it is right from the first one on.
-  for (const kind of ['Monitor', 'Callback']) {
+  for (const kind of Object.keys(CUSTOM_RESOURCES)) {
     metrics.statusWrites.inc({ kind }, 0);
     metrics.drifts.inc({ kind }, 0);
     metrics.refused.set({ kind }, 0);

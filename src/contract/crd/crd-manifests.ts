@@ -3,12 +3,10 @@ import type { z } from 'zod';
 import { type JsonObject, toJsonSchema } from '../json-schema.ts';
 import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';
 import { callbackResourceSpec, callbackResourceStatus } from './callback-resource.ts';
+import { API_GROUP, API_VERSION, CUSTOM_RESOURCES, type CustomKind } from './custom-resources.ts';
 import { CALLBACK_TEXTS, explainFields, MONITOR_TEXTS } from './explain-fields.ts';
 import { monitorResourceSpec, monitorResourceStatus } from './monitor-resource.ts';
 import { toStructural } from './structural.ts';
-
-export const API_GROUP = 'beatkeeper.dev';
-export const API_VERSION = 'v1alpha1';
 
 interface Column {
   name: string;
@@ -19,9 +17,6 @@ interface Column {
 }
 
 interface Definition {
-  kind: string;
-  plural: string;
-  shortName: string;
   description: string;
   spec: z.ZodType;
   status: z.ZodType;
@@ -62,32 +57,34 @@ const CALLBACK_COLUMNS: Column[] = [
 
 /** The CRDs by file name. A development run passes lowered floors; the committed files show 60 seconds. */
 export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<string, JsonObject> {
-  return {
-    'monitors.yaml': customResourceDefinition({
-      kind: 'Monitor',
-      plural: 'monitors',
-      shortName: 'mon',
+  const definitions: Readonly<Record<CustomKind, Definition>> = {
+    Monitor: {
       description: 'A monitor expects a beat at a regular interval. A missed deadline opens an incident.',
       spec: monitorResourceSpec(limits),
       status: monitorResourceStatus,
       columns: MONITOR_COLUMNS,
       texts: MONITOR_TEXTS,
-    }),
-    'callbacks.yaml': customResourceDefinition({
-      kind: 'Callback',
-      plural: 'callbacks',
-      shortName: 'cb',
+    },
+    Callback: {
       description: 'A callback endpoint: where alerts go.',
       spec: callbackResourceSpec,
       status: callbackResourceStatus,
       columns: CALLBACK_COLUMNS,
       texts: CALLBACK_TEXTS,
-    }),
+    },
   };
+  return Object.fromEntries(
+    Object.values(CUSTOM_RESOURCES).map((resource) => [
+      `${resource.plural}.yaml`,
+      customResourceDefinition(resource, definitions[resource.kind]),
+    ]),
+  );
 }
 
-function customResourceDefinition(definition: Definition): JsonObject {
-  const { kind, plural, shortName, description, spec, status, columns, texts } = definition;
+function customResourceDefinition(
+  { kind, plural, shortName }: (typeof CUSTOM_RESOURCES)[CustomKind],
+  { description, spec, status, columns, texts }: Definition,
+): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',

@@ -1,7 +1,7 @@
 // Marks an object as ours before anything is made for it: finalizer and id in one guarded patch.
+import { FINALIZER } from '../../contract/crd/custom-resources.ts';
 import type { KubeClient } from '../../kube/kube-client.ts';
 import { hasFinalizer, type KubeObject, type KubeResource } from '../../kube/kube-object.ts';
-import { FINALIZER } from '../resources/names.ts';
 
 export interface ObjectMark {
   annotation: string;

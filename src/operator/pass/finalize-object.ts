@@ -1,10 +1,11 @@
 // The end of an object, the same for every kind: what stands for it at the API, then its Secrets, then the finalizer.
 
 import { ApiProblem } from '../../client/api-problem.ts';
+import { FINALIZER } from '../../contract/crd/custom-resources.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
 import { hasFinalizer } from '../../kube/kube-object.ts';
 import type { OperatorContext } from '../operator-context.ts';
-import { ANNOTATION, FINALIZER } from '../resources/names.ts';
+import { ANNOTATION } from '../resources/names.ts';
 import { deleteOwnedSecret, type SecretOwner } from './owned-secret.ts';
 
 export interface Ending {

@@ -1,7 +1,4 @@
 // Names by which the operator marks objects of the cluster (docs/contract/kubernetes.md). Constants only.
-
-/** Keeps an object until its monitor or endpoint is dealt with. */
-export const FINALIZER = 'beatkeeper.dev/sync';
 /** Owner of every field that the operator applies. */
 export const FIELD_MANAGER = 'beatkeeper-operator';
 

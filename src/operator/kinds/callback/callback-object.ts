@@ -4,7 +4,7 @@ import type {
   CallbackResourceSpec,
   CallbackResourceStatus,
 } from '../../../contract/crd/callback-resource.ts';
-import { API_GROUP, API_VERSION } from '../../../contract/crd/crd-manifests.ts';
+import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
 import { findCondition } from '../../../kube/conditions.ts';
 import type { KubeObject, KubeResource } from '../../../kube/kube-object.ts';
 import { ObjectStore } from '../../../kube/object-store.ts';
@@ -17,10 +17,7 @@ export interface CallbackObject extends KubeObject {
 }
 
 export const CALLBACKS: KubeResource<CallbackObject> = {
-  apiVersion: `${API_GROUP}/${API_VERSION}`,
-  kind: 'Callback',
-  plural: 'callbacks',
-  namespaced: true,
+  ...CUSTOM_RESOURCES.Callback,
   transform: withoutBookkeeping,
 };
 

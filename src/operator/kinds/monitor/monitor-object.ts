@@ -1,5 +1,5 @@
 // The Monitor as an object of the cluster: its type, its place in the API, its indexes. No decisions.
-import { API_GROUP, API_VERSION } from '../../../contract/crd/crd-manifests.ts';
+import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
 import type { MonitorResourceSpec, MonitorResourceStatus } from '../../../contract/crd/monitor-resource.ts';
 import { findCondition } from '../../../kube/conditions.ts';
 import type { KubeObject, KubeResource } from '../../../kube/kube-object.ts';
@@ -13,10 +13,7 @@ export interface MonitorObject extends KubeObject {
 }
 
 export const MONITORS: KubeResource<MonitorObject> = {
-  apiVersion: `${API_GROUP}/${API_VERSION}`,
-  kind: 'Monitor',
-  plural: 'monitors',
-  namespaced: true,
+  ...CUSTOM_RESOURCES.Monitor,
   transform: withoutBookkeeping,
 };
 

@@ -2,6 +2,7 @@
 // does not matter. Where nothing has changed it reads nothing of the API and writes nothing.
 
 import { isDeepStrictEqual } from 'node:util';
+import { FINALIZER } from '../../../contract/crd/custom-resources.ts';
 import { findCondition } from '../../../kube/conditions.ts';
 import type { ReconcileResult } from '../../../kube/controller.ts';
 import { hasFinalizer } from '../../../kube/kube-object.ts';
@@ -21,7 +22,7 @@ import type { ObjectKind, ObjectPass } from '../../pass/reconcile-object.ts';
 import { type FaultDisplay, faultConditions } from '../../pass/settle-fault.ts';
 import { contentHash, parseSpecHash } from '../../resources/content-hash.ts';
 import { monitorIdOf } from '../../resources/identity.ts';
-import { ANNOTATION, FINALIZER } from '../../resources/names.ts';
+import { ANNOTATION } from '../../resources/names.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { bindingOf } from './display.ts';
 import { monitorReady, syncedCondition } from './monitor-conditions.ts';

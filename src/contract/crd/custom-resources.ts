@@ -1,0 +1,17 @@
+// The one list of the custom resources: group, version, kinds, plurals, and the finalizer of their objects. The CRDs, the
+// operator (caches, watches, queues, metrics) and the commands that install and uninstall read it. It imports nothing.
+
+export const API_GROUP = 'beatkeeper.dev';
+export const API_VERSION = 'v1alpha1';
+
+/** Keeps an object until the operator has dealt with what stands for it at the API. */
+export const FINALIZER = `${API_GROUP}/sync`;
+
+const OURS = { apiVersion: `${API_GROUP}/${API_VERSION}`, namespaced: true } as const;
+
+export const CUSTOM_RESOURCES = {
+  Monitor: { ...OURS, kind: 'Monitor', plural: 'monitors', shortName: 'mon' },
+  Callback: { ...OURS, kind: 'Callback', plural: 'callbacks', shortName: 'cb' },
+} as const;
+
+export type CustomKind = keyof typeof CUSTOM_RESOURCES;

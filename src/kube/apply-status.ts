@@ -1,26 +1,26 @@
-// Writes the status of an object by server-side apply, and only when it differs.
+// Writes the status of an object by server-side apply, only when it differs.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeClient } from './kube-client.ts';
 import type { KubeObject, KubeResource } from './kube-object.ts';
 
 export interface StatusApply<T extends KubeObject> {
-  /** The object as last read: its `status` is what the wanted one is compared with. */
+  /** The object as last read; its `status` is compared with the desired one. */
   object: T & { status?: object };
-  /** The whole status that this manager owns: what is left out is removed. */
+  /** The whole status that this manager owns: the server removes fields that are left out. */
   status: object;
   fieldManager: string;
   signal?: AbortSignal;
 }
 
 /**
- * The status becomes what is given, also where others wrote into it. Undefined if nothing differs (nothing is sent);
- * else the object as stored.
- * Throws KubeError: 409 if the object has changed since it was read or was made again (a controller then comes back
- * as soon as its cache has the change), 404 if it is gone.
+ * Makes the status equal to `apply.status`, also where others have written into it. Returns the stored object, or
+ * undefined if nothing differs; then it sends nothing.
+ * Throws KubeError: 409 if the object has changed or was created again since the caller read it (the controller
+ * reconciles again once its cache has the change), 404 if it is gone.
  *
- * The resourceVersion is the guard, because the status subresource ignores a uid in the body. Without it a stale
- * cache would move the time of a condition, or write what was found for one object on the next of its name.
+ * The resourceVersion is the guard, because the status subresource ignores a uid in the body. Without a guard a stale
+ * cache would move the time of a condition, or write the status of one object on a later object of the same name.
  */
 export async function applyStatus<T extends KubeObject>(
   client: KubeClient,
@@ -47,15 +47,15 @@ function send<T extends KubeObject>(
   return client.apply(resource, body, { subresource: 'status', fieldManager, signal });
 }
 
-/** Fields that hold what is not wanted: an apply leaves what another manager has put in, items of lists too. */
+/** Fields with content beyond the desired one: an apply keeps what other managers own, even single list items. */
 function foreignFields(stored: object | undefined, wanted: object): string[] {
-  const should = new Map(Object.entries(wanted));
+  const desired = new Map(Object.entries(wanted));
   return Object.entries(stored ?? {}).flatMap(([field, value]) =>
-    isPartOf(value, should.get(field)) ? [] : [field],
+    isPartOf(value, desired.get(field)) ? [] : [field],
   );
 }
 
-/** What the schema of the cluster has cut off is not foreign: the part may hold less. */
+/** The stored part may hold less than the whole: the cluster's schema may have pruned fields. */
 function isPartOf(part: unknown, whole: unknown): boolean {
   if (typeof part !== 'object' || part === null || typeof whole !== 'object' || whole === null)
     return part === whole;
@@ -66,7 +66,7 @@ function isPartOf(part: unknown, whole: unknown): boolean {
   return Object.entries(part).every(([field, value]) => isPartOf(value, fields.get(field)));
 }
 
-/** Takes fields away. Null sets nothing, so that nobody owns them afterwards. */
+/** Removes fields by null, which sets nothing: nobody owns them afterwards. */
 async function clear<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
@@ -82,12 +82,12 @@ async function clear<T extends KubeObject>(
   });
 }
 
-/** True if both are the same JSON; the order of `conditions` does not count. */
+/** True if both are the same JSON, whatever the order of `conditions`. */
 export function isSameStatus(a: object | undefined, b: object | undefined): boolean {
   return isDeepStrictEqual(normalize(a), normalize(b));
 }
 
-/** As the server would store it: no undefined, no prototypes, conditions in one order. */
+/** The status as the server would store it, without undefined and prototypes, with its conditions sorted. */
 function normalize(status: object | undefined): unknown {
   const copy: { conditions?: unknown } = JSON.parse(JSON.stringify(status ?? {}));
   if (Array.isArray(copy.conditions)) {

@@ -1,4 +1,4 @@
-// Status conditions after the Kubernetes API conventions. Pure: time is passed in.
+// Status conditions by the Kubernetes API conventions. Pure: time is passed in.
 
 export interface KubeCondition {
   type: string;
@@ -9,22 +9,22 @@ export interface KubeCondition {
   lastTransitionTime: string;
 }
 
-/** What a controller knows; `setCondition` adds generation and transition time. */
+/** What a controller found; `setCondition` adds generation and transition time. */
 export type ConditionFacts = Pick<KubeCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 export interface ConditionMoment {
-  /** `metadata.generation` of the object that the facts were found for. */
+  /** `metadata.generation` of the object that the controller looked at. */
   generation: number | undefined;
   nowMs: number;
 }
 
-// Bounds of metav1.Condition; a longer text would have the whole status refused.
+// Limits of metav1.Condition: the server refuses the whole status if one text is longer.
 const maxMessageLength = 32_768;
 const maxReasonLength = 1024;
 
 /**
- * A copy of `conditions` with these facts, in the order of first appearance.
- * `lastTransitionTime` moves only when `status` moves; `observedGeneration` is always set.
+ * Returns a copy of `conditions` with these facts, in the order of first appearance.
+ * `lastTransitionTime` changes only when `status` changes; `observedGeneration` is set at each call.
  */
 export function setCondition(
   conditions: readonly KubeCondition[] | undefined,
@@ -45,7 +45,7 @@ export function setCondition(
   return (conditions ?? []).map((condition) => (condition.type === facts.type ? next : condition));
 }
 
-/** A copy without the condition of this type. */
+/** Returns a copy without the condition of this type. */
 export function removeCondition(
   conditions: readonly KubeCondition[] | undefined,
   type: string,
@@ -60,7 +60,7 @@ export function findCondition(
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** metav1.Time has whole seconds: more would come back cut, and look like a change. */
+/** metav1.Time has whole seconds: the server would cut a fraction off, and the next comparison would see a change. */
 function formatSeconds(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

@@ -1,38 +1,38 @@
-// Takes keys from a queue and reconciles them, `concurrency` at a time. Says what becomes of each outcome.
+// Takes keys from a queue, reconciles `concurrency` of them at a time, and retries or requeues them by the result.
 
 import { isConflict } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import { type QueuePriority, WorkQueue } from './work-queue.ts';
 
-/** Nothing: done until the next change. `requeueAfterMs`: look again then. */
+/** With `requeueAfterMs` the key is reconciled again after that time, without it after its next change. */
 export interface ReconcileResult {
   requeueAfterMs?: number;
 }
 
 export interface ReconcileContext {
-  /** Aborted when the time limit is over or the controller stops hard. */
+  /** Aborted when the time limit is over, or when `stop` waits no longer. */
   signal: AbortSignal;
-  /** Failures of this key in a row, 0 at the first try. */
+  /** Consecutive failures of this key, 0 at the first try. */
   failures: number;
 }
 
 /**
- * Makes one object so as its spec says; reads what is there, whatever the cause of the call.
- * What it throws is retried with backoff, at least `retryAfterMs` later if the error has that; a KubeError conflict
- * without counting as an error. What no retry mends is no error: write it into the status and return.
+ * Brings one object to the state that its spec describes. It reads the current state, whatever caused the call.
+ * If it throws, the controller retries with backoff, not before `retryAfterMs` if the error has that field; a KubeError
+ * conflict does not count as an error. If a retry cannot help, write the fault into the status and return.
  */
 export type Reconcile = (key: string, context: ReconcileContext) => Promise<ReconcileResult | undefined>;
 
 export interface ControllerOptions {
-  /** Label of metrics and logs. */
+  /** Label of the metrics and field of the log. */
   name: string;
   reconcile: Reconcile;
   /** Default 4. */
   concurrency?: number;
   /** Time limit of one reconcile. Default 120,000. */
   reconcileTimeoutMs?: number;
-  /** Default: a new one with the defaults. */
+  /** Default: a new queue with default options. */
   queue?: WorkQueue;
   metrics?: KubeMetrics;
   log?: KubeLog;
@@ -50,7 +50,7 @@ export class Controller {
     this.#options = options;
     this.#log = options.log ?? silentLog;
     this.queue = options.queue ?? new WorkQueue({ name: options.name, metrics: options.metrics });
-    // Every series exists from the start, so that a rate over it is right from the first failure on.
+    // Each series starts at 0, so that a rate over it counts the first failure.
     const { metrics, name } = options;
     for (const result of results) metrics?.reconciles.inc({ controller: name, result }, 0);
     metrics?.reconcileErrors.inc({ controller: name }, 0);
@@ -59,27 +59,27 @@ export class Controller {
     metrics?.maxConcurrent.set({ controller: name }, this.#concurrency);
   }
 
-  /** Adds a key; before `start` they gather. */
+  /** Adds a key. Keys that are added before `start` wait for it. */
   enqueue(key: string, priority: QueuePriority = 'normal'): void {
     this.queue.add(key, priority);
   }
 
-  /** Starts the workers (on the leader, when caches are synced). Does nothing when started or stopped. */
+  /** Starts the workers (call it on the leader, with synced caches). Does nothing when started or stopped. */
   start(): void {
     if (this.#workers.length > 0 || this.#isStopped) return;
     this.#workers = Array.from({ length: this.#concurrency }, () => this.#work());
   }
 
   /**
-   * Takes no more keys, waits for those in work up to `graceMs`, then aborts their signals and waits on for
-   * at most one second. A stopped controller cannot be started again. True if all work ended.
+   * Takes no more keys, waits up to `graceMs` for those in work, then aborts their signals and waits one more second
+   * at most. Returns true if all work ended. A stopped controller cannot be started again.
    */
   async stop(graceMs = 10_000): Promise<boolean> {
     this.#isStopped = true;
     this.queue.shutDown();
     const ended = Promise.all(this.#workers);
     if (await endsWithin(ended, graceMs)) return true;
-    this.#hardStop.abort(new Error('The controller stops.'));
+    this.#hardStop.abort(new Error('The controller is stopping.'));
     return endsWithin(ended, 1000);
   }
 
@@ -106,7 +106,7 @@ export class Controller {
     const limit = new AbortController();
     const timer = setTimeout(() => {
       metrics?.reconcileTimeouts.inc({ controller: name });
-      limit.abort(new Error('The reconcile took too long.'));
+      limit.abort(new Error('The reconcile exceeded its time limit.'));
     }, this.#options.reconcileTimeoutMs ?? 120_000);
     const stopHard = (): void => limit.abort(this.#hardStop.signal.reason);
     this.#hardStop.signal.addEventListener('abort', stopHard, { once: true });
@@ -135,7 +135,7 @@ export class Controller {
   #settleError(key: string, error: unknown): void {
     const { metrics, name } = this.#options;
     if (isConflict(error)) {
-      // Somebody wrote in between; the cache catches up. Daily life, no error.
+      // Another writer was faster, and the cache will catch up. This is normal and no error.
       this.queue.addRateLimited(key);
       this.#count('requeue');
       return;
@@ -144,7 +144,10 @@ export class Controller {
     this.#count('error');
     const delayMs = Math.round(this.queue.addRateLimited(key, retryAfterMs(error)));
     const failures = this.queue.failures(key);
-    this.#log.warn({ err: error, controller: name, key, failures, delayMs }, 'A reconcile failed.');
+    this.#log.warn(
+      { err: error, controller: name, key, failures, delayMs },
+      'A reconcile failed and will be retried.',
+    );
   }
 
   #count(result: (typeof results)[number]): void {
@@ -154,7 +157,7 @@ export class Controller {
 
 const results = ['success', 'requeue', 'requeue_after', 'error'] as const;
 
-/** Any error may say how long its cause asks to be left alone. */
+/** Any error may carry the time for which the server asks to wait. */
 function retryAfterMs(error: unknown): number {
   if (typeof error !== 'object' || error === null || !('retryAfterMs' in error)) return 0;
   return typeof error.retryAfterMs === 'number' ? error.retryAfterMs : 0;

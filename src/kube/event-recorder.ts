@@ -1,5 +1,5 @@
-// Writes events.k8s.io/v1 Events about objects. Repeats become a count on one Event, and everything is
-// bounded: an Event may be dropped, never the caller delayed.
+// Writes events.k8s.io/v1 Events about objects. Repeats become a count on one Event, and everything is bounded: the
+// recorder may drop an Event, but never delays its caller.
 
 import { randomBytes } from 'node:crypto';
 import { TokenBucket } from './backoff.ts';
@@ -14,9 +14,9 @@ export interface EventFacts {
   type: 'Normal' | 'Warning';
   /** CamelCase, at most 128 characters: `Created`. */
   reason: string;
-  /** What was done about it, CamelCase. Default: the reason. */
+  /** What the controller did, CamelCase. Default: the reason. */
   action?: string;
-  /** A sentence; cut to 1,024 bytes. No secrets. */
+  /** A sentence without secrets; cut to 1,024 bytes. */
   note: string;
 }
 
@@ -32,11 +32,11 @@ export interface EventRecorderOptions {
 }
 
 export interface EventTuning {
-  /** Repeats are written at most once in this time. Default 10,000. */
+  /** The shortest time between two writes of one Event. Default 10,000. */
   repeatMs?: number;
-  /** A repeat after this long is a new Event. Default 600,000. */
+  /** A repeat after this time becomes a new Event. Default 600,000. */
   seriesMs?: number;
-  /** Events remembered for repeats, and Events waiting to be written. Default 1,000 each. */
+  /** The number of Events remembered for repeats, and of Events that wait to be written. Default 1,000 each. */
   capacity?: number;
 }
 
@@ -52,12 +52,12 @@ interface EventObject extends KubeObject {
   series?: { count: number; lastObservedTime: string };
 }
 
-/** One Event and its repeats. Holds no object, only what is written. */
+/** One Event and its repeats. It holds what is written, and no reference to the object. */
 interface Series {
   event: EventObject;
   count: number;
   lastMs: number;
-  /** The count that the cluster has; 0: not created yet. */
+  /** The count in the cluster; 0: not created yet. */
   writtenCount: number;
   writtenAtMs: number;
 }
@@ -70,7 +70,7 @@ const events: KubeResource<EventObject> = {
 };
 const maxNoteBytes = 1024;
 const maxFieldLength = 128;
-/** Different Events about one object: a burst, then one in half a minute. */
+/** Limits the different Events about one object: a burst, then one in half a minute. */
 const perObject = { perSecond: 1 / 30, burst: 25 };
 const maxFailures = 5;
 
@@ -81,7 +81,7 @@ export class EventRecorder {
   readonly #repeatMs: number;
   readonly #seriesMs: number;
   readonly #capacity: number;
-  /** Both maps keep the least recently used first, and are cut there. */
+  /** Both maps have the least recently used entry first, and drop that one when they are full. */
   readonly #series = new Map<string, Series>();
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #unwritten = new Set<string>();
@@ -100,7 +100,7 @@ export class EventRecorder {
     this.#writer = this.#write();
   }
 
-  /** Notes an Event about `regarding` (needs apiVersion, kind and uid). Returns at once, never throws. */
+  /** Records an Event about `regarding`, which needs apiVersion, kind and uid. Returns at once and never throws. */
   record(regarding: KubeObject, facts: EventFacts): void {
     if (this.#isStopped) return;
     const uid = regarding.metadata.uid ?? '';
@@ -111,7 +111,7 @@ export class EventRecorder {
     else this.#begin(key, regarding, facts, nowMs);
   }
 
-  /** Writes what waits, for at most `timeoutMs`, then drops the rest. */
+  /** Writes the waiting Events for at most `timeoutMs`, then drops the rest. */
   async stop(timeoutMs = 2000): Promise<void> {
     this.#isStopped = true;
     for (const key of this.#unwritten) this.#queue.add(key);
@@ -159,7 +159,7 @@ export class EventRecorder {
     }
   }
 
-  /** True if nothing is left to do about it: written, or given up. */
+  /** Returns true if nothing is left to write: the series is stored, or the recorder has given it up. */
   async #writeSeries(key: string, series: Series): Promise<boolean> {
     const { count, lastMs } = series;
     if (count === series.writtenCount) return true;
@@ -183,7 +183,7 @@ export class EventRecorder {
     try {
       await this.#options.client.create(events, event, { signal: this.#abort.signal });
     } catch (error) {
-      // Made by an earlier try, whose answer was lost.
+      // An earlier try has created it, and its answer was lost.
       if (!isAlreadyExists(error)) throw error;
       if (times !== undefined) await this.#patch(event, times);
     }
@@ -195,10 +195,10 @@ export class EventRecorder {
   }
 
   #settleError(key: string, series: Series, error: unknown): boolean {
-    // Cut off by `stop`, which has counted it.
+    // `stop` has cut the call off and has counted the Event as dropped.
     if (this.#abort.signal.aborted) return true;
     if (isNotFound(error) && series.writtenCount > 0) {
-      // The Event's time to live is over: begin it again.
+      // The Event's time to live is over: create a new one.
       const { name, ...metadata } = series.event.metadata;
       const renamed = eventName(name.replace(/\.[0-9a-f]+$/, ''));
       series.event = { ...series.event, metadata: { ...metadata, name: renamed } };
@@ -212,12 +212,12 @@ export class EventRecorder {
     }
     // For example 403 in a namespace that is being deleted.
     this.#count('dropped');
-    this.#log.debug({ err: error, reason: series.event.reason }, 'An Event was dropped.');
+    this.#log.debug({ err: error, reason: series.event.reason }, 'The API server refused an Event: dropped.');
     return true;
   }
 
   #settle(key: string): void {
-    // Also the failures of a series that was forgotten meanwhile.
+    // Also for a series that the recorder has dropped meanwhile: its failures must not stay in the queue.
     this.#queue.forget(key);
     this.#unwritten.delete(key);
     if (this.#unwritten.size === 0) this.#allWritten?.();
@@ -257,12 +257,12 @@ export class EventRecorder {
   }
 }
 
-/** `<object>.<random>`, as names of Events are; at most 253 characters, and no part that a cut leaves without its end. */
+/** `<object>.<random>`, the usual form; at most 253 characters. A cut name keeps no dot or dash at its end. */
 function eventName(about: string): string {
   return `${about.slice(0, 230).replace(/[^a-z0-9]+$/, '')}.${randomBytes(8).toString('hex')}`;
 }
 
-/** Cuts at a character's border. */
+/** Cuts a text between two characters. */
 function cutToBytes(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;

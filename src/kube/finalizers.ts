@@ -1,4 +1,4 @@
-// Takes a finalizer off by a patch that is guarded by uid and resourceVersion.
+// Removes a finalizer by a patch that uid and resourceVersion guard.
 
 import type { KubeClient } from './kube-client.ts';
 import { isConflict, isNotFound } from './kube-error.ts';
@@ -6,7 +6,10 @@ import { hasFinalizer, type KubeObject, type KubeResource } from './kube-object.
 
 const maxTries = 5;
 
-/** Fine if the finalizer, or this very object, is gone. Reads again on a conflict. Throws KubeError. */
+/**
+ * Removes `finalizer` from `object`; does nothing if the finalizer or the object is already gone. Reads the object
+ * again after a conflict. Throws KubeError.
+ */
 export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
@@ -15,16 +18,16 @@ export async function removeFinalizer<T extends KubeObject>(
 ): Promise<void> {
   if (!hasFinalizer(object, finalizer)) return;
   try {
-    await patchAway(client, resource, object, finalizer);
+    await removeByPatch(client, resource, object, finalizer);
   } catch (error) {
     if (isNotFound(error)) return;
-    if (isConflict(error) && (await isMadeAgain(client, resource, object))) return;
+    if (isConflict(error) && (await isReplaced(client, resource, object))) return;
     throw error;
   }
 }
 
-/** A merge patch replaces the whole list: without the guard another's finalizer could be lost. */
-async function patchAway<T extends KubeObject>(
+/** A merge patch replaces the whole list: without the guard it could remove another controller's finalizer. */
+async function removeByPatch<T extends KubeObject>(
   client: KubeClient,
   resource: KubeResource<T>,
   object: T,
@@ -45,7 +48,8 @@ async function patchAway<T extends KubeObject>(
   }
 }
 
-async function isMadeAgain(client: KubeClient, resource: KubeResource, object: KubeObject): Promise<boolean> {
+/** True if the object is gone, or another one has its name. */
+async function isReplaced(client: KubeClient, resource: KubeResource, object: KubeObject): Promise<boolean> {
   const latest = await client.find(resource, object.metadata);
   return latest === undefined || latest.metadata.uid !== object.metadata.uid;
 }

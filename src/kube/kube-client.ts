@@ -1,4 +1,4 @@
-// Typed calls to the Kubernetes API. Knows resources and verbs; nothing of caching, retries or watching on.
+// Typed calls to the Kubernetes API: resources and verbs. It does not cache, retry or resume a watch.
 
 import type { KubeError } from './kube-error.ts';
 import { isNotFound, kubeErrorFromStatus } from './kube-error.ts';
@@ -8,13 +8,13 @@ import type { KubeTransport } from './kube-transport.ts';
 
 export interface CallOptions {
   signal?: AbortSignal;
-  /** Whole time of the call, milliseconds. Default: the transport's 10 s. */
+  /** Time limit of the whole call, in milliseconds. Default: the transport's 10 s. */
   timeoutMs?: number;
 }
 
 export interface WriteOptions extends CallOptions {
   subresource?: 'status';
-  /** Who owns the written fields. Default: the first part of the user agent. */
+  /** The owner of the written fields. Default: the first part of the user agent. */
   fieldManager?: string;
 }
 
@@ -22,7 +22,7 @@ export interface ListOptions extends CallOptions {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Page size; the answer's `metadata.continue` asks for the next page. */
+  /** Page size. The answer's `metadata.continue` is the token of the next page. */
   limit?: number;
   continue?: string;
 }
@@ -31,7 +31,7 @@ export interface WatchOptions {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Events after this version. */
+  /** The watch yields the events after this version. */
   resourceVersion: string;
   /** The server ends the watch after this time. */
   timeoutSeconds: number;
@@ -44,18 +44,18 @@ export type WatchEvent<T> =
 
 export interface ApplyOptions extends WriteOptions {
   fieldManager: string;
-  /** Take fields over from other managers. Default true: a controller owns what it applies. */
+  /** Takes fields from other managers. Default true: a controller owns what it applies. */
   force?: boolean;
 }
 
 export interface DeleteOptions extends CallOptions {
-  /** Delete only this very object, not one of the same name made since. */
+  /** Deletes only the object with this uid, not a later one of the same name. */
   uid?: string;
   resourceVersion?: string;
   propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
 
-/** Every method throws KubeError. Objects come back with apiVersion and kind set. */
+/** Every method throws KubeError. Returned objects have apiVersion and kind set. */
 export class KubeClient {
   readonly #transport: KubeTransport;
 
@@ -63,7 +63,7 @@ export class KubeClient {
     this.#transport = transport;
   }
 
-  /** Throws KubeError 404 if it is not there. */
+  /** Reads an object. Throws KubeError 404 if it does not exist. */
   async get<T extends KubeObject>(
     resource: KubeResource<T>,
     ref: ObjectRef,
@@ -73,7 +73,7 @@ export class KubeClient {
     return decode(resource, await this.#transport.request({ method: 'GET', path, ...options }));
   }
 
-  /** As `get`, but undefined if it is not there. */
+  /** As `get`, but returns undefined if the object does not exist. */
   async find<T extends KubeObject>(
     resource: KubeResource<T>,
     ref: ObjectRef,
@@ -87,7 +87,7 @@ export class KubeClient {
     }
   }
 
-  /** One page. */
+  /** Reads one page. */
   async list<T extends KubeObject>(
     resource: KubeResource<T>,
     options: ListOptions = {},
@@ -96,14 +96,14 @@ export class KubeClient {
     const path = resourcePath(resource, { namespace });
     const query = { labelSelector, fieldSelector, limit, continue: token };
     const raw = await this.#transport.request({ method: 'GET', path, query, ...call });
-    if (!isRawList(raw)) throw new TypeError(`The list of ${resource.plural} is no list.`);
+    if (!isRawList(raw)) throw new TypeError(`The API server's answer is not a list of ${resource.plural}.`);
     return {
       metadata: raw.metadata ?? {},
       items: (raw.items ?? []).map((item) => decode(resource, item)),
     };
   }
 
-  /** All pages, one object at a time. */
+  /** Yields the objects of all pages. */
   async *listAll<T extends KubeObject>(
     resource: KubeResource<T>,
     options: ListOptions = {},
@@ -117,7 +117,7 @@ export class KubeClient {
   }
 
   /**
-   * Events until the server ends the watch. Throws KubeError for a refusal, an ERROR event (410 = Expired:
+   * Yields events until the server ends the watch. Throws KubeError for a refusal, an ERROR event (410 Expired:
    * list again) or a broken connection.
    */
   async *watch<T extends KubeObject>(
@@ -150,7 +150,7 @@ export class KubeClient {
     );
   }
 
-  /** PUT. With `metadata.resourceVersion` the write is refused (409) if the object has moved on. */
+  /** PUT. With `metadata.resourceVersion` the server refuses the write (409) if the object has changed since. */
   async replace<T extends KubeObject>(
     resource: KubeResource<T>,
     object: T,
@@ -165,7 +165,7 @@ export class KubeClient {
     );
   }
 
-  /** JSON merge patch (RFC 7396). `metadata.resourceVersion` and `metadata.uid` in it guard the write (409). */
+  /** JSON merge patch (RFC 7396). `metadata.resourceVersion` and `metadata.uid` in the patch guard the write (409). */
   async mergePatch<T extends KubeObject>(
     resource: KubeResource<T>,
     ref: ObjectRef,
@@ -186,7 +186,7 @@ export class KubeClient {
     );
   }
 
-  /** Server-side apply. `object` holds every field that `fieldManager` owns: one left out is removed. */
+  /** Server-side apply. `object` has every field that `fieldManager` owns: the server removes those left out. */
   async apply<T extends KubeObject>(
     resource: KubeResource<T>,
     object: KubeObject,
@@ -206,7 +206,7 @@ export class KubeClient {
     );
   }
 
-  /** False if it was gone already. Throws KubeError 409 if `uid` or `resourceVersion` does not fit. */
+  /** Returns false if the object did not exist. Throws KubeError 409 if `uid` or `resourceVersion` does not match. */
   async delete(resource: KubeResource, ref: ObjectRef, options: DeleteOptions = {}): Promise<boolean> {
     const { uid, resourceVersion, propagationPolicy, ...call } = options;
     const guarded = uid !== undefined || resourceVersion !== undefined;
@@ -239,16 +239,16 @@ function withKind<T extends KubeObject>(resource: KubeResource, object: T): T {
   return { ...object, apiVersion: resource.apiVersion, kind: resource.kind };
 }
 
-/** Items of built-in lists come without apiVersion and kind. */
+/** Sets apiVersion and kind, which items of built-in lists lack. */
 function decode<T extends KubeObject>(resource: KubeResource<T>, raw: unknown): T {
   if (typeof raw !== 'object' || raw === null || !('metadata' in raw)) {
-    throw new TypeError(`The answer is no ${resource.kind}.`);
+    throw new TypeError(`The API server's answer is not a ${resource.kind}.`);
   }
   const object = trusted<T>({ ...raw, apiVersion: resource.apiVersion, kind: resource.kind });
   return resource.transform === undefined ? object : resource.transform(object);
 }
 
-/** The server has checked the object against its own schema. */
+/** The server has validated the object against its own schema. */
 function trusted<T extends KubeObject>(raw: unknown): T {
   return raw as T;
 }

@@ -1,5 +1,5 @@
 // Turns a KubeConfig into an address, headers and an undici dispatcher, and keeps them fresh.
-// One set of connections per cluster address and certificates.
+// There is one dispatcher per cluster address and set of certificates.
 
 import { createHash } from 'node:crypto';
 import type { RequestOptions } from 'node:https';
@@ -19,7 +19,7 @@ interface TlsOptions extends SecureContextOptions {
   rejectUnauthorized?: boolean;
 }
 
-/** Certificates are files that rotate, and reading them on each call would be slow. */
+/** Certificate files rotate, and reading them at each call would be slow. */
 const freshMs = 60_000;
 /** Node's TCP keep-alive finds a dead peer about ten seconds after this silence. */
 const keepAliveInitialDelay = 15_000;
@@ -37,7 +37,7 @@ export class KubeConnections {
     this.#loadConfig = loadConfig;
   }
 
-  /** The connection to use now. Throws what the configuration throws (missing file, failed plug-in). */
+  /** The connection to use now. Throws what reading the configuration throws (missing file, failed plug-in). */
   current(): Promise<KubeConnection> {
     const nowMs = performance.now();
     if (this.#current !== undefined && nowMs - this.#readAtMs < freshMs) return this.#current;
@@ -50,7 +50,7 @@ export class KubeConnections {
     return reading;
   }
 
-  /** After a 401: throws away what is cached in here and in the KubeConfig, unless it is newer than `used`. */
+  /** After a 401: drops what this class and the KubeConfig have cached, unless that is newer than `used`. */
   async refresh(used: KubeConnection): Promise<KubeConnection> {
     const known = await this.#current;
     if (known !== undefined && known !== used) return known;
@@ -59,7 +59,7 @@ export class KubeConnections {
     return this.current();
   }
 
-  /** Ends all connections, also those with a call in progress. */
+  /** Ends all connections, including those with a call in progress. */
   async close(): Promise<void> {
     const last = this.#dispatcher?.dispatcher;
     this.#dispatcher = undefined;
@@ -93,7 +93,7 @@ export class KubeConnections {
     return dispatcher;
   }
 
-  /** Calls in progress end on the old certificates; a watch does within its server's time limit. */
+  /** Calls in progress finish on the old certificates; a watch ends when the server's time limit is over. */
   #retire(dispatcher: Dispatcher): void {
     const closing = dispatcher.close().catch(() => undefined);
     this.#retiring.add(closing);
@@ -102,13 +102,13 @@ export class KubeConnections {
 }
 
 function createDispatcher(proxyUrl: string | undefined, tls: TlsOptions): Dispatcher {
-  // Our own signals bound each call; a watch is silent for as long as nothing happens.
+  // The transport's signals bound each call. A watch may be silent for as long as nothing happens.
   const common = { allowH2: false, headersTimeout: 0, bodyTimeout: 0 };
   const socket = { keepAlive: true, keepAliveInitialDelay, timeout: connectTimeoutMs };
   if (proxyUrl === undefined || proxyUrl === '')
     return new Agent({ ...common, connect: { ...tls, ...socket } });
   if (!/^https?:/.test(proxyUrl)) {
-    throw new Error(`The kubeconfig's proxy-url ${proxyUrl} is no http or https proxy.`);
+    throw new Error(`The kubeconfig's proxy-url ${proxyUrl} is not supported: use an http or https proxy.`);
   }
   return new ProxyAgent({ ...common, uri: proxyUrl, requestTls: { ...tls, ...socket }, connect: socket });
 }
@@ -128,7 +128,7 @@ function digest(server: string, proxyUrl: string | undefined, tls: TlsOptions): 
 function readHeaders(options: RequestOptions): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(options.headers ?? {})) {
-    // A token file often ends in a newline, which no header may have.
+    // A token file often ends in a newline, which a header must not contain.
     if (value !== undefined) headers[name.toLowerCase()] = String(value).trim();
   }
   if (typeof options.auth === 'string') {

@@ -1,6 +1,6 @@
-// The one error of every call to the Kubernetes API: a Status body, or what kept the answer away.
+// The one error of every call to the Kubernetes API: what its Status body says, or why there was no answer.
 
-/** `status` 0: no answer came; then `reason` is `Unreachable` or `Timeout`. */
+/** `status` is 0 if no answer came; `reason` is then `Unreachable` or `Timeout`. */
 export class KubeError extends Error {
   readonly status: number;
   readonly reason: string;
@@ -39,7 +39,7 @@ interface StatusBody {
   details?: unknown;
 }
 
-/** From an HTTP answer that is not 2xx. `body` may be anything, `retryAfter` is the header's text. */
+/** Reads an HTTP answer that is not 2xx. `body` may be anything; `retryAfter` is the text of the header. */
 export function kubeErrorFromAnswer(status: number, body: string, retryAfter?: string): KubeError {
   const parsed = parseStatus(body);
   const error = kubeErrorFromStatus(parsed ?? {}, status);
@@ -53,7 +53,7 @@ export function kubeErrorFromAnswer(status: number, body: string, retryAfter?: s
   });
 }
 
-/** From a Status object, as it comes in a body or in an ERROR event of a watch. */
+/** Reads a Status object, which comes in a body or in an ERROR event of a watch. */
 export function kubeErrorFromStatus(raw: object, fallbackStatus = 500): KubeError {
   const body: StatusBody = raw;
   const status = typeof body.code === 'number' ? body.code : fallbackStatus;
@@ -66,13 +66,13 @@ export function kubeErrorFromStatus(raw: object, fallbackStatus = 500): KubeErro
 }
 
 export const isNotFound = (error: unknown): boolean => hasStatus(error, 404);
-/** 409 because the object moved on (or was made again) since it was read. */
+/** 409: the object has changed, or was created again, since the caller read it. */
 export const isConflict = (error: unknown): boolean => hasStatus(error, 409) && !isAlreadyExists(error);
 export const isAlreadyExists = (error: unknown): boolean =>
   error instanceof KubeError && error.reason === 'AlreadyExists';
 /** 410: the resourceVersion or the continue token is too old. */
 export const isExpired = (error: unknown): boolean => hasStatus(error, 410);
-/** The object itself is refused: the same call will be refused again. */
+/** 400 or 422: the server refuses the object itself, and will refuse the same call again. */
 export const isInvalid = (error: unknown): error is KubeError =>
   hasStatus(error, 400) || hasStatus(error, 422);
 export const isForbidden = (error: unknown): error is KubeError => hasStatus(error, 403);

@@ -1,4 +1,4 @@
-// The four log levels that this room uses. A pino logger fits as it is.
+// The four log levels that this folder uses. A pino logger has this interface.
 
 export interface KubeLog {
   debug(fields: object, message: string): void;
@@ -9,5 +9,5 @@ export interface KubeLog {
 
 const drop = (): void => undefined;
 
-/** A log that drops everything: the default where no log is passed. */
+/** Drops every line. The default for callers that pass no log. */
 export const silentLog: KubeLog = { debug: drop, info: drop, warn: drop, error: drop };

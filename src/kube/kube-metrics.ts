@@ -1,4 +1,4 @@
-// Metrics of this room, under the names that dashboards of controllers know, on a registry passed in.
+// The metrics of this folder, under the names that dashboards of controllers expect.
 
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
@@ -13,7 +13,7 @@ export interface KubeMetrics {
   readonly queueRetries: Counter<'name' | 'controller'>;
   readonly queueSeconds: Histogram<'name' | 'controller'>;
   readonly workSeconds: Histogram<'name' | 'controller'>;
-  /** Queues whose depth and work in progress are read at each scrape. */
+  /** Each scrape reads the depth and the work in progress of these queues. */
   readonly queues: Map<string, QueueGauges>;
   readonly requests: Counter<'method' | 'code'>;
   readonly requestSeconds: Histogram<'method'>;
@@ -24,16 +24,16 @@ export interface KubeMetrics {
   readonly leader: Gauge<'name'>;
 }
 
-/** What a scrape reads of one queue. */
+/** What a scrape reads from one queue. */
 export interface QueueGauges {
   depth(): number;
-  /** Seconds that each key in work has been in work. */
+  /** For each key in work, how long a worker has had it. */
   workingSeconds(): number[];
 }
 
 const secondsBuckets = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** Makes and registers all metrics of this room: once per registry. */
+/** Creates and registers the metrics of this folder. Call it once per registry. */
 export function createKubeMetrics(registry: Registry): KubeMetrics {
   const registers = [registry];
   const queues = new Map<string, QueueGauges>();
@@ -48,26 +48,41 @@ export function createKubeMetrics(registry: Registry): KubeMetrics {
   const queueLabels: ('name' | 'controller')[] = ['name', 'controller'];
   return {
     queues,
-    reconciles: counter(`${runtime}_reconcile_total`, 'Reconciles by result.', ['controller', 'result']),
+    reconciles: counter(`${runtime}_reconcile_total`, 'Reconciles, by result.', ['controller', 'result']),
     reconcileErrors: counter(`${runtime}_reconcile_errors_total`, 'Failed reconciles.', ['controller']),
-    reconcileTimeouts: counter(`${runtime}_reconcile_timeouts_total`, 'Reconciles over their time limit.', [
+    reconcileTimeouts: counter(
+      `${runtime}_reconcile_timeouts_total`,
+      'Reconciles that exceeded their time limit.',
+      ['controller'],
+    ),
+    reconcileSeconds: histogram(`${runtime}_reconcile_time_seconds`, 'Duration of a reconcile.', [
       'controller',
     ]),
-    reconcileSeconds: histogram(`${runtime}_reconcile_time_seconds`, 'Time of one reconcile.', [
+    activeWorkers: gauge(`${runtime}_active_workers`, 'Reconciles in progress.', ['controller']),
+    maxConcurrent: gauge(`${runtime}_max_concurrent_reconciles`, 'Limit of reconciles at once.', [
       'controller',
     ]),
-    activeWorkers: gauge(`${runtime}_active_workers`, 'Reconciles in work.', ['controller']),
-    maxConcurrent: gauge(`${runtime}_max_concurrent_reconciles`, 'Most reconciles at once.', ['controller']),
     queueAdds: counter('workqueue_adds_total', 'Keys added.', queueLabels),
     queueRetries: counter('workqueue_retries_total', 'Keys added after a failure.', queueLabels),
-    queueSeconds: histogram('workqueue_queue_duration_seconds', 'Time from ready to taken.', queueLabels),
-    workSeconds: histogram('workqueue_work_duration_seconds', 'Time from taken to done.', queueLabels),
+    queueSeconds: histogram(
+      'workqueue_queue_duration_seconds',
+      'Time that a ready key waited for a worker.',
+      queueLabels,
+    ),
+    workSeconds: histogram('workqueue_work_duration_seconds', 'Time that a worker had a key.', queueLabels),
     requests: counter('rest_client_requests_total', 'Calls to the Kubernetes API.', ['method', 'code']),
-    requestSeconds: histogram('rest_client_request_duration_seconds', 'Time of those calls.', ['method']),
+    requestSeconds: histogram(
+      'rest_client_request_duration_seconds',
+      'Duration of calls to the Kubernetes API.',
+      ['method'],
+    ),
     lists: counter('kube_reflector_lists_total', 'Complete lists.', ['resource']),
-    watches: counter('kube_reflector_watches_total', 'Watches by how they ended.', ['resource', 'end']),
+    watches: counter('kube_reflector_watches_total', 'Watches that ended, by how they ended.', [
+      'resource',
+      'end',
+    ]),
     cached: gauge('kube_reflector_objects', 'Objects in the cache.', ['resource']),
-    events: counter('kube_events_total', 'Events by what became of them.', ['outcome']),
+    events: counter('kube_events_total', 'Events, by outcome.', ['outcome']),
     leader: gauge('leader_election_master_status', '1 on the leader.', ['name']),
   };
 }
@@ -85,10 +100,12 @@ function registerQueueGauges(registry: Registry, queues: Map<string, QueueGauges
     });
   };
   read('workqueue_depth', 'Ready keys.', (queue) => queue.depth());
-  read('workqueue_unfinished_work_seconds', 'Sum of the times of keys in work.', (queue) =>
+  read('workqueue_unfinished_work_seconds', 'Total time that workers have had their present keys.', (queue) =>
     queue.workingSeconds().reduce((sum, seconds) => sum + seconds, 0),
   );
-  read('workqueue_longest_running_processor_seconds', 'Longest time of a key in work.', (queue) =>
-    Math.max(0, ...queue.workingSeconds()),
+  read(
+    'workqueue_longest_running_processor_seconds',
+    'Longest time that a worker has had its present key.',
+    (queue) => Math.max(0, ...queue.workingSeconds()),
   );
 }

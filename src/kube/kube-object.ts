@@ -35,7 +35,7 @@ export interface KubeList<T> {
   items: T[];
 }
 
-/** Where an object lives. `namespace` is left out for cluster-scoped kinds. */
+/** Names one object. A cluster-scoped object has no `namespace`. */
 export interface ObjectRef {
   namespace?: string;
   name: string;
@@ -43,14 +43,14 @@ export interface ObjectRef {
 
 /**
  * One kind of object: `{apiVersion: 'batch/v1', kind: 'CronJob', plural: 'cronjobs', namespaced: true}`.
- * That the objects are such is left to the server's own schema.
+ * The client does not check that objects are of type T: the server validates them against its own schema.
  */
 export interface KubeResource<T extends KubeObject = KubeObject> {
   readonly apiVersion: string;
   readonly kind: string;
   readonly plural: string;
   readonly namespaced: boolean;
-  /** Applied to each object that any call brings: strip what nobody needs, so that caches and answers are alike. */
+  /** Applied to each object that a call returns. It drops fields that nobody needs, in caches and answers alike. */
   transform?(object: T): T;
 }
 
@@ -61,7 +61,7 @@ export function objectKey({ metadata: { namespace, name } }: KubeObject): string
 
 /**
  * The URL path of a collection (`ref` without a name) or an object, with an optional subresource.
- * Throws a RangeError if an object of a namespaced kind is named without its namespace.
+ * Throws a RangeError if `ref` names an object of a namespaced kind without its namespace.
  */
 export function resourcePath(
   resource: KubeResource,
@@ -82,10 +82,11 @@ export function resourcePath(
   return parts.join('/');
 }
 
-/** An owner reference to `object` that makes it the controller. Throws if it was never stored. */
+/** An owner reference that makes `object` the controller. Throws a RangeError if `object` was never stored. */
 export function controllerReference(resource: KubeResource, object: KubeObject): OwnerReference {
   const { name, uid } = object.metadata;
-  if (uid === undefined) throw new RangeError(`${resource.kind} ${name} has no uid: read it first.`);
+  if (uid === undefined)
+    throw new RangeError(`${resource.kind} ${name} has no uid: read it from the API server first.`);
   const { apiVersion, kind } = resource;
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

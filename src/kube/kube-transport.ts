@@ -1,4 +1,4 @@
-// HTTP to the Kubernetes API: calls, time limits, errors. Knows no kinds, and repeats a call only after a 401.
+// HTTP to the Kubernetes API: calls, time limits, errors. It knows no kinds, and repeats a call only after a 401.
 
 import type { KubeConfig } from '@kubernetes/client-node';
 import { type Dispatcher, request as send } from 'undici';
@@ -7,11 +7,11 @@ import { KubeError, kubeErrorFromAnswer } from './kube-error.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 
 export interface KubeTransportOptions {
-  /** Read again after a 401, so that rotated credentials are taken up: `() => loadKubeConfig(path)`. */
+  /** Called again after a 401, to load rotated credentials: `() => loadKubeConfig(path)`. */
   loadConfig: () => KubeConfig;
   /** `name/version`; its first part is the default field manager. */
   userAgent: string;
-  /** Whole time of a call that names none, milliseconds. Default 10,000. */
+  /** Time limit of a call that sets none, in milliseconds. Default 10,000. */
   requestTimeoutMs?: number;
   metrics?: KubeMetrics;
 }
@@ -30,7 +30,7 @@ export interface KubeRequest {
 
 type Answer = Dispatcher.ResponseData;
 
-/** A broken peer must not fill memory. etcd holds objects of 1.5 MiB by default; a watch event has one of them, escaped. */
+/** A broken peer must not fill memory. A watch event has one object, escaped; etcd's default limit for one is 1.5 MiB. */
 const maxLineLength = 16 * 1024 * 1024;
 
 export class KubeTransport {
@@ -46,7 +46,7 @@ export class KubeTransport {
     this.#metrics = options.metrics;
   }
 
-  /** The parsed JSON of a 2xx answer. Throws KubeError; an aborted `signal` throws its reason. */
+  /** Returns the parsed JSON of a 2xx answer. Throws KubeError, or the reason of `signal` if that aborts. */
   async request(request: KubeRequest): Promise<unknown> {
     const limit = new CallLimit(request.signal, request.timeoutMs ?? this.#requestTimeoutMs);
     try {
@@ -63,8 +63,8 @@ export class KubeTransport {
   }
 
   /**
-   * The lines of an endless 2xx answer, until it ends. Throws as `request`. The time limit is for the first
-   * byte of the answer only; after that `signal` is the only limit.
+   * Yields the lines of a 2xx answer until it ends. Throws as `request` does. The time limit covers the wait for the
+   * answer's head; after that only `signal` ends the stream.
    */
   async *streamLines(request: KubeRequest): AsyncGenerator<string> {
     const limit = new CallLimit(request.signal, request.timeoutMs ?? this.#requestTimeoutMs);
@@ -84,12 +84,12 @@ export class KubeTransport {
     await this.#connections.close();
   }
 
-  /** A 2xx answer with its body unread. */
+  /** Returns a 2xx answer with its body unread. */
   async #open(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
     const connection = await this.#connections.current();
     let answer = await this.#send(connection, request, signal);
     if (answer.statusCode === 401) {
-      // A token that was rotated a moment ago. Nothing was done, so that even a POST may be sent again.
+      // The token was probably rotated a moment ago. The server has done nothing, so even a POST may be sent again.
       await answer.body.dump();
       answer = await this.#send(await this.#connections.refresh(connection), request, signal);
     }
@@ -126,7 +126,7 @@ export class KubeTransport {
   }
 }
 
-/** The caller's signal and a timer as one signal, without a listener left behind on the caller's. */
+/** Joins the caller's signal and a timer in one signal. `end` removes its listener from the caller's signal. */
 class CallLimit {
   readonly #abort = new AbortController();
   readonly #outer: AbortSignal | undefined;
@@ -172,8 +172,8 @@ class CallLimit {
 }
 
 /**
- * undici heeds a signal only once the connection is made, which a black hole puts off until its connect time
- * limit. We do not wait for that; the request itself is never sent then.
+ * undici heeds a signal only after it has connected, and a black hole delays that until the connect timeout. This
+ * function does not wait for it; undici then never sends the request.
  */
 async function untilAborted(sending: Promise<Answer>, signal: AbortSignal): Promise<Answer> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -195,7 +195,7 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array>): AsyncGener
   for await (const chunk of chunks) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
     rest = lines.pop() ?? '';
-    if (rest.length > maxLineLength) throw new RangeError('A line of the answer is too long.');
+    if (rest.length > maxLineLength) throw new RangeError('A line of the answer is longer than 16 MiB.');
     for (const line of lines) {
       if (line.trim() !== '') yield line;
     }
@@ -213,7 +213,7 @@ function queryText(query: KubeRequest['query']): string {
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // Node joins the failures of several addresses in an AggregateError without a text.
+  // For several addresses Node throws an AggregateError with an empty message.
   if (error.message === '' && 'code' in error) return String(error.code);
   return error.message;
 }

@@ -1,5 +1,5 @@
-// Leader election by a coordination.k8s.io Lease: one leader at a time, a new one soon after the old is gone.
-// Clocks of different machines are never compared: who waits counts from when it saw the last renewal.
+// Leader election by a coordination.k8s.io Lease: one leader at a time, a new one soon after the old one is gone.
+// It never compares clocks of different machines: a standby counts from the moment at which it saw the last renewal.
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -14,11 +14,11 @@ import { formatMicroTime, type KubeObject, type KubeResource, type ObjectRef } f
 export interface LeaseElectorOptions {
   client: KubeClient;
   lease: ObjectRef;
-  /** Different for each process: see `createLeaseIdentity`. */
+  /** Unique to the process: see `createLeaseIdentity`. */
   identity: string;
   /** Called when this process becomes the leader. */
   onElected: () => void;
-  /** Called when leadership is lost, not after `stop`. End the work at once and exit. */
+  /** Called when the leadership is lost, but not by `stop`. End the work at once and exit. */
   onLost: () => void;
   tuning?: LeaseTuning;
   metrics?: KubeMetrics;
@@ -27,13 +27,13 @@ export interface LeaseElectorOptions {
 
 export interface LeaseTuning {
   /**
-   * How long others wait after the last renewal that they saw. Default 13,000: with the time between two looks
-   * a new leader is there within 15 seconds of the old one's death, as the specification asks.
+   * How long a standby waits after the last renewal that it saw. Default 13,000: with the time between two polls a new
+   * leader is there within 15 seconds of the old one's death (docs/contract/kubernetes.md).
    */
   leaseMs?: number;
-  /** Without a renewal for this long the leader gives up: less than `leaseMs`. Default 10,000. */
+  /** The leader gives up after this long without a renewal. Less than `leaseMs`. Default 10,000. */
   renewDeadlineMs?: number;
-  /** Time between renewals, and twice the time between looks of those who wait. Default 2,000. */
+  /** Time between renewals, and twice the time between polls of a standby. Default 2,000. */
   retryMs?: number;
 }
 
@@ -69,11 +69,11 @@ export class LeaseElector {
   readonly #retryMs: number;
 
   #run: { abort: AbortController; ended: Promise<void> } | undefined;
-  /** The lease as last read or written, and when we first saw this version. */
+  /** The lease as last read or written, and when this process first saw that version. */
   #seen: { lease: Lease; atMs: number } | undefined;
-  /** Start of the last renewal that succeeded; undefined: not the leader. */
+  /** When the last successful renewal began; undefined: not the leader. */
   #renewedAtMs: number | undefined;
-  /** A write that has begun may be stored, whatever became of its answer: then the lease may be ours at the end. */
+  /** A write may be stored even if its answer was lost: `stop` must then look whether this process has the lease. */
   #hasWritten: boolean = false;
   #failures = 0;
 
@@ -84,35 +84,35 @@ export class LeaseElector {
     this.#renewDeadlineMs = options.tuning?.renewDeadlineMs ?? 10_000;
     this.#retryMs = options.tuning?.retryMs ?? 2000;
     if (this.#renewDeadlineMs >= this.#leaseMs || this.#retryMs >= this.#renewDeadlineMs) {
-      throw new RangeError('A lease needs retryMs < renewDeadlineMs < leaseMs.');
+      throw new RangeError('The lease timings must satisfy retryMs < renewDeadlineMs < leaseMs.');
     }
     this.#setGauge(0);
   }
 
-  /** True while this process holds a lease that was renewed in time. */
+  /** True while this process holds the lease and has renewed it in time. */
   get isLeader(): boolean {
     return this.#leftMs > 0;
   }
 
-  /** Until when the last renewal lasts for the leader itself. */
+  /** How long the leader may still lead on its last renewal. */
   get #leftMs(): number {
     if (this.#renewedAtMs === undefined) return 0;
     return Math.max(0, this.#renewedAtMs + this.#renewDeadlineMs - performance.now());
   }
 
-  /** Who holds the lease, as last seen; undefined: nobody, or not yet known. */
+  /** The holder of the lease, as last seen; undefined: nobody, or not yet known. */
   get holder(): string | undefined {
     return this.#seen === undefined ? undefined : holderOf(this.#seen.lease);
   }
 
-  /** Starts to try, and goes on until `stop` or loss. Does nothing if it runs. */
+  /** Runs for the leadership until `stop`, or until it has won and lost it. Does nothing if it is running. */
   start(): void {
     if (this.#run !== undefined) return;
     const abort = new AbortController();
     this.#run = { abort, ended: this.#elect(abort.signal) };
   }
 
-  /** Ends; a lease that is ours is released, so call it after the work has ended. `onLost` is not called. */
+  /** Stops and releases the lease, so call it after the work has ended. It does not call `onLost`. */
   async stop(): Promise<void> {
     const run = this.#run;
     if (run === undefined) return;
@@ -126,9 +126,9 @@ export class LeaseElector {
 
   async #elect(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !(await this.#attempt(signal))) {
-      await pause(this.#nextLookMs(), signal);
+      await pause(this.#nextPollMs(), signal);
     }
-    // Won in the moment of `stop`: it releases the lease.
+    // If it wins at the moment of `stop`, `stop` releases the lease.
     if (this.#renewedAtMs === undefined || signal.aborted) return;
     this.#setGauge(1);
     this.#log.info({ identity: this.#options.identity }, 'Became the leader.');
@@ -141,7 +141,7 @@ export class LeaseElector {
     this.#call(this.#options.onLost);
   }
 
-  /** One try to become the leader. False on any failure. */
+  /** Tries once to become the leader. Returns false on any failure. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
     try {
       const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
@@ -159,15 +159,18 @@ export class LeaseElector {
     }
   }
 
-  /** A conflict: another was faster. Anything else is said once, and again each half minute or so. */
+  /** After a conflict another process was faster. Other failures are warned of at once, then about twice a minute. */
   #logFailure(error: unknown): void {
     const isLost = isConflict(error) || isAlreadyExists(error);
     const isLoud = !isLost && this.#failures % 30 === 0;
     if (!isLost) this.#failures += 1;
-    this.#log[isLoud ? 'warn' : 'debug']({ err: error }, 'Could not look at or take the lease.');
+    this.#log[isLoud ? 'warn' : 'debug'](
+      { err: error },
+      'Could not read or take the lease; the elector will try again.',
+    );
   }
 
-  /** Renews until the signal, or until it is lost. */
+  /** Renews the lease until the signal aborts or the lease is lost. */
   async #keep(signal: AbortSignal): Promise<void> {
     for (;;) {
       await pause(Math.min(this.#retryMs, this.#leftMs), signal);
@@ -185,7 +188,7 @@ export class LeaseElector {
     }
   }
 
-  /** After a refused write: reads the lease again. True if another has it. */
+  /** Reads the lease again after a refused write. Returns true if another process has it. */
   async #isTaken(signal: AbortSignal): Promise<boolean> {
     try {
       const call = { signal, timeoutMs: this.#renewDeadlineMs / 2 };
@@ -197,12 +200,12 @@ export class LeaseElector {
       this.#see(found);
       return holderOf(found) !== this.#options.identity;
     } catch {
-      // Not known: the next renewal or the deadline tells.
+      // The next renewal or the deadline will show.
       return false;
     }
   }
 
-  /** Creates the lease, or replaces the version `known`: of two writers one gets a conflict. */
+  /** Creates the lease, or replaces its version `known`: of two writers one gets a conflict. */
   async #write(known: Lease | undefined, signal: AbortSignal, timeoutMs: number): Promise<void> {
     const { client, lease, identity } = this.#options;
     const now = formatMicroTime(Date.now());
@@ -222,11 +225,11 @@ export class LeaseElector {
     else this.#see(await client.replace(leases, { ...known, spec }, call));
   }
 
-  /** Gives the lease back, so that the next leader need not wait. A failure costs only time. */
+  /** Releases the lease, so that the next leader need not wait. A failure only costs time. */
   async #release(): Promise<void> {
     const { client, lease: ref, identity } = this.#options;
     try {
-      // Read again: a renewal that was cut off may have been stored.
+      // Reads again, because a renewal that was cut off may have been stored.
       const lease = await client.find(leases, ref, { timeoutMs: 2000 });
       if (lease === undefined || holderOf(lease) !== identity) return;
       const now = formatMicroTime(Date.now());
@@ -235,7 +238,7 @@ export class LeaseElector {
       await client.replace(leases, { ...lease, spec }, { timeoutMs: 2000 });
       this.#log.info({ identity }, 'Released the leadership.');
     } catch (error) {
-      this.#log.warn({ err: error }, 'Could not release the lease; it runs out by itself.');
+      this.#log.warn({ err: error }, 'Could not release the lease; it will expire by itself.');
     }
   }
 
@@ -244,7 +247,7 @@ export class LeaseElector {
     this.#seen = { lease, atMs: isKnown && this.#seen !== undefined ? this.#seen.atMs : performance.now() };
   }
 
-  /** 0 if the lease is free, ours or run out; else the time until it runs out. */
+  /** 0 if nobody else holds the lease or it has expired; else the time until it expires. */
   #freeInMs(lease: Lease): number {
     const holder = holderOf(lease);
     if (holder === undefined || holder === this.#options.identity || this.#seen === undefined) return 0;
@@ -253,11 +256,11 @@ export class LeaseElector {
     return Math.max(0, this.#seen.atMs + durationMs - performance.now());
   }
 
-  /** Half a renewal period, or the moment at which the lease runs out. */
-  #nextLookMs(): number {
-    const lookMs = jitterMs(this.#retryMs / 2);
+  /** Half a renewal period, or less if the lease expires before. */
+  #nextPollMs(): number {
+    const pollMs = jitterMs(this.#retryMs / 2);
     const freeInMs = this.#seen === undefined ? 0 : this.#freeInMs(this.#seen.lease);
-    return freeInMs > 0 ? Math.min(lookMs, freeInMs + 1) : lookMs;
+    return freeInMs > 0 ? Math.min(pollMs, freeInMs + 1) : pollMs;
   }
 
   #setGauge(value: 0 | 1): void {
@@ -273,13 +276,13 @@ export class LeaseElector {
   }
 }
 
-/** A released lease has no holder, or an empty one. */
+/** A released lease has no holder, or an empty text as holder. */
 function holderOf(lease: Lease): string | undefined {
   const holder = lease.spec?.holderIdentity;
   return holder === '' ? undefined : holder;
 }
 
-/** The lease is not the one that we know: changed, made again or deleted. */
+/** The lease is not the version that this process knows: changed, created again or deleted. */
 function isMoved(error: unknown): boolean {
   return isConflict(error) || isAlreadyExists(error) || isNotFound(error);
 }

@@ -1,4 +1,4 @@
-// Makes a store equal to a complete list, page by page: one page more than the cache is in memory at a time.
+// Makes a store equal to a complete list, page by page: memory holds one page besides the cache.
 
 import { isExpired } from './kube-error.ts';
 import { type KubeList, type KubeObject, objectKey, withoutManagedFields } from './kube-object.ts';
@@ -6,18 +6,18 @@ import type { ObjectStore, StoreChange } from './object-store.ts';
 
 export interface ListIntoStore<T extends KubeObject> {
   store: ObjectStore<T>;
-  /** What the list covers: other namespaces in the store are left alone. Undefined: everything. */
+  /** The namespace that the list covers; objects of other namespaces stay. Undefined: the list covers everything. */
   namespace: string | undefined;
   pageSize: number;
   fetchPage: (page: { limit?: number; continue?: string }) => Promise<KubeList<T>>;
-  /** Called after each page, before its changes. May throw to end it. */
+  /** Called after each page, before its changes. It may throw to stop. */
   onHeard: () => void;
   onChange: (change: StoreChange<T>) => void;
 }
 
 /**
- * Returns the resourceVersion to watch from. Throws what `fetchPage` throws; the store then has some of the
- * list and nothing removed, and the next complete list mends it.
+ * Returns the resourceVersion to watch from. Throws what `fetchPage` throws; the store then has a part of the list and
+ * has lost nothing, and the next complete list makes it right.
  */
 export async function listIntoStore<T extends KubeObject>(options: ListIntoStore<T>): Promise<string> {
   const seen = new Set<string>();
@@ -27,12 +27,12 @@ export async function listIntoStore<T extends KubeObject>(options: ListIntoStore
     for (const item of page.items) {
       const object = withoutManagedFields(item);
       seen.add(objectKey(object));
-      tell(options, options.store.put(object));
+      notify(options, options.store.put(object));
     }
     const token = page.metadata.continue;
     if (token === undefined || token === '') break;
     const next = await fetchNext(options, token);
-    // The pages before it are of an older version: what they showed may be gone.
+    // The earlier pages are of an older version: objects on them may be gone.
     if (next === undefined) seen.clear();
     page = next ?? (await options.fetchPage({}));
   }
@@ -42,7 +42,7 @@ export async function listIntoStore<T extends KubeObject>(options: ListIntoStore
   return version;
 }
 
-/** Undefined when the token has expired, after minutes: then the whole list in one answer always works. */
+/** Returns undefined if the token has expired, after minutes: only a list in one answer is then sure to complete. */
 async function fetchNext<T extends KubeObject>(
   options: ListIntoStore<T>,
   token: string,
@@ -59,10 +59,10 @@ function removeUnseen<T extends KubeObject>(options: ListIntoStore<T>, seen: Set
   const { store, namespace } = options;
   const covered = namespace === undefined ? [...store.keys()] : store.keysInNamespace(namespace);
   for (const key of covered) {
-    if (!seen.has(key)) tell(options, store.remove(key));
+    if (!seen.has(key)) notify(options, store.remove(key));
   }
 }
 
-function tell<T extends KubeObject>(options: ListIntoStore<T>, changes: StoreChange<T>[]): void {
+function notify<T extends KubeObject>(options: ListIntoStore<T>, changes: StoreChange<T>[]): void {
   for (const change of changes) options.onChange(change);
 }

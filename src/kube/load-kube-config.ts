@@ -1,10 +1,10 @@
-// Finds the cluster: a kubeconfig file, or the service account of the pod that we run in.
+// Finds the cluster: a kubeconfig file, or the service account of the pod that this process runs in.
 
 import { KubeConfig } from '@kubernetes/client-node';
 
 /**
- * The configuration of `path`, else of the pod's service account.
- * Throws if the file is missing or broken, or if neither is there.
+ * Reads the kubeconfig file at `path`, or without `path` the pod's service account.
+ * Throws if the file is missing or broken, or if there is neither a file nor a service account.
  */
 export function loadKubeConfig(path?: string): KubeConfig {
   const config = new KubeConfig();
@@ -13,7 +13,7 @@ export function loadKubeConfig(path?: string): KubeConfig {
     return config;
   }
   if (process.env.KUBERNETES_SERVICE_HOST === undefined) {
-    throw new Error('No cluster: set KUBECONFIG to a kubeconfig file, or run in a pod.');
+    throw new Error('No cluster is configured: set KUBECONFIG to a kubeconfig file, or run in a pod.');
   }
   config.loadFromCluster();
   return config;

@@ -1,16 +1,16 @@
-// The cache of one kind: objects by key, by namespace and by indexes of the caller. Knows no network.
+// The cache of one kind of object, by key, by namespace and by the caller's indexes. No I/O.
 
 import type { KubeObject } from './kube-object.ts';
 import { objectKey } from './kube-object.ts';
 
-/** Values under which an object is found: `(monitor) => [monitor.status?.monitorId ?? '']`. Pure. */
+/** The values under which `listBy` finds an object: `(monitor) => [monitor.status?.monitorId ?? '']`. Pure. */
 export type StoreIndex<T> = (object: T) => readonly string[];
 
 export interface ObjectStoreOptions<T> {
   indexes?: Record<string, StoreIndex<T>>;
 }
 
-/** What a write to the store did. A re-created object (other uid) gives `deleted`, then `added`. */
+/** What a write to the store changed. An object that was created again (another uid) gives `deleted`, then `added`. */
 export type StoreChange<T> =
   | { type: 'added'; key: string; object: T; previous?: undefined }
   | { type: 'updated'; key: string; object: T; previous: T }
@@ -18,13 +18,13 @@ export type StoreChange<T> =
 
 interface Entry<T> {
   object: T;
-  /** Remembered, so that removal is right even if a caller changed the object against the rule. */
+  /** Kept, because a caller may have changed the object, against the rule, and its indexes would give other values. */
   places: readonly (readonly [indexName: string, value: string])[];
 }
 
 const namespaceIndex = 'namespace';
 
-/** Objects in it are shared: treat them as read-only. */
+/** Callers share the objects in the store: treat them as read-only. */
 export class ObjectStore<T extends KubeObject> {
   readonly #entries = new Map<string, Entry<T>>();
   readonly #indexes = new Map<string, StoreIndex<T>>();
@@ -52,17 +52,17 @@ export class ObjectStore<T extends KubeObject> {
     for (const entry of this.#entries.values()) yield entry.object;
   }
 
-  /** Keys of the objects in a namespace, in no order. */
+  /** The keys of the objects in a namespace, in no particular order. */
   keysInNamespace(namespace: string): string[] {
     return [...(this.#places.get(namespaceIndex)?.get(namespace) ?? [])];
   }
 
-  /** The objects of a namespace, in no order. */
+  /** The objects in a namespace, in no particular order. */
   listInNamespace(namespace: string): T[] {
     return this.listBy(namespaceIndex, namespace);
   }
 
-  /** The objects under `value` of an index, in no order. Throws a RangeError for an index that is not there. */
+  /** The objects under `value` of an index, in no particular order. Throws a RangeError for an unknown index. */
   listBy(indexName: string, value: string): T[] {
     const places = this.#places.get(indexName);
     if (places === undefined) throw new RangeError(`The store has no index ${indexName}.`);
@@ -74,7 +74,7 @@ export class ObjectStore<T extends KubeObject> {
     return found;
   }
 
-  /** Puts an object in. Empty if it is the version that is there already. */
+  /** Stores an object. Returns no change if the store already has this version. */
   put(object: T): StoreChange<T>[] {
     const key = objectKey(object);
     const previous = this.get(key);
@@ -89,7 +89,7 @@ export class ObjectStore<T extends KubeObject> {
     ];
   }
 
-  /** Takes an object out. Empty if it was not there. */
+  /** Removes an object. Returns no change if the store does not have it. */
   remove(key: string): StoreChange<T>[] {
     const object = this.get(key);
     if (object === undefined) return [];

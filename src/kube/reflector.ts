@@ -1,5 +1,5 @@
 // Keeps a store equal to one collection of the cluster: lists, watches, resumes, and never gives up.
-// It says what changed; it decides nothing.
+// It reports each change and decides nothing.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
@@ -14,37 +14,37 @@ import { ObjectStore, type StoreChange } from './object-store.ts';
 export interface ReflectorOptions<T extends KubeObject> {
   client: KubeClient;
   resource: KubeResource<T>;
-  /** One namespace; left out: all. Several reflectors of different namespaces may share a store. */
+  /** The namespace to watch; default all. Several reflectors of different namespaces may share a store. */
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Default: a new one without indexes. */
+  /** Default: a new store without indexes. */
   store?: ObjectStore<T>;
-  /** Called after the store has changed. Only enqueue here: what it throws is logged and dropped. */
+  /** Called after the store has changed. It should only enqueue: the reflector logs what it throws and continues. */
   onChange?: (change: StoreChange<T>) => void;
   tuning?: ReflectorTuning;
   metrics?: KubeMetrics;
   log?: KubeLog;
 }
 
-/** For tests; the defaults are right for clusters. */
+/** For tests. The defaults are right for clusters. */
 export interface ReflectorTuning {
   /** Objects per list page. Default 500. */
   pageSize?: number;
-  /** Least and greatest time after which the server ends a watch. Default 240 and 300. */
+  /** Bounds of the time after which the server ends a watch. Default 240 and 300. */
   watchTimeoutSeconds?: readonly [least: number, greatest: number];
-  /** We end a watch that the server did not end, this long after. Default 10,000. */
+  /** How long after that time the reflector ends a watch that the server has not ended. Default 10,000. */
   watchGraceMs?: number;
   /** Default 1,000 to 30,000. */
   backoff?: BackoffOptions;
 }
 
-/** How a watch ended, all of them normal: the label of the metric. */
+/** How a watch ended: the label of the metric. Each of them happens in normal operation. */
 type WatchEnd = 'server' | 'silent' | 'broken' | 'expired' | 'refused';
 
-/** A page of 500 large objects may take longer than a call on one. */
+/** A page of 500 large objects may take longer than a call about one object. */
 const listTimeoutMs = 30_000;
-/** A watch that ends sooner and brought nothing counts as a failure, else it would be opened in a tight loop. */
+/** A watch that ends sooner without an event counts as a failure: the reflector must not spin in a tight loop. */
 const shortWatchMs = 1000;
 
 export class Reflector<T extends KubeObject> {
@@ -59,7 +59,7 @@ export class Reflector<T extends KubeObject> {
   #synced = Promise.withResolvers<void>();
   #hasSynced: boolean = false;
   #heardAtMs = performance.now();
-  /** Where the watch goes on; undefined: list first. */
+  /** The version from which the next watch starts; undefined: list first. */
   #resourceVersion: string | undefined;
   #failures = 0;
 
@@ -72,7 +72,7 @@ export class Reflector<T extends KubeObject> {
     this.#backoff = options.tuning?.backoff ?? { baseMs: 1000, maxMs: 30_000 };
   }
 
-  /** Starts the loop. Does nothing if it runs. */
+  /** Starts the loop. Does nothing if it is running. */
   start(): void {
     if (this.#run !== undefined) return;
     const abort = new AbortController();
@@ -80,7 +80,7 @@ export class Reflector<T extends KubeObject> {
     this.#run = { abort, ended: this.#loop(abort.signal) };
   }
 
-  /** Ends the loop; no change is told after it resolves. The store keeps what it has. */
+  /** Ends the loop. After it resolves, `onChange` is not called again. The store keeps its objects. */
   async stop(): Promise<void> {
     const run = this.#run;
     if (run === undefined) return;
@@ -89,12 +89,12 @@ export class Reflector<T extends KubeObject> {
     if (this.#run === run) this.#run = undefined;
   }
 
-  /** True from the first complete list on. */
+  /** True after the first complete list. */
   get hasSynced(): boolean {
     return this.#hasSynced;
   }
 
-  /** Resolves at the first complete list. Rejects with the signal's reason. */
+  /** Resolves after the first complete list. Rejects with the signal's reason if that aborts first. */
   whenSynced(signal?: AbortSignal): Promise<void> {
     if (signal === undefined) return this.#synced.promise;
     return new Promise((resolve, reject) => {
@@ -108,18 +108,18 @@ export class Reflector<T extends KubeObject> {
     });
   }
 
-  /** Milliseconds since the cluster last said anything (data, bookmark, list, orderly end of a watch). */
+  /** Milliseconds since the last sign of life of the cluster: data, bookmark, list, or orderly end of a watch. */
   get silentMs(): number {
     return performance.now() - this.#heardAtMs;
   }
 
-  /** False when it is deaf: silent for longer than a watch and its repair can last, or stopped. For `/livez`. */
+  /** False if the reflector is stopped, or hears nothing for longer than a watch and two retries last. For `/livez`. */
   get isHearing(): boolean {
     const greatestMs = this.#watchTimeoutSeconds[1] * 1000 + this.#watchGraceMs + 2 * this.#backoff.maxMs;
     return this.#run !== undefined && this.silentMs < greatestMs;
   }
 
-  /** One loop with one signal, so that there are never two watches of one reflector. */
+  /** One loop with one signal, so that a reflector never has two watches. */
   async #loop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -140,19 +140,19 @@ export class Reflector<T extends KubeObject> {
       namespace,
       pageSize: tuning?.pageSize ?? 500,
       fetchPage: (page) => client.list(resource, { ...selection, ...page, timeoutMs: listTimeoutMs, signal }),
-      // Checked here, so that nothing is told after `stop` even if an answer was on its way.
+      // An answer may arrive after `stop`; then no change may be reported.
       onHeard: () => {
         signal.throwIfAborted();
         this.#heard();
       },
-      onChange: (change) => this.#tell(change),
+      onChange: (change) => this.#notify(change),
     });
     this.#options.metrics?.lists.inc({ resource: resource.plural });
     this.#hasSynced = true;
     this.#synced.resolve();
   }
 
-  /** Returns when the next watch may be opened at once; throws what calls for a pause. */
+  /** Returns if the next watch may open at once; throws the errors that need a pause before it. */
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { client, resource, namespace, labelSelector, fieldSelector } = this.#options;
     const timeoutSeconds = this.#pickTimeoutSeconds();
@@ -165,13 +165,13 @@ export class Reflector<T extends KubeObject> {
       for await (const event of client.watch(resource, watch)) {
         if (signal.aborted) return;
         events += 1;
-        this.#take(event);
+        this.#applyEvent(event);
       }
     } catch (error) {
       if (signal.aborted) return;
       this.#endWatch(endOf(error, limit.isOver));
       if (isExpired(error)) this.#resourceVersion = undefined;
-      // A silent connection is replaced at once: that the next one opens is not in doubt.
+      // Only the connection is broken, not the server: the next watch may open at once.
       if (limit.isOver || (isExpired(error) && events > 0)) return;
       throw error;
     } finally {
@@ -179,12 +179,12 @@ export class Reflector<T extends KubeObject> {
     }
     this.#endWatch('server');
     if (events === 0 && performance.now() - openedAtMs < shortWatchMs) {
-      throw new KubeError('The watch ended at once.', { status: 0, reason: 'Unreachable' });
+      throw new KubeError('The server ended the watch at once.', { status: 0, reason: 'Unreachable' });
     }
     this.#heard();
   }
 
-  #take(event: WatchEvent<T>): void {
+  #applyEvent(event: WatchEvent<T>): void {
     this.#heard();
     if (event.type === 'BOOKMARK') {
       if (event.resourceVersion !== '') this.#resourceVersion = event.resourceVersion;
@@ -192,11 +192,11 @@ export class Reflector<T extends KubeObject> {
     }
     const object = withoutManagedFields(event.object);
     const changes = event.type === 'DELETED' ? this.store.remove(objectKey(object)) : this.store.put(object);
-    for (const change of changes) this.#tell(change);
+    for (const change of changes) this.#notify(change);
     this.#resourceVersion = event.object.metadata.resourceVersion ?? this.#resourceVersion;
   }
 
-  #tell(change: StoreChange<T>): void {
+  #notify(change: StoreChange<T>): void {
     this.#options.metrics?.cached.set({ resource: this.#options.resource.plural }, this.store.size);
     try {
       this.#options.onChange?.(change);
@@ -205,7 +205,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Data has come: the next failure is the first again. */
+  /** The cluster has answered: the next failure counts as the first. */
   #heard(): void {
     this.#heardAtMs = performance.now();
     this.#failures = 0;
@@ -226,14 +226,14 @@ export class Reflector<T extends KubeObject> {
     const retryAfterMs = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
     const pauseMs = Math.max(backoffMs(this.#failures, this.#backoff), retryAfterMs);
     const facts = { err: error, resource: this.#options.resource.plural, pauseMs: Math.round(pauseMs) };
-    // The first is daily life: servers restart. From the third on, someone should look.
-    if (this.#failures < 3) this.#log.debug(facts, 'Lost the cluster; trying again.');
-    else this.#log.warn(facts, 'Lost the cluster; trying again.');
+    // One or two failures are normal: servers restart. From the third on, somebody should look.
+    const level = this.#failures < 3 ? 'debug' : 'warn';
+    this.#log[level](facts, 'Cannot list or watch the cluster; the reflector will try again.');
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** Ends a watch on `stop`, or when it outlives the server's own limit: then the connection is dead. */
+/** Ends a watch on `stop`, or when it outlives the server's own time limit: its connection is then dead. */
 class WatchLimit {
   readonly #abort = new AbortController();
   readonly #outer: AbortSignal;

@@ -1,4 +1,4 @@
-// A queue of keys: a key waits at most once, one worker at a time has it, failed keys come back after a delay.
+// A queue of keys: each key waits at most once, one worker at a time has it, and a failed key comes back after a delay.
 // The queue does not know what a key stands for. Its size is bounded by the number of different keys.
 
 import { type BackoffOptions, backoffMs, TokenBucket } from './backoff.ts';
@@ -41,7 +41,7 @@ export class WorkQueue {
 
   /** Every key to work on. It is also in `#ready` or in `#delays`, or in neither while a worker has it. */
   readonly #pending = new Map<string, Pending>();
-  /** Sets keep the order of insertion: first in, first out. */
+  /** A set keeps the order of insertion: first in, first out. */
   readonly #ready = { normal: new Set<string>(), low: new Set<string>() };
   readonly #delays = new Map<string, Delay>();
   /** Keys that a worker has, with the time at which it took them. */

@@ -1,4 +1,4 @@
-// Reflector, queue, controller and status together on a real API server: the loop that an operator is.
+// Reflector, queue, controller and status together on a real API server: the loop of an operator.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { applyStatus } from '../../src/kube/apply-status.ts';
@@ -18,7 +18,7 @@ describe.skipIf(!hasCluster)('a controller on a cluster', () => {
   let namespace: string;
   let reflector: Reflector<Widget>;
   let controller: Controller;
-  /** What a reconcile made known outside of the cluster, as our REST API would. */
+  /** What reconciles have stored outside of the cluster, as in the REST API. */
   let outside: Set<string>;
 
   beforeEach(async () => {
@@ -81,7 +81,7 @@ describe.skipIf(!hasCluster)('a controller on a cluster', () => {
   const reconciles = () =>
     metricValue(test.registry, 'controller_runtime_reconcile_total', { result: 'success' });
 
-  it('brings each object to its status and then is quiet, also after a restart', async () => {
+  it('a controller writes each status once, and writes nothing after a restart', async () => {
     const names = Array.from({ length: 20 }, (_, i) => `w${i}`);
     for (const name of names) await create(name);
     const writesBefore = await writes();
@@ -99,14 +99,14 @@ describe.skipIf(!hasCluster)('a controller on a cluster', () => {
     await test.close();
     test = connect();
     await run();
-    await waitFor(async () => (await reconciles()) === 20, { what: 'each is looked at once more' });
+    await waitFor(async () => (await reconciles()) === 20, { what: 'each object is reconciled once more' });
     expect(before).toBeLessThanOrEqual(60);
     expect(await writes()).toBe(0);
     const after = await Promise.all(names.map(async (name) => (await read(name)).metadata.resourceVersion));
     expect(after).toEqual(versions);
   });
 
-  it('follows the spec; the condition keeps its time and names the generation', async () => {
+  it('a condition names the new generation after a change of the spec, and keeps its transition time', async () => {
     await run();
     await create('followed');
     const first = await readyFor('followed', 1);
@@ -116,7 +116,7 @@ describe.skipIf(!hasCluster)('a controller on a cluster', () => {
     expect(times[0]).toBe(times[1]);
   });
 
-  it('cleans up before a deleted object goes', async () => {
+  it('a controller cleans up before a deleted object is gone', async () => {
     await run();
     await create('deleted');
     await readyFor('deleted', 1);

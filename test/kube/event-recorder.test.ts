@@ -1,4 +1,4 @@
-// Events on a real API server.
+// EventRecorder on a real API server.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EventRecorder, type EventTuning } from '../../src/kube/event-recorder.ts';
@@ -21,7 +21,7 @@ interface CoreEvent extends KubeObject {
   involvedObject: { name: string; uid: string };
   series?: { count: number };
 }
-// As kubectl describe reads them: the same objects, in the older shape.
+// The same objects in the older version, which kubectl describe reads.
 const events: KubeResource<CoreEvent> = {
   apiVersion: 'v1',
   kind: 'Event',
@@ -29,7 +29,7 @@ const events: KubeResource<CoreEvent> = {
   namespaced: true,
 };
 
-/** Longer than any machine takes to write what waits. */
+/** Longer than any machine takes to write the waiting Events. */
 const patienceMs = 60_000;
 
 describe.skipIf(!hasCluster)('an event recorder', () => {
@@ -55,7 +55,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
   const made = { type: 'Normal', reason: 'Created', note: 'It is there.' } as const;
   const counted = (outcome: string) => metricValue(test.registry, 'kube_events_total', { outcome });
 
-  it('writes an Event that kubectl shows', async () => {
+  it('an event recorder writes an Event that kubectl shows', async () => {
     const recorder = record();
     recorder.record(about, made);
     await recorder.stop(patienceMs);
@@ -68,7 +68,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     });
   });
 
-  it('writes about an object whose name is so long that it is cut at a dot', async () => {
+  it('an Event is written about an object whose long name is cut at a dot', async () => {
     const name = `${'a'.repeat(229)}.${'b'.repeat(20)}`;
     const long = await test.client.create(configMaps, { metadata: { name, namespace } });
     const recorder = record();
@@ -77,7 +77,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await list()).toMatchObject([{ involvedObject: { name } }]);
   });
 
-  it('counts repeats on one Event instead of writing more', async () => {
+  it('repeats of an Event become a count on one Event', async () => {
     const recorder = record({ repeatMs: 100 });
     recorder.record(about, made);
     await waitFor(async () => (await list()).length === 1, { what: 'the first Event' });
@@ -91,18 +91,18 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await counted('repeated')).toBeLessThanOrEqual(3);
   });
 
-  it('knows an Event again that it made and never heard of', async () => {
+  it('an Event whose answer was lost is not created twice and counts its repeats', async () => {
     const recorder = record({ repeatMs: 50 });
     test.proxy.resetAfter(100);
     recorder.record(about, made);
-    await waitFor(async () => (await counted('created')) === 1, { what: 'it counts as made' });
+    await waitFor(async () => (await counted('created')) === 1, { what: 'the Event counts as created' });
     recorder.record(about, made);
     await recorder.stop(patienceMs);
     expect(await counted('dropped')).toBe(0);
     expect(await list()).toMatchObject([{ series: { count: 2 } }]);
   });
 
-  it('bounds what one object may cause, and notes that are too long', async () => {
+  it('an event recorder limits the Events about one object and cuts long notes', async () => {
     const recorder = record();
     for (let i = 0; i < 100; i += 1) recorder.record(about, { ...made, note: `${i} ${'é'.repeat(2000)}` });
     await recorder.stop(patienceMs);
@@ -113,7 +113,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await counted('dropped')).toBe(100 - all.length);
   });
 
-  it('begins again when the Event has been deleted', async () => {
+  it('a repeat after the Event was deleted creates a new Event', async () => {
     const recorder = record({ repeatMs: 50 });
     recorder.record(about, made);
     const [first] = await waitFor(async () => (await list()).length === 1 && list(), { what: 'the Event' });
@@ -124,7 +124,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(second?.metadata.name).not.toBe(first?.metadata.name);
   });
 
-  it('writes after the API server was away, and never holds up its end', async () => {
+  it('an event recorder writes after the API server was away, and stop does not wait for an answer that never comes', async () => {
     const recorder = record();
     await test.proxy.refuse();
     recorder.record(about, made);
@@ -134,7 +134,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     recorder.record(about, { ...made, note: 'Never written.' });
     const stopwatch = startStopwatch();
     await recorder.stop(300);
-    // The call itself would be given up after ten seconds.
+    // The call itself has a time limit of ten seconds.
     expect(stopwatch.stop()).toBeLessThan(5000);
     test.proxy.forward();
     expect(await counted('dropped')).toBe(1);

@@ -1,4 +1,4 @@
-// Every verb of the client against a real API server.
+// Every verb of KubeClient on a real API server.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from '../../src/kube/kube-error.ts';
@@ -16,7 +16,7 @@ describe.skipIf(!hasCluster)('the client', () => {
   const create = (name: string, data: Record<string, string> = {}) =>
     test.client.create(configMaps, { metadata: { name, namespace }, data });
 
-  it('creates, reads, and says that the name is taken', async () => {
+  it('create stores an object that get reads, and fails with AlreadyExists for a taken name', async () => {
     await create('one', { a: '1' });
     const read = await test.client.get(configMaps, { namespace, name: 'one' });
     expect(read).toMatchObject({ apiVersion: 'v1', kind: 'ConfigMap', data: { a: '1' } });
@@ -25,13 +25,13 @@ describe.skipIf(!hasCluster)('the client', () => {
     expect(isConflict(error)).toBe(false);
   });
 
-  it('finds nothing where nothing is, and get says 404', async () => {
+  it('find returns undefined for a missing object, and get throws 404', async () => {
     expect(await test.client.find(configMaps, { namespace, name: 'none' })).toBeUndefined();
     const error = await test.client.get(configMaps, { namespace, name: 'none' }).catch((e: unknown) => e);
     expect(isNotFound(error)).toBe(true);
   });
 
-  it('lists in pages, and sets the kind that list items come without', async () => {
+  it('list and listAll read pages and set the kind that list items lack', async () => {
     for (const name of ['p1', 'p2', 'p3', 'p4', 'p5']) await create(name);
     const page = await test.client.list(configMaps, { namespace, limit: 2 });
     expect(page.items).toHaveLength(2);
@@ -44,14 +44,14 @@ describe.skipIf(!hasCluster)('the client', () => {
     expect(names).toEqual(expect.arrayContaining(['p1', 'p2', 'p3', 'p4', 'p5']));
   });
 
-  it('refuses to replace a version that has moved on', async () => {
+  it('replace throws a conflict for an object that has changed since', async () => {
     const first = await create('moved');
     await test.client.replace(configMaps, { ...first, data: { by: 'other' } });
     const error = await test.client.replace(configMaps, first).catch((caught: unknown) => caught);
     expect(isConflict(error)).toBe(true);
   });
 
-  it('merges a patch, and applies what it owns: a field left out goes', async () => {
+  it('mergePatch keeps other fields, and apply removes a field of its own that is left out', async () => {
     const ref = { namespace, name: 'patched' };
     await create('patched', { kept: 'yes' });
     await test.client.mergePatch(configMaps, ref, { data: { merged: '1' } });
@@ -65,13 +65,13 @@ describe.skipIf(!hasCluster)('the client', () => {
     expect(read.data).toEqual({ kept: 'yes', merged: '1', applied: '1' });
   });
 
-  it('says that an object is invalid', async () => {
+  it('create throws Invalid with details for an object that the schema refuses', async () => {
     const error = await create('Not a name').catch((caught: unknown) => caught);
     expect(isInvalid(error)).toBe(true);
     expect(error).toMatchObject({ reason: 'Invalid', details: { kind: 'ConfigMap' } });
   });
 
-  it('deletes only the very object that was meant', async () => {
+  it('delete with a uid does not delete a later object of the same name', async () => {
     const ref = { namespace, name: 'deleted' };
     const old = await create('deleted');
     expect(await test.client.delete(configMaps, ref, { uid: old.metadata.uid })).toBe(true);
@@ -84,7 +84,7 @@ describe.skipIf(!hasCluster)('the client', () => {
     expect(await test.client.find(configMaps, ref)).toBeDefined();
   });
 
-  it('watches from a version on', async () => {
+  it('watch yields the changes after a version', async () => {
     const { metadata } = await test.client.list(configMaps, { namespace });
     await create('watched');
     const stop = new AbortController();

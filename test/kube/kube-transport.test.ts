@@ -1,4 +1,4 @@
-// Credentials, time limits, connections and errors of the transport.
+// Credentials, time limits, connections and errors of KubeTransport.
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { KubeError } from '../../src/kube/kube-error.ts';
@@ -38,7 +38,7 @@ describe('the transport', () => {
     return transport;
   }
 
-  it('reads the token again after a 401, once, and sends a POST again', async () => {
+  it('after a 401 the transport loads the token again and repeats the call once, even a POST', async () => {
     const server = await serve(
       [status(401, 'Unauthorized'), json(201, { ok: true })],
       status(401, 'Unauthorized'),
@@ -54,7 +54,7 @@ describe('the transport', () => {
     expect(server.requests).toHaveLength(4);
   });
 
-  it('reads the configuration once for many calls', async () => {
+  it('concurrent calls load the configuration once', async () => {
     const server = await serve([], json(200, {}));
     let loads = 0;
     const loadConfig = () => {
@@ -67,14 +67,14 @@ describe('the transport', () => {
     expect(loads).toBe(1);
   });
 
-  it('gives the Status and its Retry-After', async () => {
+  it('a refused call throws a KubeError with the status and its Retry-After', async () => {
     const server = await serve([], status(429, 'TooManyRequests', { 'retry-after': '7' }));
     const error = await caught(transportTo(server).request({ method: 'GET', path: '/api' }));
     expect(error).toBeInstanceOf(KubeError);
     expect(error).toMatchObject({ status: 429, reason: 'TooManyRequests', retryAfterMs: 7000 });
   });
 
-  it('gives up on an answer that does not come, and on one that does not end', async () => {
+  it('a call times out if its answer does not come or does not end', async () => {
     const half: FakeStep = (_request, response) => {
       response.writeHead(200);
       response.write('{"half":');
@@ -87,7 +87,7 @@ describe('the transport', () => {
     }
   });
 
-  it("throws the caller's reason when the caller aborts", async () => {
+  it("an aborted call throws the reason of the caller's signal", async () => {
     const server = await serve([], silence);
     const transport = transportTo(server);
     const reason = new Error('enough');
@@ -97,7 +97,7 @@ describe('the transport', () => {
     expect(await caught(aborted)).toBe(reason);
   });
 
-  it('says what is unreachable', async () => {
+  it('an unreachable server gives an error that names the call', async () => {
     const server = await serve([], silence);
     await server.close();
     closing.length = 0;
@@ -106,13 +106,13 @@ describe('the transport', () => {
     expect(String(error)).toContain('GET /api/v1/nodes');
   });
 
-  it.skipIf(!hasCluster)('uses connections again, and goes on after they were reset', async () => {
+  it.skipIf(!hasCluster)('the transport reuses connections, and works on after they were reset', async () => {
     const test = await connectThroughProxy();
     closing.push(() => test.close());
     const namespace = await createNamespace(test.client);
     for (let i = 0; i < 20; i += 1) await test.client.list(configMaps, { namespace });
     const before = test.proxy.accepted;
-    // Not one a call; a connection that was idle for seconds may have been closed.
+    // Far fewer than one per call; a connection that was idle for seconds may have been closed.
     expect(before).toBeLessThan(10);
     test.proxy.resetAfter(100);
     const torn = await caught(test.client.list(configMaps, { namespace }));

@@ -1,4 +1,4 @@
-// Leader election against scripted answers that a rightly set up cluster does not give.
+// LeaseElector against scripted answers that a cluster with the right permissions does not give.
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { KubeClient } from '../../src/kube/kube-client.ts';
@@ -40,7 +40,7 @@ describe('an elector', () => {
     return elector;
   }
 
-  it('releases a lease that it took without hearing of it', async () => {
+  it('stop releases a lease whose creation was stored but never answered', async () => {
     const [lease, methods] = [{ namespace: 'n', name: 'leader' }, [] as string[]];
     const held = { metadata: { ...lease, resourceVersion: '1' }, spec: { holderIdentity: 'one' } };
     const script = [status(404, 'NotFound'), () => undefined];
@@ -49,21 +49,21 @@ describe('an elector', () => {
       json(200, held)(request, response);
     });
     const elector = electorAt(server, {});
-    await waitFor(() => server.requests.length === 2, { what: 'it asks for the lease' });
+    await waitFor(() => server.requests.length === 2, { what: 'the elector creates the lease' });
     await elector.stop();
     expect(methods).toEqual(['GET', 'PUT']);
   });
 
-  it('says once that it may not take the lease, and goes on trying', async () => {
+  it('an elector without permission warns once and tries on', async () => {
     const answer: FakeStep = (request, response) =>
       (request.method === 'GET' ? status(404, 'NotFound') : status(403, 'Forbidden'))(request, response);
     const server = await startFakeKubeServer([], answer);
-    const said: string[] = [];
-    const log = { ...silentLog, warn: (_fields: object, message: string) => void said.push(message) };
+    const warnings: string[] = [];
+    const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
     const elector = electorAt(server, { log });
-    // Two calls a try.
+    // Each try makes two calls.
     await waitFor(() => server.requests.length >= 20, { what: 'ten tries' });
-    expect(said).toEqual(['Could not look at or take the lease.']);
+    expect(warnings).toEqual(['Could not read or take the lease; the elector will try again.']);
     expect(elector.isLeader).toBe(false);
   });
 });

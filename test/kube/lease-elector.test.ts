@@ -1,4 +1,4 @@
-// Leader election on a real API server, with the defaults that the operator runs with.
+// LeaseElector on a real API server; the times to a new leader are measured with the operator's defaults.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,9 +27,9 @@ const leases: KubeResource<Lease> = {
   namespaced: true,
 };
 const holderScript = fileURLToPath(new URL('hold-lease.ts', import.meta.url));
-/** A lease that is soon lost, where that is what is tested. */
+/** A lease that is soon lost, for tests of the loss. */
 const quick: LeaseTuning = { leaseMs: 3000, renewDeadlineMs: 2000, retryMs: 400 };
-/** One that a machine that stands still for minutes does not lose. */
+/** A lease that survives a machine which stands still for minutes. */
 const patient: LeaseTuning = { leaseMs: 400_000, renewDeadlineMs: 300_000, retryMs: 300 };
 
 describe.skipIf(!hasCluster)('leader election', () => {
@@ -83,7 +83,7 @@ describe.skipIf(!hasCluster)('leader election', () => {
   const seesHolder = (elector: LeaseElector) =>
     waitFor(() => elector.holder !== undefined, { what: 'the standby sees the holder' });
 
-  it('elects one of three, and keeps it', async () => {
+  it('one of three electors leads and stays the leader', async () => {
     const three = [elect('a', patient), elect('b', patient), elect('c', patient)];
     await waitFor(() => three.some((elector) => elector.isLeader), { what: 'a leader' });
     const first = await test.client.get(leases, lease);
@@ -101,7 +101,7 @@ describe.skipIf(!hasCluster)('leader election', () => {
     expect(await metricValue(test.registry, 'leader_election_master_status', { name: 'leader' })).toBe(1);
   });
 
-  it('has a new leader within 15 seconds after the old one was killed', async () => {
+  it('a standby leads within 15 seconds after the leader was killed', async () => {
     const old = await spawnHolder();
     const standby = elect('standby');
     await seesHolder(standby);
@@ -114,8 +114,8 @@ describe.skipIf(!hasCluster)('leader election', () => {
     expect(spec?.leaseTransitions).toBe(1);
   });
 
-  it('has a new leader within 2 seconds after the old one ended in order', async () => {
-    // The best of three: a stopwatch knows of this process alone, and two others have their part in it.
+  it('a standby leads within 2 seconds after the leader has ended in order', async () => {
+    // The best of three: two other processes take part, and the stopwatch excludes delays of this process only.
     const tookMs: number[] = [];
     while (tookMs.length < 3 && !tookMs.some((ms) => ms < 2000)) {
       const old = await spawnHolder();
@@ -132,7 +132,7 @@ describe.skipIf(!hasCluster)('leader election', () => {
     expect(Math.min(...tookMs)).toBeLessThan(2000);
   });
 
-  it('gives up when it cannot renew, before another can lead', async () => {
+  it('a leader that cannot renew gives up before a standby leads', async () => {
     const cut = await connectThroughProxy();
     const old = elect('old', quick, cut.client);
     await leads(old);
@@ -147,14 +147,14 @@ describe.skipIf(!hasCluster)('leader election', () => {
       { what: 'a new leader', intervalMs: 5 },
     );
     expect(overlap).toBe('one leads');
-    // A lease as quick as this may have been lost and won before, on a machine that stood still.
+    // If the machine stood still, so short a lease may have been lost and won before.
     expect(log.at(-1)).toBe('elected standby');
     const pairs = log.flatMap((words, at) => (at % 2 === 0 ? [[words, log[at + 1]]] : []));
     for (const [elected, lost] of pairs.slice(0, -1)) expect(lost).toBe(elected?.replace('elected', 'lost'));
     await cut.close();
   });
 
-  it('keeps the lease through a short absence of the API server', async () => {
+  it('a leader keeps the lease while the API server is away for a short time', async () => {
     const cut = await connectThroughProxy();
     const elector = elect('only', patient, cut.client);
     await leads(elector);
@@ -169,20 +169,20 @@ describe.skipIf(!hasCluster)('leader election', () => {
     await cut.close();
   });
 
-  it('knows at once that another has taken the lease, and renews one that was deleted', async () => {
+  it('a leader creates a deleted lease again, and stops at once when another process takes the lease', async () => {
     const elector = elect('robbed', patient);
     await leads(elector);
     await test.client.delete(leases, lease);
     await waitFor(() => test.client.find(leases, lease), { what: 'the lease is there again' });
     expect(log).toEqual(['elected robbed']);
     await test.client.mergePatch(leases, lease, { spec: { holderIdentity: 'robber' } });
-    // Minutes before the deadline of a renewal would tell it.
-    await waitFor(() => log.length === 2, { what: 'the loss is told' });
+    // That is minutes before the renewal deadline.
+    await waitFor(() => log.length === 2, { what: 'onLost is called' });
     expect(log).toEqual(['elected robbed', 'lost robbed']);
     expect(elector.isLeader).toBe(false);
   });
 
-  it('refuses times that would let two lead', () => {
+  it('an elector refuses times that would let two processes lead', () => {
     expect(() => elect('wrong', { leaseMs: 10_000, renewDeadlineMs: 10_000 })).toThrow(RangeError);
   });
 });

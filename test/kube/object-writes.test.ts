@@ -1,4 +1,4 @@
-// Status by server-side apply and finalizers, on a custom resource of a real API server.
+// applyStatus and removeFinalizer on a custom resource of a real API server.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { applyStatus } from '../../src/kube/apply-status.ts';
@@ -43,7 +43,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
         { generation, nowMs },
       );
 
-    it('is written once, and not again while it is the same', async () => {
+    it('applyStatus writes a status once and sends nothing while it stays the same', async () => {
       const object = await create('once');
       const status = { text: 'hello', missing: undefined, conditions: ready('True') };
       const stored = await applyStatus(test.client, widgets, { object, status, fieldManager });
@@ -59,7 +59,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect((await read('once')).metadata.generation).toBe(1);
     });
 
-    it('is refused from an old copy, so that a stale cache moves no condition', async () => {
+    it('applyStatus from a stale copy is refused, so that a stale cache moves no condition', async () => {
       const old = await create('stale');
       const write = { object: old, status: { text: 'a', conditions: ready('True') }, fieldManager };
       const stored = await applyStatus(test.client, widgets, write);
@@ -67,7 +67,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect((await read('stale')).metadata.resourceVersion).toBe(stored?.metadata.resourceVersion);
     });
 
-    it('loses a field that is left out', async () => {
+    it('applyStatus removes a field that the status leaves out', async () => {
       const object = await create('left-out');
       const stored = await applyStatus(test.client, widgets, { object, status: { text: 'a' }, fieldManager });
       const status = { conditions: ready('False') };
@@ -75,7 +75,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect((await read('left-out')).status).toEqual(status);
     });
 
-    it('becomes what it should be, also where somebody else has written into it', async () => {
+    it('applyStatus makes the status equal to the desired one, also where another manager has written', async () => {
       await create('of-two');
       const theirs = { text: 'theirs', conditions: [{ ...ready('True')[0], type: 'Theirs' }] };
       const write = { subresource: 'status' as const, fieldManager: 'somebody' };
@@ -94,7 +94,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect((await read('of-two')).status).toEqual(status);
     });
 
-    it('is never written on another object of the same name, nor on one that is gone', async () => {
+    it('applyStatus fails for a deleted object and for a later object of the same name', async () => {
       const object = await create('again');
       await test.client.delete(widgets, object.metadata);
       const write = { object, status: { text: 'old' }, fieldManager };
@@ -114,7 +114,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       return await test.client.mergePatch(widgets, metadata, { metadata: { finalizers } });
     };
 
-    it('are removed without touching others, from a stale copy too', async () => {
+    it('removeFinalizer removes only its own finalizer, from a stale copy too', async () => {
       const stale = await hold('shared');
       const change = { metadata: { finalizers: [theirs, ours] }, spec: { size: 2 } };
       await test.client.mergePatch(widgets, stale.metadata, change);
@@ -126,7 +126,7 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       expect(await patches()).toBe(before);
     });
 
-    it('let the object go when the last is removed, and it may be gone already', async () => {
+    it('an object is deleted when removeFinalizer removes its last finalizer, and a second call does nothing', async () => {
       const held = await hold('held');
       await test.client.delete(widgets, held.metadata);
       const deleting = await read('held');
@@ -136,13 +136,13 @@ describe.skipIf(!hasCluster)('writes on an object', () => {
       await removeFinalizer(test.client, widgets, deleting, ours);
     });
 
-    it('of an object of the same name that was made since are left alone', async () => {
-      const old = await hold('twin');
+    it('removeFinalizer does not touch a later object of the same name', async () => {
+      const old = await hold('later');
       await removeFinalizer(test.client, widgets, old, ours);
       await test.client.delete(widgets, old.metadata);
-      await hold('twin');
+      await hold('later');
       await removeFinalizer(test.client, widgets, old, ours);
-      expect((await read('twin')).metadata.finalizers).toEqual([ours]);
+      expect((await read('later')).metadata.finalizers).toEqual([ours]);
     });
   });
 });

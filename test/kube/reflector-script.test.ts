@@ -1,4 +1,4 @@
-// The reflector against scripted answers that a real API server gives only after hours or under load.
+// Reflector against scripted answers that a real API server gives only after hours or under load.
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { KubeClient } from '../../src/kube/kube-client.ts';
@@ -63,7 +63,7 @@ describe('a reflector', () => {
       isWatch(request) ? `watch ${request.query.get('resourceVersion')}` : 'list',
     );
 
-  it('asks for bookmarks and resumes from the last one', async () => {
+  it('a reflector asks for bookmarks and resumes from the last one', async () => {
     const { server } = await reflect([list('10'), watch([bookmark('20'), bookmark('30')], 'ends')]);
     await requested(server, 3);
     expect(steps(server)).toEqual(['list', 'watch 10', 'watch 30']);
@@ -73,7 +73,7 @@ describe('a reflector', () => {
     expect(timeoutSeconds).toBeLessThanOrEqual(300);
   });
 
-  it('lists again when its version has expired, said by the HTTP status', async () => {
+  it('a reflector lists again after the HTTP status 410', async () => {
     const { server, reflector } = await reflect([
       list('10', [map('gone', '5'), map('kept', '6')]),
       status(410, 'Expired'),
@@ -84,7 +84,7 @@ describe('a reflector', () => {
     expect([...reflector.store.keys()].sort()).toEqual(['n/kept', 'n/new']);
   });
 
-  it('lists again when its version has expired, said in the stream', async () => {
+  it('a reflector lists again after a 410 in the stream of a watch', async () => {
     const { server } = await reflect([
       list('10'),
       watch([{ type: 'ADDED', object: map('one', '11') }, expiredEvent], 'ends'),
@@ -94,7 +94,7 @@ describe('a reflector', () => {
     expect(steps(server)).toEqual(['list', 'watch 10', 'list', 'watch 90']);
   });
 
-  it('lists all at once when a page token has expired, and forgets what has gone since the first page', async () => {
+  it('a reflector lists without pages after a page token has expired, and removes what is gone since the first page', async () => {
     const { server, reflector } = await reflect([
       list('10', [map('a', '1'), map('gone', '1')], 'token'),
       status(410, 'Expired'),
@@ -106,14 +106,14 @@ describe('a reflector', () => {
     expect([...reflector.store.keys()]).toEqual(['n/a', 'n/b']);
   });
 
-  it('ends at once when it is stopped in the moment of its first complete list', async () => {
+  it('a reflector stops at the moment of its first complete list', async () => {
     const { reflector } = await reflect([list('10')]);
     await reflector.whenSynced();
     await reflector.stop();
     expect(reflector.hasSynced).toBe(true);
   });
 
-  it('removes nothing on a list that broke off in the middle', async () => {
+  it('a list that breaks off in the middle removes nothing from the store', async () => {
     const { server, reflector } = await reflect([
       list('10', [map('a', '1'), map('b', '2')]),
       status(410, 'Expired'),
@@ -125,7 +125,7 @@ describe('a reflector', () => {
     expect([...reflector.store.keys()]).toEqual(['n/a', 'n/b']);
   });
 
-  it('leaves an overloaded server alone for as long as it asks', async () => {
+  it('a reflector waits as long as an overloaded server asks', async () => {
     const { server, reflector } = await reflect([
       status(429, 'TooManyRequests', { 'retry-after': '1' }),
       list('10'),
@@ -136,7 +136,7 @@ describe('a reflector', () => {
     expect(server.requests.length).toBeGreaterThanOrEqual(2);
   });
 
-  it('does not run in a tight loop when each watch ends at once', async () => {
+  it('a reflector pauses between watches that end at once', async () => {
     const { server } = await reflect([list('10')], watch([], 'ends'), {
       backoff: { baseMs: 100, maxMs: 400 },
     });
@@ -147,7 +147,7 @@ describe('a reflector', () => {
     expect(steps(server).filter((step) => step === 'list')).toHaveLength(1);
   });
 
-  it('waits for a list that comes late, unless it is stopped', async () => {
+  it('a reflector waits for a late list until it is stopped', async () => {
     const { server, reflector } = await reflect([() => undefined]);
     await requested(server, 1);
     expect(reflector.hasSynced).toBe(false);
@@ -156,7 +156,7 @@ describe('a reflector', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it('holds 10,000 objects without their managed fields in bounded memory', async () => {
+  it('a store holds 10,000 objects in bounded memory, without their managed fields', async () => {
     const { setFlagsFromString } = await import('node:v8');
     const { runInNewContext } = await import('node:vm');
     setFlagsFromString('--expose-gc');
@@ -179,7 +179,7 @@ describe('a reflector', () => {
     collectGarbage();
     const grownMiB = (process.memoryUsage().heapUsed - beforeBytes) / 2 ** 20;
     expect(reflector.store.size).toBe(10_000);
-    // Their managed fields alone would be 50 MiB.
+    // The managed fields alone would take 50 MiB.
     expect(grownMiB).toBeLessThan(25);
   });
 });

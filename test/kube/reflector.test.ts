@@ -1,4 +1,4 @@
-// The reflector on a real API server, with the faults of a network in between.
+// Reflector on a real API server, through a proxy that makes network faults.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ObjectStore, type StoreChange } from '../../src/kube/object-store.ts';
@@ -18,7 +18,7 @@ import {
 const quick = { baseMs: 50, maxMs: 200 };
 
 describe.skipIf(!hasCluster)('a reflector', () => {
-  /** Writes past the proxy. */
+  /** A client that does not use the proxy. */
   let direct: TestClient;
   let test: Awaited<ReturnType<typeof connectThroughProxy>>;
   let namespace: string;
@@ -64,7 +64,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
   const watchIsOpen = (connections = 1) =>
     waitFor(() => test.proxy.open >= connections, { what: 'the watch is open' });
 
-  it('lists in pages, then follows each change', async () => {
+  it('a reflector lists in pages, then follows each change', async () => {
     for (const name of ['a', 'b', 'c', 'd', 'e']) await create(name);
     const reflector = await reflect({ tuning: { pageSize: 2, backoff: quick } });
     expect([...reflector.store.keys()].map((key) => key.split('/')[1])).toEqual(['a', 'b', 'c', 'd', 'e']);
@@ -83,7 +83,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(changes[0]?.object.metadata.managedFields).toBeUndefined();
   });
 
-  it('goes on after a reset from where it was, without a second list', async () => {
+  it('a reflector resumes its watch after a reset, without a second list', async () => {
     const reflector = await reflect();
     await create('before');
     await knows(reflector, 'before');
@@ -94,8 +94,8 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(changes.map((change) => change.type)).toEqual(['added', 'added']);
   });
 
-  it('finds a black-holed watch by its own time limit, and misses nothing', async () => {
-    // Long enough that the watch which brings the first event is the one that is cut off.
+  it('a reflector replaces a black-holed watch after its time limit, and misses no change', async () => {
+    // Long enough that the watch with the first event is still open when the proxy cuts it off.
     const tuning = { backoff: quick, watchTimeoutSeconds: [5, 5], watchGraceMs: 500 } as const;
     const reflector = await reflect({ tuning });
     await create('before');
@@ -111,7 +111,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(await metricValue(test.registry, 'kube_reflector_watches_total', silent)).toBeGreaterThan(0);
   });
 
-  it('goes on after a half-closed connection and after one torn in the middle of an event', async () => {
+  it('a reflector resumes after a half-closed connection and after a reset in the middle of an event', async () => {
     const reflector = await reflect();
     await watchIsOpen();
     test.proxy.halfClose();
@@ -123,7 +123,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(await lists()).toBe(1);
   });
 
-  it('comes back when the API server was away, with what happened meanwhile', async () => {
+  it('a reflector sees the changes that happened while the API server was away', async () => {
     const reflector = await reflect();
     const old = await create('renewed');
     await create('deleted');
@@ -145,7 +145,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(seen).toContainEqual(['added', renewed.metadata.uid]);
   });
 
-  it('opens no second watch when it is stopped and started, and tells nothing after a stop', async () => {
+  it('a reflector that is stopped and started has one watch, and reports no change after a stop', async () => {
     const reflector = await reflect();
     for (let i = 0; i < 5; i += 1) {
       await reflector.stop();
@@ -155,7 +155,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     await create('one');
     await knows(reflector, 'one');
     expect(changes).toHaveLength(1);
-    // Idle connections go within seconds; a second watch would stay.
+    // Idle connections close within seconds; a second watch would stay.
     await waitFor(() => test.proxy.open === 1, { what: 'there is one connection' });
     await reflector.stop();
     expect(reflector.isHearing).toBe(false);
@@ -167,7 +167,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     await knows(reflector, 'unseen');
   });
 
-  it('shares a store with the reflector of another namespace', async () => {
+  it('reflectors of two namespaces share a store', async () => {
     const other = await createNamespace(direct.client);
     const store = new ObjectStore<ConfigMap>({
       indexes: { owner: (map) => (map.data?.owner === undefined ? [] : [map.data.owner]) },
@@ -180,7 +180,7 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(store.listInNamespace(other).map((map) => map.metadata.name)).toEqual(['there']);
   });
 
-  it('goes on when a change handler throws', async () => {
+  it('a reflector follows changes after a change handler has thrown', async () => {
     const reflector = await reflect({
       onChange: () => {
         throw new Error('The handler is broken.');

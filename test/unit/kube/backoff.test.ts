@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { backoffMs, TokenBucket } from '../../../src/kube/backoff.ts';
 
 describe('backoff', () => {
-  it('doubles up to its limit and stays within a fifth of that', () => {
+  it('a backoff doubles up to its limit, with a jitter of at most a fifth', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 10_000 }),
@@ -22,7 +22,7 @@ describe('backoff', () => {
 });
 
 describe('a token bucket', () => {
-  it('never gives more than its burst and its rate, whatever the times', () => {
+  it('a token bucket never gives more than its burst and its rate', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 500 }), { maxLength: 200 }), (gaps) => {
         const bucket = new TokenBucket(5, 10);
@@ -37,17 +37,17 @@ describe('a token bucket', () => {
     );
   });
 
-  it('gives on credit with the time until it is paid', () => {
+  it('a reservation on credit returns the time until it is paid', () => {
     const bucket = new TokenBucket(10, 2);
     expect([1, 2, 3, 4].map(() => bucket.reserve(0))).toEqual([0, 0, 100, 200]);
     expect(bucket.reserve(1000)).toBe(0);
   });
 
-  it('lets nobody wait longer than a minute, however many asked before', () => {
+  it('a reservation waits at most a minute, whatever the number of reservations before it', () => {
     const bucket = new TokenBucket(10, 100);
     for (let i = 0; i < 10_000; i += 1) bucket.reserve(0);
     expect(bucket.reserve(0)).toBe(60_000);
-    // And the minute is over after a minute.
+    // After that minute the credit is paid.
     expect(bucket.reserve(60_200)).toBe(0);
   });
 });

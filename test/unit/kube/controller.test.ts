@@ -1,4 +1,4 @@
-// What a controller makes of each outcome of a reconcile.
+// What a controller does after each result of a reconcile.
 
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -32,7 +32,7 @@ function start(reconcile: Reconcile, concurrency = 1) {
   return { controller, count, results };
 }
 
-/** A reconcile that notes when it was called and gives these outcomes in turn, then nothing. */
+/** A reconcile that records when it was called and gives these results in turn, then undefined. */
 function outcomes(...list: (Error | { requeueAfterMs: number } | undefined)[]) {
   const calledAtMs: number[] = [];
   const reconcile: Reconcile = async () => {
@@ -47,7 +47,7 @@ function outcomes(...list: (Error | { requeueAfterMs: number } | undefined)[]) {
 const conflict = new KubeError('moved', { status: 409, reason: 'Conflict' });
 
 describe('a controller', () => {
-  it('is done after a success', async () => {
+  it('a controller does not repeat a successful reconcile', async () => {
     const { reconcile, calledAtMs } = outcomes();
     const { controller, results } = start(reconcile);
     controller.enqueue('a');
@@ -57,7 +57,7 @@ describe('a controller', () => {
     expect(await results('error')).toBe(0);
   });
 
-  it('looks again when the reconcile asks for it', async () => {
+  it('a controller reconciles again after requeueAfterMs', async () => {
     const { reconcile, gaps } = outcomes({ requeueAfterMs: 7000 });
     const { controller, results } = start(reconcile);
     controller.enqueue('a');
@@ -66,7 +66,7 @@ describe('a controller', () => {
     expect(await results('requeue_after')).toBe(1);
   });
 
-  it('tries again after an error, later each time, and starts over after a success', async () => {
+  it('a controller retries after errors with growing delays, which a success resets', async () => {
     const broken = new Error('broken');
     const { reconcile, gaps } = outcomes(broken, broken, broken, undefined, broken);
     const { controller, count } = start(reconcile);
@@ -79,7 +79,7 @@ describe('a controller', () => {
     expect(await count('reconcile_errors_total')).toBe(4);
   });
 
-  it('waits as long as the error says', async () => {
+  it('a controller waits for the retryAfterMs of an error', async () => {
     const busy = new KubeError('busy', { status: 429, reason: 'TooManyRequests', retryAfterMs: 30_000 });
     const { reconcile, gaps } = outcomes(busy);
     start(reconcile).controller.enqueue('a');
@@ -87,7 +87,7 @@ describe('a controller', () => {
     expect(gaps()).toEqual([30_000]);
   });
 
-  it('repeats after a conflict without calling it an error', async () => {
+  it('a controller retries after a conflict without counting an error', async () => {
     const { reconcile, gaps } = outcomes(conflict);
     const { controller, count, results } = start(reconcile);
     controller.enqueue('a');
@@ -97,7 +97,7 @@ describe('a controller', () => {
     expect(await count('reconcile_errors_total')).toBe(0);
   });
 
-  it('works on different keys at once, and never on one key twice at once', async () => {
+  it('a controller works on different keys at once, but never twice on one key', async () => {
     const inWork = new Map<string, number>();
     let most = 0;
     const reconcile: Reconcile = async (key) => {
@@ -122,7 +122,7 @@ describe('a controller', () => {
     expect(await results('success')).toBeGreaterThan(5);
   });
 
-  it('tells a reconcile that it takes too long', async () => {
+  it('a controller aborts a reconcile that exceeds its time limit', async () => {
     const reconcile: Reconcile = (_key, { signal }) =>
       new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     const { controller, count } = start(reconcile);
@@ -132,7 +132,7 @@ describe('a controller', () => {
     expect(await count('reconcile_errors_total')).toBe(1);
   });
 
-  it('ends its work when it stops, and aborts it when that takes too long', async () => {
+  it('a controller that stops waits for the work in progress, then aborts it', async () => {
     const seen: string[] = [];
     const reconcile: Reconcile = async (key, { signal }) => {
       if (key === 'slow') await new Promise((resolve) => signal.addEventListener('abort', resolve));

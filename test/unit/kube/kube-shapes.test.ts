@@ -1,4 +1,4 @@
-// Paths, keys, errors, conditions, status comparison, times and lines: the pure parts.
+// The pure parts: paths, keys, errors, conditions, status comparison, times and lines.
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ const jobs = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', namespaced: 
 const nodes = { apiVersion: 'v1', kind: 'Node', plural: 'nodes', namespaced: false };
 
 describe('paths and keys', () => {
-  it('are those of the API', () => {
+  it('a resource path is the one of the API', () => {
     const path = '/apis/batch/v1/namespaces/shop/jobs/one/status';
     expect(resourcePath(jobs, { namespace: 'shop', name: 'one' }, 'status')).toBe(path);
     expect(resourcePath(jobs)).toBe('/apis/batch/v1/jobs');
@@ -25,12 +25,12 @@ describe('paths and keys', () => {
     expect(() => resourcePath(jobs, { name: 'one' })).toThrow('needs a namespace');
   });
 
-  it('name an object, with its namespace where it has one', () => {
+  it('an object key has the name and, if there is one, the namespace', () => {
     expect(objectKey({ metadata: { name: 'a' } })).toBe('a');
     expect(objectKey({ metadata: { namespace: 'n', name: 'a.b' } })).toBe('n/a.b');
   });
 
-  it('leave the object that is stripped as it was', () => {
+  it('withoutManagedFields does not change its argument', () => {
     const object = { metadata: { name: 'a', managedFields: [{}] }, spec: 1 };
     expect(withoutManagedFields(object)).toEqual({ metadata: { name: 'a' }, spec: 1 });
     expect(object.metadata.managedFields).toHaveLength(1);
@@ -38,7 +38,7 @@ describe('paths and keys', () => {
 });
 
 describe('an error', () => {
-  it('has what the Status says', () => {
+  it('a KubeError has the fields of the Status', () => {
     const body = { kind: 'Status', code: 409, reason: 'Conflict', message: 'moved', details: { name: 'a' } };
     const error = kubeErrorFromAnswer(409, JSON.stringify(body));
     expect(error).toMatchObject({
@@ -51,7 +51,7 @@ describe('an error', () => {
     expect(isPassing(error)).toBe(false);
   });
 
-  it('is made of any answer, of a proxy too', () => {
+  it('any answer gives a KubeError, even the one of a proxy', () => {
     expect(kubeErrorFromAnswer(502, '<html>', '3')).toMatchObject({ status: 502, retryAfterMs: 3000 });
     fc.assert(
       fc.property(fc.integer({ min: 300, max: 599 }), fc.string(), fc.string(), (code, body, retryAfter) => {
@@ -71,7 +71,7 @@ describe('conditions', () => {
     message: fc.string(),
   });
 
-  it('move their time only when their status moves, and always say the generation', () => {
+  it('setCondition changes the time only when the status changes, and always sets the generation', () => {
     fc.assert(
       fc.property(fc.array(facts, { maxLength: 30 }), (list) => {
         let conditions: KubeCondition[] = [];
@@ -98,8 +98,8 @@ describe('conditions', () => {
   });
 });
 
-describe('two statuses', () => {
-  it('are the same whatever the order of keys and conditions, and what is undefined', () => {
+describe('the comparison of statuses', () => {
+  it('isSameStatus ignores undefined fields and the order of keys and conditions', () => {
     const a = { x: 1, y: undefined, conditions: [{ type: 'A' }, { type: 'B', z: 1 }] };
     const b = { conditions: [{ z: 1, type: 'B' }, { type: 'A' }], x: 1 };
     expect(isSameStatus(a, b)).toBe(true);
@@ -110,11 +110,11 @@ describe('two statuses', () => {
 });
 
 describe('times and lines', () => {
-  it('have six digits where a MicroTime is asked for', () => {
+  it('a MicroTime has six fraction digits', () => {
     expect(formatMicroTime(Date.parse('2026-01-02T03:04:05.006Z'))).toBe('2026-01-02T03:04:05.006000Z');
   });
 
-  it('come out whole, wherever the stream is cut', async () => {
+  it('splitLines yields whole lines, wherever the chunks of the stream end', async () => {
     const line = fc.string({ unit: 'grapheme' }).filter((text) => text.trim() !== '' && !text.includes('\n'));
     await fc.assert(
       fc.asyncProperty(fc.array(line), fc.integer({ min: 1, max: 7 }), async (lines, size) => {

@@ -1,4 +1,4 @@
-// The cache against a plain map, for any sequence of writes.
+// ObjectStore against a plain map, for any sequence of writes.
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ const thing = (name: string, more: Partial<Thing['metadata']> = {}, tags: string
 const newStore = () => new ObjectStore<Thing>({ indexes: { tag: (object) => object.tags } });
 
 describe('an object store', () => {
-  it('tells what a write changed', () => {
+  it('a write returns the changes that it made', () => {
     const store = newStore();
     const first = thing('a');
     expect(store.put(first)).toEqual([{ type: 'added', key: 'n/a', object: first }]);
@@ -28,7 +28,7 @@ describe('an object store', () => {
     expect(store.remove('n/a')).toEqual([]);
   });
 
-  it('sees that a name was made again', () => {
+  it('an object with another uid gives a deletion, then an addition', () => {
     const store = newStore();
     const old = thing('a', { uid: 'old' });
     const made = thing('a', { uid: 'new' });
@@ -39,11 +39,11 @@ describe('an object store', () => {
     ]);
   });
 
-  it('names the index that is not there', () => {
+  it('listBy throws an error that names the unknown index', () => {
     expect(() => newStore().listBy('colour', 'red')).toThrow('no index colour');
   });
 
-  it('finds by namespace and index just what a search of all would find', () => {
+  it('a lookup by namespace or index finds the same objects as a search of all', () => {
     const write = fc.record({
       name: fc.constantFrom('a', 'b', 'c'),
       namespace: fc.constantFrom('n', 'm'),

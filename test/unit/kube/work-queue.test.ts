@@ -1,4 +1,4 @@
-// The queue with a clock of its own: what its keys may rely on, for any sequence of calls.
+// WorkQueue with a fake clock: its promises for a key, for any sequence of calls.
 
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
@@ -25,13 +25,13 @@ async function drain(queue: WorkQueue): Promise<string[]> {
 }
 
 describe('a work queue', () => {
-  it('gives each key once, in the order in which they came', async () => {
+  it('a work queue gives each key once, in the order of arrival', async () => {
     const queue = newQueue();
     for (const key of ['a', 'b', 'a', 'c', 'b']) queue.add(key);
     expect(await drain(queue)).toEqual(['a', 'b', 'c']);
   });
 
-  it('gives a key again that was added while in work, and only after it is done', async () => {
+  it('a key that is added while in work is given again, after it is done', async () => {
     const queue = newQueue();
     queue.add('a');
     await queue.take();
@@ -42,7 +42,7 @@ describe('a work queue', () => {
     expect(await drain(queue)).toEqual(['a']);
   });
 
-  it('gives low priority only when nothing else is ready; the higher of two counts', async () => {
+  it('a low key is given when no normal key is ready; of two priorities the higher counts', async () => {
     const queue = newQueue();
     queue.add('low', 'low');
     queue.add('raised', 'low');
@@ -52,7 +52,7 @@ describe('a work queue', () => {
     expect(await drain(queue)).toEqual(['normal', 'raised', 'low']);
   });
 
-  it('gives a delayed key when its time has come; the shorter of two delays counts', async () => {
+  it('a delayed key is given when its delay ends; of two delays the shorter counts', async () => {
     const queue = newQueue();
     queue.addAfter('a', 5000);
     queue.addAfter('b', 3000);
@@ -69,7 +69,7 @@ describe('a work queue', () => {
     expect(queue.waiting).toBe(0);
   });
 
-  it('gives a waiting key at once when it is added', async () => {
+  it('a waiting key is given at once when it is added', async () => {
     const queue = newQueue();
     queue.addAfter('a', 60_000);
     queue.add('a');
@@ -78,7 +78,16 @@ describe('a work queue', () => {
     expect(queue.depth).toBe(0);
   });
 
-  it('doubles the delay of a key that fails on, up to a minute, and forgets', () => {
+  it('a delay longer than the longest timer of Node ends at its due time', async () => {
+    const queue = newQueue();
+    queue.addAfter('a', 2 ** 31 + 1000);
+    vi.advanceTimersByTime(2 ** 31 + 999);
+    expect(queue.depth).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(await drain(queue)).toEqual(['a']);
+  });
+
+  it('the delay of a failing key doubles up to a minute, and forget resets it', () => {
     const queue = newQueue();
     const delays = Array.from({ length: 8 }, () => queue.addRateLimited('a'));
     expect(delays).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
@@ -88,14 +97,14 @@ describe('a work queue', () => {
     expect(queue.addRateLimited('a')).toBe(1000);
   });
 
-  it('bounds the retries of all keys together', () => {
+  it('the retry bucket bounds the retries of all keys together', () => {
     const queue = new WorkQueue({ name: 'test', backoff: exact, retryBucket: new TokenBucket(10, 5) });
     const delays = Array.from({ length: 105 }, (_, i) => queue.addRateLimited(`key ${i}`));
     expect(delays.slice(0, 15)).toEqual(Array(15).fill(1000));
     expect(delays.at(-1)).toBe(10_000);
   });
 
-  it('wakes who waits, and ends them when it shuts down', async () => {
+  it('a waiting take gets the next key, or undefined when the queue shuts down', async () => {
     const queue = newQueue();
     const first = queue.take();
     const second = queue.take();
@@ -107,7 +116,7 @@ describe('a work queue', () => {
     expect(await queue.take()).toBeUndefined();
   });
 
-  it('reports itself under the names that dashboards know', async () => {
+  it('a work queue reports its metrics under the names that dashboards expect', async () => {
     const registry = new Registry();
     const queue = new WorkQueue({ name: 'test', metrics: createKubeMetrics(registry) });
     queue.add('a');
@@ -193,7 +202,7 @@ describe('for any sequence of calls, a work queue', () => {
     expect(queue.depth).toBe(model.ready().length);
   };
 
-  it('has ready just the keys that are due and not in work, and loses none', async () => {
+  it('the ready keys are exactly those that are due and not in work, and no key is lost', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(calls, { maxLength: 60 }), async (sequence) => {
         const queue = new WorkQueue({

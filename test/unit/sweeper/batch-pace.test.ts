@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type BatchEvent,
+  type BatchPace,
+  firstPace,
+  limitOf,
+  nextPace,
+} from '../../../src/sweeper/deadlines/batch-pace.ts';
+
+function paceAfter(events: readonly BatchEvent[], pace = firstPace()): BatchPace {
+  return events.reduce(nextPace, pace);
+}
+
+const filled = (durationMs: number): BatchEvent => ({ type: 'filled', durationMs });
+const refused = (rows: number): BatchEvent => ({ type: 'refused', rows });
+const DRAINED: BatchEvent = { type: 'drained' };
+const FAILED: BatchEvent = { type: 'failed' };
+
+describe('the pace of batches', () => {
+  it('starts with 250 rows, or with fewer where a batch may not have as many, and polls first', () => {
+    expect(firstPace()).toEqual({ largest: 2_000, size: 250, mode: 'polling' });
+    expect(firstPace(25)).toEqual({ largest: 25, size: 25, mode: 'polling' });
+  });
+
+  it('sizes the next batch for half a second: at most twice the last one, from 50 to 2,000 rows', () => {
+    expect(paceAfter([filled(1_000)])).toMatchObject({ size: 125, mode: 'draining' });
+    expect(paceAfter([filled(400)])).toMatchObject({ size: 313 });
+    expect(paceAfter([filled(10)])).toMatchObject({ size: 500 });
+    expect(paceAfter(Array.from({ length: 9 }, () => filled(10)))).toMatchObject({ size: 2_000 });
+    expect(paceAfter([filled(60_000)])).toMatchObject({ size: 50 });
+  });
+
+  it('polls again when a batch was not full, and keeps its size', () => {
+    expect(paceAfter([filled(400), DRAINED])).toEqual({ largest: 2_000, size: 313, mode: 'polling' });
+  });
+
+  it('quarters the size when a batch failed, and stays in its mode', () => {
+    expect(paceAfter([FAILED])).toMatchObject({ size: 63, mode: 'polling' });
+    expect(paceAfter([filled(500), FAILED])).toMatchObject({ size: 63, mode: 'draining' });
+    expect(paceAfter([FAILED, FAILED])).toMatchObject({ size: 50 });
+  });
+
+  it('halves a refused batch until the row at fault is alone, and then goes back to its mode and size', () => {
+    let pace = paceAfter([filled(500)]);
+    const limits: number[] = [];
+    while (limitOf(pace) > 1) {
+      pace = nextPace(pace, refused(limitOf(pace)));
+      limits.push(limitOf(pace));
+      expect(pace.mode).toBe('isolating');
+    }
+    expect(limits).toEqual([125, 62, 31, 15, 7, 3, 1]);
+    expect(nextPace(pace, refused(1))).toEqual({ largest: 2_000, size: 250, mode: 'draining' });
+    expect(paceAfter([refused(250), refused(1)])).toMatchObject({ mode: 'polling' });
+  });
+
+  it('doubles the limit when a batch without the row at fault was full, up to the size', () => {
+    const isolating = paceAfter([refused(100)]);
+    expect(limitOf(isolating)).toBe(50);
+    const twice = nextPace(isolating, filled(9_000));
+    expect(twice).toMatchObject({ size: 250, mode: 'isolating', limit: 100, resume: 'draining' });
+    expect(paceAfter([filled(1), filled(1)], twice)).toEqual({ largest: 2_000, size: 250, mode: 'draining' });
+  });
+
+  it('claims between 1 row and its size, whatever happens', () => {
+    const event = fc.oneof(
+      fc.double({ min: 0, max: 1e6, noNaN: true }).map(filled),
+      fc.constantFrom(DRAINED, FAILED),
+      fc.integer({ min: 1, max: 2_000 }).map(refused),
+    );
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 5_000 }), fc.array(event), (largest, events) => {
+        let pace = firstPace(largest);
+        for (const next of events) {
+          // A refused batch has at most as many rows as it claimed.
+          pace = nextPace(pace, next.type === 'refused' ? refused(Math.min(next.rows, limitOf(pace))) : next);
+          expect(pace.size).toBeGreaterThanOrEqual(Math.min(50, largest));
+          expect(pace.size).toBeLessThanOrEqual(largest);
+          expect(limitOf(pace)).toBeGreaterThanOrEqual(1);
+          expect(limitOf(pace)).toBeLessThanOrEqual(pace.size);
+        }
+      }),
+    );
+  });
+});

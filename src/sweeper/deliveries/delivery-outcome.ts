@@ -1,5 +1,4 @@
-// From what a receiver did to what is written: the rows of one batch of outcomes. Pure but for the jitter.
-
+// Turns the outcome of a claim into the rows that are written. Pure but for the jitter.
 import {
   type DisabledReason,
   type NextDeliveryState,
@@ -11,16 +10,16 @@ import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
 import type { TimelineRow } from '../../store/incidents/incidents.ts';
 
-/** What became of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
+/** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
 export type DeliveryOutcome = { claim: ClaimedDelivery } & (
   | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
   /** The endpoint was disabled or removed after the delivery was written. */
   | { kind: 'canceled'; reason: 'endpoint_disabled' | 'endpoint_removed' }
-  /** A fault of ours, such as an encryption key that is not there: no attempt was made. */
+  /** No attempt was made because of a fault of ours, such as a missing encryption key. */
   | { kind: 'postponed' }
 );
 
-/** A fault of ours mends when somebody looks at the log. */
+/** A fault of ours lasts until somebody reads the log. */
 const POSTPONED_MS = 60_000;
 
 /** This moment on both clocks: the database's, and `performance.now()`. */
@@ -37,7 +36,7 @@ export interface DescribedOutcome {
   disable?: DisabledReason;
 }
 
-/** What is written of an outcome. A test is never tried again (docs/contract/callbacks.md). */
+/** What is written for an outcome. A test delivery is never tried again (docs/contract/callbacks.md). */
 export function describeOutcome(outcome: DeliveryOutcome, clocks: Clocks): DescribedOutcome {
   const { claim, kind } = outcome;
   const { projectId, deliveryId } = claim;
@@ -74,7 +73,7 @@ function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: numbe
   return claim.event === 'callback.test' && next.state === 'failing' ? { state: 'exhausted' } : next;
 }
 
-/** An entry where the state changed: eight failures in a row are one entry, and are told by the attempts. */
+/** An entry only where the state changed: eight failures in a row make one entry, and the attempts show the rest. */
 export function timelineOf(
   { outcome, result }: DescribedOutcome,
   written: WrittenResult,
@@ -90,15 +89,20 @@ export function timelineOf(
   return { projectId, incidentId, entry: { type: 'delivery', atMs: nowMs, delivery, detail } };
 }
 
-/** The newest of each endpoint. */
+/** The newest result of each endpoint. */
 export function newestOf(described: readonly DescribedOutcome[]): (EndpointRef & { last: LastDelivery })[] {
   const newest = new Map<string, EndpointRef & { last: LastDelivery }>();
   for (const { outcome, last } of described) {
     if (!last) continue;
     const { endpoint } = outcome.claim;
-    const key = `${endpoint.projectId} ${endpoint.endpointId}`;
+    const key = endpointKeyOf(endpoint);
     const known = newest.get(key);
     if (!known || known.last.at <= last.at) newest.set(key, { ...endpoint, last });
   }
   return [...newest.values()];
+}
+
+/** An endpoint as the key of a map. */
+export function endpointKeyOf({ projectId, endpointId }: EndpointRef): string {
+  return `${projectId} ${endpointId}`;
 }

@@ -1,5 +1,5 @@
-// Writes what became of deliveries: one batch at a time, and what ends meanwhile is the next batch. While the database
-// is away outcomes wait here; what another dispatcher has taken over in the meantime is that one's (at least once).
+// Writes the outcomes of deliveries: one batch at a time, and outcomes that come meanwhile are the next batch. While the
+// database is away outcomes wait here. A delivery whose lease another dispatcher has taken belongs to that dispatcher.
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
 import type { DeliveryState } from '../../domain/callback.ts';
 import { disableEndpoint } from '../../service/callbacks/callback-changes.ts';
@@ -21,16 +21,17 @@ import {
   type DeliveryOutcome,
   type DescribedOutcome,
   describeOutcome,
+  endpointKeyOf,
   newestOf,
   timelineOf,
 } from './delivery-outcome.ts';
 
 export interface OutcomeWriterOptions {
   pool: Pool;
-  /** Whose leases these are. */
+  /** The owner of the leases. */
   owner: string;
   log: Log;
-  /** After the commit: what was written, without outcomes that were not ours any more. */
+  /** Called after the commit with what was written, without deliveries that belong to another dispatcher by then. */
   onWritten: (written: WrittenOutcome[]) => void;
 }
 
@@ -48,18 +49,18 @@ interface Waiting {
 }
 
 const MAX_BATCH = 256;
-/** A transaction costs as much as twenty rows of it: a small one waits a moment for company. */
+/** A transaction costs as much as twenty of its rows: a small batch waits a moment for more outcomes. */
 const SMALL_BATCH = 64;
 const LINGER_MS = 5;
 const IDLE_MS = 1_000;
-/** How long the end of the process waits for a database that is away. */
+/** How long the process, when it ends, waits for a database that is away. */
 const DRAIN_MS = 5_000;
 
 export class OutcomeWriter {
   readonly #options: OutcomeWriterOptions;
   readonly #loop: Loop;
   #queue: Waiting[] = [];
-  /** One by one, while one of the batch that failed is at fault. */
+  /** Outcomes that are still written one by one, to find the one at which a batch failed. */
   #single = 0;
 
   constructor(options: OutcomeWriterOptions) {
@@ -68,7 +69,7 @@ export class OutcomeWriter {
       intervalMs: IDLE_MS,
       maxBackoffMs: 1_000,
       run: () => this.#run(),
-      onError: (err) => options.log.warn({ err }, 'What became of deliveries could not be written yet.'),
+      onError: (err) => options.log.warn({ err }, 'Outcomes of deliveries could not be written yet.'),
     });
   }
 
@@ -77,13 +78,13 @@ export class OutcomeWriter {
     return this.#queue.length;
   }
 
-  /** Queues an outcome; `settle` is called when it is written, or found to be another dispatcher's by now. */
+  /** Queues an outcome. Calls `settle` when it is written, or when the delivery belongs to another dispatcher by then. */
   add(outcome: DeliveryOutcome, settle: () => void): void {
     this.#queue.push({ outcome, settle });
     this.#loop.wake();
   }
 
-  /** Writes what waits, for a few seconds; returns what could not be written. */
+  /** Writes what waits, for a few seconds; returns the deliveries whose outcomes could not be written. */
   async stop(): Promise<ClaimedDelivery[]> {
     const deadline = performance.now() + DRAIN_MS;
     while (this.#queue.length > 0 && performance.now() < deadline) {
@@ -123,9 +124,12 @@ export class OutcomeWriter {
       this.#single = batch.length + 1;
       return;
     }
-    // It can't be written, now or later: its lease ends, and it is sent again.
+    // This outcome can never be written: the lease of its delivery ends, and the delivery is sent again.
     const { deliveryId } = first.outcome.claim;
-    this.#options.log.error({ err: error, deliveryId }, 'What became of a delivery was dropped.');
+    this.#options.log.error(
+      { err: error, deliveryId },
+      'The outcome of a delivery was dropped. The delivery will be sent again.',
+    );
     this.#settle([first]);
   }
 }
@@ -135,7 +139,7 @@ async function writeOutcomes(
   outcomes: readonly DeliveryOutcome[],
 ): Promise<WrittenOutcome[]> {
   return await inTransaction(pool, async (tx) => {
-    const endpoints = new Map(outcomes.map(({ claim }) => [keyOf(claim.endpoint), claim.endpoint]));
+    const endpoints = new Map(outcomes.map(({ claim }) => [endpointKeyOf(claim.endpoint), claim.endpoint]));
     const nowMs = await lockEndpoints(tx, [...endpoints.values()]);
     const clocks = { nowMs, performanceMs: performance.now() };
     const described = outcomes.map((outcome) => describeOutcome(outcome, clocks));
@@ -166,7 +170,7 @@ function join(described: readonly DescribedOutcome[], results: readonly WrittenR
   });
 }
 
-/** After the results are written: what is pending still at an endpoint that answered 410 is canceled. */
+/** Disables endpoints that answered 410, after the results are written: what is pending at them then is canceled. */
 async function disableEndpoints(
   tx: Queryable,
   described: readonly DescribedOutcome[],
@@ -176,14 +180,10 @@ async function disableEndpoints(
   for (const { outcome, disable } of described) {
     const { endpoint, urlBox } = outcome.claim;
     if (disable)
-      gone.set(`${keyOf(endpoint)} ${urlBox?.toString('base64')}`, {
+      gone.set(`${endpointKeyOf(endpoint)} ${urlBox?.toString('base64')}`, {
         asked: { ...endpoint, urlBox },
         reason: disable,
       });
   }
   for (const { asked, reason } of gone.values()) await disableEndpoint(tx, asked, reason, nowMs);
-}
-
-function keyOf({ projectId, endpointId }: EndpointRef): string {
-  return `${projectId} ${endpointId}`;
 }

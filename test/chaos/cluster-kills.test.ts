@@ -9,49 +9,27 @@ import { applyManifest, type Cluster } from '../../src/install/apply-manifests.t
 import { connectCluster } from '../../src/install/connect-cluster.ts';
 import { isNotFound } from '../../src/kube/kube-error.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
 import { fetchServed } from '../support/fetch-served.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { type AlertReceiver, startAlertReceiver } from './alert-receiver.ts';
 import { ProductClient } from './product-client.ts';
-import { WebhookReceiver } from './webhook-receiver.ts';
 
 const KILLS = process.env.BEATKEEPER_TEST_LENGTH === 'short' ? 5 : 20;
-const API_VERSION = 'beatkeeper.dev/v1alpha1';
-
-interface BeatkeeperObject extends KubeObject {
-  status?: {
-    monitorId?: string;
-    endpointId?: string;
-    conditions?: { type: string; status: string; message?: string }[];
-  };
-}
-interface Secret extends KubeObject {
-  data?: Record<string, string>;
-}
-const resource = <T extends KubeObject>(
-  apiVersion: string,
-  kind: string,
-  plural: string,
-): KubeResource<T> => ({
-  apiVersion,
-  kind,
-  plural,
-  namespaced: true,
-});
-const MONITORS = resource<BeatkeeperObject>(API_VERSION, 'Monitor', 'monitors');
-const CALLBACKS = resource<BeatkeeperObject>(API_VERSION, 'Callback', 'callbacks');
-const SECRETS = resource<Secret>('v1', 'Secret', 'secrets');
 
 let state: Awaited<ReturnType<typeof makeStateFolder>>;
 let run: DevelopmentRun;
 let cluster: Cluster;
 let client: ProductClient;
-let receiver: WebhookReceiver;
+let receiver: AlertReceiver;
 
 beforeAll(async () => {
   if (!(await findControlPlaneBinaries(console.error))) throw new Error(HOW_TO_GET_A_CONTROL_PLANE);
   state = await makeStateFolder();
-  receiver = await WebhookReceiver.start();
+  receiver = await startAlertReceiver();
   run = new DevelopmentRun(state.folder, { args: ['--no-examples'] });
   const ready = await run.ready(200_000);
   client = new ProductClient(ready);
@@ -67,8 +45,8 @@ afterAll(async () => {
 const at = (name: string) => ({ namespace: 'default', name });
 
 /** Applies until the API server takes it: its database may be restarting. */
-function apply(kind: string, name: string, spec: object) {
-  const object = { apiVersion: API_VERSION, kind, metadata: { name }, ...{ spec } } as KubeObject;
+function apply({ apiVersion, kind }: KubeResource, name: string, spec: object) {
+  const object = { apiVersion, kind, metadata: { name }, ...{ spec } } as KubeObject;
   return waitFor(
     async () => (await applyManifest(cluster, object, { namespace: 'default', force: true })) ?? true,
     {
@@ -78,7 +56,7 @@ function apply(kind: string, name: string, spec: object) {
   );
 }
 
-function untilReady(of: KubeResource<BeatkeeperObject>, name: string) {
+function untilReady<T extends MonitorObject | CallbackObject>(of: KubeResource<T>, name: string) {
   return waitFor(
     async () => {
       const object = await cluster.client.get(of, at(name));
@@ -101,15 +79,15 @@ it('converges to one monitor an object, with the right Secrets', async () => {
     graceSeconds,
     callback: { kind: 'named', callbackRef: { name: 'oncall' } },
   });
-  await apply('Callback', 'oncall', { url: receiver.url });
+  await apply(CALLBACKS, 'oncall', { url: receiver.url });
   const names: string[] = [];
   for (let kill = 0; kill < KILLS; kill += 1) {
     const name = `job-${kill}`;
     // A step of the operator is always under way when it dies.
-    await apply('Monitor', name, monitorSpec(60));
+    await apply(MONITORS, name, monitorSpec(60));
     names.push(name);
     await run.killAndAwaitNext('operator');
-    await apply('Monitor', name, monitorSpec(600 + kill));
+    await apply(MONITORS, name, monitorSpec(600 + kill));
     if (kill % 4 === 3) {
       const deleted = names.shift() ?? '';
       await untilReady(MONITORS, deleted);

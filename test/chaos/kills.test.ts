@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { type AlertReceiver, startAlertReceiver } from './alert-receiver.ts';
 import { Ledger } from './ledger.ts';
 import { type Beaten, ProductClient } from './product-client.ts';
-import { WebhookReceiver } from './webhook-receiver.ts';
 
 const KILLS = process.env.BEATKEEPER_TEST_LENGTH === 'short' ? 5 : 20;
 const SILENT = 20;
@@ -13,12 +13,12 @@ const STEADY = 10;
 
 let state: Awaited<ReturnType<typeof makeStateFolder>>;
 let run: DevelopmentRun;
-let receiver: WebhookReceiver;
+let receiver: AlertReceiver;
 let client: ProductClient;
 
 beforeAll(async () => {
   state = await makeStateFolder();
-  receiver = await WebhookReceiver.start();
+  receiver = await startAlertReceiver();
   run = new DevelopmentRun(state.folder, {
     args: ['--no-cluster', '--no-examples', '--replicas', '2'],
     env: { BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '1' },
@@ -68,12 +68,15 @@ it('loses, doubles and invents nothing', async () => {
   );
   expect(receiver.unverified).toBe(0);
   expect(
-    receiver.distinct.map(({ type, incidentId, sequence }) => `${incidentId} ${sequence} ${type}`).sort(),
+    receiver
+      .distinct()
+      .map(({ body: { type, data } }) => `${data.incident.incidentId} ${data.sequence} ${type}`)
+      .sort(),
   ).toEqual(incidents.map(({ incident_id }) => `${incident_id} 1 incident.opened`).sort());
   expect(await client.query('select 1 from deliveries')).toHaveLength(SILENT);
   expect(await client.query('select 1 from monitors')).toHaveLength(SILENT + STEADY);
   console.log(
-    `${KILLS} kills of each role: ${ledger.count} acknowledged beats, ${ledger.failures} not acknowledged, ${incidents.length} incidents, ${receiver.received.length} deliveries received of ${receiver.distinct.length} messages.`,
+    `${KILLS} kills of each role: ${ledger.count} acknowledged beats, ${ledger.failures} not acknowledged, ${incidents.length} incidents, ${receiver.received.length} deliveries received of ${receiver.distinct().length} messages.`,
   );
 });
 

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fetchServed } from '../support/fetch-served.ts';
+import { type AlertBody, ok, type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { startBeatLoad } from './beat-load.ts';
 import { CHART, type Cluster, HOST_ADDRESS, IMAGE, startCluster } from './cluster.ts';
 import { beatingPod, callback, type MonitorObject, monitor, restrictedNamespace } from './objects.ts';
-import { type Event, type Receiver, startReceiver, verifyCall } from './receiver.ts';
 
 const SYSTEM = 'beatkeeper';
 const TEAM = 'payments';
@@ -25,7 +25,7 @@ let receiver: Receiver;
 
 beforeAll(async () => {
   cluster = await startCluster();
-  receiver = await startReceiver(HOST_ADDRESS);
+  receiver = await startReceiver(ok, { host: HOST_ADDRESS });
   await cluster.apply(restrictedNamespace(SYSTEM), restrictedNamespace(TEAM));
 });
 afterAll(async () => {
@@ -113,9 +113,9 @@ describe('on an empty cluster', () => {
 });
 
 describe('the loop, by YAML alone', () => {
-  const events = async (): Promise<Event[]> => {
+  const events = async (): Promise<AlertBody[]> => {
     const secret = await cluster.secret('oncall-signing', 'secret', TEAM);
-    return receiver.calls.map((call) => verifyCall(call, secret));
+    return receiver.requests.map((request) => verifyWebhook(request, secret) as AlertBody);
   };
 
   it('a Monitor and its Callback become ready, with their Secrets', async () => {
@@ -162,7 +162,7 @@ describe('the loop, by YAML alone', () => {
     // The whole cluster is on this machine: what it stood still, the sweeper stood still too.
     const ranMs = stopwatch.stop();
     expect(delayMs).toBeLessThan(2_000 + performance.now() - startedAt - ranMs);
-    await waitFor(() => receiver.calls.length > 0, { what: 'the alert', timeoutMs: 60_000 });
+    await waitFor(() => receiver.requests.length > 0, { what: 'the alert', timeoutMs: 60_000 });
     expect(await events()).toMatchObject([
       {
         type: 'incident.opened',
@@ -177,7 +177,7 @@ describe('the loop, by YAML alone', () => {
   it('the next beat recovers it', async () => {
     await beat('backup');
     await waitForMonitor('backup', 'is up again', ({ health }) => health === 'up');
-    await waitFor(() => receiver.calls.length > 1, { what: 'the second alert', timeoutMs: 60_000 });
+    await waitFor(() => receiver.requests.length > 1, { what: 'the second alert', timeoutMs: 60_000 });
     expect((await events()).map(({ type }) => type)).toEqual(['incident.opened', 'incident.recovered']);
   });
 

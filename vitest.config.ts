@@ -7,13 +7,18 @@ const FOREIGN =
 for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete process.env[name];
 
 // One project per kind of real part that a suite needs, so that each can be run alone.
-// `postgres`: a Postgres server. `operator`: a kube-apiserver besides. `chart`: helm. `dev`: the product
+// `postgres`: a Postgres server. `operator`, `trips`: a kube-apiserver besides. `chart`: helm. `dev`: the product
 // as users start it. `e2e`, `chaos`: minutes long, commands of their own.
 // Time-outs are for what hangs: no test is so long that a machine ten times slower would meet one.
 const project = (name: string, include: string[], more: object = {}) => ({
   test: { name, include, environment: 'node', testTimeout: 240_000, hookTimeout: 240_000, ...more },
 });
 const postgres = { globalSetup: ['test/support/postgres-setup.ts'], pool: 'forks', maxWorkers: 2 };
+const cluster = {
+  globalSetup: ['test/support/postgres-setup.ts', 'test/support/control-plane-setup.ts'],
+  pool: 'forks',
+  maxWorkers: 1,
+};
 
 export default defineConfig({
   test: {
@@ -33,11 +38,8 @@ export default defineConfig({
         postgres,
       ),
       project('chart', ['test/chart/**/*.test.ts']),
-      project('operator', ['test/kube/**/*.test.ts', 'test/operator/**/*.test.ts'], {
-        globalSetup: ['test/support/postgres-setup.ts', 'test/support/control-plane-setup.ts'],
-        pool: 'forks',
-        maxWorkers: 1,
-      }),
+      project('operator', ['test/kube/**/*.test.ts', 'test/operator/**/*.test.ts'], cluster),
+      project('trips', ['test/trips/**/*.test.ts'], cluster),
       project('dev', ['test/dev/**/*.test.ts'], {
         testTimeout: 600_000,
         hookTimeout: 600_000,

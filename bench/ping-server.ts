@@ -17,7 +17,7 @@ const TRANSACTIONS_AT_ONCE = 32;
 
 const telemetry = createTelemetry({ role: 'bench', logLevel: 'error' });
 const context = openContext(makeConfig(databaseUrl, { databasePool: 4 }), 'bench');
-const directory = new MonitorDirectory({ db: context.pool, minimumIntervalMs: 60_000 });
+const directory = new MonitorDirectory({ db: context.databases.default, minimumIntervalMs: 60_000 });
 
 type Submit = (item: BeatItem) => Promise<BeatOutcome>;
 

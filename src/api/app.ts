@@ -46,7 +46,7 @@ export interface AppDeps {
 /** The application, ready to listen. Closing it ends what is held open, finishes calls and settles counters. */
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const app = newApp(deps);
-  const { pool } = deps.context;
+  const pool = deps.context.databases.default;
   const openCalls = new OpenCalls();
   const credentials = new CredentialAuthenticator(pool, deps.telemetry.log);
   const sessions = new SessionAuthenticator(pool, deps.issuers);

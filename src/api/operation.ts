@@ -1,50 +1,85 @@
 // The frame of every operation under /v1: a route for each handler, from the table of the contract. The frame
-// authenticates, admits, parses, guards against concurrent duplicates and answers; a handler says only what the operation does.
+// authenticates, admits, parses, guards against concurrent duplicates and answers; a handler says only what the
+// operation does.
+import type { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type EtagKind, parseEtag } from '../contract/fields/headers.ts';
+import { type EtagKind, formatEtag, parseEtag } from '../contract/fields/headers.ts';
 import { routeSchema } from '../contract/openapi/openapi-document.ts';
-import type { OperationSpec } from '../contract/operations/operation.ts';
-import type { OperationId, OperationInput, Operations } from '../contract/operations/operations.ts';
+import type { InputOf, OperationSpec, ResultOf } from '../contract/operations/operation.ts';
+import type { OperationId, Operations } from '../contract/operations/operations.ts';
 import { parseRequest } from '../contract/operations/request.ts';
+import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
-import { fingerprintOf, type RunningKeys, replayOf } from '../service/calls/idempotency.ts';
-import { type Answer, runWrite, type Write } from '../service/calls/write.ts';
-import { findAnswer, type IdempotencyGuard } from '../store/tenancy/idempotency.ts';
+import { fingerprintOf, type RunningKeys } from '../service/calls/idempotency.ts';
+import { createWrite, type Write } from '../service/calls/write.ts';
+import type { Pool } from '../store/postgres/pool.ts';
+import {
+  findReplay,
+  type IdempotencyGuard,
+  type KeptAnswer,
+  type Replay,
+} from '../store/tenancy/idempotency.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
 import type { OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request-target.ts';
 
-type VersionOf<Id extends OperationId> = Operations[Id] extends { ifMatch: EtagKind } ? number : undefined;
+type VersionOf<Spec> = Spec extends { ifMatch: EtagKind } ? number : undefined;
 
-export interface Call<Id extends OperationId> {
+/**
+ * A success: the body that the operation's response describes, and the version that its `ETag` names. Status, kind of
+ * ETag and media type are the operation's.
+ */
+export type Answer<Spec> = Content<Spec> & (Spec extends { etag: EtagKind } ? { version: number } : object);
+type Content<Spec> = Spec extends { streams: string }
+  ? { stream: Readable }
+  : Spec extends { response: object }
+    ? { body: ResultOf<Spec> }
+    : { body?: undefined };
+
+/** The answer to a write. */
+export type WriteAnswer<Spec> = Answer<Spec> &
+  (Spec extends { idempotent: true }
+    ? {
+        /** The body that a replay gets, when it differs: secrets left out. */
+        replayBody?: ResultOf<Spec>;
+      }
+    : object);
+
+export interface Call<Spec> {
   /** Parsed by the contract, defaults filled in. */
-  input: OperationInput<Id>;
+  input: InputOf<Spec>;
   caller: Caller;
   principal: Principal;
   context: ServiceContext;
+  /** The database of what the call is about, known before any transaction opens. */
+  db: Pool;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
-  write: Write;
+  write: Write<WriteAnswer<Spec>>;
   /**
    * The version that `If-Match` names; set on each operation that needs one. A tag that can't be one of ours is
    * version 0, which no resource has: compare, and throw `precondition_failed` when it differs.
    */
-  ifMatch: VersionOf<Id>;
+  ifMatch: VersionOf<Spec>;
   /** Aborted when the caller is gone or the service drains: what is held open answers as it is now. */
   signal: AbortSignal;
 }
 
-/** Answers a success; refusals are thrown as ProblemError. */
-export type Handler<Id extends OperationId> = (call: Call<Id>) => Promise<Answer>;
-export type Handlers<Ids extends OperationId> = { [Id in Ids]: Handler<Id> };
+/** Answers a success, or with what `write` found; refusals are thrown as ProblemError. */
+export type Handler<Spec> = (call: Call<Spec>) => Promise<Answer<Spec> | Replay>;
+export type Handlers<Ids extends OperationId> = { [Id in Ids]: Handler<Operations[Id]> };
 
-export interface OperationDeps {
+export interface FrameDeps {
   context: ServiceContext;
-  operations: Operations;
   admit: Admit;
   runningKeys: RunningKeys;
   openCalls: OpenCalls;
+}
+
+export interface OperationDeps extends FrameDeps {
+  operations: Operations;
 }
 
 declare module 'fastify' {
@@ -60,20 +95,21 @@ export function registerOperations<Ids extends OperationId>(
   deps: OperationDeps,
   handlers: Handlers<Ids>,
 ): void {
-  for (const id of Object.keys(handlers) as Ids[]) registerOperation(app, deps, id, handlers[id]);
+  for (const id of Object.keys(handlers) as Ids[]) {
+    registerOperation(app, deps, deps.operations[id], handlers[id]);
+  }
 }
 
-function registerOperation<Id extends OperationId>(
+export function registerOperation<Spec extends OperationSpec>(
   app: FastifyInstance,
-  deps: OperationDeps,
-  id: Id,
-  handler: Handler<Id>,
+  deps: FrameDeps,
+  spec: Spec,
+  handler: Handler<Spec>,
 ): void {
-  const spec: OperationSpec = deps.operations[id];
   app.route({
     method: spec.method,
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    schema: routeSchema(id),
+    schema: routeSchema(spec.operationId),
     // Before the body is read: a stranger's bytes are not worth a buffer.
     onRequest: async (request) => {
       // `/v1/projects/` is no project without an id.
@@ -87,23 +123,21 @@ function registerOperation<Id extends OperationId>(
       const leave = () => open.abort();
       reply.raw.once('close', leave);
       try {
-        const input = parseRequest(deps.operations[id], {
-          params: request.params,
-          query: readTarget(request.raw.url).query,
-          body: request.body,
-          headers: request.headers,
-        }) as OperationInput<Id>;
+        const input = readInput(spec, request);
+        const db = deps.context.databases.of(jurisdictionOf(input));
         const guard = guardOf(spec, request, { admission, context: deps.context });
-        const call: Call<Id> = {
+        const call: Call<Spec> = {
           input,
           caller: admission.caller,
           principal: admission.principal,
           context: deps.context,
-          write: runWrite(deps.context.pool, guard),
-          ifMatch: versionOf(spec, request) as VersionOf<Id>,
+          db,
+          write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
+          ifMatch: versionOf(spec, request) as VersionOf<Spec>,
           signal: open.signal,
         };
-        return send(reply, await guarded(deps, guard, () => handler(call)));
+        const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));
+        return await send(reply, spec, answer);
       } finally {
         reply.raw.off('close', leave);
         deps.openCalls.end(open);
@@ -112,19 +146,36 @@ function registerOperation<Id extends OperationId>(
   });
 }
 
+function readInput<Spec extends OperationSpec>(spec: Spec, request: FastifyRequest): InputOf<Spec> {
+  return parseRequest(spec, {
+    params: request.params,
+    query: readTarget(request.raw.url).query,
+    body: request.body,
+    headers: request.headers,
+  });
+}
+
+/** The jurisdiction that a call states: in its query, or in the body that makes a monitor. */
+function jurisdictionOf({ query, body }: { query?: Located; body?: Located }): Jurisdiction | undefined {
+  return query?.jurisdiction ?? body?.jurisdiction;
+}
+
+interface Located {
+  jurisdiction?: Jurisdiction;
+}
+
 /**
  * A replay answers before the handler runs, so that nothing that the handler looks at can refuse it. Many replays
- * may run at once; the first call with a key runs alone. What commits between the two is found by runWrite.
+ * may run at once; the first call with a key runs alone. What commits between the two is found by `write`.
  */
-async function guarded(
-  { runningKeys, context }: OperationDeps,
-  guard: IdempotencyGuard | undefined,
-  call: () => Promise<Answer>,
-): Promise<Answer> {
+async function guarded<Result>(
+  runningKeys: RunningKeys,
+  { db, guard }: { db: Pool; guard: IdempotencyGuard | undefined },
+  call: () => Promise<Result>,
+): Promise<Result | Replay> {
   if (!guard) return await call();
   runningKeys.refuseDuplicate(guard);
-  const stored = await findAnswer(context.pool, guard);
-  return stored ? replayOf(stored, guard) : await runningKeys.only(guard, call);
+  return (await findReplay(db, guard)) ?? (await runningKeys.only(guard, call));
 }
 
 function guardOf(
@@ -149,8 +200,53 @@ function versionOf(spec: OperationSpec, request: FastifyRequest): number | undef
   return spec.ifMatch && tag !== undefined ? (parseEtag(spec.ifMatch, tag) ?? 0) : undefined;
 }
 
-function send(reply: FastifyReply, answer: Answer): FastifyReply {
-  reply.code(answer.status).headers(answer.headers ?? {});
-  if (answer.body === undefined) return reply.send();
-  return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
+/** An Answer of any operation. */
+interface AnyAnswer {
+  body?: unknown;
+  replayBody?: unknown;
+  stream?: Readable;
+  version?: number;
+}
+
+async function send(
+  reply: FastifyReply,
+  spec: OperationSpec,
+  answer: AnyAnswer | Replay,
+): Promise<FastifyReply> {
+  const { status, headers, body } = 'replay' in answer ? replayed(answer) : toWire(spec, answer);
+  reply.code(status).headers(headers);
+  if ('stream' in answer) return await sendStream(reply, spec, answer.stream);
+  if (body === undefined) return reply.send();
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
+}
+
+/** Resolves when everything is sent or the caller is gone: until then the call runs. Fastify ends the stream then. */
+async function sendStream(
+  reply: FastifyReply,
+  spec: OperationSpec,
+  stream: Readable | undefined,
+): Promise<FastifyReply> {
+  reply.type(spec.streams ?? '').send(stream);
+  await finished(reply.raw).catch(() => undefined);
+  return reply;
+}
+
+function toWire({ etag, success }: OperationSpec, { body, version }: AnyAnswer): KeptAnswer {
+  const headers: Record<string, string> =
+    etag && version !== undefined ? { etag: formatEtag(etag, version) } : {};
+  return { status: success, headers, body };
+}
+
+function toKeptAnswer(spec: OperationSpec, answer: AnyAnswer): KeptAnswer {
+  return toWire(spec, { ...answer, body: answer.replayBody ?? answer.body });
+}
+
+/** A 201 as 200, and `replayed: true` where the body has it. */
+function replayed({ replay: { status, headers, body } }: Replay): KeptAnswer {
+  const hasMark = typeof body === 'object' && body !== null && 'replayed' in body;
+  return {
+    status: status === 201 ? 200 : status,
+    headers,
+    body: hasMark ? { ...body, replayed: true } : body,
+  };
 }

@@ -46,10 +46,10 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const ingest = startIngest(config, context, telemetry);
   const endPools = async () => {
     await ingest.close();
-    await Promise.all([context.pool.end(), clockPool.end()]);
+    await Promise.all([...context.databases.all, clockPool].map((pool) => pool.end()));
   };
   try {
-    await requireDurableCommits(context.pool, log);
+    for (const pool of context.databases.all) await requireDurableCommits(pool, log);
     const { issuers, dashboardOrigin, maxEventLoopDelayMs } = config;
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs };
     const app = await buildApp({ ...shared, mount: ingest.mount });

@@ -1,5 +1,6 @@
 // The words of callbacks (docs/contract/callbacks.md): bindings, endpoints and deliveries. Contract, store and use cases
 // share them; the orders are those of the published lists.
+import { INCIDENT_EVENTS } from './incident.ts';
 
 export const BINDING_KINDS = ['organization_default', 'named', 'inline', 'disabled'] as const;
 export type BindingKind = (typeof BINDING_KINDS)[number];
@@ -18,6 +19,9 @@ export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
 
 export const ENDPOINT_LIFECYCLES = ['active', 'disabled'] as const;
 export type EndpointLifecycle = (typeof ENDPOINT_LIFECYCLES)[number];
+
+export const DELIVERY_EVENTS = [...INCIDENT_EVENTS, 'callback.test'] as const;
+export type DeliveryEvent = (typeof DELIVERY_EVENTS)[number];
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failing', 'exhausted', 'canceled'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];

@@ -35,3 +35,16 @@ export function parseTimestamp(text: string): number | undefined {
   const ms = Date.parse(canonical);
   return isWritableTime(ms) ? ms : undefined;
 }
+
+export function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+export function optionalTime(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : toTime(ms);
+}
+
+/** Of a time that the contract has checked. */
+export function optionalMs(time: string | undefined): number | undefined {
+  return time === undefined ? undefined : Date.parse(time);
+}

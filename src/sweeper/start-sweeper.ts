@@ -30,7 +30,8 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     onError,
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   });
-  const { pool, minimumIntervalSeconds } = context;
+  const { databases, minimumIntervalSeconds } = context;
+  const pool = databases.default;
   const jobPool = openPool({
     databaseUrl: config.databaseUrl,
     size: 2,

@@ -40,7 +40,7 @@ async function composeDocument(): Promise<JsonObject> {
     return structuredClone(app.swagger()) as JsonObject;
   } finally {
     await app.close();
-    await context.pool.end();
+    await context.databases.default.end();
   }
 }
 

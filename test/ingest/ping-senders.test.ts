@@ -139,6 +139,6 @@ describe('in the whole api', () => {
     expect(app.server.requestTimeout).toBeGreaterThan(BODY_TIME_MS + 1_000);
     expect(BODY_TIME_MS).toBe(30_000);
     await app.close();
-    await context.pool.end();
+    await context.databases.default.end();
   });
 });

@@ -1,7 +1,7 @@
 // A project with an actor of its organization, and endpoints made by the use cases.
 import { createCallback } from '../../src/service/callbacks/callbacks.ts';
 import type { Caller } from '../../src/service/calls/context.ts';
-import { runWrite } from '../../src/service/calls/write.ts';
+import type { AtTheEnd } from '../../src/service/calls/write.ts';
 import type { Connection } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
@@ -36,13 +36,14 @@ export async function openCallbackFixture(): Promise<CallbackFixture> {
     ...fixture,
     caller,
     inTx,
-    makeEndpoint: async (alias, of = caller) => {
-      const input = { alias, kind: 'webhook' as const, url: `https://receiver.example/${alias}` };
-      const { body } = await runWrite(pool, undefined)(
-        (tx, _nowMs, atTheEnd) => createCallback(tx, { secrets }, { caller: of, input, atTheEnd }, NOW_MS),
-        ({ endpoint }) => ({ status: 201, body: endpoint.id }),
-      );
-      return String(body);
-    },
+    makeEndpoint: (alias, of = caller) =>
+      inTx(async (tx) => {
+        const input = { alias, kind: 'webhook' as const, url: `https://receiver.example/${alias}` };
+        const lastSteps: Parameters<AtTheEnd>[0][] = [];
+        const atTheEnd: AtTheEnd = (step) => lastSteps.push(step);
+        const { endpoint } = await createCallback(tx, { secrets }, { caller: of, input, atTheEnd }, NOW_MS);
+        for (const step of lastSteps) await step(tx);
+        return endpoint.endpointId;
+      }),
   };
 }

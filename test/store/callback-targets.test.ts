@@ -1,8 +1,9 @@
 // Where bindings lead: every reason, the default of another project, thousands of monitors in one query.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { presentTarget } from '../../src/api/present/present-callback.ts';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
-import { describeTarget, resolveTargets } from '../../src/service/callbacks/callback-targets.ts';
+import { resolveTargets } from '../../src/service/callbacks/callback-targets.ts';
 import { removeCallback, setDefaultCallback } from '../../src/service/callbacks/callbacks.ts';
 import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import {
@@ -34,7 +35,7 @@ async function resolveOne(binding: StoredBinding, projectId = fixture.project.pr
 
 async function urlOf(binding: StoredBinding) {
   const result = await resolveOne(binding);
-  return result && 'target' in result ? describeTarget(fixture.secrets, result.target).url : undefined;
+  return result && 'target' in result ? presentTarget(result.target, fixture.secrets)?.url : undefined;
 }
 
 const remove = (endpointId: string) =>
@@ -50,7 +51,7 @@ describe('a named binding', () => {
       target: { endpointId, projectId: fixture.project.projectId, alias: 'named', kind: 'webhook' },
     });
     if (!result || !('target' in result)) throw new Error('no target');
-    expect(describeTarget(fixture.secrets, result.target)).toEqual({
+    expect(presentTarget(result.target, fixture.secrets)).toEqual({
       endpointId,
       alias: 'named',
       kind: 'webhook',
@@ -116,27 +117,27 @@ describe('an inline endpoint', () => {
   it('serves its monitor, keeps its secret over a changed URL, and goes without a trace of its address', async () => {
     const { pool, secrets, project, inTx } = fixture;
     const monitor = { projectId: project.projectId, monitorKey: randomUUID() };
-    const { endpointId, signingSecret } = await inTx((tx) =>
+    const { endpointId, secret } = await inTx((tx) =>
       createInlineEndpoint(tx, { secrets }, { ...monitor, url: 'https://one.example/' }, NOW_MS),
     );
     const ref = { projectId: project.projectId, endpointId };
     const binding: StoredBinding = { kind: 'inline', inlineEndpointId: endpointId };
     expect(await resolveOne(binding)).toMatchObject({ target: { endpointId, kind: 'webhook' } });
-    expect(signingSecret).toMatchObject({ version: 1, onlyShownOnce: true });
+    expect(secret).toMatchObject({ version: 1, issuedMs: NOW_MS });
 
     const move = (url: string) => inTx((tx) => updateInlineUrl(tx, { secrets }, { ...ref, url }, NOW_MS));
-    expect(await move('https://one.example/')).toBe(false);
-    expect(await move('https://two.example/')).toBe(true);
-    expect(await openValidSecrets(pool, secrets, ref)).toEqual([signingSecret.secret]);
+    expect(await move('https://one.example/')).toBeUndefined();
+    expect(await move('https://two.example/')).toBeInstanceOf(Buffer);
+    expect(await openValidSecrets(pool, secrets, ref)).toEqual([secret.secret]);
     expect(await urlOf(binding)).toBe('https://two.example/');
 
     const rotated = await inTx((tx) => rotateInlineSecret(tx, { secrets }, ref, Date.now()));
-    expect(rotated).toMatchObject({ version: 2, previousVersion: 1 });
-    expect(await openValidSecrets(pool, secrets, ref)).toEqual([rotated.secret, signingSecret.secret]);
+    expect(rotated).toMatchObject({ version: 2, previous: { version: 1 } });
+    expect(await openValidSecrets(pool, secrets, ref)).toEqual([rotated.secret, secret.secret]);
 
     await disable(endpointId);
     expect(await resolveOne(binding)).toEqual({ unavailableReason: 'endpoint_disabled' });
-    expect(await move('https://two.example/')).toBe(true);
+    expect(await move('https://two.example/')).toBeInstanceOf(Buffer);
     expect(await resolveOne(binding)).toMatchObject({ target: { endpointId, lifecycle: 'active' } });
 
     const erase = () => inTx((tx) => removeInlineEndpoint(tx, ref, { reason: 'endpoint_removed' }, NOW_MS));

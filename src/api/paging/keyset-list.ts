@@ -1,6 +1,5 @@
 // Pages of the lists that are ordered by (time, id): cursor in, page out. Ordering by name is the monitors' affair.
 import { z } from 'zod';
-import type { Answer } from '../../service/calls/write.ts';
 import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
 import { cutPage, decodeCursor, encodeCursor } from './cursor.ts';
 
@@ -26,11 +25,12 @@ export function readPage(
 }
 
 /** `{items, nextCursor?}` of what was read with `readPage`. */
-export function presentPage(
+export function presentPage<Row, Item>(
   list: string,
   { limit }: PageQuery,
-  rows: readonly Positioned<unknown>[],
-): Answer {
+  rows: readonly Positioned<Row>[],
+  present: (row: Row) => Item,
+): { items: Item[]; nextCursor?: string } {
   const page = cutPage(rows, limit, (last) => encodeCursor(list, [last.position.micros, last.position.id]));
-  return { status: 200, body: { items: page.rows.map(({ item }) => item), nextCursor: page.nextCursor } };
+  return { items: page.rows.map(({ item }) => present(item)), nextCursor: page.nextCursor };
 }

@@ -1,24 +1,26 @@
-// Monitors as the API shows them (docs/contract/monitors.md): records and live status from what is stored.
-import { formatEtag } from '../../contract/fields/headers.ts';
+// Monitors as the API shows them (docs/contract/monitors.md): records, live status, and their history.
+import type { MonitorChange } from '../../contract/resources/change.ts';
 import { measurementRuleWithDefaults } from '../../contract/resources/measurement-rule-patch.ts';
 import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts';
 import type { Observation } from '../../contract/resources/observation.ts';
+import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { healthOf } from '../../domain/health.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
+import { optionalTime, toTime } from '../../domain/timestamp.ts';
+import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../../service/calls/context.ts';
-import { optionalTime, toTime } from '../../service/calls/time.ts';
-import type { MonitorView } from '../../service/monitors/monitors.ts';
-import { publishUrlOf } from '../../service/monitors/publish-address.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
-import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
+import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { FeedItem } from '../../store/monitors/status-feed.ts';
 
 /** What a monitor looks like depends on who asks: only who may manage sees the publish address. */
 export interface Viewer {
-  context: Pick<ServiceContext, 'publicUrl'>;
+  context: Pick<ServiceContext, 'publicUrl' | 'secrets'>;
   caller: Pick<Caller, 'mayManage'>;
 }
 
-export function presentMonitor(monitor: MonitorView, viewer: Viewer): Monitor {
+export function presentMonitor(monitor: MonitorRecord, { context, caller }: Viewer): Monitor {
   const { configuration, monitorId, restorableUntilMs } = monitor;
   const { measurements, ...rest } = configuration;
   return {
@@ -27,11 +29,11 @@ export function presentMonitor(monitor: MonitorView, viewer: Viewer): Monitor {
     projectId: monitor.projectId,
     ...rest,
     jurisdiction: monitor.jurisdiction,
-    callback: presentBinding(monitor),
+    callback: presentBinding(monitor, context),
     measurements: presentMeasurements(measurements),
     lifecycle: monitor.lifecycle,
     restorableUntil: optionalTime(restorableUntilMs),
-    publishUrl: viewer.caller.mayManage ? publishUrlOf(viewer.context, monitor.publishAddress) : undefined,
+    publishUrl: caller.mayManage ? publishUrlOf(monitor, context) : undefined,
     configurationVersion: monitor.configurationVersion,
     createdAt: toTime(monitor.createdMs),
     updatedAt: toTime(monitor.updatedMs),
@@ -39,17 +41,22 @@ export function presentMonitor(monitor: MonitorView, viewer: Viewer): Monitor {
   };
 }
 
-/** The `ETag` header of a monitor. */
-export function monitorEtag(monitor: Pick<MonitorRecord, 'configurationVersion'>): { etag: string } {
-  return { etag: formatEtag('configuration', monitor.configurationVersion) };
+/** Where the beats of a monitor are sent to. */
+export function publishUrlOf({ publishAddress }: MonitorRecord, { publicUrl }: Viewer['context']): string {
+  return `${publicUrl}/ping/${publishAddress}`;
 }
 
-export function presentBinding({ binding, inlineUrl }: MonitorView): Monitor['callback'] {
+export function presentBinding(
+  { binding, inlineUrlBox }: MonitorRecord,
+  { secrets }: Viewer['context'],
+): Monitor['callback'] {
   switch (binding.kind) {
     case 'named':
       return { kind: 'named', alias: binding.alias ?? '' };
-    case 'inline':
-      return { kind: 'inline', url: inlineUrl ?? '' };
+    case 'inline': {
+      const { inlineEndpointId = '' } = binding;
+      return { kind: 'inline', url: inlineUrlBox ? openUrl(secrets, inlineEndpointId, inlineUrlBox) : '' };
+    }
     default:
       return { kind: binding.kind };
   }
@@ -61,7 +68,7 @@ function presentMeasurements(measurements: MonitorConfiguration['measurements'])
 }
 
 /** Live status at the moment of the read. */
-export function presentStatus(monitor: MonitorRecord): MonitorStatus {
+function presentStatus(monitor: MonitorRecord): MonitorStatus {
   const { live, lifecycle, maintenance, openIncidents, nowMs } = monitor;
   const graceMs = monitor.configuration.graceSeconds * 1000;
   const shownWindow =
@@ -90,7 +97,7 @@ function presentCadence({ configuration, live }: MonitorRecord): MonitorStatus['
   return { source: 'learned', intervalSeconds: live.cadenceMs / 1000, sampleCount };
 }
 
-export function presentWindow(window: { startsMs: number; endsMs: number; reason?: string }) {
+function presentWindow(window: MaintenanceWindow) {
   return { startsAt: toTime(window.startsMs), endsAt: toTime(window.endsMs), reason: window.reason };
 }
 
@@ -103,4 +110,24 @@ export function presentObservation(observation: ObservationRecord): Observation 
     // Written by the evaluator in the shape of the contract.
     violations: violations as Observation['violations'],
   };
+}
+
+export function presentChange(record: ChangeRecord): MonitorChange {
+  const { change, configurationVersion, actor, occurredMs, sourceRequestId } = record;
+  const common = { configurationVersion, actor, occurredAt: toTime(occurredMs), sourceRequestId };
+  if (change.kind === 'configuration') return { kind: 'configuration', ...common };
+  return {
+    kind: 'lifecycle',
+    ...common,
+    action: change.action,
+    lifecycleFrom: change.from,
+    lifecycleTo: change.to,
+    maintenance: change.maintenance && presentWindow(change.maintenance),
+  };
+}
+
+export function presentFeedItem({ monitor, changeSequence }: FeedItem): StatusFeedItem {
+  const { monitorId, projectId, projectName, lifecycle, configurationVersion } = monitor;
+  const status = presentStatus(monitor);
+  return { monitorId, projectId, projectName, changeSequence, lifecycle, configurationVersion, status };
 }

@@ -2,27 +2,29 @@
 import { type BindingView, readBinding, setBinding } from '../../service/callbacks/bindings.ts';
 import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
-import { monitorEtag, presentBinding } from '../present/present-monitor.ts';
+import { presentSigningSecret, presentTarget } from '../present/present-callback.ts';
+import { presentBinding, type Viewer } from '../present/present-monitor.ts';
 import { monitorNameOf, versionedNameOf } from './monitors.ts';
 
 export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'> = {
   getMonitorBinding: async (call) => {
-    const view = await readBinding(call.context, monitorNameOf(call));
-    return { status: 200, headers: monitorEtag(view.monitor), body: presentView(view) };
+    const view = await readBinding(call.db, monitorNameOf(call));
+    return { version: view.monitor.configurationVersion, body: presentView(view, call.context) };
   },
 
   setMonitorBinding: async (call) => {
+    const { context, caller } = call;
     const { binding, rotateSigningSecret = false } = call.input.body;
-    await checkBinding(call.context, binding, 'binding.url');
+    await checkBinding(context, binding, 'binding.url');
     const change = { name: versionedNameOf(call), binding, rotateSigningSecret };
     return await call.write(
-      async (tx) => await setBinding(tx, call.context, call.caller, change),
+      (tx) => setBinding(tx, context, caller, change),
       (view) => {
-        const body = presentView(view);
+        const body = presentView(view, context);
+        const signingSecret = view.secret && presentSigningSecret(view.secret);
         return {
-          status: 200,
-          headers: monitorEtag(view.monitor),
-          body: { ...body, replayed: false, signingSecret: view.signingSecret },
+          version: view.monitor.configurationVersion,
+          body: { ...body, replayed: false, signingSecret },
           replayBody: { ...body, replayed: true },
         };
       },
@@ -30,6 +32,10 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
   },
 };
 
-function presentView({ monitor, target, unavailableReason }: BindingView) {
-  return { binding: presentBinding(monitor), target, unavailableReason };
+function presentView({ monitor, target, unavailableReason }: BindingView, context: Viewer['context']) {
+  return {
+    binding: presentBinding(monitor, context),
+    target: target && presentTarget(target, context.secrets),
+    unavailableReason,
+  };
 }

@@ -1,6 +1,4 @@
-// Routes of callback endpoints: from parsed input to a use case, from its result to the answer.
-
-import { formatEtag } from '../../contract/fields/headers.ts';
+// Callback endpoints: from parsed input to a use case, from its result to the answer.
 import type { callbackOperations } from '../../contract/operations/callback-operations.ts';
 import {
   checkCallbackPatch,
@@ -8,97 +6,93 @@ import {
   updateCallback,
 } from '../../service/callbacks/callback-changes.ts';
 import {
-  type CallbackRecord,
   checkNewCallback,
   createCallback,
   type IssuedCallback,
-  listCallbacks,
   removeCallback,
   requireCallback,
   setDefaultCallback,
-  toCallbackRecord,
 } from '../../service/callbacks/callbacks.ts';
-import type { Answer } from '../../service/calls/write.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
+import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
+import { presentCallback, presentSigningSecret } from '../present/present-callback.ts';
 
 const LIST = 'callbacks';
 
 export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
-  listCallbacks: async ({ input, caller, context }) => {
-    const rows = await listCallbacks(context, caller.projectId, readPage(LIST, input.query));
-    return presentPage(LIST, input.query, rows);
+  listCallbacks: async ({ input: { query }, caller, context, db }) => {
+    const rows = await listEndpoints(db, caller.projectId, readPage(LIST, query));
+    return { body: presentPage(LIST, query, rows, (row) => presentCallback(row, context.secrets)) };
   },
 
-  createCallback: async ({ input, caller, context, write }) => {
-    await checkNewCallback(context, input.body);
+  createCallback: async ({ input: { body }, caller, context, write }) => {
+    await checkNewCallback(context, body);
     return await write(
-      (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: input.body, atTheEnd }, nowMs),
-      (issued) => presentIssued(201, issued),
+      (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs),
+      (issued) => answerIssued(issued, context.secrets),
     );
   },
 
-  getCallback: async ({ input, caller, context }) => {
+  getCallback: async ({ input, caller, context, db }) => {
     const ref = { projectId: caller.projectId, endpointId: input.params.endpointId };
-    return presentRecord(toCallbackRecord(context.secrets, await requireCallback(context.pool, ref)));
+    return answer(await requireCallback(db, ref), context.secrets);
   },
 
-  updateCallback: async ({ input, caller, context, write, ifMatch = 0 }) => {
+  updateCallback: async ({ input, caller, context, db, write, ifMatch }) => {
     const change = { caller, endpointId: input.params.endpointId, generation: ifMatch };
-    await checkCallbackPatch(context, change, input.body);
+    await checkCallbackPatch(db, context, change, input.body);
     return await write(
       (tx, nowMs) => updateCallback(tx, context, { ...change, patch: input.body }, nowMs),
-      presentRecord,
+      (endpoint) => answer(endpoint, context.secrets),
     );
   },
 
-  deleteCallback: ({ input, caller, write, ifMatch = 0 }) =>
-    write(
-      (tx, nowMs) =>
-        removeCallback(tx, { caller, endpointId: input.params.endpointId, generation: ifMatch }, nowMs),
-      () => ({ status: 204 }),
-    ),
+  deleteCallback: ({ input, caller, write, ifMatch }) => {
+    const removal = { caller, endpointId: input.params.endpointId, generation: ifMatch };
+    return write(
+      (tx, nowMs) => removeCallback(tx, removal, nowMs),
+      () => ({}),
+    );
+  },
 
-  rotateSigningSecret: ({ input, caller, context, write, ifMatch = 0 }) => {
+  rotateSigningSecret: ({ input, caller, context, write, ifMatch }) => {
     const { overlapSeconds } = input.body;
     const change = { caller, endpointId: input.params.endpointId, generation: ifMatch, overlapSeconds };
     return write(
       (tx, nowMs) => rotateCallbackSecret(tx, context, change, nowMs),
-      (issued) => presentIssued(200, issued),
+      (issued) => answerIssued(issued, context.secrets),
     );
   },
 
-  testCallback: async ({ input, caller, context, write }) => {
+  testCallback: async ({ input, caller, context, db, write }) => {
     const { endpointId } = input.params;
-    const sent = await sendTest(context, { caller, endpointId, idempotencyKey: input.idempotencyKey });
+    const sent = await sendTest(db, context, { caller, endpointId, idempotencyKey: input.idempotencyKey });
     return await write(
       (tx, nowMs) => finishTest(tx, sent, nowMs),
-      (record) => ({ status: 200, body: record }),
+      (body) => ({ body }),
     );
   },
 
-  setDefaultCallback: ({ input, caller, write }) =>
+  setDefaultCallback: ({ input: { body }, caller, write }) =>
     write(
-      (tx) => setDefaultCallback(tx, caller, input.body.endpointId),
-      (result) => ({ status: 200, body: result }),
+      (tx) => setDefaultCallback(tx, caller, body.endpointId),
+      () => ({ body }),
     ),
 };
 
-function presentRecord(record: CallbackRecord): Answer {
-  return { status: 200, headers: etagOf(record), body: record };
+function answer(endpoint: EndpointRow, secrets: SecretBox) {
+  return { version: endpoint.generation, body: presentCallback(endpoint, secrets) };
 }
 
 /** The secret is in the first answer alone. */
-function presentIssued(status: number, { endpoint, signingSecret }: IssuedCallback): Answer {
+function answerIssued(issued: IssuedCallback, secrets: SecretBox) {
+  const endpoint = presentCallback(issued.endpoint, secrets);
   return {
-    status,
-    headers: etagOf(endpoint),
-    body: { endpoint, replayed: false, signingSecret },
+    version: issued.endpoint.generation,
+    body: { endpoint, replayed: false, signingSecret: presentSigningSecret(issued.secret) },
     replayBody: { endpoint, replayed: true },
   };
-}
-
-function etagOf({ generation }: CallbackRecord): Record<string, string> {
-  return { etag: formatEtag('callback-endpoint', generation) };
 }

@@ -1,40 +1,40 @@
-// Routes of deliveries: of all, of one incident, one with its attempts, and sending one again.
-import { getDelivery, listDeliveries, redeliver } from '../../service/deliveries/deliveries.ts';
+// Deliveries: of all incidents, of one, one with its attempts, and sending one again.
+import { redeliver, requireDelivery } from '../../service/deliveries/deliveries.ts';
 import { requireIncident } from '../../service/incidents/incidents.ts';
+import { listAttempts, listDeliveries } from '../../store/deliveries/deliveries.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
+import { presentAttempt, presentDelivery } from '../present/present-delivery.ts';
 
 const LIST = 'deliveries';
 
 type DeliveryOperation = 'listDeliveries' | 'listIncidentDeliveries' | 'getDelivery' | 'redeliver';
 
 export const deliveryHandlers: Handlers<DeliveryOperation> = {
-  listDeliveries: async ({ input: { query }, caller, context }) => {
+  listDeliveries: async ({ input: { query }, caller, db }) => {
     const { state, endpointId, incidentId } = query;
     const page = readPage(LIST, query);
-    const filter = { state, endpointId, incidentId };
-    return presentPage(LIST, query, await listDeliveries(context.pool, caller.projectId, filter, page));
+    const rows = await listDeliveries(db, caller.projectId, { state, endpointId, incidentId }, page);
+    return { body: presentPage(LIST, query, rows, presentDelivery) };
   },
 
-  listIncidentDeliveries: async ({ input: { params, query }, caller, context }) => {
+  listIncidentDeliveries: async ({ input: { params, query }, caller, db }) => {
     const page = readPage(LIST, query);
     const { incidentId } = params;
-    await requireIncident(context.pool, caller.projectId, incidentId);
-    return presentPage(
-      LIST,
-      query,
-      await listDeliveries(context.pool, caller.projectId, { incidentId }, page),
-    );
+    await requireIncident(db, caller.projectId, incidentId);
+    const rows = await listDeliveries(db, caller.projectId, { incidentId }, page);
+    return { body: presentPage(LIST, query, rows, presentDelivery) };
   },
 
-  getDelivery: async ({ input, caller, context }) => ({
-    status: 200,
-    body: await getDelivery(context.pool, caller.projectId, input.params.deliveryId),
-  }),
+  getDelivery: async ({ input: { params }, caller, db }) => {
+    const row = await requireDelivery(db, caller.projectId, params.deliveryId);
+    const attempts = await listAttempts(db, caller.projectId, params.deliveryId);
+    return { body: { ...presentDelivery(row), attempts: attempts.map(presentAttempt) } };
+  },
 
-  redeliver: ({ input, caller, write }) =>
+  redeliver: ({ input: { params }, caller, write }) =>
     write(
-      (tx, nowMs) => redeliver(tx, { caller, deliveryId: input.params.deliveryId }, nowMs),
-      (delivery) => ({ status: 202, body: delivery }),
+      (tx, nowMs) => redeliver(tx, { caller, deliveryId: params.deliveryId }, nowMs),
+      (row) => ({ body: presentDelivery(row) }),
     ),
 };

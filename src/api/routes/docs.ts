@@ -77,7 +77,7 @@ async function registerOpenApi(app: FastifyInstance, publicUrl: string): Promise
 }
 
 export function contractHandlers(app: FastifyInstance): Handlers<'getOpenApi'> {
-  return { getOpenApi: async () => ({ status: 200, body: app.swagger() }) };
+  return { getOpenApi: async () => ({ body: { ...app.swagger() } }) };
 }
 
 const HTML = 'text/html; charset=utf-8';

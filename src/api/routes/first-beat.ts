@@ -1,6 +1,5 @@
 // Waiting for the first beat of a monitor.
-
-import { optionalTime } from '../../service/calls/time.ts';
+import { optionalTime } from '../../domain/timestamp.ts';
 import { type FirstBeatWatch, waitForFirstBeat } from '../../service/monitors/first-beat.ts';
 import type { Handlers } from '../operation.ts';
 import { monitorNameOf } from './monitors.ts';
@@ -9,10 +8,9 @@ export function firstBeatHandlers(watch: FirstBeatWatch): Handlers<'getFirstBeat
   return {
     getFirstBeat: async (call) => {
       const hold = { waitSeconds: call.input.query.waitSeconds, signal: call.signal };
-      const found = await waitForFirstBeat(call.context, watch, monitorNameOf(call), hold);
-      if (found.firstBeatMs === undefined) return { status: 200, body: { state: 'waiting' } };
+      const found = await waitForFirstBeat(call.db, watch, monitorNameOf(call), hold);
+      if (found.firstBeatMs === undefined) return { body: { state: 'waiting' } };
       return {
-        status: 200,
         body: {
           state: 'accepted',
           firstBeatAt: optionalTime(found.firstBeatMs),

@@ -1,19 +1,18 @@
-// Routes of incidents, of one monitor and of all: reads and the three actions. Their deliveries are in deliveries.ts.
-
-import { optionalMs } from '../../service/calls/time.ts';
-import type { Answer } from '../../service/calls/write.ts';
+// Incidents, of one monitor and of all: reads and the three actions. Their deliveries are in deliveries.ts.
+import { optionalMs } from '../../domain/timestamp.ts';
 import {
   acknowledgeIncident,
-  getIncident,
-  type IncidentRecord,
-  listIncidents,
-  listTimeline,
   noteIncident,
+  requireIncident,
   resolveIncident,
 } from '../../service/incidents/incidents.ts';
-import { findMonitorRef } from '../../service/monitors/find-monitor.ts';
+import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
+import type { IncidentRow } from '../../store/incidents/incidents.ts';
+import { listIncidents, listTimeline } from '../../store/incidents/incidents-read.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
+import { presentIncident, presentTimelineEntry } from '../present/present-incident.ts';
+import { monitorNameOf } from './monitors.ts';
 
 const LIST = 'incidents';
 const TIMELINE = 'timeline';
@@ -28,7 +27,7 @@ type IncidentOperation =
   | 'noteIncident';
 
 export const incidentHandlers: Handlers<IncidentOperation> = {
-  listIncidents: async ({ input: { query }, caller, context }) => {
+  listIncidents: async ({ input: { query }, caller, db }) => {
     const { state, monitorId, severity, jurisdiction } = query;
     const filter = {
       projectId: caller.projectId,
@@ -39,49 +38,47 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
       sinceMs: optionalMs(query.since),
       untilMs: optionalMs(query.until),
     };
-    const rows = await listIncidents(context.pool, filter, readPage(LIST, query));
-    return presentPage(LIST, query, rows);
+    const rows = await listIncidents(db, filter, readPage(LIST, query));
+    return { body: presentPage(LIST, query, rows, presentIncident) };
   },
 
-  listMonitorIncidents: async ({ input: { params, query }, caller, context }) => {
-    const { projectId } = caller;
+  listMonitorIncidents: async (call) => {
+    const { query } = call.input;
     const page = readPage(LIST, query);
-    const { monitorId } = params;
-    const { monitorKey } = await findMonitorRef(context.pool, {
-      projectId,
-      monitorId,
-      jurisdiction: query.jurisdiction,
-    });
+    const { projectId, monitorId } = monitorNameOf(call);
+    const { monitorKey } = await findMonitorRef(call.db, monitorNameOf(call));
     const filter = { projectId, monitorKey, monitorId, state: query.state };
-    const rows = await listIncidents(context.pool, filter, page);
-    return presentPage(LIST, query, rows);
+    const rows = await listIncidents(call.db, filter, page);
+    return { body: presentPage(LIST, query, rows, presentIncident) };
   },
 
-  getIncident: async ({ input, caller, context }) =>
-    presentIncident(await getIncident(context.pool, caller.projectId, input.params.incidentId)),
+  getIncident: async ({ input: { params }, caller, db }) =>
+    answer(await requireIncident(db, caller.projectId, params.incidentId)),
 
-  getIncidentTimeline: async ({ input: { params, query }, caller, context }) => {
+  getIncidentTimeline: async ({ input: { params, query }, caller, db }) => {
     const of = { projectId: caller.projectId, incidentId: params.incidentId };
-    const rows = await listTimeline(context.pool, of, readPage(TIMELINE, query, 'uuid'));
-    return presentPage(TIMELINE, query, rows);
+    const page = readPage(TIMELINE, query, 'uuid');
+    await requireIncident(db, of.projectId, of.incidentId);
+    const rows = await listTimeline(db, of, page);
+    return { body: presentPage(TIMELINE, query, rows, presentTimelineEntry) };
   },
 
   acknowledgeIncident: ({ input, caller, context, write }) => {
     const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
-    return write((tx, nowMs) => acknowledgeIncident(tx, context, action, nowMs), presentIncident);
+    return write((tx, nowMs) => acknowledgeIncident(tx, context, action, nowMs), answer);
   },
 
   resolveIncident: ({ input, caller, context, write }) => {
     const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
-    return write((tx, nowMs) => resolveIncident(tx, context, action, nowMs), presentIncident);
+    return write((tx, nowMs) => resolveIncident(tx, context, action, nowMs), answer);
   },
 
   noteIncident: ({ input, caller, write }) => {
     const action = { caller, incidentId: input.params.incidentId, note: input.body.note };
-    return write((tx, nowMs) => noteIncident(tx, action, nowMs), presentIncident);
+    return write((tx, nowMs) => noteIncident(tx, action, nowMs), answer);
   },
 };
 
-function presentIncident(incident: IncidentRecord): Answer {
-  return { status: 200, body: incident };
+function answer(row: IncidentRow) {
+  return { body: presentIncident(row) };
 }

@@ -1,24 +1,21 @@
 // Every handler of monitors and their status feed, with the two watches that waiting calls share in this process.
-
 import type { ServiceContext } from '../../service/calls/context.ts';
 import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
 import { createFeedWatch } from '../../service/monitors/status-feed.ts';
 import { bindingHandlers } from './bindings.ts';
-import { changeHandlers } from './changes.ts';
 import { firstBeatHandlers } from './first-beat.ts';
+import { monitorHistoryHandlers } from './monitor-history.ts';
 import { monitorLifecycleHandlers } from './monitor-lifecycle.ts';
 import { monitorHandlers } from './monitors.ts';
-import { observationHandlers } from './observations.ts';
 import { statusFeedHandlers } from './status-feed.ts';
 
-export function allMonitorHandlers({ pool }: Pick<ServiceContext, 'pool'>) {
+export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'databases'>) {
   return {
     ...monitorHandlers,
     ...monitorLifecycleHandlers,
     ...bindingHandlers,
-    ...changeHandlers,
-    ...observationHandlers,
-    ...firstBeatHandlers(createFirstBeatWatch(pool)),
-    ...statusFeedHandlers(createFeedWatch(pool)),
+    ...monitorHistoryHandlers,
+    ...firstBeatHandlers(createFirstBeatWatch(databases.default)),
+    ...statusFeedHandlers(createFeedWatch(databases.default)),
   };
 }

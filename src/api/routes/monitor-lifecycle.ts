@@ -1,19 +1,19 @@
 // Lifecycle actions of a monitor, and the rotation of its publish address.
 import type { OperationInput } from '../../contract/operations/operations.ts';
-import { optionalTime } from '../../service/calls/time.ts';
+import { optionalTime } from '../../domain/timestamp.ts';
 import { changeLifecycle } from '../../service/monitors/monitor-lifecycle.ts';
-import { publishUrlOf, rotatePublishAddress } from '../../service/monitors/publish-address.ts';
+import { rotatePublishAddress } from '../../service/monitors/publish-address.ts';
 import type { Handlers } from '../operation.ts';
-import { monitorEtag, presentMonitor } from '../present/present-monitor.ts';
-import { versionedNameOf } from './monitors.ts';
+import { publishUrlOf } from '../present/present-monitor.ts';
+import { answerMonitor, versionedNameOf } from './monitors.ts';
 
 export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rotatePublishUrl'> = {
   changeMonitorLifecycle: async (call) => {
     const { action, maintenance } = call.input.body;
     const change = { name: versionedNameOf(call), action, maintenance: windowOf(maintenance) };
     return await call.write(
-      async (tx) => await changeLifecycle(tx, call.context, call.caller, change),
-      (monitor) => ({ status: 200, headers: monitorEtag(monitor), body: presentMonitor(monitor, call) }),
+      (tx) => changeLifecycle(tx, call.context, call.caller, change),
+      (monitor) => answerMonitor(monitor, call),
     );
   },
 
@@ -21,13 +21,12 @@ export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rota
     const { overlapSeconds } = call.input.body;
     const rotation = { name: versionedNameOf(call), overlapSeconds };
     return await call.write(
-      async (tx) => await rotatePublishAddress(tx, call.context, call.caller, rotation),
+      (tx) => rotatePublishAddress(tx, call.context, call.caller, rotation),
       ({ monitor, previousEndsMs }) => {
         const previousUrlEndsAt = optionalTime(previousEndsMs);
-        const publishUrl = publishUrlOf(call.context, monitor.publishAddress);
+        const publishUrl = publishUrlOf(monitor, call.context);
         return {
-          status: 200,
-          headers: monitorEtag(monitor),
+          version: monitor.configurationVersion,
           body: { publishUrl, replayed: false, previousUrlEndsAt },
           replayBody: { replayed: true, previousUrlEndsAt },
         };

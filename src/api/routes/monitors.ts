@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import { jurisdiction } from '../../contract/fields/field.ts';
 import type { OperationInput } from '../../contract/operations/operations.ts';
+import type { ContractLimits, MonitorPatch } from '../../contract/resources/monitor.ts';
 import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
+import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
@@ -15,17 +17,17 @@ import {
 } from '../../service/monitors/monitors.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import type { Call, Handlers } from '../operation.ts';
+import type { Handlers } from '../operation.ts';
 import { decodeCursor, encodeCursor } from '../paging/cursor.ts';
-import { monitorEtag, presentMonitor, presentObservation } from '../present/present-monitor.ts';
+import { presentSigningSecret } from '../present/present-callback.ts';
+import { presentMonitor, presentObservation, type Viewer } from '../present/present-monitor.ts';
 
 type MonitorOperation = 'listMonitors' | 'createMonitor' | 'getMonitor' | 'updateMonitor' | 'deleteMonitor';
 
 /** Path and query of a route below a monitor. */
 interface NamedCall {
-  input: { params: { monitorId: string }; query: { jurisdiction?: MonitorRecord['jurisdiction'] } };
+  input: { params: { monitorId: string }; query: { jurisdiction?: Jurisdiction } };
   caller: { projectId: string };
-  ifMatch?: number;
 }
 
 /** How the call names its monitor. */
@@ -38,17 +40,21 @@ export function monitorNameOf({ input, caller }: NamedCall) {
 }
 
 /** The same with the version of `If-Match`. */
-export function versionedNameOf(call: NamedCall) {
+export function versionedNameOf(call: NamedCall & { ifMatch: number }) {
   return { ...monitorNameOf(call), expectedVersion: call.ifMatch };
+}
+
+export function answerMonitor(monitor: MonitorRecord, viewer: Viewer) {
+  return { version: monitor.configurationVersion, body: presentMonitor(monitor, viewer) };
 }
 
 export const monitorHandlers: Handlers<MonitorOperation> = {
   listMonitors: async (call) => {
     const { query } = call.input;
     const page = { limit: query.limit, after: startOf(query.cursor) };
-    const { monitors, next } = await readMonitors(call.context, call.caller.projectId, filterOf(query), page);
+    const { monitors, next } = await readMonitors(call.db, call.caller.projectId, filterOf(query), page);
     const items = monitors.map((monitor) => presentMonitor(monitor, call));
-    return { status: 200, body: { items, nextCursor: next && cursorOf(next) } };
+    return { body: { items, nextCursor: next && cursorOf(next) } };
   },
 
   createMonitor: async (call) => {
@@ -56,43 +62,38 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const input = inputOf(call.input.body);
     await checkBinding(context, input.binding, 'callback.url');
     return await call.write(
-      async (tx, nowMs, atTheEnd) => await createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
-      ({ monitor, signingSecret }) => {
-        const record = presentMonitor(monitor, call);
+      (tx, nowMs, atTheEnd) => createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
+      ({ monitor, secret }) => {
+        const { version, body } = answerMonitor(monitor, call);
         return {
-          status: 201,
-          headers: monitorEtag(monitor),
-          body: { ...record, replayed: false, signingSecret },
-          replayBody: { ...record, replayed: true },
+          version,
+          body: { ...body, replayed: false, signingSecret: secret && presentSigningSecret(secret) },
+          replayBody: { ...body, replayed: true },
         };
       },
     );
   },
 
   getMonitor: async (call) => {
-    const { monitor, latestObservation } = await readMonitor(call.context, monitorNameOf(call));
-    return {
-      status: 200,
-      headers: monitorEtag(monitor),
-      body: {
-        ...presentMonitor(monitor, call),
-        latestObservation: latestObservation && presentObservation(latestObservation),
-      },
-    };
+    const { monitor, latestObservation } = await readMonitor(call.db, monitorNameOf(call));
+    const { version, body } = answerMonitor(monitor, call);
+    const latest = latestObservation && presentObservation(latestObservation);
+    return { version, body: { ...body, latestObservation: latest } };
   },
 
   updateMonitor: async (call) => {
-    const change = { name: versionedNameOf(call), merge: mergeOf(call) };
+    const { context, caller } = call;
+    const merge = mergeOf(call.input.body.patch, context);
     return await call.write(
-      async (tx) => await changeConfiguration(tx, call.context, call.caller, change),
-      (monitor) => ({ status: 200, headers: monitorEtag(monitor), body: presentMonitor(monitor, call) }),
+      (tx) => changeConfiguration(tx, context, caller, { name: versionedNameOf(call), merge }),
+      (monitor) => answerMonitor(monitor, call),
     );
   },
 
   deleteMonitor: async (call) =>
     await call.write(
-      async (tx) => await deleteMonitor(tx, call.context, call.caller, versionedNameOf(call)),
-      () => ({ status: 204 }),
+      (tx) => deleteMonitor(tx, call.context, call.caller, versionedNameOf(call)),
+      () => ({}),
     ),
 };
 
@@ -106,9 +107,9 @@ function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
   };
 }
 
-function mergeOf({ input, context }: Call<'updateMonitor'>): Merge {
+function mergeOf(patch: MonitorPatch, limits: ContractLimits): Merge {
   return (current) => {
-    const result = applyMonitorPatch(current, input.body.patch, context);
+    const result = applyMonitorPatch(current, patch, limits);
     if ('configuration' in result) return result.configuration;
     throw new ProblemError('validation_failed', {
       detail: `The patch is not valid. ${result.fieldErrors[0]?.message ?? ''}`.slice(0, 1024),

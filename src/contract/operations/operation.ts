@@ -42,8 +42,10 @@ export interface OperationSpec {
   etag?: EtagKind;
   /** A 201 is answered as 200 when it is a replay. */
   success: SuccessStatus;
-  /** Absent where the answer has no body. */
+  /** Absent where the answer has no body, or is streamed. */
   response?: z.ZodType;
+  /** Media type of an answer that is sent as it is made. */
+  streams?: string;
   /** Statuses beyond those that follow from the rest: see `errorStatuses`. */
   moreErrors?: readonly number[];
 }

@@ -1,11 +1,10 @@
 // Deliveries of alerts and their attempts (docs/contract/callbacks.md).
 import { z } from 'zod';
-import { DELIVERY_STATES } from '../../domain/callback.ts';
-import { INCIDENT_EVENTS } from '../../domain/incident.ts';
+import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
-export const deliveryEvent = z.enum([...INCIDENT_EVENTS, 'callback.test']);
+export const deliveryEvent = z.enum(DELIVERY_EVENTS);
 
 export const delivery = z.object({
   deliveryId: identifier,

@@ -1,50 +1,29 @@
 // Builds the JSON body of a webhook (docs/contract/callbacks.md), at most 16 KiB. The text is stored with the delivery,
 // so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
 
-import type { Actor, IncidentEvent, IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
+import type { Incident, IncidentEvent, IncidentState } from '../../domain/incident.ts';
+import { toIncidentRecord } from '../../domain/incident-record.ts';
+import { optionalTime, toTime } from '../../domain/timestamp.ts';
 
 /** docs/contract/callbacks.md. Bytes of UTF-8. */
 export const MAX_EVENT_BYTES = 16_384;
-
-/** The incident record as the API shows it (docs/contract/incidents.md). Times are RFC 3339. */
-export interface EventIncident {
-  incidentId: string;
-  projectId: string;
-  monitorId: string;
-  kind: IncidentKind;
-  state: IncidentState;
-  severity: Severity;
-  measurement?: string;
-  rule?: string;
-  openedAt: string;
-  deadlineAt?: string;
-  recoveringAt?: string;
-  recoveredAt?: string;
-  resolvedAt?: string;
-  acknowledgedAt?: string;
-  acknowledgedBy?: Actor;
-  openSequence?: number;
-  lastSequence?: number;
-  violationCount: number;
-  summary: string;
-}
 
 export interface EventMonitor {
   monitorId: string;
   name: string;
   labels: Readonly<Record<string, string>>;
-  lastBeatAt?: string;
-  nextDeadlineAt?: string;
+  lastBeatMs?: number;
+  nextDeadlineMs?: number;
 }
 
 export interface IncidentEventInput {
   type: IncidentEvent;
-  /** RFC 3339: the moment of the change, not of an attempt. */
-  timestamp: string;
+  /** The moment of the change, not of an attempt. */
+  atMs: number;
   organizationId: string;
   projectId: string;
   projectName: string;
-  incident: EventIncident;
+  incident: Incident;
   monitor: EventMonitor;
   /** From 1 without gaps in each incident. */
   sequence: number;
@@ -52,7 +31,7 @@ export interface IncidentEventInput {
 }
 
 export interface TestEventInput {
-  timestamp: string;
+  atMs: number;
   organizationId: string;
   projectId: string;
   endpointId: string;
@@ -60,10 +39,10 @@ export interface TestEventInput {
 
 /** The body of a test delivery (docs/contract/callbacks.md). */
 export function buildTestEvent(event: TestEventInput): string {
-  const { timestamp, organizationId, projectId, endpointId } = event;
+  const { atMs, organizationId, projectId, endpointId } = event;
   return JSON.stringify({
     type: 'callback.test',
-    timestamp,
+    timestamp: toTime(atMs),
     data: { organizationId, projectId, endpointId },
   });
 }
@@ -119,43 +98,24 @@ function shorten(text: string): string {
   return characters.length <= 64 ? text : `${characters.slice(0, 63).join('')}…`;
 }
 
-/** Names each field, so that nothing that a caller's record holds besides gets out. */
+/** Names each field, so that nothing else that a caller's record holds gets out. */
 function serialize(event: IncidentEventInput, truncated: readonly string[]): string {
-  const { incident, monitor } = event;
+  const { monitor, projectId } = event;
+  const { monitorId } = monitor;
   return JSON.stringify({
     type: event.type,
-    timestamp: event.timestamp,
+    timestamp: toTime(event.atMs),
     data: {
       organizationId: event.organizationId,
-      projectId: event.projectId,
+      projectId,
       projectName: event.projectName,
-      incident: {
-        incidentId: incident.incidentId,
-        projectId: incident.projectId,
-        monitorId: incident.monitorId,
-        kind: incident.kind,
-        state: incident.state,
-        severity: incident.severity,
-        measurement: incident.measurement,
-        rule: incident.rule,
-        openedAt: incident.openedAt,
-        deadlineAt: incident.deadlineAt,
-        recoveringAt: incident.recoveringAt,
-        recoveredAt: incident.recoveredAt,
-        resolvedAt: incident.resolvedAt,
-        acknowledgedAt: incident.acknowledgedAt,
-        acknowledgedBy: incident.acknowledgedBy,
-        openSequence: incident.openSequence,
-        lastSequence: incident.lastSequence,
-        violationCount: incident.violationCount,
-        summary: incident.summary,
-      },
+      incident: toIncidentRecord({ projectId, monitorId }, event.incident),
       monitor: {
-        monitorId: monitor.monitorId,
+        monitorId,
         name: monitor.name,
         labels: monitor.labels,
-        lastBeatAt: monitor.lastBeatAt,
-        nextDeadlineAt: monitor.nextDeadlineAt,
+        lastBeatAt: optionalTime(monitor.lastBeatMs),
+        nextDeadlineAt: optionalTime(monitor.nextDeadlineMs),
       },
       sequence: event.sequence,
       previousState: event.previousState,

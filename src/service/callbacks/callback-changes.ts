@@ -13,16 +13,9 @@ import {
 } from '../../store/callbacks/callback-endpoints.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { requireVersion } from '../calls/resource-version.ts';
+import { requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
-import {
-  aliasTaken,
-  type CallbackRecord,
-  type IssuedCallback,
-  lockCallback,
-  requireCallback,
-  toCallbackRecord,
-} from './callbacks.ts';
+import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
 import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 export interface CallbackPatch {
@@ -54,11 +47,12 @@ const refOf = ({ caller, endpointId }: CallbackChange): EndpointRef => ({
  * `callback_destination_rejected`.
  */
 export async function checkCallbackPatch(
-  context: ServiceContext,
+  db: Queryable,
+  { destinations }: Pick<ServiceContext, 'destinations'>,
   change: CallbackChange,
   patch: CallbackPatch,
 ): Promise<void> {
-  const endpoint = await requireCallback(context.pool, refOf(change));
+  const endpoint = await requireCallback(db, refOf(change));
   requireVersion({ version: endpoint.generation }, change.generation);
   for (const field of ['relay', 'relayGroup'] as const) {
     if (patch[field] === undefined) continue;
@@ -68,7 +62,7 @@ export async function checkCallbackPatch(
       'destination_mismatch',
     );
   }
-  if (patch.url !== undefined) await checkDestination(patch.url, context.destinations);
+  if (patch.url !== undefined) await checkDestination(patch.url, destinations);
 }
 
 /** Applies a patch; one that changes nothing keeps the generation. Throws `conflict` for an alias that is taken. */
@@ -77,21 +71,21 @@ export async function updateCallback(
   { secrets }: Sealing,
   change: CallbackChange & { patch: CallbackPatch },
   nowMs: number,
-): Promise<CallbackRecord> {
+): Promise<EndpointRow> {
   const endpoint = await lockCallback(tx, refOf(change));
   requireVersion({ version: endpoint.generation }, change.generation);
   const { lifecycle = endpoint.lifecycle, alias = endpoint.alias, url } = change.patch;
   const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
   const movesUrl = url !== undefined && url !== oldUrl;
   const turns = lifecycle !== endpoint.lifecycle;
-  if (!movesUrl && !turns && alias === endpoint.alias) return toCallbackRecord(secrets, endpoint);
+  if (!movesUrl && !turns && alias === endpoint.alias) return endpoint;
 
   const urlBox = movesUrl ? sealUrl(secrets, endpoint.endpointId, url) : endpoint.urlBox;
   const next: EndpointState = { ...nextVersion(endpoint, nowMs), alias, urlBox };
   if (!turns) await writeState(tx, endpoint, next);
   else if (lifecycle === 'active') await writeState(tx, endpoint, { ...next, ...ACTIVE });
   else await disable(tx, endpoint, { next, actor: change.caller.actor }, nowMs);
-  return toCallbackRecord(secrets, await requireCallback(tx, refOf(change)));
+  return await requireCallback(tx, refOf(change));
 }
 
 const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
@@ -150,9 +144,9 @@ export async function rotateCallbackSecret(
   }
   const { version } = endpoint.secret;
   const current = { ...ref, version, overlapSeconds: change.overlapSeconds };
-  const signingSecret = await reissueSecret(tx, secrets, current, nowMs);
+  const secret = await reissueSecret(tx, secrets, current, nowMs);
   await writeState(tx, endpoint, nextVersion(endpoint, nowMs));
-  return { endpoint: toCallbackRecord(secrets, await requireCallback(tx, ref)), signingSecret };
+  return { endpoint: await requireCallback(tx, ref), secret };
 }
 
 function nextVersion(endpoint: EndpointRow, nowMs: number): EndpointState {

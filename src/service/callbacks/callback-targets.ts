@@ -9,8 +9,6 @@ import {
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
-import { openUrl } from './endpoint-seal.ts';
 
 export interface BindingItem extends MonitorRef {
   binding: StoredBinding;
@@ -23,7 +21,7 @@ export interface Target {
   alias?: string;
   kind: EndpointKind;
   lifecycle: EndpointLifecycle;
-  /** Sealed: see `describeTarget`. */
+  /** Sealed. */
   urlBox?: Buffer;
 }
 
@@ -72,12 +70,3 @@ const MISSING = {
   named: 'alias_not_found',
   inline: 'endpoint_removed',
 } as const;
-
-/** The `target` of a binding as the API shows it (docs/contract/callbacks.md), with its address opened. */
-export function describeTarget(
-  secrets: SecretBox,
-  target: Target,
-): { endpointId: string; alias?: string; kind: EndpointKind; url?: string } {
-  const { endpointId, alias, kind, urlBox } = target;
-  return { endpointId, alias, kind, url: urlBox && openUrl(secrets, endpointId, urlBox) };
-}

@@ -1,4 +1,4 @@
-// Callback endpoints: records, reads, create, remove and the organization's default (docs/contract/callbacks.md).
+// Callback endpoints: reads, create, remove and the organization's default (docs/contract/callbacks.md).
 // Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
@@ -10,83 +10,21 @@ import {
   type EndpointRow,
   findEndpoint,
   insertEndpoint,
-  listEndpoints,
   lockEndpoint,
   removeEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
 import { changeEndpointCount, setDefaultEndpoint } from '../../store/callbacks/organization-endpoints.ts';
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
-import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { requireVersion } from '../calls/resource-version.ts';
-import { optionalTime, toTime } from '../calls/time.ts';
-import type { AtTheEnd } from '../calls/write.ts';
+import { type AtTheEnd, requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
-import { issueSecret, openUrl, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
+import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
 
-/** The record of docs/contract/callbacks.md. */
-export interface CallbackRecord {
-  id: string;
-  projectId: string;
-  alias: string;
-  kind: EndpointKind;
-  url?: string;
-  relay?: EndpointRow['relay'];
-  relayGroup?: EndpointRow['relayGroup'];
-  lifecycle: EndpointRow['lifecycle'];
-  isOrganizationDefault: boolean;
-  generation: number;
-  createdAt: string;
-  updatedAt: string;
-  disabledAt?: string;
-  disabledReason?: string;
-  secret?: { version: number; issuedAt: string; previousVersion?: number; overlapEndsAt?: string };
-  lastDelivery?: EndpointRow['lastDelivery'];
-}
-
-/** A record with the secret that was issued for it. */
+/** An endpoint with the secret that was issued for it. */
 export interface IssuedCallback {
-  endpoint: CallbackRecord;
-  signingSecret?: SigningSecretRecord;
-}
-
-export function toCallbackRecord(secrets: SecretBox, row: EndpointRow): CallbackRecord {
-  const { secret } = row;
-  return {
-    id: row.endpointId,
-    projectId: row.projectId,
-    alias: row.alias ?? '',
-    kind: row.kind,
-    url: row.urlBox && openUrl(secrets, row.endpointId, row.urlBox),
-    relay: row.relay,
-    relayGroup: row.relayGroup,
-    lifecycle: row.lifecycle,
-    isOrganizationDefault: row.isOrganizationDefault,
-    generation: row.generation,
-    createdAt: toTime(row.createdMs),
-    updatedAt: toTime(row.updatedMs),
-    disabledAt: optionalTime(row.disabledMs),
-    disabledReason: row.disabledReason,
-    secret: secret && {
-      version: secret.version,
-      issuedAt: toTime(secret.issuedMs),
-      previousVersion: secret.previous?.version,
-      overlapEndsAt: optionalTime(secret.previous?.endsMs),
-    },
-    lastDelivery: row.lastDelivery,
-  };
-}
-
-/** Newest first, without the endpoints of inline bindings. */
-export async function listCallbacks(
-  { pool, secrets }: Pick<ServiceContext, 'pool' | 'secrets'>,
-  projectId: string,
-  page: KeysetPage,
-): Promise<Positioned<CallbackRecord>[]> {
-  const rows = await listEndpoints(pool, projectId, page);
-  return rows.map(({ item, position }) => ({ item: toCallbackRecord(secrets, item), position }));
+  endpoint: EndpointRow;
+  secret: IssuedSecret;
 }
 
 /** An endpoint that people manage, or `not_found`: an inline binding's is its monitor's affair. */
@@ -148,9 +86,9 @@ export async function createCallback(
       fieldErrors: [{ code: 'not_unique', message: 'Choose another endpointId.', path: 'endpointId' }],
     });
   }
-  const signingSecret = await issueSecret(tx, secrets, ref, nowMs);
+  const secret = await issueSecret(tx, secrets, ref, nowMs);
   atTheEnd((last) => countUp(last, caller.organizationId));
-  return { endpoint: toCallbackRecord(secrets, await requireCallback(tx, ref)), signingSecret };
+  return { endpoint: await requireCallback(tx, ref), secret };
 }
 
 export function aliasTaken(alias: string): ProblemError {
@@ -200,10 +138,9 @@ export async function setDefaultCallback(
   tx: Queryable,
   caller: Caller,
   endpointId: string | null,
-): Promise<{ endpointId: string | null }> {
+): Promise<void> {
   const ref = endpointId === null ? undefined : { projectId: caller.projectId, endpointId };
   // Locked, so that it is not removed at the same moment.
   if (ref) await lockCallback(tx, ref);
   await setDefaultEndpoint(tx, caller.organizationId, ref);
-  return { endpointId };
 }

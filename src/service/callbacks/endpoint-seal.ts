@@ -2,7 +2,7 @@
 // box which is copied to another endpoint does not open.
 import { newSigningSecret } from '../../delivery/webhook/signature.ts';
 import { ProblemError } from '../../domain/problem.ts';
-import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
+import type { EndpointRef, SecretMetadata } from '../../store/callbacks/callback-endpoints.ts';
 import {
   findValidSecretBoxes,
   insertSigningSecret,
@@ -10,18 +10,10 @@ import {
 } from '../../store/callbacks/signing-secrets.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
-import { toTime } from '../calls/time.ts';
 
-/** The issue record of docs/contract/callbacks.md: the one moment at which a secret can be read. */
-export interface SigningSecretRecord {
+/** A secret at the one moment at which it can be read. */
+export interface IssuedSecret extends SecretMetadata {
   secret: string;
-  version: number;
-  /** RFC 3339. */
-  revealedAt: string;
-  onlyShownOnce: true;
-  previousVersion?: number;
-  /** RFC 3339. */
-  overlapEndsAt?: string;
 }
 
 export function sealUrl(secrets: SecretBox, endpointId: string, url: string): Buffer {
@@ -49,7 +41,7 @@ export async function issueSecret(
   secrets: SecretBox,
   ref: EndpointRef,
   nowMs: number,
-): Promise<SigningSecretRecord> {
+): Promise<IssuedSecret> {
   return insertNewSecret(tx, secrets, { ...ref, version: 1 }, nowMs);
 }
 
@@ -65,7 +57,7 @@ export async function reissueSecret(
   secrets: SecretBox,
   current: EndpointRef & { version: number; overlapSeconds: number },
   nowMs: number,
-): Promise<SigningSecretRecord> {
+): Promise<IssuedSecret> {
   const { version, overlapSeconds, projectId, endpointId } = current;
   if (version >= MAX_SECRET_VERSION) {
     throw new ProblemError('conflict', {
@@ -76,7 +68,7 @@ export async function reissueSecret(
   await supersedeSigningSecret(tx, current, { version, endsMs });
   const issued = await insertNewSecret(tx, secrets, { projectId, endpointId, version: version + 1 }, nowMs);
   if (overlapSeconds === 0) return issued;
-  return { ...issued, previousVersion: version, overlapEndsAt: toTime(endsMs) };
+  return { ...issued, previous: { version, endsMs } };
 }
 
 async function insertNewSecret(
@@ -84,13 +76,12 @@ async function insertNewSecret(
   secrets: SecretBox,
   row: EndpointRef & { version: number },
   nowMs: number,
-): Promise<SigningSecretRecord> {
+): Promise<IssuedSecret> {
   const secret = newSigningSecret();
   await insertSigningSecret(tx, {
     ...row,
     secretBox: secrets.seal(secret, row.endpointId),
     issuedMs: nowMs,
   });
-  const revealedAt = toTime(nowMs);
-  return { secret, version: row.version, revealedAt, onlyShownOnce: true };
+  return { secret, version: row.version, issuedMs: nowMs };
 }

@@ -16,15 +16,17 @@ import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { type Cancellation, cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
-import { issueSecret, openUrl, reissueSecret, type SigningSecretRecord, sealUrl } from './endpoint-seal.ts';
+import { type IssuedSecret, issueSecret, openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 type Sealing = Pick<ServiceContext, 'secrets'>;
 
 export interface InlineEndpoint {
   /** Goes into `monitors.inline_endpoint_id`. */
   endpointId: string;
+  /** Its URL, sealed. */
+  urlBox: Buffer;
   /** Shown once, in the answer that is being made. */
-  signingSecret: SigningSecretRecord;
+  secret: IssuedSecret;
 }
 
 /** Makes the endpoint of an inline binding with its first secret. */
@@ -37,7 +39,7 @@ export async function createInlineEndpoint(
   const ref: EndpointRef = { projectId, endpointId: newId('cb') };
   const urlBox = sealUrl(secrets, ref.endpointId, url);
   await insertEndpoint(tx, { ...ref, kind: 'webhook', urlBox, monitorKey, createdMs: nowMs });
-  return { endpointId: ref.endpointId, signingSecret: await issueSecret(tx, secrets, ref, nowMs) };
+  return { endpointId: ref.endpointId, urlBox, secret: await issueSecret(tx, secrets, ref, nowMs) };
 }
 
 /** Issues a new secret where the old one is lost. A receiver that still has the old one loses nothing for the overlap. */
@@ -46,7 +48,7 @@ export async function rotateInlineSecret(
   { secrets }: Sealing,
   ref: EndpointRef,
   nowMs: number,
-): Promise<SigningSecretRecord> {
+): Promise<IssuedSecret> {
   const endpoint = await requireInline(tx, ref);
   const version = endpoint.secret?.version ?? 0;
   await writeState(tx, endpoint, nowMs);
@@ -55,21 +57,22 @@ export async function rotateInlineSecret(
 
 /**
  * Points the endpoint to `url` and makes it active again if it was disabled (a receiver answered 410): setting the
- * binding is the way to do that. The secret stays (docs/contract/callbacks.md). Returns whether anything changed.
+ * binding is the way to do that. The secret stays (docs/contract/callbacks.md). Returns the URL, sealed, where anything
+ * changed.
  */
 export async function updateInlineUrl(
   tx: Queryable,
   { secrets }: Sealing,
   change: EndpointRef & { url: string },
   nowMs: number,
-): Promise<boolean> {
+): Promise<Buffer | undefined> {
   const endpoint = await requireInline(tx, change);
   const current = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
-  if (current === change.url && endpoint.lifecycle === 'active') return false;
+  if (current === change.url && endpoint.lifecycle === 'active') return undefined;
   const urlBox = sealUrl(secrets, change.endpointId, change.url);
   const active = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
   await writeState(tx, { ...endpoint, ...active, urlBox }, nowMs);
-  return true;
+  return urlBox;
 }
 
 /** Erases address and secrets, and cancels what is pending, `why`. Does nothing where it is gone already. */

@@ -1,11 +1,11 @@
-// What every use case is given: the connections and settings of this process, and who calls.
+// What every use case is given: the databases and settings of this process, and who calls.
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
+import type { Databases } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 
 export interface ServiceContext {
-  pool: Pool;
+  databases: Databases;
   secrets: SecretBox;
   /** Where callbacks may lead: checked at create, at update and at every send. */
   destinations: DestinationDeps;

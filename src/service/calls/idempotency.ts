@@ -1,13 +1,11 @@
-// What makes two calls the same one: the fingerprint of a request, the replay of a stored answer, and the calls that
-// run in this process right now (docs/contract/calls.md). The records are in src/store/tenancy/idempotency.ts.
+// What makes two calls duplicates: the fingerprint of a request, and the keys whose calls run in this process
+// (docs/contract/calls.md). The records are in src/store/tenancy/idempotency.ts.
 import { createHash } from 'node:crypto';
-import { ProblemError } from '../../domain/problem.ts';
 import {
   duplicateIsRunning,
   type IdempotencyGuard,
-  type StoredAnswer,
+  keyOfAnotherRequest,
 } from '../../store/tenancy/idempotency.ts';
-import type { Answer } from './write.ts';
 
 export interface FingerprintParts {
   method: string;
@@ -39,18 +37,6 @@ function byCodeUnits(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** The stored answer for a duplicate: a 201 as 200, `replayed: true` where the body has it. Throws `idempotency_conflict`. */
-export function replayOf(stored: StoredAnswer, guard: IdempotencyGuard): Answer {
-  if (!stored.fingerprint.equals(guard.fingerprint)) throw keyOfAnotherRequest();
-  const { status, headers, body } = stored;
-  const replayed = typeof body === 'object' && body !== null && 'replayed' in body;
-  return {
-    status: status === 201 ? 200 : status,
-    headers,
-    body: replayed ? { ...body, replayed: true } : body,
-  };
-}
-
 /** The keys whose first call runs in this process: a duplicate is refused without a connection to the database. */
 export class RunningKeys {
   readonly #running = new Map<string, Buffer>();
@@ -75,10 +61,4 @@ export class RunningKeys {
 
 function nameOf({ scopeId, key }: IdempotencyGuard): string {
   return `${scopeId} ${key}`;
-}
-
-function keyOfAnotherRequest(): ProblemError {
-  return new ProblemError('idempotency_conflict', {
-    detail: 'This Idempotency-Key was used for a different request: use a new key for a new request.',
-  });
 }

@@ -1,7 +1,7 @@
-// Opens what use cases work with: the database, the keys, the way to callbacks. Each process has one.
+// Opens what use cases work with: the databases, the keys, the way to callbacks. Each process has one.
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
-import { openPool, type PoolOptions } from '../../store/postgres/pool.ts';
+import { openDatabases, type PoolOptions } from '../../store/postgres/pool.ts';
 import { type EncryptionKey, SecretBox } from '../../store/postgres/secret-box.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -18,14 +18,14 @@ export interface ContextSettings {
   minimumIntervalSeconds: number;
 }
 
-/** Connects to nothing yet. Close it by ending its pool. Throws for keys or destinations that are not valid. */
+/** Connects to nothing yet. Close it by ending its databases. Throws for keys or destinations that are not valid. */
 export function openContext(
   settings: ContextSettings,
   applicationName: string,
   options: Pick<PoolOptions, 'onError' | 'idleInTransactionMs'> = {},
 ): ServiceContext {
   return {
-    pool: openPool({
+    databases: openDatabases({
       databaseUrl: settings.databaseUrl,
       size: settings.databasePool,
       connectTimeoutMs: settings.connectTimeoutMs,

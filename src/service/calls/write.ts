@@ -1,19 +1,16 @@
-// One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md).
-// What this does not do: parse requests, make bodies. The api hands in both.
+// One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md). The
+// api makes the answers and says what is kept of one; nothing here reads them.
+import { ProblemError } from '../../domain/problem.ts';
 import { readNow } from '../../store/postgres/clock.ts';
 import type { Connection, Pool } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
-import { claimIdempotencyKey, type IdempotencyGuard, storeAnswer } from '../../store/tenancy/idempotency.ts';
-import { replayOf } from './idempotency.ts';
-
-/** An answer as the api sends it. `body` is the wire body. */
-export interface Answer {
-  status: number;
-  headers?: Record<string, string>;
-  body?: unknown;
-  /** The body that a replay gets, when it differs: secrets left out. */
-  replayBody?: unknown;
-}
+import {
+  claimIdempotencyKey,
+  type IdempotencyGuard,
+  type KeptAnswer,
+  type Replay,
+  storeAnswer,
+} from '../../store/tenancy/idempotency.ts';
 
 /**
  * Puts a step off until everything else is written, the stored answer too: for rows that all writers share (an
@@ -27,40 +24,43 @@ export type WriteWork<T> = (tx: Connection, nowMs: number, atTheEnd: AtTheEnd) =
 
 /**
  * Runs one write in one transaction, under the call's idempotency key where the operation has one, and makes the
- * answer from its result inside of the transaction. A replay answers from the record and runs nothing.
+ * answer from its result inside the transaction. A replay runs nothing. Refusals are thrown, so none is kept.
  */
-export type Write = <T>(work: WriteWork<T>, present: (result: T) => Answer) => Promise<Answer>;
+export type Write<Answer> = <T>(
+  work: WriteWork<T>,
+  present: (result: T) => Answer,
+) => Promise<Answer | Replay>;
+
+export interface WriteOptions<Answer> {
+  pool: Pool;
+  /** Set where the call has an idempotency key. */
+  guard?: IdempotencyGuard;
+  /** What a replay of the answer is made from. */
+  keep: (answer: Answer) => KeptAnswer;
+}
 
 /**
- * The `Write` of one call. `guard` is set where the operation has an idempotency key. `present` answers a 2xx:
- * refusals are thrown, so that nothing of them is kept.
- * Throws `conflict` while a duplicate runs on another replica, `idempotency_conflict` for another request's key.
+ * The `Write` of one call.
+ * It throws `conflict` while a duplicate runs on another replica, `idempotency_conflict` for another request's key.
  */
-export function runWrite(pool: Pool, guard: IdempotencyGuard | undefined): Write {
+export function createWrite<Answer>({ pool, guard, keep }: WriteOptions<Answer>): Write<Answer> {
   return async (work, present) =>
     await inTransaction(pool, async (tx) => {
-      if (!guard) return await perform(tx, { work, present }, await readNow(tx));
-      const claim = await claimIdempotencyKey(tx, guard);
-      if (claim.stored) return replayOf(claim.stored, guard);
-      return await perform(tx, { work, present, guard }, claim.nowMs);
+      const claim = guard ? await claimIdempotencyKey(tx, guard) : { nowMs: await readNow(tx) };
+      if ('replay' in claim) return claim;
+      const lastSteps: Step[] = [];
+      const answer = present(await work(tx, claim.nowMs, (step) => lastSteps.push(step)));
+      if (guard) await storeAnswer(tx, guard, keep(answer));
+      for (const step of lastSteps) await step(tx);
+      return answer;
     });
 }
 
-async function perform<T>(
-  tx: Connection,
-  write: { work: WriteWork<T>; present: (result: T) => Answer; guard?: IdempotencyGuard },
-  nowMs: number,
-): Promise<Answer> {
-  const lastSteps: Step[] = [];
-  const result = await write.work(tx, nowMs, (step) => lastSteps.push(step));
-  const answer = successOnly(write.present(result));
-  const { status, headers = {}, body, replayBody = body } = answer;
-  if (write.guard) await storeAnswer(tx, write.guard, { status, headers, body: replayBody });
-  for (const step of lastSteps) await step(tx);
-  return answer;
-}
-
-function successOnly(answer: Answer): Answer {
-  if (answer.status >= 200 && answer.status < 300) return answer;
-  throw new RangeError(`A write presented the status ${answer.status}: throw a ProblemError instead.`);
+/** Throws `precondition_failed` (412) when the resource has changed since the caller read the version in `If-Match`. */
+export function requireVersion(resource: { version: number }, read: number): void {
+  if (resource.version === read) return;
+  throw new ProblemError('precondition_failed', {
+    detail:
+      'The resource has changed since this ETag: read it again, then decide whether to repeat the change.',
+  });
 }

@@ -9,6 +9,7 @@ import { Senders } from '../../delivery/senders.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
+import { toTime } from '../../domain/timestamp.ts';
 import {
   type EndpointRef,
   type EndpointRow,
@@ -17,13 +18,12 @@ import {
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
 import { finishTestDelivery, insertTestDelivery } from '../../store/deliveries/test-deliveries.ts';
 import { readNow } from '../../store/postgres/clock.ts';
-import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { disableEndpoint } from '../callbacks/callback-changes.ts';
 import { lockCallback } from '../callbacks/callbacks.ts';
 import { openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { toTime } from '../calls/time.ts';
 
 const TAKEOVER_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -67,9 +67,13 @@ interface PreparedTest {
  * Writes the row, sends, and answers what came back, within some 10 s. Holds no transaction while it sends.
  * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a duplicate is on its way.
  */
-export async function sendTest(context: ServiceContext, call: TestDeliveryCall): Promise<SentTest> {
+export async function sendTest(
+  pool: Pool,
+  context: ServiceContext,
+  call: TestDeliveryCall,
+): Promise<SentTest> {
   const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
-  const prepared = await inTransaction(context.pool, (tx) => prepare(tx, context, ref, call));
+  const prepared = await inTransaction(pool, (tx) => prepare(tx, context, ref, call));
   if ('record' in prepared) return { ref, record: prepared.record, gone: false, isDuplicate: true };
   const { deliveryId, kind, url, secrets, message } = prepared;
   // Tests are rare, and their connections are not worth keeping.
@@ -97,11 +101,7 @@ async function prepare(
   requireActive(endpoint);
   const nowMs = await readNow(tx);
   const deliveryId = deliveryIdOf(call, nowMs);
-  const body = buildTestEvent({
-    timestamp: toTime(nowMs),
-    organizationId: call.caller.organizationId,
-    ...ref,
-  });
+  const body = buildTestEvent({ atMs: nowMs, organizationId: call.caller.organizationId, ...ref });
   const message = { webhookId: newId('msg'), body };
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
   const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });

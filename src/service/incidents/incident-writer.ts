@@ -1,6 +1,6 @@
 // Writes what the state machine decided: incidents, timelines and the outbox, in the caller's transaction and for any
 // number of monitors at once. The caller holds the locks of the monitors' live rows and writes those itself.
-import { buildIncidentEvent, type EventIncident } from '../../delivery/formats/event.ts';
+import { buildIncidentEvent } from '../../delivery/formats/event.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
 import { insertDeliveries, type OutboxRow } from '../../store/deliveries/outbox.ts';
@@ -14,7 +14,6 @@ import {
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { type BindingItem, resolveTargets, type TargetResult } from '../callbacks/callback-targets.ts';
-import { optionalTime, toTime } from '../calls/time.ts';
 
 /** A monitor whose incidents changed, with what its alerts show of it. */
 export interface MonitorTransitions extends MonitorRef {
@@ -102,18 +101,12 @@ function alert(
   const sequence = incident.eventSequence + 1;
   const body = buildIncidentEvent({
     type: event.type,
-    timestamp: toTime(out.nowMs),
+    atMs: out.nowMs,
     organizationId: monitor.organizationId,
     projectId: monitor.projectId,
     projectName: monitor.projectName,
-    incident: toIncidentRecord(monitor, incident),
-    monitor: {
-      monitorId: monitor.monitorId,
-      name: monitor.name,
-      labels: monitor.labels,
-      lastBeatAt: optionalTime(monitor.lastBeatMs),
-      nextDeadlineAt: optionalTime(monitor.nextDeadlineMs),
-    },
+    incident,
+    monitor,
     sequence,
     previousState: event.previousState,
   });
@@ -135,32 +128,4 @@ function alert(
 
 function reasonOf(target: TargetResult | undefined): string | undefined {
   return target && 'unavailableReason' in target ? target.unavailableReason : undefined;
-}
-
-/** The incident record that the API and the webhook show (docs/contract/incidents.md). */
-export function toIncidentRecord(
-  of: { projectId: string; monitorId: string },
-  incident: Incident,
-): EventIncident {
-  return {
-    incidentId: incident.incidentId,
-    projectId: of.projectId,
-    monitorId: of.monitorId,
-    kind: incident.kind,
-    state: incident.state,
-    severity: incident.severity,
-    measurement: incident.measurement,
-    rule: incident.rule,
-    openedAt: toTime(incident.openedMs),
-    deadlineAt: optionalTime(incident.deadlineMs),
-    recoveringAt: optionalTime(incident.recoveringMs),
-    recoveredAt: optionalTime(incident.recoveredMs),
-    resolvedAt: optionalTime(incident.resolvedMs),
-    acknowledgedAt: optionalTime(incident.acknowledgedMs),
-    acknowledgedBy: incident.acknowledgedBy,
-    openSequence: incident.openSequence,
-    lastSequence: incident.lastSequence,
-    violationCount: incident.violationCount,
-    summary: incident.summary,
-  };
 }

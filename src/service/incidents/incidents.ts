@@ -12,23 +12,12 @@ import {
 import { type LiveState, suppression, type Timing } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { type IncidentRow, insertTimelineEntries } from '../../store/incidents/incidents.ts';
-import {
-  findIncident,
-  type IncidentFilter,
-  type ListedEntry,
-  listIncidents as listIncidentRows,
-  listTimeline as listTimelineEntries,
-  lockIncident,
-} from '../../store/incidents/incidents-read.ts';
+import { findIncident, lockIncident } from '../../store/incidents/incidents-read.ts';
 import { type LiveRow, lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
-import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { toTime } from '../calls/time.ts';
-import { recordTransitions, toIncidentRecord } from './incident-writer.ts';
-
-export type IncidentRecord = ReturnType<typeof toIncidentRecord>;
+import { recordTransitions } from './incident-writer.ts';
 
 /** An incident of the project, or `not_found`. */
 export async function requireIncident(
@@ -39,45 +28,6 @@ export async function requireIncident(
   const row = await findIncident(db, projectId, incidentId);
   if (!row) throw notFound();
   return row;
-}
-
-function describeIncident(row: IncidentRow): IncidentRecord {
-  return toIncidentRecord(row, row.incident);
-}
-
-export async function getIncident(
-  db: Queryable,
-  projectId: string,
-  incidentId: string,
-): Promise<IncidentRecord> {
-  return describeIncident(await requireIncident(db, projectId, incidentId));
-}
-
-/** Newest first. */
-export async function listIncidents(
-  db: Queryable,
-  filter: IncidentFilter,
-  page: KeysetPage,
-): Promise<Positioned<IncidentRecord>[]> {
-  const rows = await listIncidentRows(db, filter, page);
-  return rows.map(({ item, position }) => ({ item: describeIncident(item), position }));
-}
-
-/** A timeline entry as the API shows it (docs/contract/incidents.md). */
-export type TimelineRecord = Omit<ListedEntry, 'atMs'> & { at: string };
-
-/** Oldest first. Throws `not_found`. */
-export async function listTimeline(
-  db: Queryable,
-  of: { projectId: string; incidentId: string },
-  page: KeysetPage,
-): Promise<Positioned<TimelineRecord>[]> {
-  await requireIncident(db, of.projectId, of.incidentId);
-  const rows = await listTimelineEntries(db, of, page);
-  return rows.map(({ item: { atMs, ...entry }, position }) => ({
-    item: { at: toTime(atMs), ...entry },
-    position,
-  }));
 }
 
 export interface IncidentAction {
@@ -94,7 +44,7 @@ export async function acknowledgeIncident(
   context: ActionContext,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRecord> {
+): Promise<IncidentRow> {
   const locked = await lockForAction(tx, action, nowMs);
   const { incident } = locked.row;
   const by = { actor: action.caller.actor, note: action.note };
@@ -114,7 +64,7 @@ export async function resolveIncident(
   context: ActionContext,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRecord> {
+): Promise<IncidentRow> {
   const locked = await lockForAction(tx, action, nowMs);
   const { liveRow } = locked;
   const by = { actor: action.caller.actor, note: action.note };
@@ -144,7 +94,7 @@ export async function noteIncident(
   tx: Queryable,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRecord> {
+): Promise<IncidentRow> {
   const locked = await lockForAction(tx, action, nowMs);
   await writeNote(tx, locked, action);
   return readAgain(tx, locked);
@@ -224,6 +174,6 @@ async function writeNote(
   ]);
 }
 
-async function readAgain(tx: Queryable, { row }: LockedIncident): Promise<IncidentRecord> {
-  return describeIncident(await requireIncident(tx, row.projectId, row.incident.incidentId));
+async function readAgain(tx: Queryable, { row }: LockedIncident): Promise<IncidentRow> {
+  return await requireIncident(tx, row.projectId, row.incident.incidentId);
 }

@@ -2,21 +2,20 @@
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import { findBegunMonitors } from '../../store/monitors/monitors.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
-import type { ServiceContext } from '../calls/context.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
 import { SharedPoller } from '../calls/shared-poller.ts';
-import { findMonitor } from './find-monitor.ts';
+import { findMonitor } from './monitor-access.ts';
 
 const POLL_MS = 150;
 
 export type FirstBeatWatch = SharedPoller<MonitorRef, true>;
 
 /** `found` is true for a monitor that has had its first beat, or is gone. */
-export function createFirstBeatWatch(pool: Pool): FirstBeatWatch {
+export function createFirstBeatWatch(db: Queryable): FirstBeatWatch {
   return new SharedPoller<MonitorRef, true>({
     everyMs: POLL_MS,
     look: async (refs) => {
-      const begun = await findBegunMonitors(pool, refs);
+      const begun = await findBegunMonitors(db, refs);
       return refs.map((ref) => (begun.has(ref.monitorKey) ? true : undefined));
     },
   });
@@ -34,16 +33,16 @@ export interface FirstBeat {
  * Throws `not_found` and `conflict`.
  */
 export async function waitForFirstBeat(
-  context: ServiceContext,
+  db: Queryable,
   watch: FirstBeatWatch,
   name: MonitorName,
   hold: { waitSeconds: number; signal: AbortSignal },
 ): Promise<FirstBeat> {
-  const record = await findMonitor(context.pool, name);
+  const record = await findMonitor(db, name);
   if (record.live.firstBeatMs !== undefined || hold.waitSeconds === 0) return toFirstBeat(record.live);
   const found = await watch.wait(record, { waitMs: hold.waitSeconds * 1000, signal: hold.signal });
   if (!found) return {};
-  const { live } = await findMonitor(context.pool, name);
+  const { live } = await findMonitor(db, name);
   return toFirstBeat(live);
 }
 

@@ -3,11 +3,11 @@ import { isDeepStrictEqual } from 'node:util';
 import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing } from '../../domain/monitor.ts';
 import { findPlan } from '../../domain/plan.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
+import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
-import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-write.ts';
-import { type MonitorView, viewOf } from './monitors.ts';
 
 /** Makes the configuration after a change of the one before. Throws `validation_failed`. */
 export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
@@ -26,10 +26,10 @@ export async function changeConfiguration(
   context: ServiceContext,
   caller: Caller,
   { name, merge }: ConfigurationChange,
-): Promise<MonitorView> {
+): Promise<MonitorRecord> {
   const { record, timing, nowMs } = await lockMonitor(tx, context, name);
   const configuration = merge(record.configuration);
-  if (isSame(record.configuration, configuration)) return viewOf(context, record);
+  if (isSame(record.configuration, configuration)) return record;
   if (!isSame(cadenceOf(record.configuration), cadenceOf(configuration))) {
     requireAllowedCadence(findPlan(record.planId), configuration, nowMs);
   }
@@ -39,13 +39,8 @@ export async function changeConfiguration(
     isMissed: record.openIncidents.some(({ kind }) => kind === 'missed_deadline'),
     nowMs,
   });
-  const saved = await saveMonitor(
-    tx,
-    caller,
-    { record: changed, live, change: { kind: 'configuration' } },
-    nowMs,
-  );
-  return viewOf(context, saved);
+  const change = { kind: 'configuration' } as const;
+  return await saveMonitor(tx, caller, { record: changed, live, change }, nowMs);
 }
 
 function cadenceOf({ intervalSeconds, schedule }: MonitorConfiguration) {

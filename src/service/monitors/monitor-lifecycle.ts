@@ -10,8 +10,8 @@ import { freeMonitorSlots } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { recordTransitions } from '../incidents/incident-writer.ts';
-import { type LockedMonitor, lockMonitor, saveMonitor, type VersionedName } from './monitor-write.ts';
-import { alertSubject, type MonitorView, resolveOpenIncidents, takeSlot, viewOf } from './monitors.ts';
+import { type LockedMonitor, lockMonitor, saveMonitor, type VersionedName } from './monitor-access.ts';
+import { alertSubject, resolveOpenIncidents, takeSlot } from './monitors.ts';
 
 export interface LifecycleChange {
   name: VersionedName;
@@ -29,7 +29,7 @@ export async function changeLifecycle(
   context: ServiceContext,
   caller: Caller,
   change: LifecycleChange,
-): Promise<MonitorView> {
+): Promise<MonitorRecord> {
   const locked = await lockMonitor(tx, context, change.name);
   const { record, timing, nowMs } = locked;
   const { action, maintenance } = change;
@@ -54,7 +54,7 @@ export async function changeLifecycle(
     nowMs,
   );
   await countSlots(tx, record, action);
-  return viewOf(context, saved);
+  return saved;
 }
 
 function changeKind(from: Lifecycle, changed: MonitorRecord, change: LifecycleChange): ChangeKind {

@@ -7,9 +7,8 @@ import {
   type MonitorFilter,
   type MonitorPosition,
 } from '../../store/monitors/monitor-list.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import type { ServiceContext } from '../calls/context.ts';
-import { type MonitorView, viewOf } from './monitors.ts';
 
 /** A place whose name is cut: the monitor says the rest, as long as it is there under that name. */
 export interface ShortPosition {
@@ -38,14 +37,13 @@ export function shorten({ nameKey, monitorId, jurisdiction }: MonitorPosition): 
 
 /** A page of the project's monitors, by name. */
 export async function readMonitors(
-  context: ServiceContext,
+  db: Queryable,
   projectId: string,
   filter: MonitorFilter,
   page: { limit: number; after?: MonitorPageStart },
-): Promise<{ monitors: MonitorView[]; next?: MonitorPosition }> {
-  const after = page.after && (await placeOf(context.pool, projectId, page.after));
-  const { monitors, next } = await listMonitors(context.pool, projectId, filter, { ...page, after });
-  return { monitors: monitors.map((record) => viewOf(context, record)), next };
+): Promise<{ monitors: MonitorRecord[]; next?: MonitorPosition }> {
+  const after = page.after && (await placeOf(db, projectId, page.after));
+  return await listMonitors(db, projectId, filter, { ...page, after });
 }
 
 async function placeOf(db: Queryable, projectId: string, start: MonitorPageStart): Promise<MonitorPosition> {

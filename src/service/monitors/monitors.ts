@@ -29,15 +29,14 @@ import {
   takeMonitorSlot,
 } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import { openUrl, type SigningSecretRecord } from '../callbacks/endpoint-seal.ts';
+import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import type { AtTheEnd } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { recordTransitions } from '../incidents/incident-writer.ts';
-import { findMonitor } from './find-monitor.ts';
+import { changeRecordOf, findMonitor, lockMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
-import { changeRecordOf, lockMonitor, timingOf, type VersionedName } from './monitor-write.ts';
 
 /** A binding as a caller states it (docs/contract/callbacks.md). */
 export type BindingInput =
@@ -45,17 +44,6 @@ export type BindingInput =
   | { kind: 'named'; alias: string }
   | { kind: 'inline'; url: string }
   | { kind: 'disabled' };
-
-/** A monitor as it is shown: with the address of its inline binding opened. */
-export interface MonitorView extends MonitorRecord {
-  inlineUrl?: string;
-}
-
-export function viewOf(context: Pick<ServiceContext, 'secrets'>, record: MonitorRecord): MonitorView {
-  const { binding, inlineUrlBox } = record;
-  if (!inlineUrlBox || !binding.inlineEndpointId) return record;
-  return { ...record, inlineUrl: openUrl(context.secrets, binding.inlineEndpointId, inlineUrlBox) };
-}
 
 export interface MonitorInput {
   /** Default: one that the service makes. */
@@ -66,9 +54,9 @@ export interface MonitorInput {
 }
 
 export interface CreatedMonitor {
-  monitor: MonitorView;
+  monitor: MonitorRecord;
   /** Of an inline binding: shown once. */
-  signingSecret?: SigningSecretRecord;
+  secret?: IssuedSecret;
 }
 
 /** What of a creation waits for DNS: to be called before its transaction. Throws as checkDestination does. */
@@ -112,6 +100,7 @@ export async function createMonitor(
       alias: binding.kind === 'named' ? binding.alias : undefined,
       inlineEndpointId: inline?.endpointId,
     },
+    inlineUrlBox: inline?.urlBox,
   };
   record.live = firstLive(timingOf(context, record), nowMs);
   if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
@@ -121,8 +110,7 @@ export async function createMonitor(
     });
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));
-  const inlineUrl = binding.kind === 'inline' ? binding.url : undefined;
-  return { monitor: { ...record, inlineUrl }, signingSecret: inline?.signingSecret };
+  return { monitor: record, secret: inline?.secret };
 }
 
 /** What a new monitor's record has of its own: the rest is its project's and its binding's. */
@@ -163,16 +151,12 @@ export async function takeSlot(tx: Queryable, organizationId: string, plan: Plan
 
 /** One monitor with its latest observation. Throws `not_found` and `conflict`. */
 export async function readMonitor(
-  context: ServiceContext,
+  db: Queryable,
   name: MonitorName,
-): Promise<{ monitor: MonitorView; latestObservation?: ObservationRecord }> {
-  const record = await findMonitor(context.pool, name);
-  const { lastSequence, lastBeatMs } = record.live;
-  const latestObservation = await findLatestObservation(context.pool, record, {
-    sequence: lastSequence,
-    lastBeatMs,
-  });
-  return { monitor: viewOf(context, record), latestObservation };
+): Promise<{ monitor: MonitorRecord; latestObservation?: ObservationRecord }> {
+  const monitor = await findMonitor(db, name);
+  const { lastSequence: sequence, lastBeatMs } = monitor.live;
+  return { monitor, latestObservation: await findLatestObservation(db, monitor, { sequence, lastBeatMs }) };
 }
 
 /** Deletes a monitor for good. Throws `not_found`, `conflict` and `precondition_failed`. */

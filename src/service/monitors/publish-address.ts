@@ -1,13 +1,13 @@
 // Rotation of a monitor's publish address: the address is the only secret that a beat needs.
 import { randomUUID } from 'node:crypto';
 import { endPublishAddresses, insertPublishAddress } from '../../store/beats/publish-addresses.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { lockMonitor, saveMonitor, type VersionedName } from './monitor-write.ts';
-import type { MonitorView } from './monitors.ts';
+import { lockMonitor, saveMonitor, type VersionedName } from './monitor-access.ts';
 
 export interface RotatedAddress {
-  monitor: MonitorView;
+  monitor: MonitorRecord;
   /** ms; undefined when the old address has stopped at once. */
   previousEndsMs?: number;
 }
@@ -37,9 +37,4 @@ export async function rotatePublishAddress(
     nowMs,
   );
   return { monitor, previousEndsMs };
-}
-
-/** Where beats are sent to. */
-export function publishUrlOf(context: Pick<ServiceContext, 'publicUrl'>, address: string): string {
-  return `${context.publicUrl}/ping/${address}`;
 }

@@ -11,8 +11,7 @@ import {
   readFeedPage,
   type Snapshot,
 } from '../../store/monitors/status-feed.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
-import type { ServiceContext } from '../calls/context.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
 import { SharedPoller } from '../calls/shared-poller.ts';
 
 const POLL_MS = 200;
@@ -36,10 +35,10 @@ export interface Feed {
 export type FeedWatch = SharedPoller<{ scope: FeedScope; since: Snapshot }, true>;
 
 /** One a process: all waiting calls share its query. */
-export function createFeedWatch(pool: Pool): FeedWatch {
+export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
-    look: async (subjects) => (await haveChanged(pool, subjects)).map((changed) => changed || undefined),
+    look: async (subjects) => (await haveChanged(db, subjects)).map((changed) => changed || undefined),
   });
 }
 
@@ -56,28 +55,24 @@ export interface FeedRequest {
  * middle of a listing. A listing holds no snapshot open: each of its pages reads what is there, and what changes
  * meanwhile comes after it.
  */
-export async function readFeed(
-  context: ServiceContext,
-  watch: FeedWatch,
-  request: FeedRequest,
-): Promise<Feed> {
-  const feed = await readPage(context.pool, request, request.cursor);
+export async function readFeed(db: Queryable, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
+  const feed = await readPage(db, request, request.cursor);
   const mayWait = request.cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
   if (!mayWait || request.waitSeconds === 0) return feed;
   const changed = await watch.wait(
     { scope: request.scope, since: feed.next.snapshot },
     { waitMs: request.waitSeconds * 1000, signal: request.signal },
   );
-  return changed ? await readPage(context.pool, request, feed.next) : feed;
+  return changed ? await readPage(db, request, feed.next) : feed;
 }
 
-async function readPage(pool: Pool, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
+async function readPage(db: Queryable, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
   const { scope, limit } = request;
   const since = cursor?.listing ? cursor.listing.since : cursor?.snapshot;
   const after = cursor?.listing?.after;
-  const page = await readFeedPage(pool, { scope, since, after, limit: limit + 1 });
+  const page = await readFeedPage(db, { scope, since, after, limit: limit + 1 });
   const history = historyToken(page.history);
-  if (cursor && isForeign(cursor, history, page)) return await readPage(pool, request, undefined);
+  if (cursor && isForeign(cursor, history, page)) return await readPage(db, request, undefined);
 
   const snapshot = cursor?.listing ? cursor.snapshot : page.snapshot;
   const items = page.items.slice(0, limit);

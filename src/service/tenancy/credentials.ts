@@ -9,7 +9,7 @@ import {
   updateCredentialDigest,
   updateCredentialRevoked,
 } from '../../store/tenancy/credentials.ts';
-import { requireVersion } from '../calls/resource-version.ts';
+import { requireVersion } from '../calls/write.ts';
 import {
   digestOfSecret,
   formatCredential,

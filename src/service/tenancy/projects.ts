@@ -3,7 +3,7 @@ import { newUuid } from '../../domain/id.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { insertProject, lockProject, type Project, updateProjectName } from '../../store/tenancy/projects.ts';
-import { requireVersion } from '../calls/resource-version.ts';
+import { requireVersion } from '../calls/write.ts';
 
 /** Throws `conflict` when the organization has one of that name. */
 export async function createProject(tx: Connection, organizationId: string, name: string): Promise<Project> {

@@ -1,6 +1,6 @@
 // Deliveries as people see them, and their cancellation. Claiming and sending them is the dispatcher's; new ones for
 // incidents are written by outbox.ts. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
-import type { DeliveryState } from '../../domain/callback.ts';
+import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
@@ -15,7 +15,7 @@ export interface DeliveryRow {
   incidentId?: string;
   monitorKey?: string;
   monitorId?: string;
-  event: string;
+  event: DeliveryEvent;
   sequence?: number;
   state: DeliveryState;
   attemptCount: number;
@@ -33,7 +33,7 @@ interface DeliveryColumns {
   incident_id: string | null;
   monitor_key: string | null;
   monitor_id: string | null;
-  event: string;
+  event: DeliveryEvent;
   sequence: number | null;
   state: DeliveryState;
   attempt_count: number;
@@ -170,7 +170,7 @@ export interface CanceledDelivery {
   deliveryId: string;
   endpointId: string;
   incidentId?: string;
-  event: string;
+  event: DeliveryEvent;
 }
 
 /** Whose pending deliveries end: an endpoint's (index deliveries_endpoint_pending) or a monitor's. */
@@ -194,7 +194,7 @@ export async function cancelDeliveries(
     delivery_id: string;
     endpoint_id: string;
     incident_id: string | null;
-    event: string;
+    event: DeliveryEvent;
   }>(
     `with due as materialized (
        select project_id, delivery_id from deliveries

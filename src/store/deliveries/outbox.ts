@@ -1,4 +1,5 @@
 // The outbox: deliveries written in the transaction that changes an incident. Sending is the sweeper's.
+import type { DeliveryEvent } from '../../domain/callback.ts';
 import { plainArray, textList, textListSql } from '../postgres/plain-array.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -11,7 +12,7 @@ export interface OutboxRow {
   incidentId?: string;
   monitorKey?: string;
   monitorId?: string;
-  event: string;
+  event: DeliveryEvent;
   /** From 1 without gaps in each incident. */
   sequence?: number;
   /** The same on every attempt and redelivery of the message. */

@@ -3,7 +3,13 @@
 import type { Incident, IncidentState, Severity, TimelineEntry } from '../../domain/incident.ts';
 import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { INCIDENT_COLUMNS, type IncidentColumns, type IncidentRow, toIncidentRow } from './incidents.ts';
+import {
+  INCIDENT_COLUMNS,
+  type IncidentColumns,
+  type IncidentRow,
+  type StoredEntry,
+  toIncidentRow,
+} from './incidents.ts';
 
 export interface IncidentFilter {
   projectId: string;
@@ -89,9 +95,6 @@ export async function lockIncident(
   return rows.map((row) => toIncidentRow(row).incident)[0];
 }
 
-/** An entry as it is read. `delivery`: what the timeline shows of a delivery. */
-export type ListedEntry = TimelineEntry & { delivery?: Record<string, unknown> };
-
 interface EntryColumns {
   entry_id: string;
   at_us: number;
@@ -100,7 +103,7 @@ interface EntryColumns {
   to_state: IncidentState | null;
   actor: TimelineEntry['actor'] | null;
   note: string | null;
-  delivery: Record<string, unknown> | null;
+  delivery: StoredEntry['delivery'] | null;
   detail: Record<string, unknown> | null;
 }
 
@@ -109,7 +112,7 @@ export async function listTimeline(
   db: Queryable,
   { projectId, incidentId }: { projectId: string; incidentId: string },
   { limit, after }: KeysetPage,
-): Promise<Positioned<ListedEntry>[]> {
+): Promise<Positioned<StoredEntry>[]> {
   const beyond = after ? `and (t.at, t.entry_id) > (${fromMicros('$4')}, $5::uuid)` : '';
   const values = [projectId, incidentId, limit];
   const { rows } = await db.query<EntryColumns>(
@@ -119,10 +122,10 @@ export async function listTimeline(
      order by t.at, t.entry_id limit $3`,
     after ? [...values, after.micros, after.id] : values,
   );
-  return rows.map(toListedEntry);
+  return rows.map(toStoredEntry);
 }
 
-function toListedEntry(row: EntryColumns): Positioned<ListedEntry> {
+function toStoredEntry(row: EntryColumns): Positioned<StoredEntry> {
   return {
     position: { micros: row.at_us, id: row.entry_id },
     item: {

@@ -218,11 +218,14 @@ function toJson(rows: readonly IncidentRow[]): string {
   );
 }
 
-/** An entry to append. `delivery`: what the timeline shows of a delivery. */
+/** `delivery`: what the timeline shows of a delivery. */
+export type StoredEntry = TimelineEntry & { delivery?: { deliveryId: string; [fact: string]: unknown } };
+
+/** An entry to append. */
 export interface TimelineRow {
   projectId: string;
   incidentId: string;
-  entry: TimelineEntry & { delivery?: Record<string, unknown> };
+  entry: StoredEntry;
 }
 
 /** Appends entries. Their order is (at, entry id); ids are made in order, so that entries of one moment keep theirs. */

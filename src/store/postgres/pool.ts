@@ -1,6 +1,7 @@
 // Connections to Postgres: one pool a role. Every statement has a time limit on our side, because the driver
 // would wait on a half-open socket for ever.
 import pg from 'pg';
+import type { Jurisdiction } from '../../domain/monitor.ts';
 import { isHungConnection } from './database-error.ts';
 
 export interface PoolOptions {
@@ -63,6 +64,25 @@ export function openPool(options: PoolOptions): Pool {
     if (isHungConnection(error)) dropIdle(pool);
   });
   return pool;
+}
+
+/**
+ * The databases of an installation. Today there is one. Whoever works on a monitor asks by its jurisdiction, and does so
+ * before a transaction opens, so that a jurisdiction can have a database of its own.
+ */
+export interface Databases {
+  /** Each of them once. */
+  readonly all: readonly Pool[];
+  /** What is in no jurisdiction: organizations, projects, credentials. */
+  readonly default: Pool;
+  /** Undefined: the caller states no jurisdiction. */
+  of(jurisdiction: Jurisdiction | undefined): Pool;
+}
+
+/** Connects to nothing yet. */
+export function openDatabases(options: PoolOptions): Databases {
+  const pool = openPool(options);
+  return { all: [pool], default: pool, of: () => pool };
 }
 
 /** Idle connections are handed out at once: each is taken to be closed. */

@@ -20,17 +20,26 @@ export interface IdempotencyGuard {
   secrets: SecretBox;
 }
 
-export interface StoredAnswer {
-  fingerprint: Buffer;
+/** What is kept of an answer. The api writes and reads it; here it is opaque. */
+export interface KeptAnswer {
   status: number;
   headers: Record<string, string>;
   /** Undefined without a body. */
   body: unknown;
 }
 
-/** The answer of an earlier call with this key; undefined when there is none inside the window. */
-export async function findAnswer(db: Queryable, guard: IdempotencyGuard): Promise<StoredAnswer | undefined> {
-  const { rows } = await db.query<StoredColumns>({
+/** A call that repeats an earlier one. */
+export interface Replay {
+  /** The answer to the earlier one. */
+  replay: KeptAnswer;
+}
+
+/**
+ * The answer of an earlier call with this key; undefined when there is none inside the window.
+ * Throws `idempotency_conflict` where the earlier call was another request.
+ */
+export async function findReplay(db: Queryable, guard: IdempotencyGuard): Promise<Replay | undefined> {
+  const { rows } = await db.query<KeptColumns>({
     name: 'find-answer',
     text: `select fingerprint, status, headers, body_box from idempotency_records
       where scope_id = $1 and key = $2 and created_at > clock_timestamp() - ${WINDOW}`,
@@ -38,30 +47,38 @@ export async function findAnswer(db: Queryable, guard: IdempotencyGuard): Promis
   });
   const [row] = rows;
   if (!row) return undefined;
-  const { body_box: box, ...stored } = row;
-  return { ...stored, body: box ? JSON.parse(guard.secrets.open(box, placeOf(guard))) : undefined };
+  const { fingerprint, status, headers, body_box: box } = row;
+  if (!fingerprint.equals(guard.fingerprint)) throw keyOfAnotherRequest();
+  const body: unknown = box ? JSON.parse(guard.secrets.open(box, placeOf(guard))) : undefined;
+  return { replay: { status, headers, body } };
 }
 
-type StoredColumns = Omit<StoredAnswer, 'body'> & { body_box: Buffer | null };
+interface KeptColumns {
+  fingerprint: Buffer;
+  status: number;
+  headers: Record<string, string>;
+  body_box: Buffer | null;
+}
 
 /** What the sealed body is bound to: in another record it doesn't open. */
 function placeOf({ scopeId, key }: IdempotencyGuard): string {
   return `${scopeId} ${key}`;
 }
 
-export type Claim = { nowMs: number; stored?: undefined } | { stored: StoredAnswer };
-
 /**
  * Takes the key for this transaction and reads the clock, or finds the answer that a duplicate has committed.
- * Waits a moment for a duplicate that has not; then throws `conflict`, retryable.
+ * Waits a moment for a duplicate that has not committed; then throws `conflict`, retryable.
  */
-export async function claimIdempotencyKey(tx: Connection, guard: IdempotencyGuard): Promise<Claim> {
+export async function claimIdempotencyKey(
+  tx: Connection,
+  guard: IdempotencyGuard,
+): Promise<{ nowMs: number } | Replay> {
   const nowMs = await insertClaim(tx, guard);
   if (nowMs !== undefined) return { nowMs };
-  const stored = await findAnswer(tx, guard);
+  const found = await findReplay(tx, guard);
   // Expired between the two statements: the next attempt takes the key.
-  if (!stored) throw duplicateIsRunning();
-  return { stored };
+  if (!found) throw duplicateIsRunning();
+  return found;
 }
 
 // The lock_timeout of a moment: set before the insert, and put back when it is done, in the order in which one part
@@ -95,7 +112,7 @@ async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<num
 export async function storeAnswer(
   tx: Connection,
   guard: IdempotencyGuard,
-  answer: Omit<StoredAnswer, 'fingerprint'>,
+  answer: KeptAnswer,
 ): Promise<void> {
   await tx.query({
     name: 'store-answer',
@@ -107,6 +124,13 @@ export async function storeAnswer(
       JSON.stringify(answer.headers),
       answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), placeOf(guard)),
     ],
+  });
+}
+
+/** 409: the key stands for another request. */
+export function keyOfAnotherRequest(): ProblemError {
+  return new ProblemError('idempotency_conflict', {
+    detail: 'This Idempotency-Key was used for a different request: use a new key for a new request.',
   });
 }
 

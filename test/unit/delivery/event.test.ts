@@ -6,25 +6,26 @@ import {
   MAX_EVENT_BYTES,
 } from '../../../src/delivery/formats/event.ts';
 
+const AT_MS = Date.parse('2026-01-01T00:00:00.000Z');
 const ID = '0192f0c1-2b3c-7d4e-8f50-616263646566';
 
 function event(monitor: Partial<IncidentEventInput['monitor']> = {}, name = 'payments'): IncidentEventInput {
   return {
     type: 'incident.reopened',
-    timestamp: '2026-01-01T00:00:00.000Z',
+    atMs: AT_MS,
     organizationId: ID,
     projectId: ID,
     projectName: name,
     incident: {
       incidentId: 'inc_1',
-      projectId: ID,
-      monitorId: 'nightly',
       kind: 'missed_deadline',
       state: 'open',
       severity: 'critical',
-      openedAt: '2026-01-01T00:00:00.000Z',
+      openedMs: AT_MS,
       violationCount: 1,
+      recoveryCount: 0,
       summary: 'No beat for 2 hours.',
+      eventSequence: 2,
     },
     monitor: { monitorId: 'nightly', name: 'Nightly export', labels: { team: 'data' }, ...monitor },
     sequence: 3,
@@ -49,7 +50,17 @@ describe('the body of a webhook', () => {
         organizationId: ID,
         projectId: ID,
         projectName: 'payments',
-        incident: event().incident,
+        incident: {
+          incidentId: 'inc_1',
+          projectId: ID,
+          monitorId: 'nightly',
+          kind: 'missed_deadline',
+          state: 'open',
+          severity: 'critical',
+          openedAt: '2026-01-01T00:00:00.000Z',
+          violationCount: 1,
+          summary: 'No beat for 2 hours.',
+        },
         monitor: { monitorId: 'nightly', name: 'Nightly export', labels: { team: 'data' } },
         sequence: 3,
         previousState: 'recovering',
@@ -62,7 +73,7 @@ describe('the body of a webhook', () => {
 
   it('of a test names organization, project and endpoint', () => {
     const input = {
-      timestamp: '2026-01-01T00:00:00.000Z',
+      atMs: AT_MS,
       organizationId: ID,
       projectId: ID,
       endpointId: 'cb_1',

@@ -1,23 +1,48 @@
-// What every change of a monitor does: lock it, compare its version with the caller's, write configuration, live row
-// and change record under the next version. The changes themselves are in the files of their use cases.
+// The monitor that a call names: how it is found, and what every change of it does. A change locks the monitor, compares
+// its version with the caller's, and writes configuration, live row and change record under the next version. What
+// changes is decided in the files of the use cases.
 import type { LiveState, Timing } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
-import { lockLive, updateLive } from '../../store/monitors/live.ts';
+import { lockLive, type MonitorRef, updateLive } from '../../store/monitors/live.ts';
 import {
   type ChangeKind,
   type ConfigurationRecord,
   insertChange,
 } from '../../store/monitors/monitor-changes.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import { findLockedMonitor, type MonitorName, updateMonitor } from '../../store/monitors/monitors.ts';
+import {
+  findLockedMonitor,
+  findMonitorRefs,
+  findMonitors,
+  type MonitorName,
+  updateMonitor,
+} from '../../store/monitors/monitors.ts';
 import { toTiming } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
-import { findMonitorRef } from './find-monitor.ts';
+
+/** The keys of a monitor of the project. Throws `not_found`, and `conflict` for an id of two jurisdictions. */
+export async function findMonitorRef(db: Queryable, name: MonitorName): Promise<MonitorRef> {
+  return requireOne(await findMonitorRefs(db, name));
+}
+
+/** As findMonitorRef, with everything that a read shows, in one round trip. */
+export async function findMonitor(db: Queryable, name: MonitorName): Promise<MonitorRecord> {
+  return requireOne(await findMonitors(db, name));
+}
+
+function requireOne<Found>(found: readonly Found[]): Found {
+  const [first, second] = found;
+  if (first === undefined) throw notFound();
+  if (second === undefined) return first;
+  throw new ProblemError('conflict', {
+    detail: 'This monitor ID exists in more than one jurisdiction: say which with ?jurisdiction=.',
+  });
+}
 
 export interface VersionedName extends MonitorName {
-  /** The configuration version that the caller has read. Undefined or another one: 412. */
-  expectedVersion: number | undefined;
+  /** The configuration version that the caller has read. */
+  expectedVersion: number;
 }
 
 /** A monitor whose live row this transaction has locked. */

@@ -1,0 +1,46 @@
+// The history of a monitor, newest first: its observations and its change records.
+import { z } from 'zod';
+import { optionalMs } from '../../domain/timestamp.ts';
+import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
+import { listObservations } from '../../store/beats/observations-read.ts';
+import { listChanges } from '../../store/monitors/monitor-changes.ts';
+import type { Handlers } from '../operation.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
+import { presentChange, presentObservation } from '../present/present-monitor.ts';
+import { monitorNameOf } from './monitors.ts';
+
+const OBSERVATIONS = 'observations';
+/** The last millisecond that a Date can hold: more would be no time in the database either. */
+const LAST_MS = 8_640_000_000_000_000;
+const observationPlace = z.tuple([z.int().min(1), z.int().min(0).max(LAST_MS)]);
+
+const CHANGES = 'changes';
+const changePlace = z.tuple([z.int().min(1).max(2_147_483_647)]);
+
+export const monitorHistoryHandlers: Handlers<'listObservations' | 'listMonitorChanges'> = {
+  listObservations: async (call) => {
+    const { since, until, limit, cursor } = call.input.query;
+    const place = decodeCursor(OBSERVATIONS, observationPlace, cursor);
+    const range = { sinceMs: optionalMs(since), untilMs: optionalMs(until) };
+    const ref = await findMonitorRef(call.db, monitorNameOf(call));
+    const found = await listObservations(call.db, ref, range, {
+      limit: limit + 1,
+      after: place && { sequence: place[0], receivedMs: place[1] },
+    });
+    const { rows, nextCursor } = cutPage(found, limit, (last) =>
+      encodeCursor(OBSERVATIONS, [last.sequence, last.receivedMs]),
+    );
+    return { body: { items: rows.map(presentObservation), nextCursor } };
+  },
+
+  listMonitorChanges: async (call) => {
+    const { limit, cursor } = call.input.query;
+    const before = decodeCursor(CHANGES, changePlace, cursor)?.[0];
+    const ref = await findMonitorRef(call.db, monitorNameOf(call));
+    const found = await listChanges(call.db, ref, { limit: limit + 1, before });
+    const { rows, nextCursor } = cutPage(found, limit, (last) =>
+      encodeCursor(CHANGES, [last.configurationVersion]),
+    );
+    return { body: { items: rows.map(presentChange), nextCursor } };
+  },
+};

@@ -1,0 +1,55 @@
+// An incident as people are shown it: the same record in the API and in alerts (docs/contract/incidents.md). It names
+// each field, so that nothing else that the service keeps of an incident gets out.
+import type { Actor, Incident, IncidentKind, IncidentState, Severity } from './incident.ts';
+import { optionalTime, toTime } from './timestamp.ts';
+
+/** Times are RFC 3339. */
+export interface IncidentRecord {
+  incidentId: string;
+  projectId: string;
+  monitorId: string;
+  kind: IncidentKind;
+  state: IncidentState;
+  severity: Severity;
+  measurement?: string;
+  rule?: string;
+  openedAt: string;
+  deadlineAt?: string;
+  recoveringAt?: string;
+  recoveredAt?: string;
+  resolvedAt?: string;
+  acknowledgedAt?: string;
+  acknowledgedBy?: Actor;
+  openSequence?: number;
+  lastSequence?: number;
+  violationCount: number;
+  summary: string;
+}
+
+/** `of`: the monitor of the incident. */
+export function toIncidentRecord(
+  of: { projectId: string; monitorId: string },
+  incident: Incident,
+): IncidentRecord {
+  return {
+    incidentId: incident.incidentId,
+    projectId: of.projectId,
+    monitorId: of.monitorId,
+    kind: incident.kind,
+    state: incident.state,
+    severity: incident.severity,
+    measurement: incident.measurement,
+    rule: incident.rule,
+    openedAt: toTime(incident.openedMs),
+    deadlineAt: optionalTime(incident.deadlineMs),
+    recoveringAt: optionalTime(incident.recoveringMs),
+    recoveredAt: optionalTime(incident.recoveredMs),
+    resolvedAt: optionalTime(incident.resolvedMs),
+    acknowledgedAt: optionalTime(incident.acknowledgedMs),
+    acknowledgedBy: incident.acknowledgedBy,
+    openSequence: incident.openSequence,
+    lastSequence: incident.lastSequence,
+    violationCount: incident.violationCount,
+    summary: incident.summary,
+  };
+}

@@ -9,7 +9,7 @@ const FIRST_OPEN_MS = 30_000;
 const MAX_OPEN_MS = 600_000;
 /** Attempts are counted by slices of the window, so that a busy endpoint costs no more memory than a quiet one. */
 const SLICE_MS = 10_000;
-/** A probe whose result never came (a process died) holds the breaker no longer than this. */
+/** A probe whose result never came (its process died) holds the breaker no longer than this. */
 const PROBE_LOST_MS = 30_000;
 
 interface Slice {
@@ -33,7 +33,7 @@ export interface BreakerResult {
   failed: boolean;
 }
 
-/** The state of an endpoint that nothing is known about. */
+/** The state of an endpoint without a history. */
 export const CLOSED_BREAKER: BreakerState = { kind: 'closed', slices: [] };
 
 /** Whether an attempt may begin now. The returned state replaces the given one. */
@@ -44,10 +44,10 @@ export function admit(state: BreakerState, nowMs: number): Admission {
   return { kind: 'probe', state: { kind: 'probing', openMs: state.openMs, sinceMs: nowMs } };
 }
 
-/** The state after a result. What was sent before the breaker opened changes nothing when it ends after. */
+/** The state after a result. An attempt that began before the breaker opened changes nothing when it ends after that. */
 export function record(state: BreakerState, result: BreakerResult, nowMs: number): BreakerState {
   if (state.kind === 'closed') {
-    // The probe of a time that is over counts like any attempt.
+    // A probe that ends after the breaker has closed counts like any attempt.
     return countAttempt(state.slices, result.failed, nowMs);
   }
   if (state.kind === 'open' || result.admittedAs === 'attempt') return state;
@@ -66,7 +66,7 @@ function countAttempt(slices: readonly Slice[], failed: boolean, nowMs: number):
   ];
   const attempts = counted.reduce((sum, slice) => sum + slice.attempts, 0);
   const failures = counted.reduce((sum, slice) => sum + slice.failures, 0);
-  // A success never opens it, even where the share is reached only because enough attempts are there now.
+  // A success never opens the breaker, even if it is the attempt with which there are enough of them.
   if (failed && attempts >= MIN_ATTEMPTS && failures >= attempts * FAILED_SHARE) {
     return { kind: 'open', openMs: FIRST_OPEN_MS, untilMs: nowMs + FIRST_OPEN_MS };
   }

@@ -1,20 +1,21 @@
-// Keeps one slow or dead receiver from holding up the others: a bound on attempts in flight per endpoint and a
-// breaker per endpoint, in this process. The loop that claims deliveries asks it; it sends and stores nothing.
+// Keeps one slow or dead receiver from holding up the others: a bound on attempts in flight per endpoint and a breaker
+// per endpoint, in this process. The dispatcher asks it before each attempt; it sends and stores nothing.
 import { admit, type BreakerState, CLOSED_BREAKER, record } from './breaker.ts';
+import { RecentlyUsed } from './recently-used.ts';
 
 export interface EndpointGateOptions {
-  /** Attempts in flight to one endpoint, once it has shown that it answers. */
+  /** Attempts in flight to one endpoint that has answered several times. */
   maxPerEndpoint?: number;
   /** Attempts in flight altogether. */
   maxTotal?: number;
-  /** Endpoints remembered; those that nothing is in flight to are forgotten, least recently used first. */
+  /** Endpoints remembered. Those without an attempt in flight are forgotten, least recently used first. */
   maxEndpoints?: number;
 }
 
 /** A place for one attempt. */
 export interface Passage {
   state: 'entered';
-  /** Call once, when the attempt is over; `failed` for everything but a delivery. Later calls do nothing. */
+  /** Call once, when the attempt is over; everything but a delivery is `failed`. Later calls do nothing. */
   leave(result: { failed: boolean }, nowMs: number): void;
   /** Call instead of `leave` where no attempt was made (its claim was lost): nothing is counted. */
   cancel(): void;
@@ -22,7 +23,7 @@ export interface Passage {
 
 export type GateAnswer =
   | Passage
-  /** `busy`: as much is in flight as may be. `open`: the breaker waits, until `retryAtMs` at the earliest. */
+  /** `busy`: the bound on attempts in flight is reached. `open`: the breaker lets none through before `retryAtMs`. */
   | { state: 'busy' }
   | { state: 'open'; retryAtMs: number };
 
@@ -33,29 +34,27 @@ interface EndpointEntry {
   limit: number;
 }
 
-const DEFAULT_MAX_PER_ENDPOINT = 32;
-const DEFAULT_MAX_TOTAL = 512;
-const DEFAULT_MAX_ENDPOINTS = 10_000;
+const DEFAULTS = { maxPerEndpoint: 32, maxTotal: 512, maxEndpoints: 10_000 };
 
-/** One per process. Times are milliseconds of any clock that does not go back, the same in every call. */
+/** One per process. Times are milliseconds of any one clock that does not go back. */
 export class EndpointGate {
-  readonly #maxPerEndpoint: number;
-  readonly #maxTotal: number;
-  readonly #maxEndpoints: number;
-  /** In order of last use, oldest first. */
-  readonly #entries = new Map<string, EndpointEntry>();
+  readonly #bounds: Required<EndpointGateOptions>;
+  readonly #entries: RecentlyUsed<EndpointEntry>;
   #inFlight = 0;
 
   constructor(options: EndpointGateOptions = {}) {
-    this.#maxPerEndpoint = options.maxPerEndpoint ?? DEFAULT_MAX_PER_ENDPOINT;
-    this.#maxTotal = options.maxTotal ?? DEFAULT_MAX_TOTAL;
-    // More than can be in flight, so that what is in flight is never forgotten.
-    this.#maxEndpoints = Math.max(options.maxEndpoints ?? DEFAULT_MAX_ENDPOINTS, this.#maxTotal + 1);
+    this.#bounds = { ...DEFAULTS, ...options };
+    const { maxEndpoints, maxTotal } = this.#bounds;
+    this.#entries = new RecentlyUsed({
+      // More than can be in flight, so that the endpoint that is asked for is not the one that is forgotten.
+      maxEntries: Math.max(maxEndpoints, maxTotal + 1),
+      isInUse: (entry) => entry.inFlight > 0,
+    });
   }
 
   /** How many attempts may begin now, over all endpoints: an upper bound for the next claim. */
   get free(): number {
-    return this.#maxTotal - this.#inFlight;
+    return this.#bounds.maxTotal - this.#inFlight;
   }
 
   get inFlight(): number {
@@ -64,8 +63,10 @@ export class EndpointGate {
 
   /** Asks for a place for one attempt. */
   enter(endpointId: string, nowMs: number): GateAnswer {
-    const entry = this.#touch(endpointId);
-    if (this.#inFlight >= this.#maxTotal || entry.inFlight >= entry.limit) return { state: 'busy' };
+    const entry = this.#entries.use(endpointId, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
+    // A forgotten endpoint begins again as an unknown one: with one attempt at a time.
+    this.#entries.dropSurplus();
+    if (this.#inFlight >= this.#bounds.maxTotal || entry.inFlight >= entry.limit) return { state: 'busy' };
     const before = entry.breaker;
     const admission = admit(before, nowMs);
     entry.breaker = admission.state;
@@ -75,12 +76,9 @@ export class EndpointGate {
     return this.#passage(entry, admission.kind, before);
   }
 
-  /**
-   * How many attempts to the endpoint may begin now. A claim that takes no more does not fill up with deliveries to
-   * one receiver that hangs.
-   */
+  /** How many attempts to the endpoint may begin now. A claim of no more is not filled by one receiver that hangs. */
   placesFor(endpointId: string, nowMs: number): number {
-    const entry = this.#entries.get(endpointId);
+    const entry = this.#entries.peek(endpointId);
     if (!entry) return Math.min(1, this.free);
     const admission = admit(entry.breaker, nowMs);
     if (admission.kind === 'refused') return 0;
@@ -102,33 +100,13 @@ export class EndpointGate {
       leave: ({ failed }, nowMs) => {
         if (!giveBack()) return;
         entry.breaker = record(entry.breaker, { admittedAs, failed }, nowMs);
-        entry.limit = failed ? 1 : Math.min(entry.limit * 2, this.#maxPerEndpoint);
+        entry.limit = failed ? 1 : Math.min(entry.limit * 2, this.#bounds.maxPerEndpoint);
       },
       cancel: () => {
         if (!giveBack()) return;
-        // A probe that was not made leaves the breaker as it was: the next attempt is the probe.
+        // A probe that was not made leaves the breaker unchanged: the next attempt is the probe.
         if (admittedAs === 'probe') entry.breaker = before;
       },
     };
-  }
-
-  #touch(endpointId: string): EndpointEntry {
-    const known = this.#entries.get(endpointId);
-    const entry = known ?? { breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 };
-    if (known) this.#entries.delete(endpointId);
-    this.#entries.set(endpointId, entry);
-    this.#forgetSurplus();
-    return entry;
-  }
-
-  /** What is forgotten begins again as an unknown endpoint: with one attempt at a time. */
-  #forgetSurplus(): void {
-    let surplus = this.#entries.size - this.#maxEndpoints;
-    for (const [endpointId, entry] of this.#entries) {
-      if (surplus <= 0) return;
-      if (entry.inFlight > 0) continue;
-      this.#entries.delete(endpointId);
-      surplus -= 1;
-    }
   }
 }

@@ -1,6 +1,5 @@
-// Builds the JSON body of a webhook (docs/contract/callbacks.md), at most 16 KiB. The text is stored with the delivery,
-// so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
-
+// Builds an event in the standard format (docs/contract/callbacks.md), at most 16 KiB. The text is stored with the
+// delivery, so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
 import type { Incident, IncidentEvent, IncidentState } from '../../domain/incident.ts';
 import { toIncidentRecord } from '../../domain/incident-record.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
@@ -66,7 +65,7 @@ export function buildIncidentEvent(event: IncidentEventInput): string {
   ]);
 }
 
-/** With as many labels as fit, in their order; undefined where it is too long without any. */
+/** With as many labels as fit, in their order; undefined where the body is too long without any. */
 function cutLabels(event: IncidentEventInput): string | undefined {
   const labels = Object.entries(event.monitor.labels);
   for (let count = labels.length - 1; count >= 0; count -= 1) {

@@ -1,5 +1,5 @@
 // Judges addresses: public, private but allowed by the installer, or refused.
-// It resolves no names and opens no connections: destination.ts and webhook-sender.ts bring it what was resolved.
+// It resolves no names and opens no connections.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import type { AllowedDestinations } from './allowed-destinations.ts';
@@ -7,7 +7,7 @@ import type { AllowedDestinations } from './allowed-destinations.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Block = [Address, number];
 
-/** `allowed`: on the installer's list, and so good for plain http too. */
+/** `allowed`: on the installer's list, and therefore also good for plain http. */
 export type AddressVerdict = 'public' | 'allowed' | 'refused';
 
 const parseBlocks = (blocks: string[]): Block[] => blocks.map((block) => ipaddr.parseCIDR(block));
@@ -66,7 +66,7 @@ export function judgeAddress(
   hostname: string,
   allowed: AllowedDestinations,
 ): AddressVerdict {
-  // A zone names one of our own interfaces. Lenient spellings such as `10.1` are no addresses here.
+  // A zone names one of our own interfaces. Lenient spellings such as `10.1` are not addresses here.
   if (isIP(address) === 0 || address.includes('%')) return 'refused';
   const parsed = ipaddr.parse(address);
   if (inAny(parsed, allowed.blocks)) return 'allowed';
@@ -74,7 +74,7 @@ export function judgeAddress(
   return isPublic(parsed) ? 'public' : 'refused';
 }
 
-/** One spelling for one address, so that two of them can be compared. Undefined for what is no address. */
+/** The canonical spelling of an address, for comparisons. Undefined for a text that is not an address. */
 export function canonicalAddress(address: string | undefined): string | undefined {
   if (address === undefined || isIP(address) === 0) return undefined;
   return ipaddr.parse(address).toString();
@@ -85,7 +85,7 @@ function isPublic(address: Address): boolean {
   return inAny(address, GLOBAL_UNICAST_IPV6) && !inAny(address, REFUSED_IPV6);
 }
 
-/** A trusted name opens private networks. Our own loopback it opens only where it says so: `localhost`. */
+/** A trusted name opens private networks. It opens our own loopback only if it is a name of it: `localhost`. */
 function isOpenedByName(address: Address, hostname: string, allowed: AllowedDestinations): boolean {
   if (!allowed.allowsHost(hostname)) return false;
   if (inAny(address, PRIVATE_USE)) return true;

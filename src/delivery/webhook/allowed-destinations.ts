@@ -1,4 +1,4 @@
-// The installer's list of private destinations: parsed once at start, every fault named at once.
+// The installer's list of private destinations: parsed once at start, with every fault named at once.
 // An entry is a CIDR, an address, or a host suffix. address-guard.ts decides what an entry opens.
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
@@ -62,7 +62,7 @@ function parseBlock(entry: string): Entry | string {
     address.kind() === 'ipv4'
       ? ipaddr.IPv4.networkAddressFromCIDR(entry)
       : ipaddr.IPv6.networkAddressFromCIDR(entry);
-  // Who writes 10.1.2.3/8 may have meant one host and would open sixteen million.
+  // Someone who writes 10.1.2.3/8 may mean one host, and would open sixteen million.
   if (network.toString() !== address.toString()) {
     return `the address has bits outside of its prefix; write ${network.toString()}/${bits} or a longer prefix.`;
   }

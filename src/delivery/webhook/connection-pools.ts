@@ -1,24 +1,25 @@
-// Connections to receivers, each pinned to addresses that were checked for the very attempt that uses it.
+// Connections to receivers, each pinned to the addresses that were checked for the attempt that uses it.
 // It checks no address itself, and it knows nothing of deliveries.
 import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { buildConnector, Pool } from 'undici';
+import { RecentlyUsed } from '../recently-used.ts';
 import { canonicalAddress } from './address-guard.ts';
 import { DestinationRejectedError } from './attempt-error.ts';
 import type { Destination } from './destination.ts';
 
 export interface ConnectionPoolsOptions {
-  /** Pools kept at once; idle ones go first, those in use are never closed. */
+  /** Pools kept at once. Idle ones are closed first, those in use never. */
   maxPools: number;
   connectTimeoutMs: number;
-  /** PEM certificates to trust besides those of the runtime's default; for receivers in tests. */
+  /** PEM certificates to trust instead of the runtime's; for receivers in tests. */
   ca?: string;
 }
 
 /** A pool for one attempt. `release` once, when the attempt is over. */
 export interface PoolLease {
   pool: Pool;
-  /** Whether the next request may go out on a connection that was used before. */
+  /** The next request may go out on a connection that was used before. */
   mayReuse: boolean;
   release(): void;
 }
@@ -26,7 +27,7 @@ export interface PoolLease {
 interface Entry {
   pool: Pool;
   leases: number;
-  /** Counted by events: the pool's own figures ask each of its connections. */
+  /** Counted by events: the pool's own figures ask each connection. */
   connections: number;
 }
 
@@ -34,32 +35,34 @@ interface Entry {
 const KEEP_ALIVE_MS = 4_000;
 const KEEP_ALIVE_MAX_MS = 60_000;
 
-/** When the next of several addresses is tried. Node's 250 ms would give up on receivers that are only far away. */
+/** When the next of several addresses is tried. Node's 250 ms would give up on receivers that are merely far away. */
 const NEXT_ADDRESS_MS = 1_000;
 
 /** One pool per origin and set of checked addresses, so that a connection is reused only for the same set. */
 export class ConnectionPools {
   readonly #options: ConnectionPoolsOptions;
-  /** In order of last use, oldest first. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries: RecentlyUsed<Entry>;
 
   constructor(options: ConnectionPoolsOptions) {
     this.#options = options;
+    this.#entries = new RecentlyUsed({
+      maxEntries: options.maxPools,
+      isInUse: (entry) => entry.leases > 0,
+      onDrop: (entry) => void entry.pool.destroy(),
+    });
   }
 
   lease(destination: Destination, addresses: readonly string[]): PoolLease {
     const key = `${destination.url.origin} ${addresses.toSorted().join(' ')}`;
-    const entry = this.#entries.get(key) ?? this.#openEntry(destination, addresses);
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    const entry = this.#entries.use(key, () => this.#openEntry(destination, addresses));
     entry.leases += 1;
-    this.#closeSurplus();
+    this.#entries.dropSurplus();
     return {
       pool: entry.pool,
       mayReuse: entry.connections > 0,
       release: () => {
         entry.leases -= 1;
-        this.#closeSurplus();
+        this.#entries.dropSurplus();
       },
     };
   }
@@ -71,9 +74,7 @@ export class ConnectionPools {
 
   /** Drops every connection; requests under way fail. */
   async close(): Promise<void> {
-    const pools = [...this.#entries.values()].map((entry) => entry.pool);
-    this.#entries.clear();
-    await Promise.all(pools.map((pool) => pool.destroy()));
+    await Promise.all(this.#entries.clear().map(({ pool }) => pool.destroy()));
   }
 
   #openEntry(destination: Destination, addresses: readonly string[]): Entry {
@@ -91,7 +92,7 @@ export class ConnectionPools {
   #openPool(destination: Destination, addresses: readonly string[]): Pool {
     return new Pool(destination.url.origin, {
       connect: pinnedConnector(destination, addresses, this.#options),
-      // A proxy could look the name up anew, and HTTP/2 would need a second set of limits: neither is spoken.
+      // No proxy, which could look the name up anew, and no HTTP/2, which would need a second set of limits.
       allowH2: false,
       pipelining: 1,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -101,22 +102,11 @@ export class ConnectionPools {
       bodyTimeout: 0,
     });
   }
-
-  #closeSurplus(): void {
-    let surplus = this.#entries.size - this.#options.maxPools;
-    for (const [key, entry] of this.#entries) {
-      if (surplus <= 0) return;
-      if (entry.leases > 0) continue;
-      this.#entries.delete(key);
-      surplus -= 1;
-      void entry.pool.destroy();
-    }
-  }
 }
 
 /**
- * Connects to checked addresses alone. `lookup` is never called for an IP literal, and with `all: true` for a
- * name; the socket's own word for where it leads is compared at the end, whichever way it came about.
+ * Connects to checked addresses alone. Node calls `lookup` with `all: true` for a name, and never for an IP literal: in
+ * the end the address that the socket is connected to is compared with the checked ones, whichever way it came about.
  */
 function pinnedConnector(
   destination: Destination,

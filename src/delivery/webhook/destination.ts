@@ -1,4 +1,4 @@
-// Reads the URL of a webhook and finds out where it leads. Used when an endpoint is made or changed
+// Reads the URL of a webhook and finds out where it leads. Used when an endpoint is created or changed
 // (checkDestination, which throws problems) and at every send (locateDestination). It opens no connection.
 import { isIP } from 'node:net';
 import { type FieldError, ProblemError } from '../../domain/problem.ts';
@@ -11,7 +11,7 @@ const MAX_URL_LENGTH = 512;
 
 export interface Destination {
   url: URL;
-  /** As WHATWG URL reads it, without brackets: an IP literal in its one spelling, or a name in ASCII. */
+  /** As WHATWG URL reads it, without brackets: an IP literal in its canonical spelling, or a name in ASCII. */
   hostname: string;
 }
 
@@ -25,19 +25,19 @@ export type Location =
   | { state: 'reachable'; addresses: string[] }
   | { state: 'refused' | 'plain_http' | 'not_found' | 'no_dns' };
 
-/** A fault of form, or the parsed URL. Plain http is judged by where it leads: see `locateDestination`. */
+/** The parsed URL, or what is wrong with its form. Plain http is judged by where it leads: see `locateDestination`. */
 export function parseDestination(text: string): Destination | FieldError {
   const fault = (code: string, message: string): FieldError => ({ code, message, path: 'url' });
   if (text.length === 0) return fault('required', 'State the URL of the receiver.');
   if (text.length > MAX_URL_LENGTH) return fault('too_long', `Use at most ${MAX_URL_LENGTH} characters.`);
-  // WHATWG URL drops these silently; what is stored should be what is called.
+  // WHATWG URL drops these silently, and the stored text must be the URL that is called.
   if (/[\p{Cc}\s]/u.test(text)) return fault('invalid_url', 'Remove spaces and control characters.');
   const url = URL.parse(text);
   if (!url) return fault('invalid_url', 'This is not an absolute URL.');
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     return fault('invalid_scheme', 'Use an https URL.');
   }
-  // The text is looked at too, for `https://@host/` and `https://host/#`, which parse to empty parts.
+  // The text is checked too, for `https://@host/` and `https://host/#`, which parse to empty parts.
   if (url.username || url.password || authorityOf(text).includes('@')) {
     return fault('user_info_not_allowed', 'Remove the user name and password.');
   }
@@ -54,7 +54,7 @@ function authorityOf(text: string): string {
 export async function locateDestination(destination: Destination, deps: DestinationDeps): Promise<Location> {
   const { url, hostname } = destination;
   const isPlain = url.protocol === 'http:';
-  // An http URL can only be right for a listed name or a listed address: no need to ask DNS for the rest.
+  // An http URL is allowed only for a listed name or a listed address: DNS need not be asked for any other.
   const mayBeAllowed = deps.allowed.blocks.length > 0 || deps.allowed.allowsHost(hostname);
   if (isPlain && !mayBeAllowed) return { state: 'plain_http' };
 
@@ -63,7 +63,7 @@ export async function locateDestination(destination: Destination, deps: Destinat
     addresses = isIP(hostname) === 0 ? await deps.resolver.resolve(hostname) : [hostname];
   } catch (error) {
     if (!(error instanceof NameResolutionError)) throw error;
-    // Nothing shows that this name is allowed over http, so the form is what is wrong with it.
+    // Nothing shows that this name may be called over http, so the fault is in the form.
     if (isPlain && !deps.allowed.allowsHost(hostname)) return { state: 'plain_http' };
     return { state: error.notFound ? 'not_found' : 'no_dns' };
   }
@@ -75,7 +75,7 @@ export async function locateDestination(destination: Destination, deps: Destinat
 }
 
 /**
- * Checks the URL of an endpoint that is made or changed: form first, then where it leads (docs/contract/callbacks.md).
+ * Checks the URL of an endpoint that is created or changed: form first, then where it leads (docs/contract/callbacks.md).
  * `path` names the field in the request body, such as `url` or `callback.url`.
  * Throws `validation_failed` or `callback_destination_rejected`. Waits for DNS as long as the resolver does.
  */
@@ -102,7 +102,7 @@ const REJECTIONS = {
   no_dns: ['host_not_resolved', 'The host could not be resolved: DNS gave no answer. Check its DNS records.'],
 } as const;
 
-/** No address is named: the caller must not learn from us what an internal name resolves to. */
+/** The problem names no address: the caller must not learn from us what an internal name resolves to. */
 function rejection(state: keyof typeof REJECTIONS, path: string): ProblemError {
   const [code, message] = REJECTIONS[state];
   return new ProblemError('callback_destination_rejected', {

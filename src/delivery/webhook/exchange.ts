@@ -1,8 +1,8 @@
 // One request and its answer on a pool: status, chosen headers, the first bytes of the body.
-// It follows nothing, retries nothing and ends at the deadline that it is given.
+// It follows no redirect, retries nothing and ends at the given deadline.
 import type { Dispatcher, Pool } from 'undici';
 
-/** A receiver's status decides; its body is only shown, so little is read and it is waited for only shortly. */
+/** The status decides. The body is only shown to people: little of it is read, and the wait for it is short. */
 const MAX_BODY_BYTES = 1_024;
 const BODY_WAIT_MS = 2_000;
 
@@ -24,8 +24,8 @@ export type Exchange =
   | { state: 'timeout' };
 
 /**
- * Sends a POST and resolves, never rejects. Once `deadline` aborts the request is dropped, also one that still
- * waits for a connection. `answeredAtMs` is of `performance.now()`.
+ * Sends a POST and resolves, never rejects. When `deadline` aborts, the request is dropped, also while it still waits
+ * for a connection. `answeredAtMs` is of `performance.now()`.
  */
 export function exchange(pool: Pool, request: ExchangeRequest, deadline: AbortSignal): Promise<Exchange> {
   return new Promise((resolve) => {
@@ -58,7 +58,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // A connection may come after the deadline. Nothing is sent on it then: the attempt was reported already.
+    // The connection may open after the deadline. Nothing is sent on it: the attempt is reported already.
     if (this.isOver) controller.abort(new Error('The attempt is over.'));
     else this.#controller = controller;
   }
@@ -74,7 +74,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // A copy: the parser uses its buffer again.
+    // A copy: the parser reuses its buffer.
     this.#chunks.push(Buffer.from(chunk.subarray(0, MAX_BODY_BYTES - this.#bytes)));
     this.#bytes += chunk.length;
     if (this.#bytes > MAX_BODY_BYTES) this.#drop();
@@ -85,12 +85,12 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    // A status that came is the receiver's word, also where its body breaks off.
+    // A status that has arrived counts, also if the body breaks off.
     if (this.#answer) this.#settleAnswer();
     else this.#settle({ state: 'failed', error });
   }
 
-  /** Enough was read: the connection goes, because the rest of the body may have no end. */
+  /** Enough was read. The connection is closed, because the body may never end. */
   #drop(): void {
     this.#settleAnswer();
     this.#controller?.abort(new Error('Enough of the body was read.'));
@@ -106,7 +106,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     this.#phase = 'over';
     clearTimeout(this.#bodyTimer);
     this.#deadline.removeEventListener('abort', this.#onDeadline);
-    // At the deadline with a status in hand the status counts.
+    // A status that arrived before the deadline counts.
     if (result.state === 'timeout' && this.#answer) {
       this.#resolve({ state: 'answered', ...this.#answer, body: readableText(this.#chunks) });
     } else {
@@ -116,7 +116,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   }
 }
 
-/** UTF-8 with a cut character left out; NUL becomes U+FFFD, which Postgres and JSON readers take. */
+/** UTF-8 without a character that was cut. NUL becomes U+FFFD, which Postgres and JSON readers accept. */
 function readableText(chunks: Buffer[]): string {
   const text = new TextDecoder().decode(Buffer.concat(chunks), { stream: true });
   return text.replaceAll('\0', '\uFFFD');

@@ -1,5 +1,5 @@
 // Resolves host names to addresses: hosts file, then DNS with the search domains of resolv.conf.
-// It judges no address and caches none: each attempt asks anew, look-ups of one name at one moment are shared.
+// It judges no address and caches none: each attempt asks again, and concurrent look-ups of one name are shared.
 import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -7,9 +7,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isLocalhost } from './address-guard.ts';
 import { errorCode } from './attempt-error.ts';
 
-/** How names become addresses. Tests give one that asks a DNS server of their own. */
+/** How names become addresses. Tests pass one that asks their own DNS server. */
 export interface NameResolver {
-  /** At least one IP literal. Rejects with `NameResolutionError` where the name leads nowhere or DNS is away. */
+  /** At least one IP literal. Rejects with `NameResolutionError` when the name has no address or DNS does not answer. */
   resolve(hostname: string): Promise<string[]>;
 }
 
@@ -31,19 +31,19 @@ export interface NameResolverOptions {
   hostsText?: string;
   /** Default: those of resolv.conf, read once. */
   searchDomains?: readonly string[];
-  /** For one query, of which there are two tries. */
+  /** For one query, which is tried twice. */
   queryTimeoutMs?: number;
-  /** For a name with all its queries, after which DNS counts as away. */
+  /** For one name with all its queries. After this time DNS has given no answer. */
   timeoutMs?: number;
 }
 
-/** How long the slower address family is waited for once the other has answered (RFC 8305 3, with room). */
+/** How long to wait for the slower address family once the other has answered (RFC 8305 3, with room). */
 const SECOND_FAMILY_MS = 500;
 const NO_SUCH_NAME = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME', 'NOTFOUND', 'NODATA']);
 
 /**
- * The resolver of a running service. It speaks DNS itself rather than through getaddrinfo, whose four threads
- * a handful of names with a dead DNS server would hold for everybody.
+ * The resolver of a running service. It speaks DNS itself: getaddrinfo has four threads, and a few names with a dead
+ * DNS server would occupy them for everybody.
  */
 export function createNameResolver(options: NameResolverOptions = {}): NameResolver {
   const resolver = new Resolver({ timeout: options.queryTimeoutMs ?? 2_000, tries: 2 });
@@ -86,8 +86,8 @@ async function resolveName(name: string, sources: Sources): Promise<string[]> {
 }
 
 /**
- * Full names are asked as they are first, whatever `ndots` says: in a cluster that saves six queries for each
- * public name, and `receiver.team.svc` is found by a search domain all the same.
+ * A name with a dot is asked as it is first, whatever `ndots` says: in a cluster that saves six queries for each public
+ * name, and a search domain still finds `receiver.team.svc`.
  */
 function candidateNames(name: string, searchDomains: readonly string[]): string[] {
   if (name.endsWith('.')) return [name.slice(0, -1)];
@@ -99,7 +99,7 @@ function candidateNames(name: string, searchDomains: readonly string[]): string[
 async function queryBothFamilies(resolver: Resolver, name: string): Promise<string[]> {
   const families = [query(resolver.resolve4(name)), query(resolver.resolve6(name))];
   // IPv4 stays first, whichever answer comes first: the order of attempts is then the same each time.
-  const answered: FamilyOutcome[] = [{ addresses: [] }, { addresses: [] }];
+  const answered: FamilyAnswer[] = [{ addresses: [] }, { addresses: [] }];
   const all = Promise.all(
     families.map(async (family, index) => {
       answered[index] = await family;
@@ -110,18 +110,18 @@ async function queryBothFamilies(resolver: Resolver, name: string): Promise<stri
     () => Promise.race([all, delay(SECOND_FAMILY_MS, undefined, { ref: false })]),
     () => all,
   );
-  const addresses = answered.flatMap((outcome) => outcome.addresses);
-  const failed = answered.find((outcome) => outcome.failure !== undefined);
+  const addresses = answered.flatMap((family) => family.addresses);
+  const failed = answered.find((family) => family.failure !== undefined);
   if (addresses.length === 0 && failed) throw new NameResolutionError(false, failed.failure);
   return addresses;
 }
 
-interface FamilyOutcome {
+interface FamilyAnswer {
   addresses: string[];
   failure?: unknown;
 }
 
-async function query(answer: Promise<string[]>): Promise<FamilyOutcome> {
+async function query(answer: Promise<string[]>): Promise<FamilyAnswer> {
   try {
     return { addresses: await answer };
   } catch (error) {
@@ -139,7 +139,7 @@ async function withinTime(answer: Promise<string[]>, timeoutMs: number): Promise
   }
 }
 
-async function requireAddress(family: Promise<FamilyOutcome>): Promise<void> {
+async function requireAddress(family: Promise<FamilyAnswer>): Promise<void> {
   const { addresses } = await family;
   if (addresses.length === 0) throw new NameResolutionError(true);
 }
@@ -148,7 +148,7 @@ function readSystemFile(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return ''; // Not every system has one; DNS alone is a whole answer.
+    return ''; // Not every system has one, and DNS alone is enough.
   }
 }
 

@@ -1,5 +1,5 @@
-// Signs webhook requests after Standard Webhooks 1.0 and makes signing secrets.
-// It neither stores nor chooses secrets: the caller says which are valid now.
+// Signs webhook requests as Standard Webhooks 1.0 says, and creates signing secrets.
+// It neither stores nor chooses secrets: the caller passes those that are valid now.
 import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
 
 const SECRET_PREFIX = 'sigcb_v1_';
@@ -10,7 +10,7 @@ const SECRET_PATTERN = /^sigcb_v1_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 export interface SignatureInput {
   /** The same on every attempt of one message. */
   webhookId: string;
-  /** Seconds since 1970, of this attempt: receivers refuse what is older than a few minutes. */
+  /** Seconds since 1970, of this attempt: receivers refuse a request that is older than a few minutes. */
   timestampSeconds: number;
   body: string;
   /** Valid secrets, newest first: one, or two in a rotation's overlap. */
@@ -30,15 +30,15 @@ export function newSigningSecret(): string {
 }
 
 /**
- * The 32 bytes of the HMAC key that a secret stands for (docs/contract/callbacks.md).
- * Throws where the text is no signing secret; the message does not hold the text.
+ * The 32 bytes of the HMAC key that a secret encodes (docs/contract/callbacks.md).
+ * Throws when the text is not a signing secret; the message does not contain the text.
  */
 export function signingKey(secret: string): Buffer {
   if (!SECRET_PATTERN.test(secret)) throw new Error('This is not a signing secret of the form sigcb_v1_….');
   return Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64url');
 }
 
-/** Headers of one attempt. With two secrets both signatures stand, divided by a space, newest first. */
+/** Headers of one attempt. Two secrets give two signatures, separated by a space, newest first. */
 export function signatureHeaders(input: SignatureInput): SignatureHeaders {
   if (input.secrets.length === 0) throw new Error('A webhook needs at least one signing secret.');
   const timestamp = String(Math.floor(input.timestampSeconds));

@@ -1,5 +1,5 @@
-// Decides, before a body is read, whether a call may go on: who calls, in which project, with which right, within
-// which rate (docs/contract/tenancy.md). What may not be seen is 404 before it is 403.
+// Admits a call before its body is read: who calls, in which project, with which right, within which rate
+// (docs/contract/tenancy.md). A resource that the caller may not see answers 404, never 403.
 import type { FastifyRequest } from 'fastify';
 import { HEADER } from '../../contract/fields/headers.ts';
 import type { OperationSpec } from '../../contract/operations/operation.ts';
@@ -8,21 +8,19 @@ import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import type { Organization } from '../../store/tenancy/organizations.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
-import { requireValidCorrelationId } from '../http/correlation.ts';
-import { accepts, decodeHeader } from '../http/request-headers.ts';
-import type { Authenticate, Authenticated } from './authentication.ts';
-import { actorOf, mayCall, type Principal } from './principal.ts';
+import { accepts, decodeHeader, requireValidCorrelationId } from '../http/headers.ts';
+import { type Authenticate, type Authenticated, actorOf, mayCall, type Principal } from './principal.ts';
 
 export interface Admission {
   principal: Principal;
   caller: Caller;
-  /** What idempotency keys and the rate belong to: the project, else the organization. */
+  /** Owner of idempotency keys and of the rate limit: the project, else the organization. */
   scopeId: string;
 }
 
 export type Admit = (spec: OperationSpec, request: FastifyRequest) => Promise<Admission>;
 
-/** Stands for "no project" in a Caller: the nil UUID, which no row has. */
+/** The project of a caller without one: the nil UUID, which no row has. */
 export const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 export interface AdmissionDeps {
@@ -58,7 +56,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
   };
 }
 
-/** The project of the call, where it has one. Throws 404, or 400 where a session must name one and does not. */
+/** The project of the call, where it has one. Throws 404, or 400 where a session must name one but names none. */
 async function resolveProject(
   deps: AdmissionDeps,
   spec: OperationSpec,
@@ -85,7 +83,7 @@ function projectMissing(): ProblemError {
 
 function notAcceptable(): ProblemError {
   return new ProblemError('not_acceptable', {
-    detail: 'The answer is application/json: admit it in Accept.',
+    detail: 'Accept excludes application/json, the media type of the answer: admit it.',
   });
 }
 

@@ -1,5 +1,5 @@
-// API credentials: `bkc_<id>_<secret>` -> principal. What the database says is kept for at most 5 seconds, so that
-// a revoked credential ends everywhere within that time (docs/contract/tenancy.md).
+// Authenticates API credentials, `bkc_<id>_<secret>`. A credential that was read is cached for less than 5 seconds: a
+// revoked one ends everywhere within that time (docs/contract/tenancy.md).
 import { digestOfSecret, matchesDigest, parseCredential } from '../../service/tenancy/credential-token.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import {
@@ -8,14 +8,14 @@ import {
   updateLastUsed,
 } from '../../store/tenancy/credentials.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { type Authenticated, authenticationRequired } from './authentication.ts';
 import { ExpiringMap } from './expiring-map.ts';
+import { type Authenticated, authenticationRequired } from './principal.ts';
 
 const KEPT_MS = 4_000;
 const MOST_KEPT = 10_000;
 const NOTE_EVERY_MS = 1_000;
 const LAST_USED_MS = 60_000;
-/** Compared with when there is no such credential, so that the answer takes as long. */
+/** Stands in for the digest of an unknown credential, so that its refusal takes as long. */
 const NO_DIGEST = Buffer.alloc(32);
 
 interface Known {
@@ -27,7 +27,7 @@ export class CredentialAuthenticator {
   readonly #pool: Pool;
   readonly #log: Log;
   readonly #known = new ExpiringMap<Promise<Known>>(MOST_KEPT);
-  /** Used, and not written in the last minute by this process. */
+  /** Credentials in use whose `last used` this process has not written in the last minute. */
   readonly #toNote = new Map<string, string>();
   readonly #noted = new ExpiringMap<true>(MOST_KEPT);
   #timer: NodeJS.Timeout | undefined;
@@ -59,12 +59,12 @@ export class CredentialAuthenticator {
     return authenticatedAs(credential);
   }
 
-  /** After a change of it on this replica: the next call reads it again. */
+  /** Call it after a change of the credential on this replica: the next call reads it again. */
   forget(credentialId: string): void {
     this.#known.delete(credentialId);
   }
 
-  /** Writes when credentials were last used, away from the request. Never rejects. */
+  /** Writes when credentials were last used, outside of any request. Never rejects. */
   async noteLastUsed(): Promise<void> {
     if (this.#toNote.size === 0) return;
     const used = [...this.#toNote].map(([credentialId, projectId]) => ({ projectId, credentialId }));
@@ -73,7 +73,7 @@ export class CredentialAuthenticator {
     try {
       await updateLastUsed(this.#pool, used);
     } catch (error) {
-      this.#log.warn({ err: error }, 'When credentials were last used could not be written.');
+      this.#log.warn({ err: error }, 'The times at which credentials were last used could not be written.');
     }
   }
 
@@ -82,9 +82,9 @@ export class CredentialAuthenticator {
     return isValid(credential, digest, performance.now() - readAtMs) ? credential : undefined;
   }
 
-  /** What was kept may be older than a rotation at another replica: a new secret works everywhere at once. */
+  /** The cached credential may be older than a rotation on another replica, and a new secret works everywhere at once. */
   async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
-    if (!this.#known.get(credentialId)) return undefined; // it was not kept: there is no such credential
+    if (!this.#known.get(credentialId)) return undefined; // not cached: there is no such credential
     this.forget(credentialId);
     return await this.#findValid(credentialId, digest);
   }
@@ -101,7 +101,7 @@ export class CredentialAuthenticator {
     const forget = () => {
       if (this.#known.get(credentialId) === reading) this.#known.delete(credentialId);
     };
-    // Neither an error nor an unknown id is kept: a credential that was just made works at once.
+    // Neither an error nor an unknown id is cached: a new credential works at once.
     reading.then(({ credential }) => credential ?? forget(), forget);
     return reading;
   }

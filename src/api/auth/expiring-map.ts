@@ -1,4 +1,4 @@
-// A bounded map whose entries end: the oldest goes when it is full. Time is the process's monotonic clock.
+// A bounded map whose entries expire. A full map drops its oldest entry. Time is the monotonic clock of the process.
 
 export class ExpiringMap<Value> {
   readonly #entries = new Map<string, { value: Value; endsAtMs: number }>();

@@ -1,14 +1,14 @@
-// The public keys of one token issuer: found by discovery or at `jwksUri`, kept, read again on an unknown key id.
-// What can't be read is IssuerUnreachable: a 503, never a pass.
+// The public keys of one token issuer, from `jwksUri` or by discovery: cached, and read again for an unknown key id.
+// Keys that cannot be read are IssuerUnreachable: the call is answered with 503, never admitted.
 import { readFile } from 'node:fs/promises';
 import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
 import { Agent, fetch } from 'undici';
 
 const TIMEOUT_MS = 3_000;
 const KEPT_MS = 10 * 60_000;
-/** Between two reads for unknown key ids: a stranger can't make us call the issuer for each token. */
+/** Between two reads for unknown key ids: a stranger must not make the service call the issuer for each token. */
 const COOL_DOWN_MS = 2_000;
-/** After a read that failed. */
+/** After a failed read. */
 const PAUSE_MS = 1_000;
 
 export interface IssuerAddress {
@@ -22,7 +22,7 @@ export interface IssuerAddress {
   tokenFile?: string;
 }
 
-/** The issuer did not answer, or not with keys. */
+/** The issuer did not answer, or its answer has no keys. */
 export class IssuerUnreachable extends Error {
   constructor(issuer: string, cause: unknown) {
     super(`The keys of the issuer ${issuer} could not be read.`, { cause });
@@ -41,7 +41,7 @@ export class IssuerKeys {
     this.#address = address;
   }
 
-  /** For jwtVerify. Rejects with IssuerUnreachable, or with jose's error for a key that is not there. */
+  /** For jwtVerify. Rejects with IssuerUnreachable, or with jose's error for an unknown key. */
   readonly getKey: JWTVerifyGetKey = async (header, token) => {
     this.#keys ??= this.#open();
     const keys = await this.#keys.catch((error: unknown) => {
@@ -70,14 +70,14 @@ export class IssuerKeys {
     const text = await this.#read(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
     try {
       const document = JSON.parse(text) as { issuer?: unknown; jwks_uri?: unknown };
-      if (document.issuer !== issuer) throw new Error('It names another issuer.');
+      if (document.issuer !== issuer) throw new Error('The discovery document names another issuer.');
       return new URL(String(document.jwks_uri)).href;
     } catch (cause) {
       throw this.#failed(cause);
     }
   }
 
-  /** The body of a 200. */
+  /** The JSON text of a 200. */
   async #read(url: string): Promise<string> {
     if (performance.now() < this.#pausedUntilMs) {
       throw new IssuerUnreachable(this.#address.issuer, this.#lastFailure);
@@ -90,7 +90,7 @@ export class IssuerKeys {
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       const text = await response.text();
-      if (response.status !== 200) throw new Error(`It answered ${response.status}.`);
+      if (response.status !== 200) throw new Error(`The issuer answered ${response.status}.`);
       JSON.parse(text);
       return text;
     } catch (cause) {

@@ -1,8 +1,10 @@
 // Who calls: the owner of an API credential, or a session of a configured issuer (docs/contract/tenancy.md).
-// How a token becomes one is in plugins/authentication.ts; what it may do is in admission.ts.
+// Tokens are read in api-credential.ts and session-token.ts; admission.ts decides what a principal may do.
 import { PRESET_ROLES, type Preset } from '../../contract/operations/operation.ts';
 import type { CredentialPreset, Role } from '../../domain/access.ts';
 import type { Actor } from '../../domain/incident.ts';
+import { ProblemError } from '../../domain/problem.ts';
+import type { Organization } from '../../store/tenancy/organizations.ts';
 
 export interface CredentialPrincipal {
   kind: 'credential';
@@ -14,7 +16,7 @@ export interface CredentialPrincipal {
   projectId: string;
 }
 
-/** With role `operator` it is the cluster's operator: it acts in every project of its organization. */
+/** The role `operator` is that of the operator in a cluster: it acts in every project of its organization. */
 export interface SessionPrincipal {
   kind: 'session';
   subject: string;
@@ -34,11 +36,51 @@ export function mayCall(principal: Principal, preset: Preset): boolean {
   return PRESET_ROLES[preset].includes(roleOf(principal));
 }
 
-/** How the principal stands in change records and timelines. */
+/** The principal as change records and timelines show it. */
 export function actorOf(principal: Principal): Actor {
   if (principal.kind === 'credential') {
     return { kind: 'api_credential', id: principal.credentialId, display: principal.name };
   }
   const kind = principal.role === 'operator' ? 'operator' : 'session';
   return { kind, id: principal.subject, display: principal.display };
+}
+
+export interface Authenticated {
+  principal: Principal;
+  organization: Organization;
+}
+
+/**
+ * Reads the `Authorization` header. Throws `authentication_required`, or `temporarily_unavailable` while an issuer or the
+ * database cannot be reached.
+ */
+export type Authenticate = (authorization: string | undefined) => Promise<Authenticated>;
+
+export interface Authenticators {
+  /** For tokens that begin with `bkc_`. */
+  credential: (token: string) => Promise<Authenticated>;
+  /** For every other token. */
+  session: (token: string) => Promise<Authenticated>;
+}
+
+// Longer than a credential and than the tokens of usual issuers. Node limits all headers together to 16 KiB.
+const MAX_TOKEN = 8_192;
+
+export function createAuthenticate(authenticators: Authenticators): Authenticate {
+  return async (authorization) => {
+    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization?.trim() ?? '')?.[1];
+    if (!token || token.length > MAX_TOKEN) throw authenticationRequired();
+    return await (token.startsWith('bkc_')
+      ? authenticators.credential(token)
+      : authenticators.session(token));
+  };
+}
+
+/** One sentence for every reason: a stranger must not learn which part was right. */
+export function authenticationRequired(cause?: unknown): ProblemError {
+  return new ProblemError('authentication_required', {
+    detail:
+      'The request has no valid token: send an API credential or a session token in Authorization: Bearer <token>.',
+    cause,
+  });
 }

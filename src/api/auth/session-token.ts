@@ -1,5 +1,5 @@
-// Session tokens: a JWT of a configured issuer -> principal (docs/contract/tenancy.md). Asymmetric algorithms alone; issuer,
-// audience, expiry and begin are checked by the library. What was verified is kept until it expires.
+// Authenticates session tokens: JWTs of configured issuers (docs/contract/tenancy.md). Only asymmetric algorithms are
+// allowed; the library checks issuer, audience, expiry and begin. A verified token is cached until it expires.
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
 import { ROLES, type Role } from '../../domain/access.ts';
@@ -7,9 +7,9 @@ import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
 import { isStorable } from '../http/storable-text.ts';
-import { type Authenticated, authenticationRequired } from './authentication.ts';
 import { ExpiringMap } from './expiring-map.ts';
 import { type IssuerAddress, IssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
+import { type Authenticated, authenticationRequired } from './principal.ts';
 
 const ALGORITHMS = [
   'RS256',
@@ -24,7 +24,7 @@ const ALGORITHMS = [
   'EdDSA',
   'Ed25519',
 ];
-/** Between our clock and the issuer's. */
+/** Between the local clock and that of the issuer. */
 const CLOCK_TOLERANCE_SECONDS = 5;
 const MOST_KEPT = 10_000;
 const ORGANIZATION_KEPT_MS = 4_000;
@@ -38,7 +38,7 @@ export interface TrustedIssuer extends IssuerAddress {
   roleClaim?: string;
   /** Claim that names the organization, instead of `organization` where a token has it. */
   organizationClaim?: string;
-  /** Value of the claim to role. Who is not in it may do nothing. */
+  /** Value of the role claim -> role. A principal with another value may do nothing. */
   roles: Readonly<Record<string, Role>>;
 }
 
@@ -69,7 +69,7 @@ export class SessionAuthenticator {
     await Promise.all(this.#verifiers.map(({ keys }) => keys.close()));
   }
 
-  /** Throws `authentication_required`, `temporarily_unavailable`, or `permission_denied` for who has no role here. */
+  /** Throws `authentication_required`, `temporarily_unavailable`, or `permission_denied` for a principal without a role. */
   async authenticate(token: string): Promise<Authenticated> {
     const session = await this.#session(token);
     const { subject, display, role, organizationName } = session;
@@ -77,7 +77,7 @@ export class SessionAuthenticator {
       organizationName === undefined ? undefined : await this.#organization(organizationName);
     if (!role || !organization) {
       throw new ProblemError('permission_denied', {
-        detail: 'The session has no role in an organization of this installation: ask an owner for one.',
+        detail: 'The session has no role in an organization of this installation: ask an owner for a role.',
       });
     }
     const { organizationId } = organization;
@@ -95,7 +95,7 @@ export class SessionAuthenticator {
     return session;
   }
 
-  /** Read before anything is verified: it only chooses the keys to verify with. */
+  /** The claims are not verified yet: they only choose the keys to verify with. */
   #verifierOf(token: string): Verifier {
     const { iss, aud } = decode(token);
     const ofIssuer = this.#verifiers.filter(({ trusted }) => trusted.issuer === iss);
@@ -135,14 +135,15 @@ async function verify(token: string, { trusted, keys }: Verifier): Promise<JWTPa
   } catch (cause) {
     if (!isUnreachable(cause)) throw authenticationRequired(cause);
     throw new ProblemError('temporarily_unavailable', {
-      detail: 'The issuer of this session token does not answer, so the token cannot be checked: try again.',
+      detail:
+        'The issuer of this session token does not answer, so the token cannot be checked: wait for Retry-After, then try again.',
       retryAfterSeconds: 2,
       cause,
     });
   }
 }
 
-// A set of keys that is no set of keys says nothing about the token either.
+// An answer that is not a set of keys says nothing about the token.
 function isUnreachable(error: unknown): boolean {
   return (
     error instanceof IssuerUnreachable ||
@@ -154,7 +155,7 @@ function isUnreachable(error: unknown): boolean {
 function sessionOf(claims: JWTPayload, trusted: TrustedIssuer): Session {
   const subject = String(claims.sub);
   const organizationName = organizationOf(claims, trusted);
-  // Both go into the database. An issuer may sign what it likes.
+  // Both are stored, and an issuer may sign any text.
   if (!isStorable(subject) || !isStorable(organizationName ?? '')) throw authenticationRequired();
   return {
     subject,
@@ -165,8 +166,8 @@ function sessionOf(claims: JWTPayload, trusted: TrustedIssuer): Session {
 }
 
 /**
- * What the claim names, as text or as a list of one; the issuer's own organization where the token has no such claim.
- * Undefined where the claim names none or several: they must not become somebody of ours.
+ * The organization that the claim names, as text or as a list of one; that of the issuer where the token has no such
+ * claim. Undefined where the claim names none or several: such a principal belongs to no organization.
  */
 function organizationOf(
   claims: JWTPayload,
@@ -178,7 +179,7 @@ function organizationOf(
   return typeof name === 'string' && others.length === 0 ? name : undefined;
 }
 
-/** The highest role of those that the claim's values map to. */
+/** The highest role among those that the values of the claim map to. */
 function roleOf(claim: unknown, roles: TrustedIssuer['roles']): Role | undefined {
   const values = [claim].flat().filter((value): value is string => typeof value === 'string');
   const found = values.filter((value) => Object.hasOwn(roles, value)).map((value) => roles[value]);

@@ -1,6 +1,6 @@
-// HTML from templates: everything that is put in is escaped, unless it is HTML from here.
+// HTML from templates. Every value is escaped, unless it is HTML that `html` made.
 
-/** A piece of HTML. Only `html` makes it. */
+/** A piece of HTML. Only `html` makes one. */
 export class Html {
   readonly #text: string;
 
@@ -15,7 +15,7 @@ export class Html {
 
 type Part = Html | string | number | undefined | false | readonly Part[];
 
-/** Tagged template: texts are escaped, lists are joined, undefined and false are left out. */
+/** A template tag: escapes texts, joins lists, leaves out undefined and false. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   return new Html(
     strings.map((text, index) => text + (index < parts.length ? render(parts[index]) : '')).join(''),
@@ -41,7 +41,7 @@ function escapeText(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }
 
-/** A sentence of a description: `code` between backticks, the rest as text. */
+/** A description as HTML: `code` between backticks, the rest as text. */
 export function prose(text = ''): Html {
   const parts = text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
   return html`${parts}`;

@@ -1,4 +1,4 @@
-// The frame of every documentation page: no scripts, one style sheet of our own.
+// The frame of every documentation page: no scripts, one style sheet.
 import { type Html, html } from './html.ts';
 
 export function page(title: string, content: Html): string {

@@ -1,46 +1,46 @@
-// /docs/problems: what each error code means and what to do about it. The codes are in src/domain/problem.ts.
+// The pages /docs/problems: when each error code occurs, and what to do. The codes are in src/domain/problem.ts.
 import { PROBLEMS, type ProblemCode } from '../../domain/problem.ts';
 import { html, prose } from './html.ts';
 import { page } from './page.ts';
 
-/** When it comes, and what helps. */
+/** When the code occurs, and what to do. */
 const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   validation_failed: [
-    'A field, header, query parameter or the body itself is not valid. `fieldErrors` names each fault: `path` has dots from the root of the body; headers and query parameters stand as they are.',
-    'Correct the fields that are named. The same request fails again.',
+    'A field, a header, a query parameter or the body as a whole is not valid. `fieldErrors` lists the faults: `path` is the path in the body, with dots, or the name of the header or query parameter.',
+    'Correct these fields. The same request would fail again.',
   ],
   callback_destination_rejected: [
-    'The host of a webhook URL leads to a private or reserved address, or does not resolve.',
-    'Use a public address. Who runs the installation can allow private destinations by CIDR or host suffix.',
+    'The host of a webhook URL resolves to a private or reserved address, or to none.',
+    'Use a public address. The administrator of the installation can allow private destinations by CIDR or host suffix.',
   ],
   authentication_required: [
-    'The request has no credential, or one that is unknown, expired or revoked, or a session token that is not valid.',
+    'The request has no token, an unknown, expired or revoked API credential, or a session token that is not valid.',
     'Send `Authorization: Bearer <token>` with an API credential or a session token.',
   ],
   permission_denied: [
-    'The credential or session may see the resource and may not do this to it. Changes need the preset `manage`; projects and credentials need a session of an owner.',
+    'The credential or session may not call this operation. Changes need the preset `manage`. Changes of projects and credentials need a session of an owner.',
     'Use a credential with the preset that the operation names.',
   ],
   plan_limit_reached: [
-    'A limit of the plan is reached. `limit` names the dimension, the limit and what was attempted.',
+    'The request would exceed a limit of the plan. `limit` has the dimension, the limit and the attempted value.',
     'Use less, or move to a larger plan.',
   ],
   service_suspended: [
-    'The organization is suspended: writes and beats are refused, reads and the export still work.',
-    'Contact support. `limit.serviceState` says which state it is.',
+    'The organization is suspended. Writes and beats are refused; reads and the export still work.',
+    'Contact support. `limit.serviceState` has the state of the organization.',
   ],
   not_found: [
-    'There is no such resource or address in this project. What a caller may not see looks the same.',
-    'Check the id, and the project: a credential has its own, a session names one in `Service-Project`.',
+    'The project has no such resource, or the API no such address. A resource that the caller may not see gets the same answer.',
+    'Check the id and the project: a credential has its own project, a session names one in `Service-Project`.',
   ],
-  method_not_allowed: ['The address exists and has no such method.', 'Use one of the methods in `Allow`.'],
+  method_not_allowed: ['The address exists, but not with this method.', 'Use one of the methods in `Allow`.'],
   not_acceptable: [
-    '`Accept` excludes every media type that the operation answers.',
+    '`Accept` excludes every media type that the operation can answer with.',
     'Admit `application/json`.',
   ],
   conflict: [
-    'The request contradicts the current state: a name that is taken, a lifecycle action that is not possible from here, a monitor ID in two jurisdictions, or a first call with the same key that still runs.',
-    'Read the resource again. Where `retryable` is true, send the same request with the same key after `Retry-After`.',
+    'The request conflicts with the current state: the name is taken, the lifecycle does not allow the action, two jurisdictions have the monitor ID, or the first call with the same key still runs.',
+    'Read the resource again. Where `retryable` is true, wait for `Retry-After`, then send the same request with the same key.',
   ],
   idempotency_conflict: [
     'The `Idempotency-Key` was used in the last 24 hours for a different request.',
@@ -48,34 +48,37 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   ],
   monitor_archived: ['A beat was sent to an archived monitor.', 'Restore the monitor, or stop the job.'],
   relay_not_configured: [
-    'The endpoint needs a messaging relay, and the installation has none.',
-    'Use a webhook, or ask who runs the installation for a relay.',
+    'The endpoint needs a messaging relay, but the installation has none.',
+    'Use a webhook, or ask the administrator of the installation for a relay.',
   ],
-  draft_closed: ['The draft was applied, canceled or has expired.', 'Create a new draft.'],
+  draft_closed: ['The draft is applied, canceled or expired.', 'Create a new draft.'],
   precondition_failed: [
-    'The resource has changed since the ETag in `If-Match`, or a stated version is stale.',
-    'Read it again, decide anew, and send the new ETag.',
+    'The resource has changed since the read that gave the ETag in `If-Match`, or the stated version is not the current one.',
+    'Read the resource again, decide again, and send the new ETag.',
   ],
-  payload_too_large: ['The body is over 16 KiB, on the wire or after decompression.', 'Send less at once.'],
+  payload_too_large: [
+    'The body is larger than 16 KiB, before or after decompression.',
+    'Send a smaller body.',
+  ],
   unsupported_media_type: [
-    'The body is not `application/json` in UTF-8, or its encoding is neither plain nor gzip.',
+    'The body is not `application/json` in UTF-8, or its content encoding is neither plain nor gzip.',
     'Send JSON, plain or with `Content-Encoding: gzip`.',
   ],
   precondition_required: [
-    'The operation changes a resource and needs `If-Match`.',
-    'Read the resource first, and send its ETag.',
+    'The operation changes a resource, but the request has no `If-Match`.',
+    'Read the resource first, then send its ETag in `If-Match`.',
   ],
   rate_limited: [
-    'The project has made all requests of this minute, or the monitor sent beats faster than the plan allows. `limit` says which.',
-    'Wait as long as `Retry-After` says.',
+    'The project has made all its requests of this minute, or the monitor sent beats faster than the plan allows. `limit` has the dimension.',
+    'Wait for `Retry-After`, then send the request again.',
   ],
   internal_error: [
-    'A fault of the service. Nothing was stored.',
-    'Try again with the same `Idempotency-Key`. If it stays so, report the `correlationId`.',
+    'The service failed. Nothing was stored.',
+    'Try again with the same `Idempotency-Key`. If the error persists, report the `correlationId`.',
   ],
   temporarily_unavailable: [
-    'The database, a token issuer or the service itself can not answer at this moment.',
-    'Wait as long as `Retry-After` says, then send the same request with the same key.',
+    'The database or a token issuer does not answer, or the service is overloaded.',
+    'Wait for `Retry-After`, then send the same request with the same key.',
   ],
 };
 
@@ -87,12 +90,12 @@ export function problemListPage(): string {
   return page(
     'Problems',
     html`<h1>Problems</h1>
-<p>Every error is <code>application/problem+json</code>. Decide by <code>code</code>, and retry only where <code>retryable</code> is true.</p>
+<p>Every error is <code>application/problem+json</code>. Branch on <code>code</code>, and retry only where <code>retryable</code> is true.</p>
 <table><tr><th>Status</th><th>Code</th><th></th></tr>${CODES.map(row)}</table>`,
   );
 }
 
-/** Undefined for a code that there is not. */
+/** Undefined for an unknown code. */
 export function problemPage(name: string): string | undefined {
   const code = CODES.find((one) => one === name);
   if (!code) return undefined;
@@ -101,8 +104,8 @@ export function problemPage(name: string): string | undefined {
   return page(
     title,
     html`<h1>${title}</h1>
-<p><code>service.${code}</code>, status ${status}, ${retryable ? 'can be retried' : 'not to be retried unless the body says so'}.</p>
-<h2>When it comes</h2><p>${prose(when)}</p>
+<p><code>service.${code}</code>, status ${status}, ${retryable ? 'retryable' : 'not retryable, unless the body says so'}.</p>
+<h2>When it occurs</h2><p>${prose(when)}</p>
 <h2>What to do</h2><p>${prose(action)}</p>`,
   );
 }

@@ -1,4 +1,4 @@
-// /docs: every operation and schema of the OpenAPI document, for people.
+// The page /docs: every operation and schema of the OpenAPI document, for people.
 import type { JsonObject } from '../../contract/json-schema.ts';
 import { type Html, html, prose } from './html.ts';
 import { page } from './page.ts';
@@ -26,7 +26,7 @@ interface ResponseObject {
   content?: Record<string, { schema?: JsonObject }>;
 }
 
-/** What this page reads of the document. */
+/** The part of the document that this page reads. */
 export interface ReferenceDocument {
   info: { title: string; description: string };
   paths: Record<string, Record<string, unknown>>;
@@ -84,7 +84,7 @@ ${operation.requestBody && html`<p>Body: ${bodyTypes(operation.requestBody.conte
 ${responseTable(document, operation)}</section>`;
 }
 
-/** Successes with their bodies. Errors are the same everywhere: their statuses are enough. */
+/** Successes with their bodies. Errors have one body everywhere: their statuses are enough. */
 function responseTable(document: ReferenceDocument, operation: Operation): Html {
   const responses = Object.entries(operation.responses);
   const errors = responses.map(([status]) => status).filter((status) => Number(status) >= 400);

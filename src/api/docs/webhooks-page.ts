@@ -1,9 +1,9 @@
-// /docs/webhooks: what an alert looks like and how a receiver checks it, in four languages.
+// The page /docs/webhooks: how an alert looks, and how a receiver checks it in four languages.
 import { readFile } from 'node:fs/promises';
 import { html } from './html.ts';
 import { page } from './page.ts';
 
-/** Language to file. The files are run by the tests as they are shown. */
+/** Language to file. The tests run the files as the page shows them. */
 export const WEBHOOK_SAMPLES = {
   TypeScript: 'verify.ts',
   Python: 'verify.py',
@@ -23,13 +23,13 @@ export async function webhooksPage(): Promise<string> {
   return page(
     'Webhooks',
     html`<h1>Webhooks</h1>
-<p>An alert is a signed POST, as <a href="https://www.standardwebhooks.com">Standard Webhooks</a> 1.0 describes it. Answer with any 2xx within 10 seconds. Anything else is tried again after 5 s, 30 s, 2 min, 10 min, 1 h, 4 h and 12 h; redirects are not followed; a 410 disables the endpoint.</p>
+<p>An alert is a signed POST, as <a href="https://www.standardwebhooks.com">Standard Webhooks</a> 1.0 describes it. Answer with any 2xx within 10 seconds. After any other answer the alert is sent again: after 5 s, 30 s, 2 min, 10 min, 1 h, 4 h and 12 h. Redirects are not followed. A 410 disables the endpoint.</p>
 <table><tr><th>Header</th><th></th></tr>
-<tr><td><code>webhook-id</code></td><td>Names the message. The same on every attempt and every redelivery: what you have seen, you can skip.</td></tr>
-<tr><td><code>webhook-timestamp</code></td><td>When this attempt was signed, in seconds since 1970. Refuse what is older than five minutes.</td></tr>
-<tr><td><code>webhook-signature</code></td><td><code>v1,</code> and the base64 HMAC-SHA256 of <code>{webhook-id}.{webhook-timestamp}.{body}</code>. While a secret is rotated there are two, with a space between, newest first.</td></tr></table>
-<p>The key is the 32 bytes that the 43 characters after <code>sigcb_v1_</code> encode in base64url. Libraries for Standard Webhooks take it as base64. Check the bytes of the body as they came, before any parser.</p>
-<p>Events of one incident come in the order of <code>data.sequence</code>: <code>incident.opened</code>, <code>incident.escalated</code>, <code>incident.reopened</code>, <code>incident.acknowledged</code>, <code>incident.recovered</code>, <code>incident.resolved</code>. <code>callback.test</code> is sent on demand. The body is the schema <a href="/docs#schema-AlertEvent">AlertEvent</a>.</p>
+<tr><td><code>webhook-id</code></td><td>Identifies the message, on every attempt and every redelivery: skip a message that you have handled already.</td></tr>
+<tr><td><code>webhook-timestamp</code></td><td>The time of this attempt, in seconds since 1970. Refuse an attempt that is older than five minutes.</td></tr>
+<tr><td><code>webhook-signature</code></td><td><code>v1,</code> and the base64 HMAC-SHA256 of <code>{webhook-id}.{webhook-timestamp}.{body}</code>. During the rotation of a secret there are two signatures with a space between them, the newest first.</td></tr></table>
+<p>The key is the 32 bytes that the 43 characters after <code>sigcb_v1_</code> encode in base64url. Libraries for Standard Webhooks take it as base64. Check the signature on the raw bytes of the body, before any parser reads them.</p>
+<p>The events of one incident arrive in the order of <code>data.sequence</code>: <code>incident.opened</code>, <code>incident.escalated</code>, <code>incident.reopened</code>, <code>incident.acknowledged</code>, <code>incident.recovered</code>, <code>incident.resolved</code>. <code>callback.test</code> is sent on demand. The schema of the body is <a href="/docs#schema-AlertEvent">AlertEvent</a>.</p>
 <h2>Check a signature</h2>
 ${samples}`,
   );

@@ -1,5 +1,5 @@
-// What is no HTTP, or comes too slowly: answered on the socket, because there is no request yet. The calls that came
-// before on the same connection get their answers first, or their callers would take the refusal for it.
+// Refuses input that is not HTTP or comes too slowly. There is no request yet, so the answer is written to the socket.
+// Earlier calls on the same connection are answered first: their callers would take the refusal for their answer.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { newId } from '../../domain/id.ts';
@@ -10,11 +10,11 @@ type ClientError = Error & { code?: string };
 type Response = ServerResponse<IncomingMessage>;
 
 export class ClientErrors {
-  /** The answers to the last two requests of a connection: only the last one can be cut off in its body. */
+  /** The responses to the last two requests of a connection: only the last request can be cut off in its body. */
   readonly #answers = new WeakMap<Socket, { last: Response; before?: Response }>();
   readonly #waiting = new WeakSet<Socket>();
 
-  /** For each request, when it begins. What is answered is forgotten: idle connections cost nothing. */
+  /** Call it when a request begins. A finished response is forgotten: idle connections cost nothing. */
   begin(response: Response): void {
     const { socket } = response.req;
     this.#answers.set(socket, { last: response, before: this.#answers.get(socket)?.last });
@@ -23,7 +23,7 @@ export class ClientErrors {
     });
   }
 
-  /** Answers with a 400 and ends the connection, once what came whole before is answered. */
+  /** Answers with a 400 and ends the connection, after the answers to the requests that arrived whole. */
   answer(error: ClientError, socket: Socket): void {
     if (this.#waiting.has(socket)) return;
     const { last, before } = this.#answers.get(socket) ?? {};
@@ -57,7 +57,7 @@ function refuse(error: ClientError, socket: Socket): void {
 }
 
 function detailOf(code: string | undefined): string {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request took too long to arrive.';
-  if (code === 'HPE_HEADER_OVERFLOW') return 'The headers are too long: all together at most 16 KiB.';
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request took too long to arrive: send it again.';
+  if (code === 'HPE_HEADER_OVERFLOW') return 'The headers are too long: send at most 16 KiB of them.';
   return 'This is not a valid HTTP request.';
 }

@@ -1,13 +1,13 @@
-// Refuses calls while the process is so busy that its turns come late: 503 with Retry-After, before a call costs anything.
+// Refuses calls with 503 and Retry-After while the event loop is late, before a call costs anything.
 import underPressure from '@fastify/under-pressure';
 import type { FastifyInstance } from 'fastify';
 import { ProblemError } from '../../domain/problem.ts';
 
 const MAX_EVENT_LOOP_DELAY_MS = 1_500;
-/** A start stalls by itself, on a small machine for seconds: that is no load, and it is over when the first call comes. */
+/** The start itself stalls the event loop, on a small machine for seconds. That is no load: it ends before the first call. */
 const WARM_UP_MS = 5_000;
 
-/** Registers it for all routes of `app`. `maxDelayMs`: how late a turn may come on average; 0: nothing is refused. */
+/** For all routes of `app`. `maxDelayMs`: the highest mean delay of the event loop; 0 refuses nothing. */
 export async function registerLoadShedding(
   app: FastifyInstance,
   maxDelayMs = MAX_EVENT_LOOP_DELAY_MS,
@@ -20,7 +20,7 @@ export async function registerLoadShedding(
     maxEventLoopDelay: maxDelayMs,
     pressureHandler: () => {
       if (performance.now() < warmAt) return;
-      const detail = 'The service has too much to do at this moment: try again.';
+      const detail = 'The service is overloaded: wait for Retry-After, then try again.';
       throw new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1 });
     },
   });

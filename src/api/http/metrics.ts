@@ -1,4 +1,4 @@
-// Requests of the API as metrics: how many, how long, how many at this moment. Labels are routes, never paths.
+// Metrics of API requests: count, duration, and how many run now. Labels are routes, never paths.
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { OpenCalls } from './open-calls.ts';

@@ -1,9 +1,9 @@
-// The calls that run now: a bound on them, and one place that ends what is held open when the service drains.
+// The calls that run now: bounds their number, and ends the calls that are held open when the service drains.
 import type { OperationSpec } from '../../contract/operations/operation.ts';
 import { ProblemError } from '../../domain/problem.ts';
 
 export interface OpenCallLimits {
-  /** Calls that work. */
+  /** Calls that do work. */
   working: number;
   /** Calls that wait for something (`waitSeconds`): they cost memory and nothing else. */
   held: number;
@@ -29,13 +29,13 @@ export class OpenCalls {
     return this.#draining;
   }
 
-  /** Counts a call in. Throws `temporarily_unavailable` when too many run. */
+  /** Adds a call. Throws `temporarily_unavailable` when too many run. */
   begin(spec: OperationSpec): AbortController {
     const holds = spec.query !== undefined && 'waitSeconds' in spec.query.shape;
     const [calls, limit] = holds ? [this.#held, this.#limits.held] : [this.#working, this.#limits.working];
     if (calls.size >= limit) {
       throw new ProblemError('temporarily_unavailable', {
-        detail: 'Too many calls run at this moment: try again.',
+        detail: 'Too many calls run at the same time: wait for Retry-After, then try again.',
         retryAfterSeconds: 1,
       });
     }
@@ -49,7 +49,7 @@ export class OpenCalls {
     if (!this.#working.delete(call)) this.#held.delete(call);
   }
 
-  /** Ends what is held open, now and from now on; calls that work are left to finish. */
+  /** Ends the calls that are held open, now and from now on. Calls that do work may finish. */
   drain(): void {
     this.#draining = true;
     for (const call of this.#held) call.abort();

@@ -1,11 +1,11 @@
-// Every error of the API -> a problem body (docs/contract/calls.md). Nothing of what a fault of ours says reaches the caller:
-// the correlation id finds it in the log. What is away for everybody at once is not told for each of them.
+// Turns every error of the API into a problem body (docs/contract/calls.md). The text of an internal error never reaches
+// the caller: its correlation id leads to the log. Answers with 503 are logged once in some seconds, not one by one.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Problem } from '../../contract/resources/problem.ts';
 import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
 import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
-import { correlationIdOf, nameRequest } from './correlation.ts';
+import { correlationIdOf, nameRequest } from './headers.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -35,26 +35,29 @@ export function problemBody(error: ProblemError, correlationId: string): Problem
   };
 }
 
-/** 429 and 503 always say when to try again (docs/contract/calls.md). */
+/** Every 429 and 503 says when to try again (docs/contract/calls.md). */
 function retryAfterOf(error: ProblemError): number | undefined {
   const { retryAfterSeconds } = error.options;
   if (retryAfterSeconds !== undefined) return Math.min(86_400, Math.max(1, Math.ceil(retryAfterSeconds)));
   return error.status === 429 || error.status === 503 ? DEFAULT_RETRY_SECONDS : undefined;
 }
 
-// Refusals of the web framework itself.
+/** Errors that Fastify throws itself. */
 const FRAMEWORK: Record<string, [ProblemCode, string]> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'Send a body of at most 16 KiB.'],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is too large: send at most 16 KiB.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    'unsupported_media_type',
+    'The body is not application/json: send it as application/json.',
+  ],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     'validation_failed',
-    'The body is not as long as Content-Length says.',
+    'The body does not have the length that Content-Length states: send both again.',
   ],
   FST_ERR_BAD_URL: ['validation_failed', 'The URL has an escape that is not UTF-8: encode it again.'],
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is no such resource: an identifier is too long.'],
 };
 
-/** Any error as a ProblemError; what is not known becomes `internal_error` with the error as its cause. */
+/** Any error as a ProblemError. An unknown error becomes the cause of an `internal_error`. */
 export function toProblem(error: unknown): ProblemError {
   if (error instanceof ProblemError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as { code?: string; statusCode?: number };
@@ -67,11 +70,11 @@ export function toProblem(error: unknown): ProblemError {
   if (code.startsWith('FST_') && statusCode >= 400 && statusCode < 500) {
     return new ProblemError('validation_failed', { detail: 'The request could not be read.', cause: error });
   }
-  const detail = 'The service failed. Try again; if it stays so, report the correlation id.';
+  const detail = 'The service failed. Try again; if the error persists, report the correlation ID.';
   return new ProblemError('internal_error', { detail, cause: error });
 }
 
-/** Answers with the problem body, and logs what only we may know. */
+/** Answers with the problem body. Logs a failure of the service with its cause, which the caller does not see. */
 export function sendProblem(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const problem = toProblem(error);
   const correlationId = correlationIdOf(request);
@@ -91,15 +94,16 @@ function log(request: FastifyRequest, problem: ProblemError, correlationId: stri
   else request.server.unserved.record(fields);
 }
 
-/** Problem bodies for errors and unknown routes of the whole app. `allowedMethods` knows the routes. */
-export function registerProblems(app: FastifyInstance, allowedMethods: (path: string) => string[]): void {
+/** Problem bodies for the errors and unknown routes of the whole application. Call it before any route is registered. */
+export function registerProblems(app: FastifyInstance): void {
+  const methodsOf = watchRoutes(app);
   app.decorate('unserved', new OccasionalWarning(app.log, 'A request could not be served.'));
   app.setErrorHandler((error, request, reply) => sendProblem(request, reply, error));
   const refuse = (request: FastifyRequest): ProblemError =>
-    unknownRoute(allowedMethods(request.url.split('?')[0] ?? '/'));
+    unknownRoute(methodsOf(request.url.split('?')[0] ?? '/'));
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, refuse(request)));
-  // Before the body: of a route that there is not, no body is too large or of the wrong type. A scope below has
-  // refusals of its own.
+  // Before the body is read: an unknown address is refused as unknown, whatever its body is. Encapsulated scopes have
+  // not-found handlers of their own.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.headers.host === undefined && request.raw.httpVersion === '1.1') {
       reply.header('connection', 'close');
@@ -114,11 +118,40 @@ function unknownRoute(allow: string[]): ProblemError {
     return new ProblemError('method_not_allowed', { detail: `Use ${allow.join(', ')} here.`, allow });
   }
   return new ProblemError('not_found', {
-    detail: 'There is no such address: the API is documented at /docs.',
+    detail: 'There is no such address: see /docs for the addresses of the API.',
   });
 }
 
-/** RFC 9112 3.2. Node would answer without a body and without the headers of every answer. */
+/** RFC 9112 3.2. Node's own refusal would lack the problem body and our headers. */
 function hostMissing(): ProblemError {
-  return new ProblemError('validation_failed', { detail: 'Send the header Host.' });
+  return new ProblemError('validation_failed', { detail: 'The header Host is missing: send it.' });
+}
+
+interface KnownRoute {
+  pattern: RegExp;
+  methods: Set<string>;
+}
+
+/** Learns the routes as they are registered. The answer: the methods of a path, empty for a path without a route. */
+function watchRoutes(app: FastifyInstance): (path: string) => string[] {
+  const routes = new Map<string, KnownRoute>();
+  app.addHook('onRoute', ({ url, method }) => {
+    if (url.includes('*')) return; // the preflight route of the CORS plug-in
+    const known = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() };
+    routes.set(url, known);
+    for (const one of [method].flat()) known.methods.add(one);
+  });
+  return (path) => {
+    const found = [...routes.values()].filter(({ pattern }) => pattern.test(path));
+    return [...new Set(found.flatMap(({ methods }) => [...methods]))].sort(byName);
+  };
+}
+
+function byName(a: string, b: string): number {
+  return a < b ? -1 : 1;
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.split('/').map((part) => (part.startsWith(':') ? '[^/]+' : part.replaceAll('.', '\\.')));
+  return new RegExp(`^${parts.join('/')}$`);
 }

@@ -1,6 +1,6 @@
-// Requests a minute of a project (the plan's api_requests_per_minute), over all replicas: each counts locally and
-// settles with one row, about once a second or sooner when a noticeable part of the limit is spent. No request waits
-// for it. Without the database each replica goes on with what it knows.
+// Limits the requests of a project per minute (api_requests_per_minute of the plan) over all replicas. Each replica
+// counts locally and settles with one row, once a second or as soon as 2% of the limit is unsettled. No request waits for
+// a settlement. While the database is away each replica continues with its own counts.
 import { findPlan, limitOf } from '../../domain/plan.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
@@ -9,22 +9,22 @@ import { deleteRateWindows, type RateSpend, settleRateWindows } from '../../stor
 import type { Log } from '../../telemetry/log.ts';
 
 const SETTLE_MS = 1_000;
-/** Part of the limit that may be spent unsettled: what replicas together can overshoot by. */
+/** Share of the limit that one replica may spend unsettled: the replicas can overshoot the limit by so much each. */
 const UNSETTLED_SHARE = 0.02;
 const KEPT_WINDOWS = 5;
 
 interface Bucket {
   window: number;
-  /** Of all replicas, as of the last settlement, with our own spends that were sent. */
+  /** Requests of all replicas at the last settlement, with those of this replica that were sent since. */
   settled: number;
-  /** Ours, not sent yet. */
+  /** Requests of this replica that were not sent yet. */
   unsettled: number;
 }
 
 export interface RateLimiterOptions {
   pool: Pool;
   log: Log;
-  /** Wall clock, ms; for tests. */
+  /** Wall clock in ms; tests set it. */
   now?: () => number;
 }
 
@@ -34,7 +34,7 @@ export class RateLimiter {
   readonly #buckets = new Map<string, Bucket>();
   #timer: NodeJS.Timeout | undefined;
   #settling: Promise<void> | undefined;
-  /** The database's clock less ours: replicas with different clocks share windows. */
+  /** Clock of the database minus the local one: replicas with different clocks share windows. */
   #offsetMs = 0;
   #cleanedWindow = 0;
   /** The last settlement failed: only the timer tries again. */
@@ -49,7 +49,7 @@ export class RateLimiter {
     this.#timer = setInterval(() => void this.settle(), SETTLE_MS).unref();
   }
 
-  /** Ends the timer and settles what is left. */
+  /** Stops the timer and settles the rest. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.settle();
@@ -63,7 +63,7 @@ export class RateLimiter {
     const used = bucket.settled + bucket.unsettled;
     if (used >= limit) {
       throw new ProblemError('rate_limited', {
-        detail: `The project may make ${limit} requests a minute: wait as long as Retry-After says.`,
+        detail: `The project has made all of its ${limit} requests of this minute: wait for Retry-After, then try again.`,
         retryAfterSeconds: this.#secondsLeft(),
         limit: limitOf(plan, {
           dimension: 'api_requests_per_minute',
@@ -77,7 +77,7 @@ export class RateLimiter {
     if (!this.#isAway && bucket.unsettled >= Math.max(1, limit * UNSETTLED_SHARE)) void this.settle();
   }
 
-  /** Sends what is unsettled; one settlement at a time. Never rejects. */
+  /** Sends the unsettled counts, one settlement at a time. Never rejects. */
   settle(): Promise<void> {
     this.#settling ??= this.#settleOnce().finally(() => {
       this.#settling = undefined;
@@ -99,7 +99,10 @@ export class RateLimiter {
       await this.#clean();
     } catch (error) {
       this.#takeBack(spends);
-      this.#options.log.warn({ err: error }, 'The rate limit could not be settled.');
+      this.#options.log.warn(
+        { err: error },
+        'The counts of the rate limit could not be settled: the next second tries again.',
+      );
     }
   }
 
@@ -116,7 +119,7 @@ export class RateLimiter {
     return spends;
   }
 
-  /** The local budget goes on with them, and the next second tries again. */
+  /** Counts the spends as unsettled again. The next second tries again. */
   #takeBack(spends: readonly RateSpend[]): void {
     this.#isAway = true;
     for (const { scopeId, window, spent } of spends) {

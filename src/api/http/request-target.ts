@@ -1,5 +1,5 @@
-// Path and query of a request as the caller wrote them. The frame reads them itself, so that a broken escape is
-// a refusal and a repeated parameter is a list, whatever the web framework makes of them.
+// Path and query of a request as the caller wrote them. Fastify would read a broken escape in silence: here it is a
+// refusal, and a repeated parameter is a list.
 import { ProblemError } from '../../domain/problem.ts';
 
 export interface RequestTarget {
@@ -7,7 +7,7 @@ export interface RequestTarget {
   path: string;
   /** Decoded, in the order of the URL. */
   pairs: [string, string][];
-  /** A parameter that comes twice is a list. */
+  /** A repeated parameter is a list. */
   query: Record<string, string | string[]>;
 }
 
@@ -19,7 +19,8 @@ export function readTarget(url = '/'): RequestTarget {
   const path = mark < 0 ? url : url.slice(0, mark);
   if (mark < 0) return { path, pairs: [], query: {} };
   const parts = url.slice(mark + 1).split('&');
-  if (parts.length > MAX_PARAMETERS) throw refusal(`Send at most ${MAX_PARAMETERS} query parameters.`);
+  if (parts.length > MAX_PARAMETERS)
+    throw refusal(`The URL has too many query parameters: send at most ${MAX_PARAMETERS}.`);
   const pairs = parts.filter((part) => part !== '').map(decodePair);
   return { path, pairs, query: collect(pairs) };
 }
@@ -28,7 +29,7 @@ function decodePair(part: string): [string, string] {
   const equals = part.indexOf('=');
   const [name, value] = equals < 0 ? [part, ''] : [part.slice(0, equals), part.slice(equals + 1)];
   const pair: [string, string] = [decode(name), decode(value)];
-  if (pair.some((text) => text.includes('\0'))) throw refusal('Remove the NUL character from the URL.');
+  if (pair.some((text) => text.includes('\0'))) throw refusal('The URL has a NUL character: remove it.');
   return pair;
 }
 
@@ -47,7 +48,7 @@ function collect(pairs: readonly [string, string][]): Record<string, string | st
     if (list) list.push(value);
     else lists.set(name, [value]);
   }
-  // Own properties, also for a parameter called __proto__.
+  // fromEntries makes own properties, also of a parameter named __proto__.
   return Object.fromEntries(
     [...lists].map(([name, [first = '', ...rest]]) => [name, rest.length === 0 ? first : [first, ...rest]]),
   );

@@ -1,6 +1,6 @@
-// What Postgres can keep as text: of what comes from outside by another way than a body (strict-json.ts).
+// Which texts Postgres can store. Bodies are checked when they are read (body.ts); this is for texts from elsewhere.
 
-/** False for texts with NUL or with half of a surrogate pair. */
+/** False for a text with a NUL or with half of a surrogate pair. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

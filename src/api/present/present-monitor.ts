@@ -1,8 +1,9 @@
 // Monitors as the API shows them (docs/contract/monitors.md): records, live status, and their history.
+
+import type { Observation } from '../../contract/resources/beat.ts';
 import type { MonitorChange } from '../../contract/resources/change.ts';
 import { measurementRuleWithDefaults } from '../../contract/resources/measurement-rule-patch.ts';
 import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts';
-import type { Observation } from '../../contract/resources/observation.ts';
 import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { healthOf } from '../../domain/health.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';

@@ -17,6 +17,10 @@ export const jurisdictionQuery = {
     .describe('Says which monitor is meant where one ID exists in more than one jurisdiction.'),
 };
 
+export const waitSeconds = integer(0, 30)
+  .default(0)
+  .describe('How long to hold the request open until there is something to answer.');
+
 export const rangeQuery = {
   since: timestamp.optional().describe('From this time on, included.'),
   until: timestamp.optional().describe('Up to this time, excluded.'),

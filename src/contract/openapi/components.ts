@@ -12,18 +12,16 @@ import {
   toJsonSchema,
 } from '../json-schema.ts';
 import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
-import { alertEvent } from '../resources/alert-event.ts';
-import { beatAnswer, beatBody } from '../resources/beat.ts';
+import { beatAnswer, beatBody, observation } from '../resources/beat.ts';
 import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
 import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
 import { monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
-import { delivery, deliveryWithAttempts } from '../resources/delivery.ts';
+import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
 import { incident, openIncident, timelineEntry } from '../resources/incident.ts';
 import { maintenanceInput } from '../resources/lifecycle.ts';
 import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
 import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '../resources/monitor.ts';
-import { observation } from '../resources/observation.ts';
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';

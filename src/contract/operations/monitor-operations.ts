@@ -1,10 +1,17 @@
 // Operations on monitors (docs/contract/monitors.md).
 import { z } from 'zod';
 import { identifier, jurisdiction, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN, text } from '../fields/field.ts';
-import { jurisdictionQuery, pageOf, pageQuery, rangeQuery, refuseReversedRange } from '../fields/paging.ts';
+import {
+  jurisdictionQuery,
+  pageOf,
+  pageQuery,
+  rangeQuery,
+  refuseReversedRange,
+  waitSeconds,
+} from '../fields/paging.ts';
+import { firstBeat, observation } from '../resources/beat.ts';
 import { bindingResult, setBindingBody } from '../resources/binding.ts';
 import { monitorChange } from '../resources/change.ts';
-import { firstBeat, waitSeconds } from '../resources/first-beat.ts';
 import { incident, incidentState } from '../resources/incident.ts';
 import { lifecycleBody } from '../resources/lifecycle.ts';
 import {
@@ -19,7 +26,6 @@ import {
   rotatePublishUrlResult,
   updateMonitorBody,
 } from '../resources/monitor.ts';
-import { observation } from '../resources/observation.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ monitorId: identifier });

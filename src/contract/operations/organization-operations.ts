@@ -1,14 +1,13 @@
 // Operations on projects and credentials, the status feed and the contract itself (docs/contract/tenancy.md).
 import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
-import { pageOf, pageQuery } from '../fields/paging.ts';
+import { pageOf, pageQuery, waitSeconds } from '../fields/paging.ts';
 import {
   createCredentialBody,
   credential,
   credentialIssueResult,
   rotateCredentialBody,
 } from '../resources/credential.ts';
-import { waitSeconds } from '../resources/first-beat.ts';
 import { createProjectBody, project, updateProjectBody } from '../resources/project.ts';
 import { statusFeed } from '../resources/status-feed.ts';
 import { operation } from './operation.ts';

@@ -1,10 +1,11 @@
 // A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
-import type { z } from 'zod';
+import { z } from 'zod';
 import { type FieldError, ProblemError } from '../../domain/problem.ts';
 import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from '../fields/field-errors.ts';
 import { HEADER, idempotencyKey, ifMatch } from '../fields/headers.ts';
-import { decodeQuery, type RawQuery } from '../fields/query.ts';
 import type { InputOf, OperationSpec } from './operation.ts';
+
+type RawQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface RawRequest {
   params: unknown;
@@ -77,4 +78,31 @@ function validationFailed(faults: readonly FieldError[]): ProblemError {
     detail: `The request is not valid. ${where}${first?.message ?? ''}${more}`.slice(0, 1024),
     fieldErrors: faults.slice(0, MAX_FIELD_ERRORS),
   });
+}
+
+/** What is inside optional, default and described schemas. */
+function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodNullable) {
+    return unwrap(schema.unwrap());
+  }
+  return schema;
+}
+
+/** Values of a type other than text where the text can be read as one; else the text, which the schema refuses. */
+function decodeQuery(schema: z.ZodObject, raw: RawQuery): Record<string, unknown> {
+  const decoded: [string, unknown][] = [];
+  for (const [name, value] of Object.entries(raw)) {
+    if (value === undefined) continue;
+    const field = Object.hasOwn(schema.shape, name) ? schema.shape[name] : undefined;
+    decoded.push([name, field ? decodeValue(unwrap(field), value) : value]);
+  }
+  return Object.fromEntries(decoded);
+}
+
+function decodeValue(schema: z.core.$ZodType, value: string | readonly string[]): unknown {
+  if (schema instanceof z.ZodArray) return typeof value === 'string' ? [value] : value;
+  if (typeof value !== 'string') return value;
+  if (schema instanceof z.ZodNumber && /^-?\d{1,15}$/.test(value)) return Number(value);
+  if (schema instanceof z.ZodBoolean && (value === 'true' || value === 'false')) return value === 'true';
+  return value;
 }

@@ -1,8 +1,32 @@
-// Beats as they arrive on a publish address and what is answered (docs/contract/beats.md). Described here for the
-// contract and for clients; src/ingest reads beats on a path of its own.
+// Beats: as they arrive on a publish address, what is answered, and how an accepted one is read back as an observation
+// (docs/contract/beats.md). src/ingest reads beats on a path of its own.
 import { z } from 'zod';
+import { BEAT_KINDS } from '../../domain/beat.ts';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';
-import { beatKind, violation } from './observation.ts';
+
+const beatKind = z.enum(BEAT_KINDS);
+
+const violation = z.object({
+  measurement: z.string(),
+  rule: z.string(),
+  bound: z.union([z.number(), z.enum(['zero', 'nonzero'])]).describe('The limit crossed.'),
+  value: z.number().describe('What was compared.'),
+});
+
+export const observation = z.object({
+  sequence: integer(1, MAX_SAFE).describe('Counts from 1 without gaps for each monitor.'),
+  kind: beatKind,
+  receivedAt: timestamp,
+  observedAt: timestamp.optional(),
+  measurements: z.record(z.string(), z.number()),
+  durationSeconds: z.number().min(0).optional(),
+  exitStatus: z.int().optional(),
+  message: z.string().optional(),
+  runId: z.string().optional(),
+  late: z.boolean().describe('It came after the deadline.'),
+  violations: z.array(violation),
+});
+export type Observation = z.output<typeof observation>;
 
 export const beatBody = z
   .strictObject({
@@ -22,4 +46,10 @@ export const beatAnswer = z.object({
   receivedAt: timestamp,
   nextDeadlineAt: timestamp.optional(),
   violations: z.array(violation),
+});
+
+export const firstBeat = z.object({
+  state: z.enum(['waiting', 'accepted']),
+  firstBeatAt: timestamp.optional(),
+  nextDeadlineAt: timestamp.optional(),
 });

@@ -2,9 +2,10 @@
 import { z } from 'zod';
 import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
+import { incident, incidentState } from './incident.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
-export const deliveryEvent = z.enum(DELIVERY_EVENTS);
+const deliveryEvent = z.enum(DELIVERY_EVENTS);
 
 export const delivery = z.object({
   deliveryId: identifier,
@@ -33,3 +34,29 @@ const deliveryAttempt = z.object({
 });
 
 export const deliveryWithAttempts = z.object({ ...delivery.shape, attempts: z.array(deliveryAttempt) });
+
+/** The body that a webhook receives. Described for receivers; src/delivery writes it. */
+export const alertEvent = z
+  .object({
+    type: deliveryEvent,
+    timestamp,
+    data: z.object({
+      organizationId: z.string(),
+      projectId: z.string(),
+      projectName: z.string().optional(),
+      incident: incident.optional(),
+      monitor: z
+        .object({
+          monitorId: identifier,
+          name: z.string(),
+          labels: z.record(z.string(), z.string()),
+          lastBeatAt: timestamp.optional(),
+          nextDeadlineAt: timestamp.optional(),
+        })
+        .optional(),
+      sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps in each incident.'),
+      previousState: incidentState.optional(),
+      endpointId: identifier.optional().describe('Of `callback.test`.'),
+    }),
+  })
+  .describe('At most 16 KiB. The same bytes on every attempt.');

@@ -19,11 +19,11 @@ import {
   timestamp,
   YEAR_SECONDS,
 } from '../fields/field.ts';
+import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
 import { openIncident } from './incident.ts';
 import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
-import { observation } from './observation.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
 /** Floors that a development run lowers (docs/contract/development.md). The published contract shows 60. */

@@ -1,6 +1,6 @@
 // Reading headers: what Accept admits, and names in UTF-8.
 import { describe, expect, it } from 'vitest';
-import { accepts, decodeHeader } from '../../../src/api/http/request-headers.ts';
+import { accepts, decodeHeader } from '../../../src/api/http/headers.ts';
 
 describe('accepts', () => {
   it.each([

@@ -1,4 +1,4 @@
-// `npm run generate` writes the CRDs from the contract; with `--check` it writes nothing, and fails where a file differs.
+// Writes the CRDs from the contract (`npm run generate`). With `--check` it writes nothing and fails if a file differs.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,11 +6,11 @@ import { stringify } from 'yaml';
 import { crdManifests } from './crd/crd-manifests.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-/** The chart holds copies: Helm installs what is in its own folder. */
+/** The chart has copies: Helm installs CRDs from its own folder. */
 const FOLDERS = ['crds/', 'charts/beatkeeper/crds/'];
 const HEADER = '# Generated from src/contract by `npm run generate`. Do not edit.\n';
 
-/** Path below the project's root -> content. */
+/** Path below the root of the project -> content. */
 export function generatedFiles(): Map<string, string> {
   const files = new Map<string, string>();
   for (const [name, manifest] of Object.entries(crdManifests())) {

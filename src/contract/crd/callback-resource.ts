@@ -42,7 +42,7 @@ const rotation = z.strictObject({
 const KIND = "(has(self.kind) ? self.kind : 'webhook')";
 const OLD_KIND = "(has(oldSelf.kind) ? oldSelf.kind : 'webhook')";
 
-/** `spec` of a Callback. What the API defaults has no default here. */
+/** `spec` of a Callback. Fields with a default in the API have none here. */
 export const callbackResourceSpec = withRules(
   z.strictObject({
     kind: callbackKind.optional().describe('Default: webhook.'),
@@ -94,7 +94,7 @@ export const callbackResourceSpec = withRules(
 );
 export type CallbackResourceSpec = z.output<typeof callbackResourceSpec>;
 
-/** `status` of a Callback. No secret stands in it. */
+/** `status` of a Callback. It holds no secret. */
 export const callbackResourceStatus = z.object({
   ...commonStatus,
   endpointId: z.string().optional(),

@@ -1,4 +1,4 @@
-// The CustomResourceDefinitions, built from the contract's schemas (docs/contract/kubernetes.md). Plain objects, no YAML.
+// The CustomResourceDefinitions as plain objects, from the schemas of the contract (docs/contract/kubernetes.md).
 import type { z } from 'zod';
 import { type JsonObject, toJsonSchema } from '../json-schema.ts';
 import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';
@@ -12,7 +12,7 @@ interface Column {
   name: string;
   type: 'string' | 'date' | 'boolean';
   jsonPath: string;
-  /** Shown with `-o wide` alone. */
+  /** Shown only with `-o wide`. */
   wide?: boolean;
 }
 
@@ -21,7 +21,7 @@ interface Definition {
   spec: z.ZodType;
   status: z.ZodType;
   columns: Column[];
-  /** Of fields, by path. */
+  /** Descriptions of fields, by path. */
   texts: Readonly<Record<string, string>>;
 }
 
@@ -36,7 +36,7 @@ const MONITOR_COLUMNS: Column[] = [
   { name: 'Health', type: 'string', jsonPath: '.status.health' },
   { name: 'Interval', type: 'string', jsonPath: '.status.display.interval' },
   { name: 'Last Beat', type: 'date', jsonPath: '.status.lastBeatAt' },
-  // Text: a date column shows times to come as invalid.
+  // A string: a date column shows future times as invalid.
   { name: 'Next Deadline', type: 'string', jsonPath: '.status.nextDeadlineAt' },
   { name: 'Incident', type: 'string', jsonPath: '.status.display.incident' },
   READY,
@@ -55,7 +55,7 @@ const CALLBACK_COLUMNS: Column[] = [
   AGE,
 ];
 
-/** The CRDs by file name. A development run passes lowered floors; the committed files show 60 seconds. */
+/** The CRDs by file name. A development run passes lower floors; the committed files have 60 seconds. */
 export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<string, JsonObject> {
   const definitions: Readonly<Record<CustomKind, Definition>> = {
     Monitor: {

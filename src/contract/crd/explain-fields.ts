@@ -1,5 +1,4 @@
-// What `kubectl explain` says of fields that the schemas of the contract leave without words. Texts only: a schema
-// that comes with a description keeps it.
+// The texts of `kubectl explain` for fields whose schemas have no description. A schema with a description keeps it.
 import type { JsonObject } from '../json-schema.ts';
 
 /** By path: `spec.schedule.cron`; `*` stands for the keys of a map and for the items of a list. */
@@ -123,7 +122,7 @@ export const CALLBACK_TEXTS: Texts = {
   'status.lastDelivery.statusCode': 'What the receiver answered, if it did.',
 };
 
-/** A copy of the schema at `path` in which every field has words. Throws where one is left without. */
+/** A copy of the schema at `path` in which every field has a description. Throws for a field without one. */
 export function explainFields(schema: JsonObject, path: string, texts: Texts): JsonObject {
   const isPart = path.endsWith('.*');
   const description = schema.description ?? texts[path];

@@ -93,7 +93,7 @@ const workloadRef = withRules(
   },
 ).describe('The workload that beats: for people. The operator does not look at it yet.');
 
-/** `spec` of a Monitor. What the API defaults has no default here. */
+/** `spec` of a Monitor. Fields with a default in the API have none here. */
 export function monitorResourceSpec(limits: ContractLimits) {
   const fields = monitorFields(limits);
   return withRules(
@@ -148,7 +148,7 @@ export function monitorResourceSpec(limits: ContractLimits) {
 }
 export type MonitorResourceSpec = z.output<ReturnType<typeof monitorResourceSpec>>;
 
-/** `status` of a Monitor. No secret stands in it. */
+/** `status` of a Monitor. It holds no secret. */
 export const monitorResourceStatus = z.object({
   ...commonStatus,
   monitorId: z.string().optional(),

@@ -1,4 +1,4 @@
-// Fields that both custom resources have: names of objects, conditions, CEL rules on zod schemas (docs/contract/kubernetes.md).
+// Fields of every custom resource: names of objects, conditions, CEL rules on zod schemas (docs/contract/kubernetes.md).
 import { z } from 'zod';
 import { alias, callbackUrl, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { type CelRule, SENTENCE, VALIDATIONS } from './structural.ts';
@@ -8,15 +8,15 @@ export function withRules<Schema extends z.ZodType>(schema: Schema, ...rules: Ce
   return schema.meta({ ...schema.meta(), [VALIDATIONS]: rules });
 }
 
-/** The sentence that a user reads when the pattern of a field refuses a value. */
+/** The sentence that a user reads when the value does not match the pattern of the field. */
 export function withSentence<Schema extends z.ZodType>(schema: Schema, sentence: string): Schema {
   return schema.meta({ ...schema.meta(), [SENTENCE]: sentence });
 }
 
-/** Cannot change once it is there. That it is neither added nor removed is a rule of the parent. */
+/** The value cannot change. A rule of the parent forbids to add or remove it. */
 export const IMMUTABLE = 'self == oldSelf';
 
-/** Text without control characters and without blanks around it: the API would trim them, which would be drift. */
+/** Text without control characters and without blanks at its ends: the API would trim them, and that would be drift. */
 export function trimmedText(maximum: number, noun: string) {
   const control = '\\x00-\\x1f\\x7f-\\x9f';
   const pattern = new RegExp(`^[^\\s${control}]([^${control}]*[^\\s${control}])?$`);
@@ -55,7 +55,7 @@ const condition = z.object({
   message: z.string().max(32_768),
 });
 
-/** What the status of both kinds has. */
+/** Fields of every status. */
 export const commonStatus = {
   observedGeneration: integer(0, MAX_SAFE).optional().describe('The generation that was last reconciled.'),
   projectId: z.string().optional(),

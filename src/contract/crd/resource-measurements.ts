@@ -1,5 +1,5 @@
-// A measurement rule in a custom resource: the fields of the contract, without nulls, unions flattened, and the
-// rules between fields in CEL (docs/contract/rules.md). Numbers stay numbers: they pass through to the API as they are.
+// A measurement rule in a custom resource (docs/contract/rules.md): the fields of the contract without nulls, with unions
+// flattened and the rules between fields in CEL. Numbers stay numbers and pass to the API unchanged.
 import { z } from 'zod';
 import { integer } from '../fields/field.ts';
 import {
@@ -68,7 +68,7 @@ const rulePolicy = withRules(
   },
 );
 
-/** CEL: the rule kind is there and not disabled. */
+/** CEL: the rule of this kind is stated and not disabled. */
 const stands = (kind: string) =>
   `(has(self.${kind}) && !(has(self.disabledRules) && '${kind}' in self.disabledRules))`;
 const others = RULE_KINDS.filter((kind) => kind !== 'zeroExpectation');

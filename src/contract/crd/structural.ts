@@ -1,18 +1,18 @@
-// JSON Schema -> the structural schema that a CustomResourceDefinition takes. What has no such form is a fault
-// of the schema that was passed in: it throws instead of dropping a check.
+// Turns a JSON Schema into the structural schema of a CustomResourceDefinition. Throws for a schema that has no such form,
+// rather than drop a check.
 import type { JsonObject } from '../json-schema.ts';
 
-/** One check in CEL. `message` is a sentence that says what to do. */
+/** A check in CEL. `message` says in a sentence what to do. */
 export interface CelRule {
   rule: string;
   message: string;
 }
 
-/** Keys for `.meta()`: CEL rules of a node, and the sentence that replaces the bare words of a pattern. */
+/** Keys for `.meta()`: CEL rules of a node, and the sentence that replaces the message of a pattern. */
 export const VALIDATIONS = 'x-kubernetes-validations';
 export const SENTENCE = 'x-sentence';
 
-/** Dropped: either implied by pruning, or said by a CEL rule of the node. */
+/** Dropped keywords: pruning implies them, or a CEL rule of the node expresses them. */
 const DROPPED = new Set(['propertyNames', SENTENCE]);
 const REFUSED = ['$ref', 'oneOf', 'anyOf', 'allOf', 'not', 'exclusiveMinimum', 'exclusiveMaximum'];
 
@@ -32,12 +32,12 @@ export function toStructural(node: JsonObject): JsonObject {
   return withSentence(withIntegerFormat(structural), node[SENTENCE]);
 }
 
-/** Beyond 32 bits the API server needs to be told. */
+/** The API server needs the format of integers beyond 32 bits. */
 function withIntegerFormat(node: JsonObject): JsonObject {
   return node.type === 'integer' ? { ...node, format: 'int64' } : node;
 }
 
-/** A pattern's own words are the pattern: as a CEL rule it says what to do. */
+/** The message of a pattern would be the pattern itself; as a CEL rule it says what to do. */
 function withSentence(node: JsonObject, sentence: unknown): JsonObject {
   const { pattern, ...rest } = node;
   if (typeof sentence !== 'string' || typeof pattern !== 'string') return node;
@@ -46,7 +46,7 @@ function withSentence(node: JsonObject, sentence: unknown): JsonObject {
   return { ...rest, [VALIDATIONS]: [{ rule, message: sentence }, ...rules] };
 }
 
-/** A raw CEL string: backslashes stand for themselves. */
+/** A raw CEL string, in which backslashes are literal. */
 export function celString(text: string): string {
   if (text.includes("'")) throw new Error(`A raw CEL string has no quote: ${text}`);
   return `r'${text}'`;

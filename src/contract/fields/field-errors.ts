@@ -1,5 +1,5 @@
-// zod issues -> the `fieldErrors` of a problem body: snake_case code, a sentence, a path with dots.
-// The sentences for zod's own checks are written here; a schema's own sentence goes before them.
+// Turns zod issues into the `fieldErrors` of a problem body: code in snake_case, a sentence, a path with dots.
+// A check of zod without a sentence of its schema gets one here.
 import type { z } from 'zod';
 import type { FieldError } from '../../domain/problem.ts';
 
@@ -13,8 +13,8 @@ type RawIssue = z.core.$ZodRawIssue;
 export type Parsed<Output> = { value: Output } | { fieldErrors: FieldError[] };
 
 /**
- * Parses a value of a caller. `root` goes before each path: empty for a body, whose paths start at its root.
- * At most 32 errors; a path or message that is too long is cut.
+ * Parses a value of a caller. `root` is the prefix of each path; empty for a body, whose paths start at its root.
+ * At most 32 errors; paths and messages that are too long are cut.
  */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
@@ -27,7 +27,7 @@ export function parseInput<Schema extends z.ZodType>(
   return { fieldErrors: withoutEchoes(errors).slice(0, MAX_FIELD_ERRORS) };
 }
 
-/** zod looks at the length of a text also where it wants a list: of a value of the wrong type that alone is told. */
+/** zod checks the length even of a value of the wrong type: such a value reports only its type. */
 function withoutEchoes(errors: readonly FieldError[]): FieldError[] {
   const isOfType = ({ code }: FieldError) => code === 'invalid_type';
   const wrongType = new Set(errors.filter(isOfType).map(({ path }) => path));
@@ -58,12 +58,12 @@ function fieldError(path: readonly PropertyKey[], code: string, message: string)
   };
 }
 
-/** Dots between the parts, at most 256 characters. A cut can leave half of a character: it is replaced. */
+/** The parts with dots between them, cut to 256 characters. Half of a surrogate pair at the cut is replaced. */
 export function fieldPath(path: readonly PropertyKey[]): string {
   return path.map(String).join('.').slice(0, MAX_PATH).toWellFormed();
 }
 
-/** The branch of a union that the caller most likely meant: the one with the fewest foreign keys, then issues. */
+/** The branch of a union that the caller most likely meant: with the fewest unknown keys, then the fewest issues. */
 function closestBranch(branches: readonly Issue[][]): Issue[] {
   const cost = (issues: Issue[]) =>
     issues.reduce((sum, issue) => sum + (issue.code === 'unrecognized_keys' ? 10 * issue.keys.length : 1), 0);
@@ -91,7 +91,7 @@ function codeOf(issue: Issue): string {
 
 const REQUIRED = 'This is required: state it.';
 
-/** zod asks this for every issue whose schema has no sentence of its own. */
+/** zod calls this for every issue whose schema has no sentence. */
 function messageOf(issue: RawIssue): string {
   if (issue.input === undefined) return REQUIRED;
   switch (issue.code) {

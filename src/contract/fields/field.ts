@@ -1,5 +1,5 @@
 // Field schemas that several resources share: identifiers, text, times, addresses, labels (docs/contract/calls.md).
-// Each one carries its message: what to do, in a sentence. It knows no resource.
+// Each has a message that says what to do. This file knows no resource.
 import { z } from 'zod';
 import { IDENTIFIER_PATTERN } from '../../domain/id.ts';
 import { ACTOR_KINDS, SEVERITIES } from '../../domain/incident.ts';
@@ -9,8 +9,8 @@ import { canonicalTime, isWritableTime } from '../../domain/timestamp.ts';
 export const MAX_SAFE = Number.MAX_SAFE_INTEGER;
 export const YEAR_SECONDS = 31_536_000;
 
-// Control characters are U+0000 to U+001F and U+007F to U+009F. Written as text, because a pattern that
-// holds them is what we mean here. Also read by Go (RE2) from the CRDs and by other languages from OpenAPI.
+// Control characters are U+0000 to U+001F and U+007F to U+009F. They are escaped in a text, because Go (RE2) reads the
+// pattern from the CRDs, and other languages from the OpenAPI document.
 const CONTROL = '\\x00-\\x1f\\x7f-\\x9f';
 const CONTROL_BUT_LINE_BREAKS = '\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f';
 const NO_CONTROL_PATTERN = `^[^${CONTROL}]*$`;
@@ -22,13 +22,13 @@ interface TextOptions {
   maximum: number;
   /** Line breaks and tabs are allowed. */
   multiline?: boolean;
-  /** Blanks at the ends stay: they mean something in a part of a text. */
+  /** Keeps blanks at the ends: they count in a part of a text. */
   untrimmed?: boolean;
 }
 
 /**
- * Text for people, trimmed unless said otherwise. Lengths are code points, as in JSON Schema and Postgres, not UTF-16 units.
- * Refuses control characters and lone surrogates, which no database stores.
+ * Text for people, trimmed by default. Lengths count code points, as JSON Schema and Postgres do, not UTF-16 units.
+ * Refuses control characters and lone surrogates, which databases do not store.
  */
 export function text({ minimum, maximum, multiline = false, untrimmed = false }: TextOptions) {
   const forbidden = multiline ? controlButLineBreaks : controlCharacters;
@@ -54,7 +54,7 @@ function characters(count: number): string {
   return count === 1 ? 'character' : 'characters';
 }
 
-/** A sentence for every fault of a field but its absence, which has the same words everywhere. */
+/** A sentence for every fault of a field except its absence, which has one sentence everywhere. */
 export function unlessMissing(message: string) {
   return (issue: { input?: unknown }) => (issue.input === undefined ? undefined : message);
 }
@@ -99,7 +99,7 @@ export const timestamp = z
   .string({ error: unlessMissing(TIME_MESSAGE) })
   .overwrite(canonicalTime)
   .check(z.iso.datetime({ offset: true, error: TIME_MESSAGE }))
-  // What is no time at all has its own message.
+  // A value that is not a time at all has another message.
   .refine((value) => Number.isNaN(Date.parse(value)) || isWritableTime(Date.parse(value)), {
     error: 'Must be a time of the years 0001 to 9999 in UTC.',
   });
@@ -108,12 +108,12 @@ export const jurisdiction = z.enum(JURISDICTIONS);
 
 export const severity = z.enum(SEVERITIES);
 
-/** Form of a webhook address, as one pattern that the CRD and OpenAPI can show: no user, fragment or blank. */
+/** The form of a webhook address as one pattern for the CRD and OpenAPI: no user, fragment or blank. */
 const CALLBACK_URL_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?][^#\\s]*)?$';
 
 /**
- * Form of a webhook address (docs/contract/callbacks.md). Plain http passes here: only the address guard knows which
- * private destinations may use it, and refuses it for the others as a fault of form (docs/contract/callbacks.md).
+ * The form of a webhook address (docs/contract/callbacks.md). Plain http is valid here: only the address guard knows which
+ * private destinations may use it, and refuses it for all others as a fault of form.
  */
 export const callbackUrl = z
   .string()
@@ -159,7 +159,7 @@ export const labelValue = z.string().max(63).regex(new RegExp(LABEL_VALUE_PATTER
   error: 'Must be a Kubernetes label value: at most 63 letters, digits, "-", "_" or ".", or empty.',
 });
 
-/** Refuses a map with more entries than `maximum`. Written apart, because zod has no bound on records. */
+/** Refuses a map with more entries than `maximum`: zod has no such bound for records. */
 export function atMost(maximum: number, noun: string) {
   return (value: object, context: z.RefinementCtx) => {
     if (Object.keys(value).length <= maximum) return;
@@ -176,7 +176,7 @@ export const labels = z
   .superRefine(atMost(MAX_LABELS, 'labels'))
   .meta({ maxProperties: MAX_LABELS });
 
-/** `text` for names and reasons that several records show. */
+/** Reasons and notes that several records show. */
 export const reason = text({ minimum: 1, maximum: 256 });
 export const note = text({ minimum: 1, maximum: 1024 });
 

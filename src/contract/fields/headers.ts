@@ -15,7 +15,7 @@ export const ifMatch = patterned(
   'Must be one ETag from an earlier read, with its quotes, such as "configuration-7".',
 );
 
-/** The header names as callers write them: the `path` of their field errors. */
+/** The headers as callers write them: their names are the `path` of field errors. */
 export const HEADER = {
   correlationId: 'X-Correlation-ID',
   requestId: 'X-Request-ID',
@@ -38,7 +38,7 @@ export function formatEtag(kind: EtagKind, version: number): string {
   return `"${kind}-${version}"`;
 }
 
-/** The version that a well-formed `If-Match` names; undefined when it can't be one of ours: then it is stale. */
+/** The version that a well-formed `If-Match` names. Undefined for a tag that the service cannot have made: it is stale. */
 export function parseEtag(kind: EtagKind, value: string): number | undefined {
   const match = /^"(.+)-([1-9]\d{0,15})"$/.exec(value);
   if (match?.[1] !== kind) return undefined;

@@ -1,5 +1,5 @@
-// The components of the OpenAPI document: every schema with a name of its own, and the headers, parameters and error
-// responses that operations refer to.
+// The components of the OpenAPI document: the named schemas, and the headers, parameters and error responses that
+// operations refer to.
 import type { z } from 'zod';
 import { PROBLEMS, type ProblemCode } from '../../domain/problem.ts';
 import { actor, maintenanceWindow } from '../fields/field.ts';
@@ -66,13 +66,13 @@ const NAMED = {
 const registry = newSchemaRegistry();
 for (const [id, schema] of Object.entries(NAMED)) registry.add(schema, { id });
 
-/** A reference to a schema, which gets `id` unless it has a name already. */
+/** A reference to a schema. A schema without a name gets `id` as its name. */
 export function referTo(schema: z.ZodType, id: string): JsonObject {
   if (!registry.has(schema)) registry.add(schema, { id });
   return { $ref: componentReference(registry.get(schema)?.id ?? id) };
 }
 
-/** Call it when each operation has named its schemas with `referTo`. */
+/** Call it after `referTo` has named the schemas of every operation. */
 export function documentComponents(operations: readonly OperationSpec[]): JsonObject {
   return {
     schemas: toComponentSchemas(registry),
@@ -110,7 +110,7 @@ const HEADERS: JsonObject = {
   'Retry-After': { required: true, description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
 };
 
-/** On every answer under /v1. */
+/** Headers of every answer under /v1. */
 export const COMMON_HEADERS: JsonObject = {
   [HEADER.requestId]: { $ref: `#/components/headers/${HEADER.requestId}` },
   [HEADER.correlationId]: { $ref: `#/components/headers/${HEADER.correlationId}` },
@@ -130,7 +130,7 @@ const SECURITY_SCHEMES: JsonObject = {
   },
 };
 
-/** One response a status, with every code that it may carry. */
+/** One response for each status, with every code that it may carry. */
 function problemResponses(operations: readonly OperationSpec[]): JsonObject {
   const statuses = new Set(operations.flatMap(errorStatuses));
   return Object.fromEntries(

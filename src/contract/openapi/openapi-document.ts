@@ -1,5 +1,5 @@
-// The OpenAPI 3.1 document in two parts: the schema that the route of each operation carries, and what no route says.
-// @fastify/swagger composes them (src/api/routes/docs.ts); the schemas are those that validate requests.
+// The OpenAPI 3.1 document in two parts: the schema of each operation's route, and everything that is not a route.
+// @fastify/swagger composes the two (src/api/routes/docs.ts). The schemas are those that validate requests.
 import { HEADER } from '../fields/headers.ts';
 import { componentReference, type JsonObject, toJsonSchema } from '../json-schema.ts';
 import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
@@ -7,7 +7,7 @@ import { contractOperations } from '../operations/operations.ts';
 import { COMMON_HEADERS, documentComponents, referTo } from './components.ts';
 import { pingPaths } from './ping-paths.ts';
 
-/** The published floors, also in a development run. */
+/** With the published floors: the document shows them in a development run too. */
 const OPERATIONS: readonly OperationSpec[] = Object.values(contractOperations());
 
 const DESCRIPTION = `Heartbeat monitoring: a monitor expects a beat at a regular interval; a missed deadline opens an incident, and an alert goes to a callback endpoint.
@@ -16,7 +16,7 @@ Calls carry \`Authorization: Bearer <token>\`: an API credential, which acts in 
 
 Writes with an \`Idempotency-Key\` can be sent again with the same key for 24 hours: the stored answer comes again, a 201 as 200, without secrets. Changes take the \`ETag\` of an earlier read in \`If-Match\`. Bodies are JSON of at most 16 KiB, plain or gzip. Unknown fields and query parameters are refused; names, notes and other texts lose the blanks at their ends, then their length counts. Retry only where \`retryable\` is true, after \`Retry-After\`. What a caller may not see is 404.`;
 
-/** A Fastify route schema: it describes the route and validates nothing. */
+/** A Fastify route schema. It describes the route and validates nothing. */
 export interface RouteSchema {
   operationId: string;
   tags: string[];
@@ -25,7 +25,7 @@ export interface RouteSchema {
   params?: JsonObject;
   querystring?: JsonObject;
   body?: JsonObject;
-  /** Successes only: every error is a reference, which `completePaths` adds. */
+  /** Successes only: `completePaths` adds the errors, which are references. */
   response: Record<number, JsonObject>;
 }
 
@@ -65,12 +65,12 @@ function successResponses(spec: OperationSpec, name: string): Record<number, Jso
 
 const ROUTE_SCHEMAS = new Map(OPERATIONS.map((spec) => [spec.operationId, makeRouteSchema(spec)]));
 
-/** What the route of an operation carries. */
+/** The schema that the route of an operation carries. */
 export function routeSchema(id: string): RouteSchema | undefined {
   return ROUTE_SCHEMAS.get(id);
 }
 
-/** The document but for its paths. */
+/** The document without its paths. */
 export function documentFrame(serverUrl: string): JsonObject {
   return {
     openapi: '3.1.0',
@@ -89,7 +89,7 @@ export function documentFrame(serverUrl: string): JsonObject {
   };
 }
 
-/** An operation as the plug-in composes it of a route's schema. */
+/** An operation that the plug-in has composed from the schema of a route. */
 interface ComposedOperation extends JsonObject {
   parameters?: { name: string; in: string; required: boolean; description?: string; schema: JsonObject }[];
   requestBody?: { content: JsonObject };
@@ -99,8 +99,8 @@ interface ComposedOperation extends JsonObject {
 export type ComposedPaths = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;
 
 /**
- * The paths of the document: those composed of the routes, with what the plug-in cannot say (docs/adr/0008), in the
- * contract's order, then /ping. Throws for an operation that no route serves.
+ * Completes composed paths with what the plug-in cannot express (ADR 8), in the order of the contract, then /ping.
+ * Throws for an operation without a route.
  */
 export function completePaths(composed: ComposedPaths): JsonObject {
   const paths: Record<string, JsonObject> = {};
@@ -154,7 +154,7 @@ function headerParameters(spec: OperationSpec): JsonObject[] {
   return names.map((name) => ({ $ref: `#/components/parameters/${name}` }));
 }
 
-/** Standard Webhooks 1.0 (docs/contract/callbacks.md). */
+/** The alert of Standard Webhooks 1.0 (docs/contract/callbacks.md). */
 function alertWebhook(): JsonObject {
   const header = (name: string, description: string) => ({
     name,

@@ -1,4 +1,4 @@
-// The /ping interface in the OpenAPI document: how beats are published (docs/contract/beats.md).
+// The paths of /ping in the OpenAPI document: how beats are published (docs/contract/beats.md).
 import { PROBLEMS } from '../../domain/problem.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
 
@@ -28,7 +28,7 @@ const bodyLimit = {
   schema: { type: 'integer', const: 1024 },
 };
 
-/** The path items of /ping. `HEAD` answers are without a body. */
+/** The path items of /ping. Answers to `HEAD` have no body. */
 export function pingPaths(): JsonObject {
   return Object.fromEntries(
     FORMS.map(([suffix, name, summary]) => [`/ping/{publishId}${suffix}`, pathItem(suffix, name, summary)]),

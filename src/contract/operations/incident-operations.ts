@@ -17,7 +17,7 @@ const deliveryParams = z.strictObject({ deliveryId: identifier });
 const base = { tag: 'Incidents', project: 'required' } as const;
 const deliveryBase = { tag: 'Deliveries', project: 'required' } as const;
 
-/** What the three actions on an incident have in common. */
+/** Common to the three actions on an incident. */
 const action = {
   ...base,
   method: 'POST',

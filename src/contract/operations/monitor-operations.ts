@@ -32,7 +32,7 @@ const params = z.strictObject({ monitorId: identifier });
 const query = z.strictObject(jurisdictionQuery);
 const pagedQuery = z.strictObject({ ...jurisdictionQuery, ...pageQuery });
 
-// Pattern without anchors of its own: key=value in one.
+// key=value: the two patterns without the anchors between them.
 const labelFilter = z
   .string()
   .max(400)
@@ -42,7 +42,7 @@ const labelFilter = z
 
 const base = { tag: 'Monitors', project: 'required' } as const;
 
-/** The operations on monitors, with the floors of `limits`. */
+/** Operations on monitors, with the floors of `limits`. */
 export function monitorOperations(limits: ContractLimits) {
   return {
     listMonitors: operation({

@@ -1,5 +1,5 @@
-// What an operation of the contract is, and the types that handlers and clients get from it.
-// The operations themselves are in operations.ts and the *-operations.ts files.
+// How the contract describes an operation, and the types of handlers and clients that follow. The operations are in
+// operations.ts and the *-operations.ts files.
 import type { z } from 'zod';
 import type { Role } from '../../domain/access.ts';
 import type { EtagKind } from '../fields/headers.ts';
@@ -7,10 +7,10 @@ import type { EtagKind } from '../fields/headers.ts';
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type SuccessStatus = 200 | 201 | 202 | 204;
 
-/** Who may call it (docs/contract/tenancy.md). */
+/** Who may call an operation (docs/contract/tenancy.md). */
 export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator';
 
-/** Roles of a session that a preset admits. A credential with preset `read` counts as viewer, `manage` as member. */
+/** The session roles that a preset admits. A credential with preset `read` counts as viewer, with `manage` as member. */
 export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
   read: ['viewer', 'member', 'owner', 'operator'],
   manage: ['member', 'owner', 'operator'],
@@ -21,7 +21,7 @@ export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
 export interface OperationSpec {
   operationId: string;
   method: Method;
-  /** With `{name}` for each path parameter. */
+  /** Path parameters as `{name}`. */
   path: `/v1/${string}`;
   tag: string;
   summary: string;
@@ -32,25 +32,25 @@ export interface OperationSpec {
   params?: z.ZodObject;
   query?: z.ZodObject;
   body?: z.ZodType;
-  /** A call without a body counts as one with `{}`. */
+  /** A missing body counts as `{}`. */
   bodyOptional?: boolean;
-  /** **K**: `Idempotency-Key` is required. */
+  /** `Idempotency-Key` is required. */
   idempotent?: boolean;
-  /** **E**: `If-Match` is required, with an ETag of this kind. */
+  /** `If-Match` is required, with an ETag of this kind. */
   ifMatch?: EtagKind;
   /** The answer carries an `ETag` of this kind. */
   etag?: EtagKind;
-  /** A 201 is answered as 200 when it is a replay. */
+  /** The replay of a 201 is a 200. */
   success: SuccessStatus;
   /** Absent where the answer has no body, or is streamed. */
   response?: z.ZodType;
-  /** Media type of an answer that is sent as it is made. */
+  /** Media type of an answer that is sent while it is made. */
   streams?: string;
-  /** Statuses beyond those that follow from the rest: see `errorStatuses`. */
+  /** Error statuses that `errorStatuses` does not derive. */
   moreErrors?: readonly number[];
 }
 
-/** Keeps the literal types of a definition. */
+/** Preserves the literal types of a definition. */
 export function operation<const Spec extends OperationSpec>(spec: Spec): Spec {
   return spec;
 }
@@ -61,11 +61,11 @@ type Field<Spec, Key extends string> = Spec extends { [K in Key]: infer Value } 
 type IfTrue<Spec, Key extends string, Value> = Spec extends { [K in Key]: true } ? Value : undefined;
 type IfSet<Spec, Key extends string, Value> = Field<Spec, Key> extends undefined ? undefined : Value;
 
-/** Without the keys whose value is `undefined` alone. */
+/** Without the keys whose only value is `undefined`. */
 type Present<Fields> = { [Key in keyof Fields as Fields[Key] extends undefined ? never : Key]: Fields[Key] };
 type OptionalWhenEmpty<Value> = Value extends object ? (Partial<Value> extends Value ? true : false) : false;
 
-/** What a handler gets: parsed, defaults filled in. */
+/** The input of a handler: parsed, with defaults filled in. */
 export type InputOf<Spec> = Present<{
   params: Output<Field<Spec, 'params'>>;
   query: Output<Field<Spec, 'query'>>;
@@ -75,7 +75,7 @@ export type InputOf<Spec> = Present<{
   ifMatch: IfSet<Spec, 'ifMatch', string>;
 }>;
 
-/** What a client states: defaults may be left out. */
+/** What a client sends: fields with defaults may be left out. */
 export type RequestOf<Spec> = Present<{
   params: Input<Field<Spec, 'params'>>;
   body: Input<Field<Spec, 'body'>>;
@@ -95,11 +95,11 @@ export type ResultOf<Spec> = Output<Field<Spec, 'response'>>;
 /** Every error status that an operation can answer (docs/contract/calls.md). */
 export function errorStatuses(spec: OperationSpec): number[] {
   const statuses = new Set([400, 401, 403, 404, 406, 429, 500, 503, ...(spec.moreErrors ?? [])]);
-  // A body that nobody asked for is looked at too.
+  // A body is parsed even where the operation takes none.
   if (spec.method !== 'GET') for (const status of [413, 415]) statuses.add(status);
   if (spec.idempotent) statuses.add(409);
   if (spec.ifMatch) for (const status of [409, 412, 428]) statuses.add(status);
-  // One monitor ID in two jurisdictions.
+  // One monitor ID may exist in two jurisdictions.
   if (spec.path.includes('{monitorId}')) statuses.add(409);
   return [...statuses].sort((a, b) => a - b);
 }
@@ -109,7 +109,7 @@ export interface UrlParts {
   query?: Readonly<Record<string, unknown>>;
 }
 
-/** Path and query string of a call, encoded. Query values that are undefined are left out, lists are repeated. */
+/** Encoded path and query string of a call. Leaves out undefined query values, repeats the parameter of a list. */
 export function operationUrl(spec: OperationSpec, { params = {}, query = {} }: UrlParts): string {
   const path = spec.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String(params[name])),

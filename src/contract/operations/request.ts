@@ -1,4 +1,4 @@
-// A raw HTTP request of an operation -> its typed input, or the problem that says what is wrong with it.
+// Parses the raw HTTP request of an operation into its typed input, or throws the problem that lists its faults.
 import { z } from 'zod';
 import { type FieldError, ProblemError } from '../../domain/problem.ts';
 import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from '../fields/field-errors.ts';
@@ -12,13 +12,13 @@ export interface RawRequest {
   query: RawQuery;
   /** Parsed JSON; undefined when the request had no body. */
   body: unknown;
-  /** Lower-case names. A header that is sent twice is a list. */
+  /** By lower-case names. A repeated header is a list. */
   headers: Readonly<Record<string, string | readonly string[] | undefined>>;
 }
 
 /**
- * Parses everything that a caller states for one operation.
- * Throws `precondition_required` for a missing `If-Match`, `validation_failed` with every fault found for the rest.
+ * Parses everything that a caller sends for one operation. Throws `precondition_required` for a missing `If-Match`, and
+ * `validation_failed` with all other faults.
  */
 export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawRequest): InputOf<Spec> {
   if (spec.ifMatch && raw.headers['if-match'] === undefined) {
@@ -31,7 +31,7 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   if (spec.ifMatch) parts.ifMatch = header(raw, ifMatch, HEADER.ifMatch);
   if (spec.params) parts.params = parseInput(spec.params, raw.params);
   parts.query = query(spec, raw.query);
-  // A body that is left out, not one that is null.
+  // A missing body counts as {}; null does not.
   const body = spec.bodyOptional && raw.body === undefined ? {} : raw.body;
   if (spec.body) parts.body = parseInput(spec.body, body);
 
@@ -41,7 +41,7 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
     name,
     'value' in part ? part.value : undefined,
   ]);
-  // Each part was parsed by the schema that InputOf reads its type from.
+  // InputOf takes the type of each part from the schema that has parsed it.
   return Object.fromEntries(values) as InputOf<Spec>;
 }
 
@@ -59,7 +59,7 @@ function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
   };
 }
 
-/** A repeated parameter is named as it is: which one of the list is at fault is no part of a name (docs/contract/calls.md). */
+/** The path of a fault in a repeated parameter is its name, without the index (docs/contract/calls.md). */
 function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Parsed<unknown> {
   if ('value' in parsed) return parsed;
   const nameOf = ({ path, code }: FieldError) =>
@@ -69,7 +69,7 @@ function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Pars
   return { fieldErrors: parsed.fieldErrors.map((fault) => ({ ...fault, path: nameOf(fault) })) };
 }
 
-/** A 400 that names every fault, at most 32. */
+/** A 400 with every fault, at most 32. */
 function validationFailed(faults: readonly FieldError[]): ProblemError {
   const first = faults[0];
   const where = first?.path ? `${first.path}: ` : '';
@@ -80,7 +80,7 @@ function validationFailed(faults: readonly FieldError[]): ProblemError {
   });
 }
 
-/** What is inside optional, default and described schemas. */
+/** The schema inside optional, nullable and default ones. */
 function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodNullable) {
     return unwrap(schema.unwrap());
@@ -88,7 +88,10 @@ function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   return schema;
 }
 
-/** Values of a type other than text where the text can be read as one; else the text, which the schema refuses. */
+/**
+ * Query strings as the values that the schema expects: "10" is a number where a number is expected, a single parameter is
+ * a list where a list is expected. A text that cannot be read so stays text, and the schema refuses it.
+ */
 function decodeQuery(schema: z.ZodObject, raw: RawQuery): Record<string, unknown> {
   const decoded: [string, unknown][] = [];
   for (const [name, value] of Object.entries(raw)) {

@@ -1,5 +1,5 @@
-// Beats: as they arrive on a publish address, what is answered, and how an accepted one is read back as an observation
-// (docs/contract/beats.md). src/ingest reads beats on a path of its own.
+// Beats on a publish address, their answers, and accepted beats as observations (docs/contract/beats.md). src/ingest reads
+// beats without these schemas.
 import { z } from 'zod';
 import { BEAT_KINDS } from '../../domain/beat.ts';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';

@@ -15,7 +15,7 @@ const contractVersion = z.string().min(1).max(64);
 const relayInput = z.strictObject({ actorId: relayPart, notifierId: relayPart });
 const relayGroupInput = z.strictObject({ notifierId: relayPart });
 
-/** Which field states the destination of a kind. */
+/** The field that states the destination of a kind. */
 const DESTINATION_FIELD = {
   webhook: 'url',
   relay_subscriber: 'relay',
@@ -113,7 +113,7 @@ export const createCallbackBody = z
     }
   });
 
-/** Whether the destination suits the endpoint's kind is known once the endpoint is read: see `DESTINATION_FIELD`. */
+/** The update itself checks that the destination fits the kind of the stored endpoint. */
 export const updateCallbackBody = z
   .strictObject({
     lifecycle: callbackLifecycle.optional(),

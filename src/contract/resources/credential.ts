@@ -1,4 +1,4 @@
-// API credentials of a project (docs/contract/tenancy.md). The secret is in two answers and nowhere else.
+// API credentials of a project (docs/contract/tenancy.md). Only the answers to create and rotate have the secret.
 import { z } from 'zod';
 import { CREDENTIAL_PRESETS } from '../../domain/access.ts';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';

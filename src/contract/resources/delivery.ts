@@ -1,4 +1,4 @@
-// Deliveries of alerts and their attempts (docs/contract/callbacks.md).
+// Deliveries of alerts, their attempts, and the body that a receiver gets (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
@@ -35,7 +35,7 @@ const deliveryAttempt = z.object({
 
 export const deliveryWithAttempts = z.object({ ...delivery.shape, attempts: z.array(deliveryAttempt) });
 
-/** The body that a webhook receives. Described for receivers; src/delivery writes it. */
+/** The body of an alert, described for receivers. src/delivery writes it. */
 export const alertEvent = z
   .object({
     type: deliveryEvent,

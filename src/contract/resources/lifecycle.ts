@@ -1,4 +1,4 @@
-// Lifecycle actions of a monitor and the maintenance window that one of them takes (docs/contract/monitors.md).
+// Lifecycle actions of a monitor, and the maintenance window of `enter_maintenance` (docs/contract/monitors.md).
 import { z } from 'zod';
 import { LIFECYCLE_ACTIONS } from '../../domain/lifecycle.ts';
 import { reason, timestamp } from '../fields/field.ts';
@@ -6,7 +6,7 @@ import { reason, timestamp } from '../fields/field.ts';
 export const lifecycleAction = z.enum(LIFECYCLE_ACTIONS);
 const MAX_MAINTENANCE_SECONDS = 30 * 86_400;
 
-/** A window: its end after its start, at most 30 days long. That it ends in the future, the database's clock says. */
+/** A window that ends after its start and lasts at most 30 days. The service checks by the database's clock that its end is in the future. */
 export const maintenanceInput = z
   .strictObject({ startsAt: timestamp, endsAt: timestamp, reason: reason.optional() })
   .superRefine(({ startsAt, endsAt }, context) => {

@@ -1,5 +1,5 @@
-// Merging a patch into a measurement's rule, and the rule as it is read back. Pure.
-// What is stored is sparse: without nulls, without disabled rules, without defaults.
+// Merges a patch into the rule of a measurement, and shows a stored rule. Pure. A stored rule is sparse: without nulls,
+// without disabled rules, without defaults.
 import { isDeepStrictEqual } from 'node:util';
 import type { MeasurementRule } from '../../domain/monitor.ts';
 import {
@@ -16,7 +16,7 @@ export type MergedRule = { rule: MeasurementRule } | { faults: RuleFault[] };
 
 /**
  * RFC 7396 for one measurement: nulls and `disabledRules` remove rules (docs/contract/rules.md). `rulePolicy` and
- * `ruleAction` are replaced whole, so that the two shapes of a policy never mix. Faults have paths below the key.
+ * `ruleAction` are replaced as a whole: the two shapes of a policy never mix. The paths of faults begin below the key.
  */
 export function mergeMeasurementRule(
   key: string,
@@ -29,13 +29,13 @@ export function mergeMeasurementRule(
   if (!parsed.success) return { faults: missingDenominator() };
 
   const merged = parsed.data;
-  // An action from an earlier patch does not outlive the last rule; one that this patch states must have a rule.
+  // An action of an earlier patch ends with the last rule. An action of this patch must have a rule.
   if (!patch.ruleAction && rulesOf(merged).length === 0) delete merged.ruleAction;
   const faults = measurementRuleFaults(merged, key);
   return faults.length > 0 ? { faults } : { rule: withoutDefaults(withoutDisabledRules(merged)) };
 }
 
-/** Both sides were valid on their own: only a ratio that was never stated whole can lack something. */
+/** Both sides are valid by themselves: only a ratio that was never stated completely can lack a field. */
 function missingDenominator(): RuleFault[] {
   const message = 'State the measurement to divide by.';
   return [{ path: ['ratio', 'denominator'], code: 'required', message }];
@@ -54,13 +54,13 @@ function withoutNulls(value: Readonly<Record<string, unknown>>): Record<string, 
 function withoutDisabledRules(rule: MeasurementRuleInput): MeasurementRule {
   const removed = new Set<string>([...(rule.disabledRules ?? []), 'disabledRules']);
   const kept = Object.entries(rule).filter(([name]) => !removed.has(name));
-  // Nulls were taken off before: what is left has the stored shape.
+  // The nulls are removed: the rest has the stored shape.
   return Object.fromEntries(kept) as MeasurementRule;
 }
 
 /**
- * Stating a default changes nothing: what was read can be sent back, and the version stays. `inactive` is kept also
- * where there is no rule to act: it is for those that come.
+ * Stating a default changes nothing: a caller can send back what it read, and the version stays. `inactive` is kept even
+ * without a rule: it applies to later rules.
  */
 function withoutDefaults(rule: MeasurementRule): MeasurementRule {
   const defaults = new Map<string, unknown>(Object.entries(defaultsOf(rule)));
@@ -69,7 +69,7 @@ function withoutDefaults(rule: MeasurementRule): MeasurementRule {
   return Object.fromEntries(kept) as MeasurementRule;
 }
 
-/** What a rule has that states nothing more than its bounds (docs/contract/rules.md). */
+/** The defaults of a rule that states only its bounds (docs/contract/rules.md). */
 function defaultsOf(rule: MeasurementRule): MeasurementRuleRecord {
   const hasRules = rulesOf(rule).length > 0;
   return {

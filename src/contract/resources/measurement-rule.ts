@@ -1,5 +1,5 @@
-// A measurement rule (docs/contract/rules.md) and the rules that tie its fields together ().
-// It validates and describes; the evaluation of rules lives elsewhere.
+// A measurement rule and the checks between its fields (docs/contract/rules.md). It validates and describes a rule; it
+// evaluates none.
 import { z } from 'zod';
 import { SEVERITIES } from '../../domain/incident.ts';
 import { integer, measurementKey, severity, text, unlessMissing } from '../fields/field.ts';
@@ -50,7 +50,7 @@ const ratioShape = {
   maximum: bound.nullable().optional(),
 };
 
-/** Every field of a rule as a caller may state it: null stands for "no such rule". */
+/** Every field of a rule as a caller may state it. Null: no such rule. */
 export const measurementRuleShape = {
   metricType: z.enum(['gauge', 'count', 'rate', 'duration', 'counter', 'size']).optional(),
   minimum: bound.nullable().optional(),
@@ -81,7 +81,7 @@ export interface RuleFault {
   message: string;
 }
 
-/** The rules that a definition has, once nulls and `disabledRules` are taken off. */
+/** The rules that a definition has, without nulls and `disabledRules`. */
 export function rulesOf(rule: MeasurementRuleInput): RuleKind[] {
   return RULE_KINDS.filter((kind) => {
     if (rule.disabledRules?.includes(kind)) return false;
@@ -89,7 +89,7 @@ export function rulesOf(rule: MeasurementRuleInput): RuleKind[] {
   });
 }
 
-/** What is wrong between the fields of one rule (docs/contract/rules.md). `key` is the measurement it is for. */
+/** The faults between the fields of one rule (docs/contract/rules.md). `key`: the measurement of the rule. */
 export function measurementRuleFaults(rule: MeasurementRuleInput, key?: string): RuleFault[] {
   const faults = [...boundsFaults(rule, []), ...ratioFaults(rule, key)];
   const rules = rulesOf(rule);
@@ -150,12 +150,12 @@ function reportFaults(faults: RuleFault[], context: z.RefinementCtx, prefix: str
   }
 }
 
-/** A whole rule, as a draft or a custom resource states it. */
+/** A complete rule, as a draft or a custom resource states it. */
 export const measurementRule = measurementRuleFields.superRefine((rule, context) =>
   reportFaults(measurementRuleFaults(rule), context),
 );
 
-/** A rule as it is read back: without nulls and disabled rules, defaults filled in. */
+/** A rule as it is read back: without nulls and disabled rules, with defaults filled in. */
 export const measurementRuleRecord = z
   .object({
     ...measurementRuleShape,
@@ -172,12 +172,12 @@ export const measurementRuleRecord = z
   .omit({ disabledRules: true });
 export type MeasurementRuleRecord = z.output<typeof measurementRuleRecord>;
 
-/** A ratio inside a patch may state one of its fields: the others stay as they are. */
+/** A ratio in a patch may state some of its fields: the others stay. */
 const ratioPatch = z.strictObject({ ...ratioShape, denominator: ratioShape.denominator.optional() });
 
 /**
- * What PATCH takes for one measurement: RFC 7396, so every field may be null. `ruleAction` and `rulePolicy`
- * are stated whole (docs/contract/rules.md). What only the merged rule can show is checked by `mergeMeasurementRule`.
+ * The patch of one measurement (RFC 7396): every field may be null. `ruleAction` and `rulePolicy` are stated as a whole
+ * (docs/contract/rules.md). `mergeMeasurementRule` makes the checks that need the merged rule.
  */
 export const measurementRulePatch = z
   .strictObject({

@@ -1,5 +1,5 @@
-// Merging the `patch` of an update into a monitor's configuration, and the checks that only the merged
-// configuration can fail. Pure: the caller holds the row's lock and passes what is stored.
+// Merges the `patch` of an update into the configuration of a monitor, and makes the checks that need the merged
+// configuration. Pure: the caller locks the row and passes the stored configuration.
 import { MONITOR_DEFAULTS, SCHEDULE_TIME_ZONE } from '../../domain/defaults.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import type { FieldError } from '../../domain/problem.ts';
@@ -13,7 +13,7 @@ import { type ContractLimits, cadenceFault, defaultGraceSeconds, type MonitorPat
 export type PatchedConfiguration = { configuration: MonitorConfiguration } | { fieldErrors: FieldError[] };
 
 /**
- * RFC 7396: omitted fields keep their values, null removes or goes back to the default (docs/contract/monitors.md).
+ * RFC 7396: omitted fields keep their values, null removes or restores the default (docs/contract/monitors.md).
  * Paths of field errors begin with `patch`.
  */
 export function applyMonitorPatch(
@@ -59,7 +59,7 @@ export function applyMonitorPatch(
 
 type Refuse = (path: readonly string[], code: string, message: string) => void;
 
-/** Names the field that this patch added, and the null that makes room for it. */
+/** Reports the field that this patch adds, and the null that it needs. */
 function refuseSecondCadence(patch: MonitorPatch, refuse: Refuse): void {
   const [added, other] = patch.schedule ? ['schedule', 'intervalSeconds'] : ['intervalSeconds', 'schedule'];
   refuse([added], 'mutually_exclusive', `The monitor has ${other}: send ${other}: null with this.`);

@@ -1,5 +1,5 @@
 // Monitors: what a caller states, what a patch may change, what is read back (docs/contract/monitors.md).
-// Merging a patch into a stored configuration is in monitor-patch.ts.
+// monitor-patch.ts merges a patch into a stored configuration.
 import { z } from 'zod';
 import { MONITOR_DEFAULTS } from '../../domain/defaults.ts';
 import { HEALTHS, LIFECYCLES } from '../../domain/monitor.ts';
@@ -26,7 +26,7 @@ import { openIncident } from './incident.ts';
 import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
-/** Floors that a development run lowers (docs/contract/development.md). The published contract shows 60. */
+/** Floors that a development run lowers (docs/contract/development.md). The published contract has 60. */
 export interface ContractLimits {
   minimumIntervalSeconds: number;
 }
@@ -40,7 +40,7 @@ export function defaultGraceSeconds({ minimumIntervalSeconds }: ContractLimits):
 export const lifecycle = z.enum(LIFECYCLES);
 export const health = z.enum(HEALTHS);
 
-/** The fields of a configuration, each without default or null. Shared with the custom resource. */
+/** The fields of a configuration without defaults and nulls, shared with the custom resource. */
 export function monitorFields({ minimumIntervalSeconds }: ContractLimits) {
   return {
     name: text({ minimum: 1, maximum: 160 }),
@@ -68,7 +68,7 @@ export interface CadenceFields {
   schedule?: object | null;
 }
 
-/** Reports `schedule` where both cadences are stated (docs/contract/monitors.md). */
+/** The fault of a configuration with both cadences (docs/contract/monitors.md). */
 export function cadenceFault({ intervalSeconds, schedule }: CadenceFields) {
   const both = typeof intervalSeconds === 'number' && schedule !== undefined && schedule !== null;
   if (!both) return undefined;
@@ -86,7 +86,7 @@ function refuseTwoCadences(fields: CadenceFields, context: z.RefinementCtx): voi
   });
 }
 
-/** POST /v1/monitors. Defaults are filled in, so that a handler gets a whole configuration. */
+/** POST /v1/monitors. Defaults are filled in: the handler gets a complete configuration. */
 export function createMonitorBody(limits: ContractLimits) {
   const fields = monitorFields(limits);
   return z
@@ -108,7 +108,7 @@ export function createMonitorBody(limits: ContractLimits) {
     .superRefine(refuseTwoCadences);
 }
 
-/** PATCH /v1/monitors/{monitorId}: RFC 7396 inside `patch`; null goes back to the default. */
+/** PATCH /v1/monitors/{monitorId}: RFC 7396 inside `patch`; null restores the default. */
 export function updateMonitorBody(limits: ContractLimits) {
   const fields = monitorFields(limits);
   const patch = z

@@ -1,10 +1,10 @@
-// Cron schedules and time zones: syntax, and that the schedule ever comes due (docs/contract/monitors.md).
+// Cron schedules and time zones: their syntax, and that a schedule comes due at least once (docs/contract/monitors.md).
 import { z } from 'zod';
 import { SCHEDULE_TIME_ZONE } from '../../domain/defaults.ts';
 import { compileSchedule, ScheduleError } from '../../domain/schedule.ts';
 import { patterned } from '../fields/field.ts';
 
-// "?" would mean "the minute in which it was parsed", and nicknames and dates have no five fields.
+// Without "?", which would mean the minute of parsing, and without nicknames and dates, which have no five fields.
 const CRON_PATTERN = '^[0-9A-Za-z*,/#-]+([ \\t]+[0-9A-Za-z*,/#-]+){4}$';
 const TIME_ZONE_PATTERN = '^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$';
 

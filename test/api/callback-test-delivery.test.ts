@@ -5,7 +5,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
-import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 let receiver: Receiver;
@@ -38,6 +37,15 @@ async function make(url = `http://127.0.0.1:${receiver.port}/hook?a=b`) {
 
 /** Throws when the signature of the first request is not of this secret. */
 const verify = (secret: string) => verifyWebhook(receiver.requests[0], secret);
+
+/** Starts a test delivery whose receiver holds its answer until `release`. */
+async function startHeldTest(endpoint: Awaited<ReturnType<typeof make>>, idempotencyKey = randomUUID()) {
+  const { promise, resolve } = Promise.withResolvers<ServerResponse>();
+  answer = resolve;
+  const testing = endpoint.test(idempotencyKey);
+  const response = await promise;
+  return { testing, release: (body?: string) => response.end(body) };
+}
 
 describe('a test delivery', () => {
   it('is one signed POST, answered with what the receiver said, and recorded', async () => {
@@ -166,14 +174,11 @@ describe('one Idempotency-Key', () => {
     const endpoint = await make();
     const replica = await api.startReplica();
     const second = createApiClient({ url: replica.url, token: api.tokens.manage });
-    const held: ServerResponse[] = [];
-    answer = (response) => held.push(response);
     const idempotencyKey = randomUUID();
-    const first = endpoint.test(idempotencyKey);
-    await waitFor(() => held.length === 1, { what: 'the first request is at the receiver' });
+    const { testing: first, release } = await startHeldTest(endpoint, idempotencyKey);
     const twin = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
     expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
-    held[0]?.end('once');
+    release('once');
     const { body } = await first;
     const later = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
     expect(later.body).toEqual(body);
@@ -217,13 +222,10 @@ describe('one Idempotency-Key', () => {
 
 it('keeps the attempt of a test that was canceled while it was on its way', async () => {
   const endpoint = await make();
-  const held: ServerResponse[] = [];
-  answer = (response) => held.push(response);
-  const testing = endpoint.test();
-  await waitFor(() => held.length === 1, { what: 'the request is at the receiver' });
+  const { testing, release } = await startHeldTest(endpoint);
   const disable = { params: endpoint.params, body: { lifecycle: 'disabled' }, ifMatch: endpoint.etag };
   await api.manage.expectSuccess('updateCallback', disable);
-  held[0]?.end();
+  release();
   const { body } = await testing;
   expect(body).toMatchObject({ delivered: true, statusCode: 200 });
   const { deliveryId } = body;
@@ -233,10 +235,7 @@ it('keeps the attempt of a test that was canceled while it was on its way', asyn
 
 it('holds no transaction while the receiver thinks', async () => {
   const endpoint = await make();
-  const held: ServerResponse[] = [];
-  answer = (response) => held.push(response);
-  const testing = endpoint.test();
-  await waitFor(() => held.length === 1, { what: 'the request is at the receiver' });
+  const { testing, release } = await startHeldTest(endpoint);
   const { rows } = await api.pool.query<{ count: string }>(
     `select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`,
   );
@@ -244,6 +243,6 @@ it('holds no transaction while the receiver thinks', async () => {
   const params = { ...endpoint.params };
   const changed = { params, body: { alias: `b-${randomUUID()}` }, ifMatch: endpoint.etag };
   expect((await api.manage.call('updateCallback', changed)).status).toBe(200);
-  held[0]?.end();
+  release();
   expect((await testing).body.delivered).toBe(true);
 });

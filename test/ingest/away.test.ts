@@ -10,6 +10,7 @@ import { openPool } from '../../src/store/postgres/pool.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type SeedMonitor, seedMonitor } from '../support/seed.ts';
+import { incidentsOf } from '../support/stored-rows.ts';
 import { makeSweep } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -115,10 +116,7 @@ it('keeps the order of the beats of a monitor when two lanes are at work', async
   const success = batcher.submit(beatOf(entry));
   await Promise.all(first);
   expect(await success).toMatchObject({ answer: { sequence: 2 } });
-  const { rows } = await fixture.pool.query('select state from incidents where monitor_key = $1', [
-    monitor.monitorKey,
-  ]);
-  expect(rows).toEqual([{ state: 'recovered' }]);
+  expect(await incidentsOf(fixture.pool, monitor)).toMatchObject([{ state: 'recovered' }]);
 });
 
 it('says that beats can not be accepted while some wait and none gets through', async () => {

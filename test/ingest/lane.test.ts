@@ -9,7 +9,8 @@ import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
 import type { Queryable } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { liveOf, seedMonitor } from '../support/seed.ts';
+import { seedMonitor } from '../support/seed.ts';
+import { liveOf } from '../support/stored-rows.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;

@@ -2,7 +2,8 @@
 // used twice, methods and paths that are none.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sendRaw } from '../support/raw-http.ts';
-import { liveOf, type SeedMonitor } from '../support/seed.ts';
+import type { SeedMonitor } from '../support/seed.ts';
+import { liveOf, observationsOf } from '../support/stored-rows.ts';
 import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 
 let ping: PingFixture;
@@ -15,11 +16,8 @@ afterAll(() => ping?.close());
 const send = (path: string, init: RequestInit = {}) => fetch(`${ping.url}/ping/${path}`, init);
 
 async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
-  const { rows } = await ping.pool.query(
-    `select ${name} as value from observations where monitor_key = $1 order by sequence`,
-    [monitor.monitorKey],
-  );
-  return rows.map((row) => row.value);
+  const rows = await observationsOf(ping.pool, monitor);
+  return rows.map((row) => row[name]);
 }
 
 it('keeps a body as the message, whatever its type is called', async () => {

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { liveOf, type SeedMonitor, seedMonitor, seedProject } from '../support/seed.ts';
+import { seedMonitor, seedProject } from '../support/seed.ts';
+import { incidentsOf, liveOf, observationsOf, timelineOf } from '../support/stored-rows.ts';
 import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 
 let ping: PingFixture;
@@ -21,14 +22,6 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
     headers: { 'content-type': 'application/json', ...json, ...headers },
   });
 
-async function observationsOf(monitor: SeedMonitor) {
-  const { rows } = await ping.pool.query(
-    'select * from observations where monitor_key = $1 order by sequence',
-    [monitor.monitorKey],
-  );
-  return rows;
-}
-
 describe('addresses', () => {
   it('answers OK in text after the beat is stored, for GET, HEAD and POST', async () => {
     const monitor = await ping.makeMonitor();
@@ -38,7 +31,7 @@ describe('addresses', () => {
       expect(response.headers.get('ping-body-limit')).toBe('1024');
       expect(await response.text()).toBe(method === 'HEAD' ? '' : 'OK');
     }
-    const observations = await observationsOf(monitor);
+    const observations = await observationsOf(ping.pool, monitor);
     expect(observations.map((row) => [row.sequence, row.kind])).toEqual([
       [1, 'success'],
       [2, 'success'],
@@ -66,7 +59,7 @@ describe('addresses', () => {
     for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(200);
     }
-    const rows = await observationsOf(monitor);
+    const rows = await observationsOf(ping.pool, monitor);
     expect(rows.map((row) => [row.kind, row.exit_status])).toEqual([
       ['start', null],
       ['log', null],
@@ -88,7 +81,7 @@ describe('addresses', () => {
     async (suffix) => {
       const monitor = await ping.makeMonitor();
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(404);
-      expect(await observationsOf(monitor)).toEqual([]);
+      expect(await observationsOf(ping.pool, monitor)).toEqual([]);
     },
   );
 
@@ -125,7 +118,7 @@ describe('addresses', () => {
   it('refuses beats to an archived monitor with 409', async () => {
     const monitor = await ping.makeMonitor({ configuration: { lifecycle: 'archived' } });
     expect((await send(monitor.address)).status).toBe(409);
-    expect(await observationsOf(monitor)).toEqual([]);
+    expect(await observationsOf(ping.pool, monitor)).toEqual([]);
   });
 });
 
@@ -140,7 +133,7 @@ describe('bodies', () => {
       exitStatus: 0,
     });
     expect(response.status).toBe(200);
-    const [row] = await observationsOf(monitor);
+    const [row] = await observationsOf(ping.pool, monitor);
     expect(row).toMatchObject({
       kind: 'success',
       measurements: { rows: 12.5 },
@@ -156,7 +149,11 @@ describe('bodies', () => {
     await post(monitor.address, { exitStatus: 2 });
     await post(monitor.address, { exitStatus: 2, status: 'success' });
     await post(monitor.address, '');
-    expect((await observationsOf(monitor)).map((row) => row.kind)).toEqual(['fail', 'success', 'success']);
+    expect((await observationsOf(ping.pool, monitor)).map((row) => row.kind)).toEqual([
+      'fail',
+      'success',
+      'success',
+    ]);
   });
 
   it('keeps the first 1,024 characters of any other body', async () => {
@@ -167,7 +164,7 @@ describe('bodies', () => {
       headers: { 'content-type': 'text/plain' },
     });
     expect(response.status).toBe(200);
-    const [row] = await observationsOf(monitor);
+    const [row] = await observationsOf(ping.pool, monitor);
     expect(row.message).toBe(`${'ä'.repeat(1000)}${'😀'.repeat(24)}`);
   });
 
@@ -181,7 +178,7 @@ describe('bodies', () => {
     expect((await sendZipped('text/plain', 'zipped text')).status).toBe(200);
     expect((await sendZipped('text/plain', 'x'.repeat(30_000_000))).status).toBe(200);
     expect((await sendZipped('application/json', `"${'x'.repeat(30_000_000)}"`)).status).toBe(413);
-    const messages = (await observationsOf(monitor)).map((row) => row.message);
+    const messages = (await observationsOf(ping.pool, monitor)).map((row) => row.message);
     expect(messages).toEqual(['zipped', 'zipped text', 'x'.repeat(1024)]);
   });
 
@@ -216,7 +213,7 @@ describe('bodies', () => {
     const live = await liveOf(ping.pool, monitor);
     expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
     expect(live.last_sequence).toBe(0);
-    expect(await observationsOf(monitor)).toEqual([]);
+    expect(await observationsOf(ping.pool, monitor)).toEqual([]);
   });
 
   it('refuses a status that contradicts the address', async () => {
@@ -241,7 +238,7 @@ describe('idempotency keys', () => {
     const answers = (await Promise.all(twins.map((twin) => twin.json()))) as { sequence: number }[];
     expect(new Set(answers.map((answer) => answer.sequence))).toEqual(new Set([1]));
     expect(await (await send(monitor.address, { headers })).json()).toEqual(answers[0]);
-    expect(await observationsOf(monitor)).toHaveLength(1);
+    expect(await observationsOf(ping.pool, monitor)).toHaveLength(1);
   });
 });
 
@@ -254,7 +251,7 @@ describe('runs', () => {
     await send(`${monitor.address}?rid=a`);
     const live = await liveOf(ping.pool, monitor);
     expect(live.open_runs.map((run: { runId: string }) => run.runId)).toEqual(['b']);
-    const rows = await observationsOf(monitor);
+    const rows = await observationsOf(ping.pool, monitor);
     expect(rows[2]).toMatchObject({ run_id: 'a', kind: 'success' });
     expect(rows[2].duration_seconds).not.toBeNull();
   });
@@ -292,24 +289,18 @@ describe('incidents', () => {
   it('opens reported_failure at once and recovers by the next success', async () => {
     const monitor = await ping.makeMonitor();
     await send(`${monitor.address}/7`);
-    const find = () =>
-      ping.pool.query('select * from incidents where monitor_key = $1 order by opened_at', [
-        monitor.monitorKey,
-      ]);
-    expect((await find()).rows).toMatchObject([
+    const find = () => incidentsOf(ping.pool, monitor);
+    expect(await find()).toMatchObject([
       { kind: 'reported_failure', state: 'open', severity: 'critical', open_sequence: 1 },
     ]);
     await send(`${monitor.address}/fail`);
-    expect((await find()).rows).toMatchObject([{ state: 'open', violation_count: 2 }]);
+    expect(await find()).toMatchObject([{ state: 'open', violation_count: 2 }]);
     await send(monitor.address);
-    const { rows } = await find();
+    const rows = await find();
     expect(rows).toMatchObject([{ state: 'recovered', last_sequence: 3 }]);
     expect((await liveOf(ping.pool, monitor)).open_incidents).toBe(0);
-    const timeline = await ping.pool.query(
-      'select type from timeline_entries where incident_id = $1 order by at, entry_id',
-      [rows[0].incident_id],
-    );
-    expect(timeline.rows.map((row) => row.type)).toEqual([
+    const timeline = await timelineOf(ping.pool, rows[0].incident_id);
+    expect(timeline.map((row) => row.type)).toEqual([
       'opened',
       'suppressed',
       'recovering',
@@ -321,11 +312,8 @@ describe('incidents', () => {
   it('opens one incident for failures that arrive at the same moment', async () => {
     const monitor = await ping.makeMonitor();
     await Promise.all(Array.from({ length: 30 }, () => send(`${monitor.address}/fail`)));
-    const { rows } = await ping.pool.query('select * from incidents where monitor_key = $1', [
-      monitor.monitorKey,
-    ]);
-    expect(rows).toMatchObject([{ violation_count: 30 }]);
-    expect((await observationsOf(monitor)).map((row) => row.sequence)).toEqual(
+    expect(await incidentsOf(ping.pool, monitor)).toMatchObject([{ violation_count: 30 }]);
+    expect((await observationsOf(ping.pool, monitor)).map((row) => row.sequence)).toEqual(
       Array.from({ length: 30 }, (_, index) => index + 1),
     );
   });

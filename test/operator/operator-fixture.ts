@@ -226,17 +226,3 @@ async function startTestOperator(options: OperatorOptions, tokenFile: string): P
   await runtime.startWork();
   return { runtime, registry, calls, stop };
 }
-
-/** The value of the one part of a counter that has these labels. */
-export async function counted(
-  registry: Registry,
-  name: string,
-  labels: Record<string, string>,
-): Promise<number> {
-  const metric = await registry.getSingleMetric(name)?.get();
-  const wanted = Object.entries(labels);
-  const values = metric?.values.filter((value) =>
-    wanted.every(([label, text]) => value.labels[label] === text),
-  );
-  return (values ?? []).reduce((sum, { value }) => sum + value, 0);
-}

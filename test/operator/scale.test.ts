@@ -8,11 +8,11 @@ import { startOperator } from '../../src/operator/start-operator.ts';
 import type { Readiness } from '../../src/telemetry/readiness.ts';
 import type { Running } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { hasCluster, metricValue } from '../kube/cluster.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Crash } from './crashing-clients.ts';
-import { counted, type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const COUNT = 500;
 const spec = { intervalSeconds: 300, callback: { kind: 'disabled' } } as MonitorObject['spec'];
@@ -87,7 +87,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       what: 'the first beat',
     });
     const writes = () =>
-      counted(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
+      metricValue(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
     const before = await writes();
     const beganMs = performance.now();
     for (let i = 0; i < 5; i += 1) await fixture.beat('m0-beat');
@@ -117,7 +117,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       const running = await startOperator(settings, telemetry, { onLost: () => undefined });
       return { ...running, registry: telemetry.registry, readiness: telemetry.readiness };
     };
-    const leads = (registry: Registry) => counted(registry, 'leader_election_master_status', {});
+    const leads = (registry: Registry) => metricValue(registry, 'leader_election_master_status', {});
     const one = await start();
     await waitFor(async () => (await leads(one.registry)) === 1, { what: 'the first leads' });
     const two = await start();

@@ -8,9 +8,9 @@ import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { counted, type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
 
@@ -46,7 +46,7 @@ describe.skipIf(!hasCluster)('an operator that stands by', () => {
     await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'short' });
     await waitFor(() => monitors.size === 2, { what: 'the cache has it no more' });
     for (const name of ['monitor', 'callback']) {
-      expect(await counted(registry, 'workqueue_depth', { name })).toBe(0);
+      expect(await metricValue(registry, 'workqueue_depth', { name })).toBe(0);
     }
     await runtime.startWork();
     await fixture.monitorBecomes('before', 'Ready', 'True');

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
-import type { Health } from '../../src/domain/monitor.ts';
+import { HEALTHS, type Health } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
@@ -16,17 +16,6 @@ beforeAll(async () => {
   pool = database.pool;
 });
 afterAll(() => database?.close());
-
-const HEALTHS: Health[] = [
-  'waiting',
-  'up',
-  'late',
-  'down',
-  'recovering',
-  'maintenance',
-  'paused',
-  'archived',
-];
 
 // Offsets from now in seconds, far enough from zero that the clock does not decide.
 const offset = fc.constantFrom(-7_200, -3_600, -1_000, 1_000, 3_600, 7_200);

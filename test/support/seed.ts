@@ -137,12 +137,6 @@ export const dueAt = (deadlineMs: number) => ({
   },
 });
 
-/** The row of `monitor_live`, as Postgres names its columns. */
-export async function liveOf(db: Db, { monitorKey }: Pick<SeedMonitor, 'monitorKey'>) {
-  const { rows } = await db.query('select * from monitor_live where monitor_key = $1', [monitorKey]);
-  return rows[0];
-}
-
 export interface SeedEndpoint {
   endpointId: string;
   secret: string;

@@ -5,7 +5,8 @@ import { readNow } from '../../src/store/postgres/clock.ts';
 import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { dueAt, liveOf, type SeedMonitor, seedEndpoint, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { dueAt, type SeedMonitor, seedEndpoint, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { incidentsOf, liveOf, timelineOf } from '../support/stored-rows.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 
 let fixture: ProjectFixture;
@@ -41,20 +42,6 @@ async function monitorBeatenAgo(
   });
 }
 
-async function incidentsOf(monitor: SeedMonitor) {
-  const { rows } = await fixture.pool.query(
-    'select * from incidents where monitor_key = $1 order by opened_at',
-    [monitor.monitorKey],
-  );
-  return rows;
-}
-async function timelineOf(incidentId: string) {
-  const { rows } = await fixture.pool.query(
-    'select type, detail from timeline_entries where incident_id = $1 order by at, entry_id',
-    [incidentId],
-  );
-  return rows;
-}
 async function sweep(): Promise<void> {
   await moveClock(fixture.pool);
   await drain(makeSweep(fixture.pool));
@@ -65,10 +52,12 @@ describe('a missed deadline', () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
     await sweep();
     await sweep();
-    const [incident, ...others] = await incidentsOf(monitor);
+    const [incident, ...others] = await incidentsOf(fixture.pool, monitor);
     expect(others).toEqual([]);
     expect(incident).toMatchObject({ kind: 'missed_deadline', state: 'open', severity: 'critical' });
-    expect(await timelineOf(incident.incident_id)).toEqual([{ type: 'opened', detail: null }]);
+    expect(await timelineOf(fixture.pool, incident.incident_id)).toMatchObject([
+      { type: 'opened', detail: null },
+    ]);
     const { rows } = await fixture.pool.query(
       'select event, sequence, state, body from deliveries where incident_id = $1',
       [incident.incident_id],
@@ -87,7 +76,7 @@ describe('a missed deadline', () => {
     const before = await liveOf(fixture.pool, monitor);
     await sweep();
     const after = await liveOf(fixture.pool, monitor);
-    expect(await incidentsOf(monitor)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
     expect(after.changed_xid).not.toBe(before.changed_xid);
     expect(after.wake_ms).toBe(after.deadline_ms);
   });
@@ -97,18 +86,18 @@ describe('a missed deadline', () => {
     const after2 = await monitorBeatenAgo(3 * MINUTE_MS + 500, lets);
     const after3 = await monitorBeatenAgo(4 * MINUTE_MS + 500, lets);
     await sweep();
-    expect(await incidentsOf(after2)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, after2)).toEqual([]);
     expect(await liveOf(fixture.pool, after2)).toMatchObject({ missed_count: 2 });
-    expect(await incidentsOf(after3)).toHaveLength(1);
+    expect(await incidentsOf(fixture.pool, after3)).toHaveLength(1);
   });
 
   it('waits for no beat after the horizon: nobody could have accepted it', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
     await moveClock(fixture.pool, (await liveOf(fixture.pool, monitor)).deadline_ms - 1);
     await drain(makeSweep(fixture.pool));
-    expect(await incidentsOf(monitor)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
     await sweep();
-    expect(await incidentsOf(monitor)).toHaveLength(1);
+    expect(await incidentsOf(fixture.pool, monitor)).toHaveLength(1);
   });
 
   it('is told to nobody, and says so, where no endpoint can be told', async () => {
@@ -117,8 +106,8 @@ describe('a missed deadline', () => {
       binding_alias: 'nobody',
     });
     await sweep();
-    const [incident] = await incidentsOf(monitor);
-    expect(await timelineOf(incident.incident_id)).toMatchObject([
+    const [incident] = await incidentsOf(fixture.pool, monitor);
+    expect(await timelineOf(fixture.pool, incident.incident_id)).toMatchObject([
       { type: 'opened' },
       { type: 'suppressed', detail: { reason: 'alias_not_found' } },
     ]);
@@ -133,9 +122,9 @@ describe('a missed deadline', () => {
       maintenance_ends_at: new Date(endsMs),
     });
     await sweep();
-    expect(await incidentsOf(paused)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, paused)).toEqual([]);
     expect(await liveOf(fixture.pool, paused)).toMatchObject({ wake_ms: null });
-    expect(await incidentsOf(maintained)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, maintained)).toEqual([]);
     expect(await liveOf(fixture.pool, maintained)).toMatchObject({
       deadline_ms: endsMs,
       wake_ms: endsMs - MINUTE_MS,
@@ -153,7 +142,7 @@ describe('a missed deadline', () => {
       wake_ms: now - 500,
     });
     await sweep();
-    expect(await incidentsOf(monitor)).toHaveLength(1);
+    expect(await incidentsOf(fixture.pool, monitor)).toHaveLength(1);
   });
 });
 
@@ -168,7 +157,7 @@ describe('a run', () => {
     );
     await sweep();
     await sweep();
-    expect(await incidentsOf(monitor)).toMatchObject([{ kind: 'overdue_run', state: 'open' }]);
+    expect(await incidentsOf(fixture.pool, monitor)).toMatchObject([{ kind: 'overdue_run', state: 'open' }]);
     expect((await liveOf(fixture.pool, monitor)).open_runs).toMatchObject([{ runId: 'a', overdue: true }]);
   });
 });
@@ -213,11 +202,7 @@ describe('an outage of our own', () => {
       await drain(makeSweep(own.pool));
       const { rows } = await own.pool.query(open);
       expect(rows).toMatchObject([{ monitor_key: dead.monitorKey }]);
-      const timeline = await own.pool.query(
-        'select type, detail from timeline_entries where incident_id = $1 order by at, entry_id',
-        [rows[0].incident_id],
-      );
-      expect(timeline.rows).toMatchObject([
+      expect(await timelineOf(own.pool, rows[0].incident_id)).toMatchObject([
         { type: 'opened' },
         { type: 'service_outage', detail: { from: expect.any(String), to: expect.any(String) } },
         { type: 'suppressed' },
@@ -245,7 +230,7 @@ describe('a beat and a sweep on one row', () => {
       beat.release();
     }
     await sweep();
-    expect(await incidentsOf(monitor)).toEqual([]);
+    expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
   });
 
   it('at the same moment, many times: each beat is recorded, and no incident stays open', async () => {
@@ -316,7 +301,7 @@ describe('a monitor at fault', () => {
     await insertIncidents(fixture.pool, [openedBefore(doubled, now)]);
     await sweep();
     for (const monitor of monitors) {
-      expect(await incidentsOf(monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
+      expect(await incidentsOf(fixture.pool, monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
     }
     expect(await liveOf(fixture.pool, doubled)).toMatchObject({ open_incidents: 1, wake_ms: null });
     expect((await liveOf(fixture.pool, unversioned)).wake_ms).toBeGreaterThan(now + 30_000);

@@ -7,6 +7,7 @@ import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type Answer, ok, type Receiver, startReceiver } from '../support/receiver.ts';
 import { type SeedEndpoint, type SeedProject, seedEndpoint } from '../support/seed.ts';
+import { timelineOf } from '../support/stored-rows.ts';
 import { makeDelivery, startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -115,10 +116,7 @@ export class DeliveryFixture implements ProjectFixture {
   }
 
   timelineOf({ incidentId }: OutboxRow) {
-    return this.#query(
-      'select type, delivery, detail from timeline_entries where incident_id = $1 order by at, entry_id',
-      incidentId,
-    );
+    return timelineOf(this.pool, incidentId);
   }
 
   /** Ends its wait, and the lease of its dispatcher. */

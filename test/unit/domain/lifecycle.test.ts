@@ -1,17 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { changeLifecycle, type LifecycleAction } from '../../../src/domain/lifecycle.ts';
+import { changeLifecycle, LIFECYCLE_ACTIONS, type LifecycleAction } from '../../../src/domain/lifecycle.ts';
 import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
 import { HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
-const ACTIONS: LifecycleAction[] = [
-  'pause',
-  'resume',
-  'archive',
-  'restore',
-  'enter_maintenance',
-  'exit_maintenance',
-];
 /** docs/contract/monitors.md. */
 const TABLE: Record<LifecycleAction, { from: Timing['lifecycle'][]; to: Timing['lifecycle'] }> = {
   pause: { from: ['active'], to: 'paused' },
@@ -29,7 +21,7 @@ function windowOf(nowMs: number) {
 
 describe('lifecycle actions', () => {
   it('are allowed from where the table says, in any order', () => {
-    const anyStep = fc.tuple(fc.constantFrom(...ACTIONS), fc.integer({ min: 0, max: 5_000 }));
+    const anyStep = fc.tuple(fc.constantFrom(...LIFECYCLE_ACTIONS), fc.integer({ min: 0, max: 5_000 }));
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 20 }), (steps) => {
         let state: { timing: Timing; live: LiveState } = { timing: timingOf(), live: running };

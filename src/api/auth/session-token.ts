@@ -6,7 +6,7 @@ import { ROLES, type Role } from '../../domain/access.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
-import { isStorable } from '../http/storable-text.ts';
+import { isStorable } from '../http/request.ts';
 import { ExpiringMap } from './expiring-map.ts';
 import { type IssuerAddress, IssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
 import { type Authenticated, authenticationRequired } from './principal.ts';

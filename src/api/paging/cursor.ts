@@ -2,7 +2,7 @@
 // refused by another, and so is anything that a caller made up.
 import type { z } from 'zod';
 import { invalidField } from '../../domain/problem.ts';
-import { isStorable } from '../http/storable-text.ts';
+import { isStorable } from '../http/request.ts';
 
 /** `list` names the list and what it is filtered by, where a position means nothing under another filter. */
 export function encodeCursor(list: string, position: readonly (string | number)[]): string {

@@ -55,14 +55,9 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
 
 type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
-/**
- * Composes the document of the schemas that routes carry, which describe alone: the contract validates, and answers are
- * serialized before they are sent.
- */
+/** Composes the document of the schemas that routes carry. */
 async function registerOpenApi(app: FastifyInstance, publicUrl: string): Promise<void> {
   const frame = documentFrame(publicUrl);
-  app.setValidatorCompiler(() => () => true);
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   await app.register(swagger, {
     openapi: frame as OpenApi,
     // Operations have tags; beats, pages and health have none.

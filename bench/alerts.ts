@@ -2,8 +2,8 @@
 // receivers that answer notice of others that hang.
 import { setTimeout as delay } from 'node:timers/promises';
 import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
-import { readNow } from '../src/store/postgres/clock.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
+import { readNow } from '../src/store/postgres/transaction.ts';
 import { advanceServiceClock } from '../src/store/upkeep/service-clock.ts';
 import { Loop } from '../src/sweeper/loop.ts';
 import { dueAt, type SeedEndpoint, seedEndpoint, seedMonitors } from '../test/support/seed.ts';

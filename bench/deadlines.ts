@@ -1,7 +1,8 @@
 // 10,000 deadlines at one instant: until every incident, timeline entry and delivery is committed. Beside it, in the
 // same run, the same rows copied by INSERT … SELECT inside Postgres: the least that they can cost.
-import { readNow } from '../src/store/postgres/clock.ts';
+
 import type { Pool } from '../src/store/postgres/pool.ts';
+import { readNow } from '../src/store/postgres/transaction.ts';
 import { dueAt, type SeedProject, seedEndpoint, seedMonitors, seedProject } from '../test/support/seed.ts';
 import { drain, makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
 import { cpuMsOf, openBenchFixture, readWalBytes } from './bench-fixture.ts';

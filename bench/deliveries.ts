@@ -5,7 +5,7 @@ import { Pool as UndiciPool } from 'undici';
 import { signatureHeaders } from '../src/delivery/webhook/signature.ts';
 import { newId } from '../src/domain/id.ts';
 import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
-import { readNow } from '../src/store/postgres/clock.ts';
+import { readNow } from '../src/store/postgres/transaction.ts';
 import { type SeedEndpoint, seedEndpoint } from '../test/support/seed.ts';
 import { makeDelivery } from '../test/support/sweeper-fixture.ts';
 import {

@@ -1,8 +1,8 @@
 // The tick of a sweeper at 1,000,000 monitors of which none is due: on a clean index, and while an old snapshot elsewhere
 // keeps in the index what a beat of each monitor has left behind.
 import pg from 'pg';
-import { readNow } from '../src/store/postgres/clock.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
+import { readNow } from '../src/store/postgres/transaction.ts';
 import { makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
 import { openBenchFixture } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';

@@ -1,7 +1,7 @@
 // The locks of live rows, which every writer of a monitor takes first.
 import { expect, it } from 'vitest';
 import { lockLive } from '../../src/store/monitors/live.ts';
-import { readNow } from '../../src/store/postgres/clock.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { openProjectFixture } from '../support/database-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,8 +1,8 @@
 // How many due monitors are woken at once: as many as a moment allows, on a machine that may be slow. A trigger makes it
 // slow by a known time for each row, so that no other pace matters.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { readNow } from '../../src/store/postgres/clock.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { dueAt, seedMonitors } from '../support/seed.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';

@@ -1,7 +1,7 @@
 // The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
-import { readNow } from '../../src/store/postgres/clock.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';

@@ -1,8 +1,8 @@
 // A project with receivers, endpoints that lead to them, an outbox, and queries for what dispatchers wrote.
 import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/outbox.ts';
-import { readNow } from '../../src/store/postgres/clock.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type Answer, ok, type Receiver, startReceiver } from '../support/receiver.ts';

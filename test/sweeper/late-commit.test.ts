@@ -1,8 +1,8 @@
 // Looks of different length: what a short one can't see a longer one finds, and a long one that fails holds up no short one.
 import type { QueryConfig } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { readNow } from '../../src/store/postgres/clock.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { dueAt, seedMonitor } from '../support/seed.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';

@@ -1,6 +1,6 @@
 // Many sweepers on ten thousand due monitors, while the database ends their connections: each incident opens once.
 import { expect, it } from 'vitest';
-import { readNow } from '../../src/store/postgres/clock.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { openProjectFixture } from '../support/database-fixture.ts';
 import { dueAt, seedEndpoint, seedMonitors, seedProject } from '../support/seed.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';

@@ -1,6 +1,6 @@
 // The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readNow } from '../../src/store/postgres/clock.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { openProjectFixture, openTestPool, type ProjectFixture } from '../support/database-fixture.ts';

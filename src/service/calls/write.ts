@@ -1,9 +1,8 @@
 // One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md). The
 // api makes the answers and says what is kept of one; nothing here reads them.
 import { ProblemError } from '../../domain/problem.ts';
-import { readNow } from '../../store/postgres/clock.ts';
 import type { Connection, Pool } from '../../store/postgres/pool.ts';
-import { inTransaction } from '../../store/postgres/transaction.ts';
+import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import {
   claimIdempotencyKey,
   type IdempotencyGuard,

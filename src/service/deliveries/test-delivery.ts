@@ -17,9 +17,8 @@ import {
 } from '../../store/callbacks/callback-endpoints.ts';
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
 import { finishTestDelivery, insertTestDelivery } from '../../store/deliveries/test-deliveries.ts';
-import { readNow } from '../../store/postgres/clock.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
-import { inTransaction } from '../../store/postgres/transaction.ts';
+import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import { disableEndpoint } from '../callbacks/callback-changes.ts';
 import { lockCallback } from '../callbacks/callbacks.ts';
 import { openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';

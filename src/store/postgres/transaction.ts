@@ -1,6 +1,7 @@
-// Transactions that are run again after a serialization failure or a deadlock. A lost connection is the caller's to bear.
+// Transactions, run again after a serialization failure or a deadlock, and the clock that they go by: the database's, which
+// all replicas share. A lost connection is the caller's to handle.
 import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
-import type { Connection, Pool } from './pool.ts';
+import type { Connection, Pool, Queryable } from './pool.ts';
 
 const RETRYABLE: ReadonlySet<string> = new Set([SQLSTATE.serializationFailure, SQLSTATE.deadlock]);
 const ATTEMPTS = 3;
@@ -33,4 +34,14 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Pro
       tx.release(broken);
     }
   }
+}
+
+/** Milliseconds since 1970, now, by the database's clock. */
+export async function readNow(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ now_ms: number }>(
+    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms',
+  );
+  const row = rows[0];
+  if (!row) throw new Error('The database answered without a time.');
+  return row.now_ms;
 }

@@ -2,8 +2,8 @@
 // how many they were, so that the caller goes on until there is less. Observations go with their partitions.
 
 import type { MonitorRef } from '../monitors/live.ts';
-import { readNow } from '../postgres/clock.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { readNow } from '../postgres/transaction.ts';
 import { deleteOutages } from './service-clock.ts';
 
 const OUTAGES_KEPT_MS = 400 * 86_400_000;

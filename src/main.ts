@@ -1,5 +1,5 @@
-// Role name -> role: reads the environment, starts the role, handles signals, exits. Nobody imports it.
-// Each role is loaded when it is asked for: api and sweeper never load the Kubernetes client.
+// The entry point: reads the environment, runs the named role until a signal, exits. No module imports it.
+// It loads only the named role, so that api and sweeper never load the Kubernetes client.
 import type { z } from 'zod';
 import { apiSchema } from './config/api-config.ts';
 import { migrateSchema } from './config/migrate-config.ts';
@@ -47,7 +47,7 @@ const ROLES: Readonly<Record<string, Role>> = {
     const { connectCluster } = await import('./install/connect-cluster.ts');
     const { applyCrds } = await import('./install/apply-crds.ts');
     const cluster = connectCluster(kubeconfig);
-    log.info({ names: await applyCrds(cluster) }, 'The custom resource definitions are applied.');
+    log.info({ names: await applyCrds(cluster) }, 'Applied the custom resource definitions.');
     await cluster.transport.close();
     return 0;
   }),
@@ -58,10 +58,7 @@ const ROLES: Readonly<Record<string, Role>> = {
     const { removeFinalizers } = await import('./install/remove-finalizers.ts');
     const cluster = connectCluster(config.kubeconfig);
     await endOperator(cluster, config, log);
-    log.info(
-      { count: await removeFinalizers(cluster, config.watchNamespaces) },
-      'The finalizers are removed.',
-    );
+    log.info({ count: await removeFinalizers(cluster, config.watchNamespaces) }, 'Removed the finalizers.');
     await cluster.transport.close();
     return 0;
   }),
@@ -69,8 +66,12 @@ const ROLES: Readonly<Record<string, Role>> = {
   dev: {
     help: () =>
       'Usage: npm run dev -- [--no-cluster] [--no-examples] [--replicas N]\n\n' +
-      'Runs the whole product on this machine. Environment: PORT, DATABASE_URL, BEATKEEPER_STATE_DIR,\n' +
-      'BEATKEEPER_MINIMUM_INTERVAL_SECONDS, BEATKEEPER_LOG_LEVEL, KUBEBUILDER_ASSETS, TEST_KUBECONFIG.',
+      'Runs the whole product on this machine, until Ctrl-C.\n\n' +
+      '  --no-cluster   no Kubernetes control plane and no operator\n' +
+      '  --no-examples  does not apply examples/ to the cluster\n' +
+      '  --replicas N   processes of each role, 1 to 16 (default 1)\n\n' +
+      'Environment: PORT, DATABASE_URL, BEATKEEPER_STATE_DIR, BEATKEEPER_MINIMUM_INTERVAL_SECONDS,\n' +
+      'BEATKEEPER_LOG_LEVEL, KUBEBUILDER_ASSETS, TEST_KUBECONFIG.',
     async run(args) {
       const { runDevelopment } = await import('./dev/run-development.ts');
       return await runDevelopment(args);
@@ -99,11 +100,11 @@ function role<T extends z.ZodRawShape>(
   };
 }
 
-// A fault that nobody caught leaves a state that nobody knows: end, and let a fresh process begin.
+// After an uncaught error the state of the process is unknown: it exits, and a new process starts.
 function exitOnFault({ log }: Telemetry): void {
   for (const event of ['uncaughtException', 'unhandledRejection']) {
     process.on(event, (error: unknown) => {
-      log.fatal({ err: error }, 'A fault that nobody caught.');
+      log.fatal({ err: error }, 'Uncaught error: the process exits.');
       process.exit(1);
     });
   }
@@ -126,8 +127,9 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   const chosen = Object.hasOwn(ROLES, name) ? ROLES[name] : undefined;
   if (chosen === undefined) {
     const wantsHelp = ['', '--help', '-h'].includes(name);
-    const words = `Usage: node src/main.ts <${Object.keys(ROLES).join('|')}> [--help]`;
-    (wantsHelp ? process.stdout : process.stderr).write(`${wantsHelp ? '' : `No role ${name}. `}${words}\n`);
+    const usage = `Usage: node src/main.ts <${Object.keys(ROLES).join('|')}> [--help]\n`;
+    if (wantsHelp) process.stdout.write(usage);
+    else process.stderr.write(`Unknown role ${name}. ${usage}`);
     return wantsHelp ? 0 : 1;
   }
   if (args.includes('--help')) {
@@ -137,8 +139,8 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   try {
     return await chosen.run(args);
   } catch (error) {
-    const words = error instanceof ConfigError ? error.message : describe(error);
-    process.stderr.write(`beatkeeper ${name}: ${words}\n`);
+    const message = error instanceof ConfigError ? error.message : describe(error);
+    process.stderr.write(`beatkeeper ${name}: ${message}\n`);
     return 1;
   }
 }

@@ -24,14 +24,14 @@ export const apiSchema = z.object({
   dashboardOrigin: optional(
     {
       name: 'BEATKEEPER_DASHBOARD_ORIGIN',
-      description: 'Origin whose pages may call the API from a browser; none by default.',
+      description: 'Origin of a dashboard whose pages may call the API from a browser. Default: none.',
     },
     baseUrl,
   ),
   maxConnections: variable(
     {
       name: 'BEATKEEPER_MAX_CONNECTIONS',
-      description: 'Most open connections of clients; keep it below the descriptor limit.',
+      description: 'Limit of open client connections; keep it below the limit of file descriptors.',
       fallback: '10000',
     },
     integer(10, 1_000_000),
@@ -39,7 +39,7 @@ export const apiSchema = z.object({
   drainSeconds: variable(
     {
       name: 'BEATKEEPER_DRAIN_SECONDS',
-      description: 'How long after SIGTERM requests may still come, because load balancers learn of it late.',
+      description: 'How long the process accepts requests after SIGTERM, until load balancers have noticed.',
       fallback: '5',
     },
     integer(0, 20),

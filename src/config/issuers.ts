@@ -3,25 +3,25 @@ import { z } from 'zod';
 import { ROLES } from '../domain/access.ts';
 
 const issuer = z.strictObject({
-  /** `iss` of the tokens; without `jwksUri` the place of their keys is discovered there. */
+  /** `iss` of the tokens. Without `jwksUri` the address of their keys is discovered there. */
   issuer: z.string().min(1),
   audience: z.string().min(1),
   jwksUri: z.url({ protocol: /^https?$/ }).optional(),
-  /** PEM file of the authorities that the issuer's own certificate is checked against. */
+  /** PEM file of the authorities that may sign the issuer's own TLS certificate. */
   caFile: z.string().min(1).optional(),
-  /** File with the bearer token that reading the keys needs; read again at each use. */
+  /** File with the bearer token for the request of the keys; read again at each use. */
   tokenFile: z.string().min(1).optional(),
-  /** Name of the organization in which its principals act. */
+  /** Name of the organization in which the issuer's principals act. */
   organization: z.string().min(1),
-  /** Claim that names the role; default: `sub`. */
+  /** Claim whose value is looked up in `roles`. Default: `sub`. */
   roleClaim: z.string().min(1).optional(),
-  /** Claim that names the organization, instead of `organization` where a token has it. */
+  /** Claim that names the organization. It takes precedence over `organization` in tokens that have it. */
   organizationClaim: z.string().min(1).optional(),
-  /** Value of the claim to role. Who is not in it may do nothing. */
+  /** Maps values of `roleClaim` to roles. A principal that is not in it has no permissions. */
   roles: z.record(z.string(), z.enum(ROLES)),
 });
 
-/** Text to a list of issuers. */
+/** Parses a JSON text to a list of issuers. */
 export const issuers = z
   .string()
   .transform((value, context): unknown => {

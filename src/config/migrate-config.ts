@@ -9,7 +9,7 @@ export const migrateSchema = z.object({
   organization: variable(
     {
       name: 'BEATKEEPER_ORGANIZATION',
-      description: 'Name of the organization that is made if there is none of it.',
+      description: 'Name of the organization, which is created if it does not exist.',
       fallback: 'default',
     },
     text,

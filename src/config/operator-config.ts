@@ -1,4 +1,4 @@
-// Configuration of the role `operator`, and of the commands of the chart's hooks, which need the cluster alone.
+// Configuration of the role `operator`, and of the commands `crds` and `finalizers`, which the chart's hooks run.
 import { z } from 'zod';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, list, optional, text, variable } from './variable.ts';
@@ -13,7 +13,7 @@ const watchNamespaces = () =>
   variable(
     {
       name: 'BEATKEEPER_WATCH_NAMESPACES',
-      description: 'Namespaces to watch, with commas; all by default.',
+      description: 'Namespaces to watch, separated by commas. Default: all.',
       fallback: '',
     },
     list,
@@ -30,7 +30,8 @@ export const operatorSchema = z.object({
   tokenFile: variable(
     {
       name: 'BEATKEEPER_TOKEN_FILE',
-      description: 'File with a service-account token of audience beatkeeper; read again as it changes.',
+      description:
+        'File with a service-account token for the audience beatkeeper; read again when it changes.',
       fallback: '/var/run/secrets/beatkeeper/token',
     },
     text,
@@ -41,7 +42,7 @@ export const operatorSchema = z.object({
     {
       name: 'BEATKEEPER_DEFAULT_CALLBACK_NAMESPACES',
       description:
-        'Namespaces, with commas, whose Callbacks may be the default of the organization. Default: its own.',
+        "Namespaces, separated by commas, whose Callbacks may be the organization's default. Default: POD_NAMESPACE.",
       fallback: '',
     },
     list,
@@ -50,7 +51,7 @@ export const operatorSchema = z.object({
   leaseName: variable(
     {
       name: 'BEATKEEPER_LEASE_NAME',
-      description: 'Name of the Lease by which one replica leads.',
+      description: 'Name of the Lease for the leader election.',
       fallback: 'beatkeeper-operator',
     },
     text,
@@ -58,7 +59,7 @@ export const operatorSchema = z.object({
   lastBeatPeriodSeconds: variable(
     {
       name: 'BEATKEEPER_LAST_BEAT_PERIOD_SECONDS',
-      description: 'A new lastBeatAt alone is written to the status at most this often.',
+      description: 'Shortest time between two status writes that change only lastBeatAt.',
       fallback: '60',
     },
     integer(1, 86_400),
@@ -68,10 +69,10 @@ export const operatorSchema = z.object({
   logLevel: shared.logLevel(),
 });
 
-/** Of the command `crds`. */
+/** Configuration of the command `crds`. */
 export const crdsSchema = z.object({ kubeconfig: kubeconfig(), logLevel: shared.logLevel() });
 
-/** Of the command `finalizers`. */
+/** Configuration of the command `finalizers`. */
 export const finalizersSchema = z.object({
   kubeconfig: kubeconfig(),
   watchNamespaces: watchNamespaces(),
@@ -80,14 +81,14 @@ export const finalizersSchema = z.object({
     {
       name: 'BEATKEEPER_OPERATOR_DEPLOYMENT',
       description:
-        'Deployment that is scaled to nothing first: a running operator would put its finalizers back.',
+        "The operator's Deployment, scaled to 0 first: a running operator would add its finalizers again.",
     },
     text,
   ),
   operatorSelector: optional(
     {
       name: 'BEATKEEPER_OPERATOR_SELECTOR',
-      description: "Labels of that Deployment's pods, whose end is awaited.",
+      description: "Labels of that Deployment's pods; the command waits until they are gone.",
     },
     text,
   ),

@@ -1,14 +1,14 @@
-// Turns an environment into the frozen configuration of a role, or names every fault at once.
+// Turns an environment into the frozen configuration of a role, or reports every fault at once.
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { type VariableInfo, variables } from './variable.ts';
 
-/** Thrown with one sentence for each variable that is missing or wrong. Never shows a value. */
+/** Has one sentence for each variable that is missing or wrong. It never shows a value. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
 
   constructor(faults: readonly string[]) {
-    super(`The configuration is not complete:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    super(`The configuration has faults:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
     this.name = 'ConfigError';
     this.faults = faults;
   }
@@ -17,8 +17,8 @@ export class ConfigError extends Error {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads what `schema` asks for. Throws ConfigError.
- * `<NAME>_FILE` names a file whose content (without newlines at its end) is the value of `<NAME>`.
+ * Reads the variables of `schema`. Throws ConfigError.
+ * `<NAME>_FILE` names a file whose content, without newlines at its end, is the value of `<NAME>`.
  */
 export function readConfig<T extends z.ZodRawShape>(
   schema: z.ZodObject<T>,
@@ -39,7 +39,7 @@ export function readConfig<T extends z.ZodRawShape>(
   for (const { path, message } of parsed.error?.issues ?? []) {
     const [key, ...inner] = path;
     const name = names.get(String(key)) ?? String(key);
-    if (faults.some((fault) => fault.startsWith(`${name}_FILE `))) continue; // said already
+    if (faults.some((fault) => fault.startsWith(`${name}_FILE `))) continue; // reported already
     faults.push(`${name} ${inner.length > 0 ? `at ${inner.join('.')}: ` : ''}${message}`);
   }
   throw new ConfigError(faults);
@@ -57,7 +57,7 @@ function readVariable({ name, fallback }: VariableInfo, environment: Environment
   }
 }
 
-/** The settings of a schema in its order: [key, variable]. */
+/** The settings of a schema in their order: [key, variable]. */
 export function listVariables(schema: z.ZodObject): [string, VariableInfo][] {
   return Object.entries(schema.shape).map(([key, field]) => {
     const info = variables.get(field);
@@ -66,12 +66,12 @@ export function listVariables(schema: z.ZodObject): [string, VariableInfo][] {
   });
 }
 
-/** The text of `--help`: each variable, its default, what it does. */
+/** The text of `--help`: each variable with its description and default. */
 export function describeConfig(role: string, schema: z.ZodObject): string {
   const entries = listVariables(schema).map(([, { name, description, fallback }]) => {
     const ending = fallback === undefined || fallback === '' ? '' : ` Default: ${fallback}.`;
     return `  ${name}\n      ${description}${ending}`;
   });
-  const head = `Usage: node src/main.ts ${role}\n\nEnvironment (<NAME>_FILE may name a file with the value of <NAME>):`;
+  const head = `Usage: node src/main.ts ${role}\n\nEnvironment (<NAME>_FILE may name a file that contains the value of <NAME>):`;
   return [head, ...entries].join('\n\n');
 }

@@ -1,16 +1,18 @@
-// Settings that more than one role has, so that they are called and read the same everywhere.
+// Settings of more than one role, so that they have one name and one meaning.
 import { z } from 'zod';
-import { encryptionKeys } from './encryption-keys.ts';
 import { baseUrl, integer, optional, postgresUrl, text, variable } from './variable.ts';
 
 export const logLevel = () =>
   variable(
     {
       name: 'BEATKEEPER_LOG_LEVEL',
-      description: 'Least level of log lines: trace, debug, info, warn, error or silent.',
+      description: 'Lowest level that is logged: trace, debug, info, warn, error or silent.',
       fallback: 'info',
     },
-    z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'must be a level such as info or warn'),
+    z.enum(
+      ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
+      'must be trace, debug, info, warn, error or silent',
+    ),
   );
 
 export const databaseUrl = () =>
@@ -20,18 +22,40 @@ export const databasePool = () =>
   variable(
     {
       name: 'BEATKEEPER_DATABASE_POOL',
-      description: 'Most connections of this process to Postgres.',
+      description: 'Size of the connection pool of this process.',
       fallback: '10',
     },
     integer(2, 200),
   );
+
+const KEY_ENTRY = /^([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/;
+const KEY_RULE =
+  'must be <keyId>:<base64 of 32 bytes>, or several of them with commas. To make one: ' +
+  'echo "k1:$(head -c 32 /dev/urandom | base64)"';
+
+/** Reads the keys that encrypt secrets at rest: the first encrypts, all decrypt. */
+const encryptionKeys = z.string(`is missing. It ${KEY_RULE}`).transform((value, context) => {
+  const keys = value.split(',').map((entry) => {
+    const [, id = '', encoded = ''] = KEY_ENTRY.exec(entry.trim()) ?? [];
+    return { id, key: Buffer.from(encoded, 'base64') };
+  });
+  if (keys.some(({ id, key }) => id === '' || key.length !== 32)) {
+    context.addIssue({ code: 'custom', message: KEY_RULE });
+    return z.NEVER;
+  }
+  if (new Set(keys.map(({ id }) => id)).size < keys.length) {
+    context.addIssue({ code: 'custom', message: 'has a key id twice' });
+    return z.NEVER;
+  }
+  return keys;
+});
 
 export const keys = () =>
   variable(
     {
       name: 'BEATKEEPER_ENCRYPTION_KEYS',
       description:
-        'Keys for secrets at rest: <keyId>:<base64 of 32 bytes>,…; the first encrypts, all decrypt.',
+        'Keys for secrets at rest: <keyId>:<base64 of 32 bytes>,… The first encrypts, all decrypt.',
     },
     encryptionKeys,
   );
@@ -54,7 +78,7 @@ export const allowedPrivateDestinations = () =>
     {
       name: 'BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS',
       description:
-        'CIDRs and host suffixes, with commas, that callbacks may lead to though they are private.',
+        'Private destinations that callbacks may use: CIDRs and host suffixes, separated by commas.',
       fallback: '',
     },
     text,
@@ -64,7 +88,7 @@ export const minimumIntervalSeconds = () =>
   variable(
     {
       name: 'BEATKEEPER_MINIMUM_INTERVAL_SECONDS',
-      description: 'Floor of interval and grace; lower only in development.',
+      description: 'Least interval and grace of a monitor; lower it only in development.',
       fallback: '60',
     },
     integer(1, 60),
@@ -74,7 +98,7 @@ export const publicUrl = () =>
   optional(
     {
       name: 'BEATKEEPER_PUBLIC_URL',
-      description: 'Address at which senders and people reach the API. Default: http://127.0.0.1:<PORT>.',
+      description: 'Address at which jobs and people reach the API. Default: http://127.0.0.1:<PORT>.',
     },
     baseUrl,
   );

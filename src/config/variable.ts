@@ -1,26 +1,26 @@
-// One setting: the environment variable that it comes from, its words for `--help`, and the zod schema that
-// reads its text. Shared building blocks of the roles' schemas; knows no role.
+// One setting: its environment variable, its description for `--help`, and the zod schema that parses its text.
+// Building blocks for the schemas of all roles.
 import { z } from 'zod';
 
 export interface VariableInfo {
-  /** Environment variable; `<name>_FILE` may name a file with the value instead. */
+  /** The environment variable. `<name>_FILE` may name a file with the value instead. */
   name: string;
   description: string;
-  /** Text that counts when the variable is not set or empty. */
+  /** The value if the variable is not set or empty. */
   fallback?: string;
 }
 
-/** Where the schemas keep their variable. */
+/** The variable of each schema. */
 export const variables = z.registry<VariableInfo>();
 
-/** A required setting, or one with a fallback. The schema is copied: one may serve many variables. */
+/** A setting that is required or has a fallback. It copies the schema, so that one schema may serve many variables. */
 export function variable<T extends z.ZodType>(info: VariableInfo, schema: T): T {
   const own = schema.clone();
   variables.add(own, info);
   return own;
 }
 
-/** A setting that may be left out: `undefined` then. */
+/** A setting that is undefined if its variable is not set. */
 export function optional<T extends z.ZodType>(info: VariableInfo, schema: T): z.ZodOptional<T> {
   return variable(info, schema.optional());
 }
@@ -28,15 +28,15 @@ export function optional<T extends z.ZodType>(info: VariableInfo, schema: T): z.
 export const text = z.string('is missing');
 
 export function integer(minimum: number, maximum: number) {
-  const words = `must be a whole number from ${minimum} to ${maximum}`;
+  const rule = `must be a whole number from ${minimum} to ${maximum}`;
   return z
     .string('is missing')
-    .regex(/^\d{1,15}$/, words)
+    .regex(/^\d{1,15}$/, rule)
     .transform(Number)
-    .refine((value) => value >= minimum && value <= maximum, words);
+    .refine((value) => value >= minimum && value <= maximum, rule);
 }
 
-/** A comma list; empty entries are dropped. */
+/** A list separated by commas, without its empty entries. */
 export const list = z.string().transform((value) =>
   value
     .split(',')

@@ -1,5 +1,5 @@
-// An issuer of session tokens for development: signs tokens for people who have no identity provider, and serves
-// its public keys on loopback. The key is kept in the state, so that tokens outlive a restart.
+// Issues session tokens for development, where there is no identity provider, and serves its public keys on loopback.
+// The state keeps its key, so that tokens outlive a restart.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
@@ -20,11 +20,11 @@ export interface Person {
   subject: string;
   role: 'viewer' | 'member' | 'owner';
   organization: string;
-  /** From now; negative for a token that is over. Default: a day. */
+  /** From now; negative for an expired token. Default: a day. */
   lifeSeconds?: number;
 }
 
-/** Starts the issuer on a port of the state. `organization` is where tokens that name none belong. */
+/** Starts the issuer on a port of the state. Tokens that name no organization belong to `organization`. */
 export async function startDevelopmentIssuer(state: State, organization: string): Promise<DevelopmentIssuer> {
   const privateJwk = (state.values.issuerKey as JWK | undefined) ?? (await newKey());
   state.values.issuerKey = { ...privateJwk };
@@ -58,7 +58,7 @@ export async function startDevelopmentIssuer(state: State, organization: string)
         .setIssuer(issuer)
         .setAudience(AUDIENCE)
         .setSubject(subject)
-        // Some seconds back: it must be good at once, also for a clock that is a little behind.
+        // Some seconds ago: a service whose clock is a little behind must accept the token at once.
         .setIssuedAt(now - DAY_SECONDS * (lifeSeconds < 0 ? 1 : 0) - 5)
         .setExpirationTime(now + lifeSeconds)
         .sign(key);

@@ -3,10 +3,10 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export interface DevelopmentOptions {
-  /** Port of the first api; 0 picks a free one. */
+  /** Port of the first api; 0 picks a free port. */
   port: number;
   stateFolder: string;
-  /** A server to use instead of one of our own. */
+  /** A database to use instead of a Postgres server of the run's own. */
   databaseUrl: string | undefined;
   minimumIntervalSeconds: number;
   logLevel: string;
@@ -15,9 +15,9 @@ export interface DevelopmentOptions {
   replicas: number;
 }
 
-const HELP = 'Known are --no-cluster, --no-examples and --replicas N.';
+const HELP = 'The options are --no-cluster, --no-examples and --replicas N.';
 
-/** Throws an Error with one sentence for people. */
+/** Throws an Error whose message is for people. */
 export function readDevelopmentOptions(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,

@@ -1,5 +1,5 @@
-// `npm run dev`: the whole product on one machine, by the interface that docs/contract/development.md fixes. This file is the
-// run's frame: one run a state folder, leftovers of a killed one, the end. What is started is in start-product.ts.
+// `npm run dev`: the whole product on one machine, with the interface of docs/contract/development.md. This file makes
+// sure of one run per state folder, cleans up after a killed run, and ends the run; start-product.ts starts the parts.
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,25 +10,25 @@ import { endRunProcesses, RUN_MARK_VARIABLE, runMark } from './processes/run-pro
 import { lockState } from './processes/state-lock.ts';
 import { Supervisor } from './processes/supervisor.ts';
 import { startWatchdog } from './processes/watchdog.ts';
-import type { RunContext } from './run-context.ts';
-import { startProduct } from './start-product.ts';
+import { type RunContext, startProduct } from './start-product.ts';
 import { State } from './state.ts';
 
-/** How long a start that was interrupted is watched for what it may still spawn. */
+/** How long processes are still looked for that an interrupted start may spawn late. */
 const LATE_SPAWN_MS = 1_000;
 
-/** Runs until SIGINT, SIGTERM or SIGHUP and returns the exit code. Throws an Error with one sentence for people. */
+/** Runs until SIGINT, SIGTERM or SIGHUP and resolves to the exit code. Throws an Error whose message is for people. */
 export async function runDevelopment(args: readonly string[]): Promise<number> {
   const options = readDevelopmentOptions(args, process.env);
-  // What psql is set to is meant for other servers: the addresses of a run say all about its own.
+  // PGHOST and the like are the user's settings for other servers; the URLs of a run are complete without them.
   for (const name of Object.keys(process.env)) if (/^PG[A-Z]+$/.test(name)) delete process.env[name];
-  const told = new AbortController();
+  const end = new AbortController();
   const aborted = new Promise<void>((resolve) => {
-    told.signal.addEventListener('abort', () => resolve(), { once: true });
+    end.signal.addEventListener('abort', () => resolve(), { once: true });
   });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => told.abort());
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end.abort());
   await mkdir(options.stateFolder, { recursive: true });
-  await chmod(options.stateFolder, 0o711); // as root Postgres is another user, who must get to its data
+  // If root runs this, Postgres runs as another user, who must reach its data.
+  await chmod(options.stateFolder, 0o711);
   const folder = await realpath(options.stateFolder);
   const lock = await lockState(folder);
   const cleanup: RunContext['cleanup'] = [() => lock.release()];
@@ -39,7 +39,7 @@ export async function runDevelopment(args: readonly string[]): Promise<number> {
     const context: RunContext = {
       options,
       state,
-      signal: told.signal,
+      signal: end.signal,
       cleanup,
       ...openProcesses(folder, cleanup, () => isStarting),
     };
@@ -47,12 +47,12 @@ export async function runDevelopment(args: readonly string[]): Promise<number> {
     const started = startProduct(context).finally(() => {
       isStarting = false;
     });
-    // A start can take minutes (a build): being told to end does not wait for it.
+    // A start can take minutes (a build): the end of the run does not wait for it.
     await Promise.race([started, aborted]);
     await aborted;
     return 0;
   } catch (error) {
-    if (told.signal.aborted) return 0;
+    if (end.signal.aborted) return 0;
     throw error;
   } finally {
     for (const step of cleanup.toReversed()) await step().catch(() => undefined);
@@ -71,16 +71,16 @@ function openProcesses(
   const supervisor = new Supervisor({
     onStarted: (role, pid) => output.announce('started', { role, pid }),
     onDied({ name, onLine }, how, lines) {
-      const unsaid = onLine ? [] : lines; // the others were said as they came
-      output.say([`${name} ended ${how}.`, ...unsaid].join(`\n  ${name}: `));
+      const unprinted = onLine ? [] : lines; // onLine has printed each line
+      output.print([`${name} ended ${how}.`, ...unprinted].join(`\n  ${name}: `));
     },
   });
   cleanup.push(() => watchdog.end());
   cleanup.push(async () => {
-    const end = performance.now() + LATE_SPAWN_MS;
+    const deadline = performance.now() + LATE_SPAWN_MS;
     for (;;) {
       await endRunProcesses({ folder, runId }, 0);
-      if (!isStarting() || performance.now() > end) return;
+      if (!isStarting() || performance.now() > deadline) return;
       await delay(20);
     }
   });

@@ -1,5 +1,5 @@
-// What a development run finds in its database: two organizations, the project `default`, two credentials.
-// A second run finds the same; what a user revoked or removed meanwhile is made anew.
+// Seeds the database of a development run: two organizations, the project `default`, two credentials. A second run
+// keeps them, and creates again what a user has revoked or removed.
 import { newUuid } from '../domain/id.ts';
 import {
   digestOfSecret,
@@ -15,7 +15,7 @@ import { insertOrganization } from '../store/tenancy/organizations.ts';
 import { findProject, insertProject } from '../store/tenancy/projects.ts';
 import type { State } from './state.ts';
 
-/** The organization of the run, and another one for tests of the wall between them. */
+/** The organization of the run, and another one for tests of the isolation between organizations. */
 export const ORGANIZATION = 'default';
 export const OTHER_ORGANIZATION = 'other';
 const PROJECT = 'default';

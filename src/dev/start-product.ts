@@ -1,5 +1,5 @@
-// Starts the parts of a development run in order: Postgres and its content, the issuer, the cluster, the roles,
-// the examples; and says when all of it works.
+// Starts the parts of a development run in order: Postgres with its content, the issuer, the cluster, the roles, the
+// examples. It announces when all of them are ready.
 import { migrate } from '../store/postgres/migrate.ts';
 import {
   type DevelopmentCluster,
@@ -8,14 +8,30 @@ import {
 } from './control-plane/development-cluster.ts';
 import { openControlPlane } from './control-plane/development-control-plane.ts';
 import { type DevelopmentIssuer, startDevelopmentIssuer } from './development-issuer.ts';
-import { describeLogLine, describeReady, type Ready } from './people.ts';
+import type { DevelopmentOptions } from './development-options.ts';
+import { type DevelopmentOutput, describeLogLine, describeReady, type Ready } from './development-output.ts';
 import { type DevelopmentDatabase, openDevelopmentDatabase } from './postgres/development-database.ts';
 import { isPortFree } from './processes/free-port.ts';
 import { type RoleProcess, roleSpec, waitForRole } from './processes/role-processes.ts';
-import type { RunContext } from './run-context.ts';
+import type { Supervisor } from './processes/supervisor.ts';
 import { ORGANIZATION, OTHER_ORGANIZATION, type Seed, seed } from './seed.ts';
+import type { State } from './state.ts';
 
-/** Resolves when `ready` has been announced. Throws an Error with one sentence for people. */
+/** What the parts of a run share while it starts. */
+export interface RunContext {
+  options: DevelopmentOptions;
+  state: State;
+  /** The environment of every process of the run, with its mark. */
+  env: NodeJS.ProcessEnv;
+  output: DevelopmentOutput;
+  supervisor: Supervisor;
+  /** Aborted when the run has to end. */
+  signal: AbortSignal;
+  /** The steps that end the run, which run in reverse order. */
+  cleanup: (() => Promise<unknown>)[];
+}
+
+/** Resolves when it has announced `ready`. Throws an Error whose message is for people. */
 export async function startProduct(context: RunContext): Promise<void> {
   const { options, output, state } = context;
   const apiPort = await chooseApiPort(context);
@@ -27,7 +43,7 @@ export async function startProduct(context: RunContext): Promise<void> {
   if (cluster && options.examples) await applyExamples(context, cluster);
   const ready = await describeRun({ roles, database, issuer, cluster });
   output.announce('ready', ready);
-  output.say(describeReady(ready, cluster?.toolsFolder));
+  output.print(describeReady(ready, cluster?.toolsFolder));
 }
 
 async function chooseApiPort({ options, state }: RunContext): Promise<number> {
@@ -46,12 +62,12 @@ interface StartedDatabase extends DevelopmentDatabase {
 async function startDatabase(context: RunContext): Promise<StartedDatabase> {
   const { options, output, state, supervisor, signal, env } = context;
   const database = await openDevelopmentDatabase(state, options.databaseUrl, env);
-  await state.save(); // the server has its passwords from now on
+  await state.save(); // from now on the server has these passwords
   if (database.server) supervisor.keep(database.server);
   await database.waitUntilReady(signal);
   await migrate({
     databaseUrl: database.databaseUrl,
-    onApplied: ({ name }) => output.say(`Applied the migration ${name}.`),
+    onApplied: ({ name }) => output.print(`Applied the migration ${name}.`),
   });
   return { ...database, seeded: await seed(state, database.databaseUrl) };
 }
@@ -70,14 +86,14 @@ interface StartedCluster extends DevelopmentCluster {
 async function startCluster(context: RunContext): Promise<StartedCluster | undefined> {
   const { options, output, state, supervisor, signal, env, cleanup } = context;
   if (!options.cluster) return undefined;
-  const plane = await openControlPlane(state, env, output.say);
+  const plane = await openControlPlane(state, env, output.print);
   if (plane === undefined) return undefined;
   for (const server of plane.servers) supervisor.keep(server);
   await plane.waitUntilReady(signal);
   const { kubeconfig, toolsFolder } = plane;
   const { minimumIntervalSeconds } = options;
   const settings = { kubeconfig, minimumIntervalSeconds, organization: ORGANIZATION };
-  const cluster = await openDevelopmentCluster(state, settings, output.say);
+  const cluster = await openDevelopmentCluster(state, settings, output.print);
   cleanup.push(() => cluster.close());
   return { ...cluster, kubeconfig, toolsFolder };
 }
@@ -115,7 +131,7 @@ async function startRoles(context: RunContext, started: Started): Promise<RolePr
   };
   for (const role of roles) {
     const spec = roleSpec(role, env, settings, operator);
-    supervisor.keep({ ...spec, onLine: (line) => output.say(describeLogLine(spec.name, line)) });
+    supervisor.keep({ ...spec, onLine: (line) => output.print(describeLogLine(spec.name, line)) });
   }
   return roles;
 }
@@ -127,10 +143,10 @@ function addressOf(port: number): string {
 async function applyExamples({ output }: RunContext, cluster: StartedCluster): Promise<void> {
   try {
     const objects = await cluster.applyExamples();
-    output.say(`Applied ${objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`).join(', ')}.`);
+    output.print(`Applied ${objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`).join(', ')}.`);
   } catch (error) {
-    // A user may have changed them in a way that this build refuses: the product works all the same.
-    output.say(`The examples could not be applied: ${(error as Error).message}`);
+    // A user may have changed them so that this build refuses them. The run continues without them.
+    output.print(`Could not apply the examples: ${(error as Error).message}`);
   }
 }
 

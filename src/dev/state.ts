@@ -8,8 +8,9 @@ import { findFreePort, isPortFree } from './processes/free-port.ts';
 const stateSchema = z.object({
   version: z.literal(1),
   ports: z.record(z.string(), z.int()),
-  /** Of the superuser and of the product's own role in our Postgres. */
+  /** The password of the superuser in the run's own Postgres. */
   adminPassword: z.string(),
+  /** The password of the product's own role there. */
   databasePassword: z.string(),
   encryptionKeys: z.string(),
   /** Private key of the development issuer, a JWK. */
@@ -30,7 +31,7 @@ export class State {
     this.values = values;
   }
 
-  /** Opens the state in `folder`, or begins a new one. Throws an Error that says what to do with a broken one. */
+  /** Opens the state in `folder`, or begins a new one. Throws an Error with advice if the file is broken. */
   static async open(folder: string): Promise<State> {
     const file = join(folder, 'state.json');
     const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -41,16 +42,18 @@ export class State {
     try {
       return new State(folder, stateSchema.parse(JSON.parse(text)));
     } catch (cause) {
-      throw new Error(`The state in ${file} cannot be read: remove ${folder} to begin anew.`, { cause });
+      throw new Error(`The state file ${file} is broken: remove ${folder} to start again without its data.`, {
+        cause,
+      });
     }
   }
 
-  /** Where a part of the run keeps its files. */
+  /** The path of a part's files in the state folder. */
   path(...names: string[]): string {
     return join(this.folder, ...names);
   }
 
-  /** A port on loopback for `name`: the same as in the run before if it is free. */
+  /** A port on loopback for `name`: the one of the previous run, if that is free. */
   async port(name: string): Promise<number> {
     const before = this.values.ports[name];
     const keeps = before !== undefined && !this.#taken.has(before) && (await isPortFree(before));
@@ -61,12 +64,12 @@ export class State {
     return port;
   }
 
-  /** Keeps a port that somebody else chose from being given to another part of the run. */
+  /** Excludes a port, which the user chose, from those that `port` gives out. */
   reservePort(port: number): void {
     this.#taken.add(port);
   }
 
-  /** Writes the file, whole or not at all: a run may be killed at any moment. */
+  /** Writes the file completely or not at all: a run may be killed at any moment. */
   async save(): Promise<void> {
     const file = this.path('state.json');
     await writeFile(`${file}.new`, `${JSON.stringify(this.values, undefined, 2)}\n`, { mode: 0o600 });

@@ -1,5 +1,5 @@
-// Brings the custom resource definitions of this build into a cluster and waits until they are served.
-// A hook of the chart runs it (Helm installs CRDs and never upgrades them), and so does development.
+// Applies the custom resource definitions of this build to a cluster and waits until they are served.
+// A hook of the chart runs it, because Helm never upgrades CRDs, and so does `npm run dev`.
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { KubeObject, KubeResource } from '../kube/kube-object.ts';
@@ -19,8 +19,8 @@ const DEFINITIONS: KubeResource<Definition> = {
 };
 
 /**
- * Applies every CRD of `crds/`, changed by `adapt` where given, and resolves when all are established.
- * Returns their names. Throws KubeError, or an Error after 60 s.
+ * Applies every CRD of `crds/`, after `adapt` has changed it, and waits until all are established.
+ * Resolves to their names. Throws KubeError, or an Error after 60 s.
  */
 export async function applyCrds(
   cluster: Cluster,
@@ -41,5 +41,5 @@ async function waitUntilEstablished({ client }: Cluster, name: string): Promise<
     if (status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True')) return;
     await delay(200);
   }
-  throw new Error(`The definition ${name} was not established within a minute.`);
+  throw new Error(`The API server did not establish the definition ${name} within a minute.`);
 }

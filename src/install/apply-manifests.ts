@@ -1,5 +1,4 @@
-// Applies YAML to a cluster as a user would with kubectl: each object by server-side apply, kinds looked up
-// in the API server's own discovery.
+// Applies YAML to a cluster as `kubectl apply --server-side` does. Kinds are looked up in the API server's discovery.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
@@ -14,7 +13,7 @@ export interface Cluster {
   client: KubeClient;
 }
 
-/** The objects of all YAML files of a folder, in order of file names. Throws on the first broken file. */
+/** Reads the objects of all YAML files in a folder, in the order of file names. Throws at the first broken file. */
 export async function readManifests(folder: string): Promise<KubeObject[]> {
   const names = (await readdir(folder)).filter((name) => /\.ya?ml$/.test(name)).sort();
   const objects: KubeObject[] = [];
@@ -36,8 +35,8 @@ function isKubeObject(value: unknown): value is KubeObject {
 }
 
 /**
- * Applies one object; `namespace` is for those that name none. Fields that others own are left to them unless
- * `force`. Throws KubeError with the server's own words.
+ * Applies one object. `namespace` is the default for objects without one. A conflict with another field manager is an
+ * error unless `force` takes the fields over. Throws KubeError with the server's message.
  */
 export async function applyManifest(
   cluster: Cluster,

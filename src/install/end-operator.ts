@@ -1,4 +1,4 @@
-// Ends the operator of a release before its finalizers are taken off: while it runs it puts them back.
+// Ends the operator of a release before its finalizers are removed: a running operator would add them again.
 import { setTimeout as delay } from 'node:timers/promises';
 import { isNotFound } from '../kube/kube-error.ts';
 import type { KubeResource } from '../kube/kube-object.ts';
@@ -10,13 +10,13 @@ const LIMIT_MS = 60_000;
 
 export interface OperatorPlace {
   namespace: string;
-  /** Without it nothing is ended. */
+  /** Without it `endOperator` does nothing. */
   operatorDeployment?: string | undefined;
-  /** Labels of its pods; without them their end is not awaited. */
+  /** Labels of its pods. Without them `endOperator` does not wait for the pods. */
   operatorSelector?: string | undefined;
 }
 
-/** Scales the Deployment to nothing and waits until its pods are gone, a minute at most. Throws KubeError. */
+/** Scales the Deployment to 0 and waits a minute at most until its pods are gone. Throws KubeError. */
 export async function endOperator(cluster: Cluster, place: OperatorPlace, log: Log): Promise<void> {
   const { namespace, operatorDeployment, operatorSelector } = place;
   if (operatorDeployment === undefined) return;
@@ -35,5 +35,5 @@ export async function endOperator(cluster: Cluster, place: OperatorPlace, log: L
     const { items } = await cluster.client.list(PODS, { namespace, labelSelector: operatorSelector });
     if (items.length === 0) return;
   }
-  log.warn({ operatorSelector }, 'The operator has not ended within a minute: going on without waiting.');
+  log.warn({ operatorSelector }, 'The operator has not ended within a minute; continuing without it.');
 }

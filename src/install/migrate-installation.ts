@@ -1,5 +1,5 @@
-// The command `migrate`: waits for the database, brings its schema up to this build, and makes the
-// installation's organization where there is none. Safe to run many times at once.
+// The command `migrate`: waits for the database, migrates its schema to this build, and creates the installation's
+// organization if it does not exist. Several processes may run it at once.
 import { setTimeout as delay } from 'node:timers/promises';
 import { newUuid } from '../domain/id.ts';
 import type { PlanId } from '../domain/problem.ts';
@@ -16,15 +16,15 @@ export interface InstallationOptions {
 }
 
 /**
- * A schema one version newer is taken as it is: an old pod that starts again during an upgrade, or a rollback, works
- * with it (migrations expand before they contract). Throws DatabaseIsNewerError for a newer one at once, and what the
- * database said last when it did not answer in time.
+ * Accepts a schema that is one version newer: a pod of the old version that restarts during an upgrade, or after a
+ * rollback, works with it (migrations expand before they contract). Throws DatabaseIsNewerError at once for a still
+ * newer schema, and the last error of a database that did not answer in time.
  */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
   const { databaseUrl } = options;
   const deadline = performance.now() + options.waitSeconds * 1_000;
   const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, log));
-  log.info({ version }, 'The schema is one that this version works with.');
+  log.info({ version }, 'The schema fits this build.');
   await retryUntil(deadline, log, () => ensureOrganization(options));
 }
 
@@ -49,7 +49,7 @@ async function ensureOrganization({ databaseUrl, organization, plan }: Installat
   }
 }
 
-// Postgres is starting, not there, or not yet known by name.
+// Postgres is starting, is not there, or has no DNS name yet.
 const NOT_YET = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -68,7 +68,7 @@ async function retryUntil<T>(deadline: number, log: Log, work: () => Promise<T>)
       const { code = '', message } = error as { code?: string; message: string };
       const isPassing = NOT_YET.has(code) || message.includes('timeout');
       if (error instanceof DatabaseIsNewerError || !isPassing || performance.now() > deadline) throw error;
-      log.warn({ code }, 'The database does not answer yet.');
+      log.warn({ code }, 'The database does not answer yet; trying again.');
       await delay(1_000);
     }
   }

@@ -1,5 +1,5 @@
-// Takes our finalizer off every object of ours, so that nothing hangs after the operator is uninstalled.
-// A pre-delete hook of the chart runs it. Monitors and endpoints themselves stay as they are.
+// Removes the operator's finalizer from every Monitor and Callback, so that they can be deleted after an uninstall.
+// A pre-delete hook of the chart runs it. The monitors and endpoints in the API stay as they are.
 import { CUSTOM_RESOURCES, FINALIZER } from '../contract/crd/custom-resources.ts';
 import { removeFinalizer } from '../kube/finalizers.ts';
 import { isNotFound } from '../kube/kube-error.ts';
@@ -7,8 +7,8 @@ import { hasFinalizer, type KubeResource } from '../kube/kube-object.ts';
 import type { Cluster } from './apply-manifests.ts';
 
 /**
- * Looks in `namespaces`, or in all of them when the list is empty. Returns from how many objects it was taken;
- * a kind that the cluster does not have is none. Throws KubeError.
+ * Searches `namespaces`, or all of them if the list is empty. Skips kinds that the cluster does not have. Returns the
+ * number of changed objects. Throws KubeError.
  */
 export async function removeFinalizers(cluster: Cluster, namespaces: readonly string[]): Promise<number> {
   let count = 0;

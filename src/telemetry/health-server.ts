@@ -1,4 +1,4 @@
-// /livez, /readyz and /metrics for roles that serve nothing else. The role api serves the same on its own port.
+// Serves /livez, /readyz and /metrics for the roles without an HTTP port of their own; `api` serves them itself.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ export interface HealthServer {
   close(): Promise<void>;
 }
 
-/** Listens on `host`:`port` (0 picks a free port). Rejects when the port is taken. */
+/** Listens on `host`:`port` (0 picks a free port). Rejects if the port is taken. */
 export async function startHealthServer(
   { host, port }: { host: string; port: number },
   telemetry: Telemetry,
@@ -42,13 +42,13 @@ async function answer(
   if (path === '/livez') return sendFaults(response, await readiness.findVitalFaults());
   if (path === '/readyz') return sendFaults(response, await readiness.findFaults());
   if (path === '/metrics') return send(response, 200, await registry.metrics(), registry.contentType);
-  send(response, 404, 'Only /livez, /readyz and /metrics are here.\n');
+  send(response, 404, 'Not found. This port serves /livez, /readyz and /metrics.\n');
 }
 
 function sendFaults(response: ServerResponse, found: Record<string, string>) {
   const faults = Object.entries(found);
-  const words = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
-  send(response, faults.length === 0 ? 200 : 503, words || 'ok\n');
+  const lines = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
+  send(response, faults.length === 0 ? 200 : 503, lines || 'ok\n');
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {

@@ -1,5 +1,5 @@
-// A warning about what repeats while one fault lasts, such as a database that is away. The first occurrence is logged at
-// once, then one every few seconds, with the number of occurrences in between.
+// A warning that would repeat as long as one fault lasts, such as an unreachable database. The first occurrence is
+// logged at once, then one every few seconds, with the number of occurrences in between.
 import type { Log } from './log.ts';
 
 export class OccasionalWarning {
@@ -16,7 +16,7 @@ export class OccasionalWarning {
     this.#everyMs = everyMs;
   }
 
-  /** Logs one occurrence, now or together with others: then with the newest `fields`, and `others`, the number before it. */
+  /** Logs an occurrence: at once, or later with the newest `fields` and the number of `others` since the last line. */
   record(fields: object): void {
     if (this.#timer === undefined) {
       this.#write(fields);

@@ -1,7 +1,7 @@
-// Whether this process may be given work (named checks of its role, and never again once its end has begun), and
-// whether only a fresh process can help (vital checks).
+// Whether the process is ready for work, by named checks of its role, and whether only a restart can help, by vital
+// checks. Once its shutdown has begun, the process is never ready again.
 
-/** Resolves to a sentence that says what is missing, or to undefined when all is well. */
+/** Resolves to a sentence about the fault, or to undefined if there is none. */
 export type ReadinessCheck = () => Promise<string | undefined>;
 
 const CHECK_LIMIT_MS = 2_000;
@@ -15,17 +15,17 @@ export class Readiness {
     this.#checks.set(name, check);
   }
 
-  /** For `/livez`: a fault here ends the process, so only for what does not mend itself. */
+  /** Adds a check for `/livez`. A fault here restarts the process, so check only what cannot recover by itself. */
   addVitalCheck(name: string, check: ReadinessCheck): void {
     this.#vital.set(name, check);
   }
 
-  /** As `findFaults`, of the vital checks; empty without any. */
+  /** The faults that the vital checks find, by name of the check. */
   async findVitalFaults(): Promise<Record<string, string>> {
     return await runChecks(this.#vital);
   }
 
-  /** From here on not ready: the process is about to end. */
+  /** Makes the process not ready for the rest of its life. */
   beginShutdown(): void {
     this.#phase = 'ending';
   }
@@ -34,9 +34,9 @@ export class Readiness {
     return this.#phase === 'ending';
   }
 
-  /** What is missing, by name of the check; empty when the process is ready. A check that hangs counts as failed. */
+  /** The faults by name of the check; none if the process is ready. A check that hangs has failed. */
   async findFaults(): Promise<Record<string, string>> {
-    if (this.isEnding) return { shutdown: 'The process is about to end.' };
+    if (this.isEnding) return { shutdown: 'The process is shutting down.' };
     if (this.#checks.size === 0) return { start: 'The process is still starting.' };
     return await runChecks(this.#checks);
   }

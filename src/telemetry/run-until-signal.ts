@@ -1,29 +1,28 @@
-// The life of a process between its start and SIGTERM or SIGINT. On a signal it says that it is not ready, waits
-// until it gets no new work, then ends its work. A second signal changes nothing; a limit does.
+// Runs a role until SIGTERM or SIGINT. After a signal the process is not ready, waits until it gets no new work, and
+// ends its work within a time limit. A second signal changes nothing.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Telemetry } from './telemetry.ts';
 
 const SHUTDOWN_LIMIT_MS = 25_000;
 
 export interface Running {
-  /** Ends the role's work: stops accepting, finishes what was begun, closes connections. */
+  /** Ends the role's work: accepts nothing new, finishes what it has begun, closes connections. */
   close(): Promise<void>;
 }
 
 /**
- * Starts a role and resolves, when the process was told to end and the role has closed, with the exit code:
- * 0, or 1 when the end failed or took more than 25 s. Rejects when the start fails.
- * `drainMs`: how long after "not ready" new work may still arrive.
+ * Starts a role, and after a signal closes it. Resolves to the exit code: 0, or 1 if closing failed or took more than
+ * 25 s. Rejects if the start fails. `drainMs` is how long new work may arrive after the process became not ready.
  */
 export async function runUntilSignal(
   start: () => Promise<Running>,
   { log, readiness }: Pick<Telemetry, 'log' | 'readiness'>,
   drainMs = 0,
 ): Promise<number> {
-  const told = nextSignal(); // before the start: a signal during it must not be lost
+  const signalled = nextSignal(); // before the start: a signal during the start must not be lost
   const starting = start();
-  const signal = await Promise.race([told, starting.then(() => told)]);
-  log.info({ signal }, 'Ending.');
+  const signal = await Promise.race([signalled, starting.then(() => signalled)]);
+  log.info({ signal }, 'Shutting down.');
   readiness.beginShutdown();
   const limit = new AbortController();
   try {
@@ -33,13 +32,13 @@ export async function runUntilSignal(
       await running.close();
     };
     const late = delay(SHUTDOWN_LIMIT_MS, undefined, { signal: limit.signal }).then((): never => {
-      throw new Error(`Not ended after ${SHUTDOWN_LIMIT_MS} ms.`);
+      throw new Error(`The shutdown took more than ${SHUTDOWN_LIMIT_MS} ms.`);
     });
     await Promise.race([end(), late]);
-    log.info('Ended.');
+    log.info('Shut down.');
     return 0;
   } catch (error) {
-    log.error({ err: error }, 'The end was not an orderly one.');
+    log.error({ err: error }, 'The shutdown failed.');
     return 1;
   } finally {
     limit.abort();

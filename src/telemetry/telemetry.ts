@@ -1,4 +1,4 @@
-// What every role is given to be looked at from outside: log, metrics, readiness.
+// How an operator observes a role: log, metrics, readiness.
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createLog, type Log } from './log.ts';
 import { Readiness } from './readiness.ts';
@@ -9,7 +9,7 @@ export interface Telemetry {
   readiness: Readiness;
 }
 
-/** Makes the telemetry of a process, with Node's own metrics in the registry. */
+/** Creates the telemetry of a process, with Node's own metrics in the registry. */
 export function createTelemetry(options: { role: string; logLevel: string }): Telemetry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -89,7 +89,7 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
       { namespace: 'default', force: true },
     );
 
-  test('starts a control plane and the operator, and says where the kubeconfig is', () => {
+  test('npm run dev starts a control plane and the operator, and prints the path of the kubeconfig', () => {
     for (const role of ['postgres', 'etcd', 'kube-apiserver', 'api', 'sweeper', 'operator']) {
       expect(run.pids(role), role).toHaveLength(1);
     }
@@ -97,14 +97,14 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
     expect(run.stderr).toContain(ready.kubeconfig);
   });
 
-  test('the examples are applied and work', async () => {
+  test('npm run dev applies the examples, whose Monitors become ready and take beats', async () => {
     await untilReady('nightly-backup');
     await untilReady('queue-worker');
     expect((await fetchServed(await publishUrl('queue-worker'))).status).toBe(200);
     await untilHealth('queue-worker', 'up');
   });
 
-  test('the namespace default is the project default', async () => {
+  test('monitors of the namespace default are in the project default', async () => {
     const answer = await fetchServed(`${ready.api}/v1/monitors`, {
       headers: { authorization: `Bearer ${ready.credential}` },
     });
@@ -112,17 +112,17 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
     expect(items.map(({ name }) => name)).toEqual(expect.arrayContaining(['Nightly backup', 'Queue worker']));
   });
 
-  test('floors are lowered, so that a missed deadline is seen in seconds', async () => {
+  test('a Monitor may have an interval of 2 s and shows a missed deadline within seconds', async () => {
     await applyMonitor('quick', { intervalSeconds: 2, graceSeconds: 2, callback: { kind: 'disabled' } });
     await untilReady('quick');
-    // Beaten until it is seen: on a slow machine one beat may be over by then.
+    // It beats until the status shows up: on a slow machine one beat could expire before.
     const url = await publishUrl('quick');
     const beating = setInterval(() => void fetch(url).catch(() => undefined), 500);
     await untilHealth('quick', 'up').finally(() => clearInterval(beating));
     await untilHealth('quick', 'down');
   });
 
-  test("the cluster's own issuer is trusted", async () => {
+  test("the API accepts a token from the cluster's own issuer, with the rights of its role", async () => {
     const issued = (await cluster.transport.request({
       method: 'POST',
       path: '/api/v1/namespaces/beatkeeper-system/serviceaccounts/beatkeeper-viewer/token',
@@ -143,20 +143,20 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
   });
 
   test.each(['etcd', 'kube-apiserver', 'operator'])(
-    'a killed %s is started again and all of it works',
+    'npm run dev starts a killed %s again, and Monitors become ready',
     async (role) => {
       const stable = ['postgres', 'api', 'sweeper'];
       const before = stable.map((other) => run.pids(other).length);
       await run.killAndAwaitNext(role);
       const name = `after-${role}`;
       const applied = () => applyMonitor(name, { intervalSeconds: 60, callback: { kind: 'disabled' } });
-      await waitFor(applied, { what: 'the cluster takes an object', timeoutMs: 120_000 });
+      await waitFor(applied, { what: 'the cluster accepts an object', timeoutMs: 120_000 });
       await untilReady(name);
       expect(stable.map((other) => run.pids(other).length)).toEqual(before);
     },
   );
 
-  test('ends within 10 s and leaves no process', async () => {
+  test('npm run dev ends after SIGINT within its time limit and leaves no process', async () => {
     process.kill(-run.npmPid, 'SIGINT');
     const { code, tookMs } = await run.exit();
     expect(code).toBe(0);

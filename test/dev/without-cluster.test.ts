@@ -43,7 +43,7 @@ describe('npm run dev without a cluster', () => {
     state = await makeStateFolder();
     run = new DevelopmentRun(state.folder, {
       args: ['--no-cluster', '--replicas', '2'],
-      // As somebody has them who works with other databases too.
+      // The settings of a user who works with other databases too.
       env: {
         PGHOST: 'nowhere.invalid',
         PGUSER: 'nobody',
@@ -58,7 +58,7 @@ describe('npm run dev without a cluster', () => {
     await state.remove();
   });
 
-  test('says on standard output what was started and that it is ready, and nothing else', () => {
+  test('npm run dev prints only started and ready lines on standard output', () => {
     expect(run.lines.filter((line) => !/^(started|ready) \{.*\}$/.test(line))).toEqual([]);
     expect(run.lines.filter((line) => line.startsWith('ready '))).toHaveLength(1);
     expect(run.pids('postgres')).toHaveLength(1);
@@ -68,12 +68,12 @@ describe('npm run dev without a cluster', () => {
     expect(ready.kubeconfig).toBeUndefined();
   });
 
-  test('tells people the address and a credential on standard error', () => {
+  test('npm run dev prints the address and a credential for people on standard error', () => {
     expect(run.stderr).toContain(ready.api);
     expect(run.stderr).toContain(ready.credential);
   });
 
-  test('every api answers, each principal in its own rights', async () => {
+  test('every api answers each principal by its own rights', async () => {
     expect(ready.apis).toHaveLength(2);
     expect(ready.apis[0]).toBe(ready.api);
     for (const api of ready.apis) {
@@ -89,7 +89,7 @@ describe('npm run dev without a cluster', () => {
     }
   });
 
-  test('databaseUrl may inspect everything and create databases; the database is durable', async () => {
+  test('databaseUrl may inspect everything and create databases, and the database is durable', async () => {
     const client = new pg.Client({ connectionString: ready.databaseUrl });
     await client.connect();
     try {
@@ -108,7 +108,7 @@ describe('npm run dev without a cluster', () => {
     }
   });
 
-  test('a second run on the same state is refused in one sentence', async () => {
+  test('a second run on the same state folder exits with 1 and a sentence', async () => {
     const second = new DevelopmentRun(state.folder, { args: ['--no-cluster'] });
     expect((await second.exit()).code).toBe(1);
     expect(second.lines).toEqual([]);
@@ -117,17 +117,17 @@ describe('npm run dev without a cluster', () => {
   });
 
   test.each(['api', 'sweeper', 'postgres'])(
-    'a killed %s is started again and all of it works',
+    'npm run dev starts a killed %s again, and the API and beats work',
     async (role) => {
       const others = ['api', 'sweeper', 'postgres'].filter((other) => other !== role);
       const before = others.map((other) => run.pids(other).length);
       const { publishUrl } = await createMonitor(ready, `before-${role}`);
       await run.killAndAwaitNext(role);
       await works(ready);
-      await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is taken' });
+      await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is accepted' });
       const read = () => status(`${ready.api}/v1/monitors/before-${role}`, ready.credential);
       await waitFor(async () => (await read()) === 200, { what: 'the monitor is read' });
-      // No role dies because another one did.
+      // No other role has died with it.
       expect(others.map((other) => run.pids(other).length)).toEqual(before);
     },
   );
@@ -156,7 +156,7 @@ describe('the life of npm run dev', () => {
     ['SIGTERM', 'npm'],
     ['SIGINT', 'the group'],
     ['SIGTERM', 'the process'],
-  ] as const)('%s to %s ends all of it with 0', async (signal, target) => {
+  ] as const)('%s to %s ends every process of the run with exit code 0', async (signal, target) => {
     const run = start();
     await run.ready();
     const pid = { npm: run.npmPid, 'the group': -run.npmPid, 'the process': await run.supervisorPid() }[
@@ -169,7 +169,7 @@ describe('the life of npm run dev', () => {
     expect(await run.leftovers()).toEqual([]);
   });
 
-  test('a signal during the start ends it too', async () => {
+  test('a signal during the start ends the run with exit code 0', async () => {
     const run = start();
     await waitFor(() => run.pids('postgres').length > 0, { what: 'Postgres is started' });
     signalProcess(run.npmPid, 'SIGTERM');
@@ -177,7 +177,7 @@ describe('the life of npm run dev', () => {
     expect(await run.leftovers()).toEqual([]);
   });
 
-  test('a signal while the data folder is made ends that too', async () => {
+  test('a signal while initdb runs ends the run with exit code 0', async () => {
     const fresh = await makeStateFolder();
     const run = new DevelopmentRun(fresh.folder, { args: ['--no-cluster'] });
     runs.push(run);
@@ -189,7 +189,7 @@ describe('the life of npm run dev', () => {
     await fresh.remove();
   });
 
-  test('a second start has the same ids, credentials and data', async () => {
+  test('a second start has the same ids, credentials and data as the first', async () => {
     const first = start();
     const one = await first.ready();
     await createMonitor(one, 'kept');
@@ -202,7 +202,7 @@ describe('the life of npm run dev', () => {
     expect(await status(`${two.api}/v1/projects`, one.ownerToken)).toBe(200);
   });
 
-  test('after a SIGKILL of everything the next start goes on', async () => {
+  test('the next start after a SIGKILL of every process has the same credential and data', async () => {
     const first = start();
     const one = await first.ready();
     await createMonitor(one, 'survivor');
@@ -213,7 +213,7 @@ describe('the life of npm run dev', () => {
     expect(await status(`${two.api}/v1/monitors/survivor`, two.credential)).toBe(200);
   });
 
-  test('after a SIGKILL of the supervisor alone its children end by themselves', async () => {
+  test('after a SIGKILL of the supervisor its children end by themselves', async () => {
     const run = start();
     await run.ready();
     signalProcess(-run.npmPid, 'SIGKILL');
@@ -222,14 +222,14 @@ describe('the life of npm run dev', () => {
     });
   });
 
-  test('a start right after a SIGKILL of the supervisor clears what is left', async () => {
+  test('a start right after a SIGKILL of the supervisor ends the remaining processes and becomes ready', async () => {
     const first = start();
     await first.ready();
     signalProcess(-first.npmPid, 'SIGKILL');
     await start().ready();
   });
 
-  test('a port that is taken is refused in one sentence', async () => {
+  test('a start on a taken port exits with 1 and names the port', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await waitFor(() => server.listening, { what: 'the port is taken' });
     const { port } = server.address() as AddressInfo;
@@ -241,7 +241,7 @@ describe('the life of npm run dev', () => {
     expect(await run.leftovers()).toEqual([]);
   });
 
-  test('a database that is newer is refused in one sentence', async () => {
+  test('a start on a database with a newer schema exits with 1 and names the version', async () => {
     const first = start();
     const { databaseUrl } = await first.ready();
     const client = new pg.Client({ connectionString: databaseUrl });
@@ -255,7 +255,7 @@ describe('the life of npm run dev', () => {
     expect(await second.leftovers()).toEqual([]);
   });
 
-  test('an argument that is not known is refused', async () => {
+  test('an unknown argument exits with 1 and names the options', async () => {
     const run = start({ args: ['--clutser'] });
     expect((await run.exit()).code).toBe(1);
     expect(run.stderr).toContain('--no-cluster');

@@ -1,5 +1,5 @@
-// Finds kube-apiserver, etcd and kubectl, or gets them once into the project's cache. The order is that of
-// docs/architecture.md: what the environment names, what is there already, what can be fetched, what can be built.
+// Finds kube-apiserver, etcd and kubectl, or gets them once into the project's cache. It tries in this order: the
+// folder that the environment names, the cache, a download, a build.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -26,12 +26,13 @@ const ARCHIVE_DIGESTS: Readonly<Record<string, string>> = {
     '43d7c10b74100d20044df7c73be03e26f8243a9cb7c1d3035e581ee7bb0c7ffcaf759b9e182186b5bb2f47d1608835414ca443181a02d9ecb6c9cf04b43e3809',
 };
 
-/** One sentence for people without any control plane. */
+/** Advice for people without a control plane. */
 export const HOW_TO_GET_A_CONTROL_PLANE =
-  'No Kubernetes control plane: install Go 1.24 or newer (it is built once, in some minutes), or set ' +
+  'Found no Kubernetes control plane: install Go 1.24 or newer (one is built once, in some minutes), or set ' +
   'KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd, or TEST_KUBECONFIG to the kubeconfig of a test cluster.';
 
-export type Progress = (words: string) => void;
+/** Shows a person how the work goes on. */
+export type Progress = (text: string) => void;
 
 interface Means {
   progress: Progress;
@@ -39,8 +40,8 @@ interface Means {
 }
 
 /**
- * The folder with kube-apiserver and etcd, or undefined where none can be had. `progress` gets words for people;
- * `env` is the environment of the programs that fetch or build them.
+ * Returns the folder with kube-apiserver and etcd, or undefined if this machine cannot get them. `env` is the
+ * environment of the programs that download or build them. Throws an Error if KUBEBUILDER_ASSETS is wrong.
  */
 export async function findControlPlaneBinaries(
   progress: Progress,
@@ -49,7 +50,7 @@ export async function findControlPlaneBinaries(
   const assets = process.env.KUBEBUILDER_ASSETS;
   if (assets) {
     if (await isComplete(assets)) return assets;
-    throw new Error(`KUBEBUILDER_ASSETS is ${assets}, and there is no kube-apiserver and etcd in it.`);
+    throw new Error(`KUBEBUILDER_ASSETS names ${assets}, which has no kube-apiserver and etcd.`);
   }
   const cache = cacheFolder();
   const own = join(cache, 'control-plane', 'bin');
@@ -59,7 +60,7 @@ export async function findControlPlaneBinaries(
     try {
       if (await get(own, { progress, env })) return own;
     } catch (error) {
-      progress(`That failed: ${(error as Error).message}`);
+      progress(`Could not get a control plane this way: ${(error as Error).message}`);
     }
   }
   return undefined;
@@ -79,16 +80,16 @@ async function download(target: string, by: Means): Promise<boolean> {
   const digest = ARCHIVE_DIGESTS[platform];
   if (digest === undefined) return false;
   const url = `${ARCHIVE_HOME}/envtest-${ARCHIVE_VERSION}/envtest-${ARCHIVE_VERSION}-${platform}.tar.gz`;
-  // Without the internet this must not cost a start more than a moment.
+  // Without the internet this must delay a start for a moment only.
   const head = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(4_000) }).catch(
     () => undefined,
   );
   if (!head?.ok) return false;
-  by.progress(`Fetching kube-apiserver and etcd ${ARCHIVE_VERSION} (once).`);
+  by.progress(`Downloading kube-apiserver and etcd ${ARCHIVE_VERSION}, once.`);
   const answer = await fetch(url, { signal: AbortSignal.timeout(300_000) });
   const archive = Buffer.from(await answer.arrayBuffer());
   if (createHash('sha512').update(archive).digest('hex') !== digest) {
-    throw new Error(`${url} is not the archive that is expected (its SHA-512 differs).`);
+    throw new Error(`${url} is not the expected archive: its SHA-512 differs.`);
   }
   return await intoPlace(target, async (folder) => {
     const file = join(folder, 'archive.tar.gz');
@@ -101,7 +102,9 @@ async function download(target: string, by: Means): Promise<boolean> {
 async function build(target: string, by: Means): Promise<boolean> {
   const go = await findOnPath('go');
   if (go === undefined) return false;
-  by.progress('Building kube-apiserver, etcd and kubectl from Go modules: some four minutes, once.');
+  by.progress(
+    'Building kube-apiserver, etcd and kubectl from Go modules, once: this takes about four minutes.',
+  );
   const version = 'v1.34.4';
   const names = ['k8s.io/component-base/version.gitVersion', 'k8s.io/client-go/pkg/version.gitVersion'].map(
     (name) => `-X ${name}=${version}`,
@@ -120,7 +123,7 @@ async function build(target: string, by: Means): Promise<boolean> {
   });
 }
 
-// Two runs may do this at once, and one may be killed in the middle: the folder appears whole or not at all.
+// Two runs may do this at once, and one may be killed in the middle: the folder appears complete or not at all.
 async function intoPlace(target: string, fill: (folder: string) => Promise<void>): Promise<boolean> {
   await mkdir(join(target, '..'), { recursive: true });
   const folder = await mkdtemp(`${target}-`);
@@ -138,9 +141,9 @@ async function intoPlace(target: string, fill: (folder: string) => Promise<void>
 async function run(command: string, args: string[], cwd: string, by: Means): Promise<void> {
   const env = { ...by.env, CGO_ENABLED: '0' };
   const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] });
-  let [count, words, shownAt] = [0, '', performance.now()];
+  let [count, output, shownAt] = [0, '', performance.now()];
   child.stderr.on('data', (chunk: Buffer) => {
-    words = (words + chunk.toString()).slice(-2_000);
+    output = (output + chunk.toString()).slice(-2_000);
     count += chunk.toString().split('\n').length - 1;
     if (performance.now() - shownAt < 15_000) return;
     shownAt = performance.now();
@@ -148,5 +151,5 @@ async function run(command: string, args: string[], cwd: string, by: Means): Pro
   });
   const [code] = await once(child, 'exit');
   if (code !== 0)
-    throw new Error(`${command} ${args[0]} ended with ${code}: ${words.trim().split('\n').at(-1)}`);
+    throw new Error(`${command} ${args[0]} ended with code ${code}: ${output.trim().split('\n').at(-1)}`);
 }

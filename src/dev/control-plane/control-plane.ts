@@ -1,5 +1,5 @@
-// A Kubernetes control plane of a run's own, on loopback: keys, tokens and kubeconfig in a folder, and the
-// commands of etcd and kube-apiserver. Who starts, watches and restarts the processes is the caller's business.
+// Prepares a Kubernetes control plane on loopback: keys, tokens and kubeconfig in a folder, and the commands of etcd
+// and kube-apiserver. The caller starts, watches and restarts the processes.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,28 +11,28 @@ import { waitFor } from '../processes/wait-for.ts';
 export interface ControlPlaneOptions {
   /** The folder with the programs. */
   binaries: string;
-  /** Keeps keys and data; made on first use, used again later. */
+  /** The folder for keys and data, created at the first use. */
   folder: string;
   ports: { etcd: number; etcdPeer: number; apiserver: number };
-  /** False in tests alone: no fsync in etcd. */
+  /** False only in tests: etcd does not fsync. */
   durable: boolean;
 }
 
 export interface ControlPlane {
   etcd: ServerCommand;
   apiserver: ServerCommand;
-  /** Where the kubeconfig of an administrator is, once `waitUntilReady` has resolved. */
+  /** The path of an administrator's kubeconfig, which exists after `waitUntilReady`. */
   kubeconfig: string;
   /** Writes the kubeconfig and resolves when the API server is ready. */
   waitUntilReady(timeoutMs: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The issuer of service-account tokens: that of an ordinary cluster. */
+/** The issuer of service-account tokens, the same as in an ordinary cluster. */
 export const SERVICE_ACCOUNT_ISSUER = 'https://kubernetes.default.svc.cluster.local';
 
-const CERTIFICATE_MAX_AGE_MS = 300 * 86_400_000; // it is made for a year
+const CERTIFICATE_MAX_AGE_MS = 300 * 86_400_000; // it is valid for a year
 
-/** Makes what is missing in the folder and returns the commands to run. */
+/** Creates what is missing in the folder and returns the commands to run. */
 export async function prepareControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const { folder, ports } = options;
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -70,9 +70,9 @@ async function adminToken(folder: string): Promise<string> {
   const known = await readFile(file, 'utf8').catch(() => '');
   const [token = ''] = known.split(',');
   if (token !== '') return token;
-  const made = randomBytes(24).toString('base64url');
-  await writeFile(file, `${made},admin,admin,"system:masters"\n`, { mode: 0o600 });
-  return made;
+  const created = randomBytes(24).toString('base64url');
+  await writeFile(file, `${created},admin,admin,"system:masters"\n`, { mode: 0o600 });
+  return created;
 }
 
 async function serviceAccountKeys(folder: string): Promise<void> {
@@ -87,10 +87,10 @@ async function serviceAccountKeys(folder: string): Promise<void> {
   await writeFile(join(folder, 'sa.pub'), publicKey);
 }
 
-// kube-apiserver makes itself a certificate where it finds none; it does not renew it.
+// kube-apiserver creates a certificate for itself if there is none, but does not renew it.
 async function dropOldCertificate(folder: string): Promise<void> {
-  const made = await stat(join(folder, 'certs', 'apiserver.crt')).catch(() => undefined);
-  if (made === undefined || Date.now() - made.mtimeMs < CERTIFICATE_MAX_AGE_MS) return;
+  const certificate = await stat(join(folder, 'certs', 'apiserver.crt')).catch(() => undefined);
+  if (certificate === undefined || Date.now() - certificate.mtimeMs < CERTIFICATE_MAX_AGE_MS) return;
   await rm(join(folder, 'certs'), { recursive: true });
 }
 
@@ -112,7 +112,7 @@ function apiserverCommand({ binaries, folder, ports }: ControlPlaneOptions): Ser
     ...['--etcd-servers', `http://127.0.0.1:${ports.etcd}`],
     ...['--bind-address', '127.0.0.1', '--secure-port', String(ports.apiserver)],
     ...['--cert-dir', join(folder, 'certs'), '--service-cluster-ip-range', '10.96.0.0/16'],
-    // Nothing but loopback is there to be advertised, and no Service of this cluster is ever called.
+    // There is no address but loopback to advertise, and nobody calls a Service of this cluster.
     ...['--endpoint-reconciler-type', 'none'],
     ...['--authorization-mode', 'RBAC', '--token-auth-file', join(folder, 'tokens.csv')],
     ...['--service-account-issuer', SERVICE_ACCOUNT_ISSUER],

@@ -1,5 +1,5 @@
-// Makes a cluster ready for a development run: CRDs with the lowered floors, the service accounts of the chart,
-// their tokens in files (as a pod would have them), and the examples.
+// Prepares a cluster for a development run: CRDs with the lower limits of the run, the chart's service accounts, their
+// tokens in files (as a pod has them), and the examples.
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { applyCrds } from '../../install/apply-crds.ts';
@@ -9,7 +9,7 @@ import type { KubeObject } from '../../kube/kube-object.ts';
 import { loadKubeConfig } from '../../kube/load-kube-config.ts';
 import type { State } from '../state.ts';
 
-/** Where the operator's Lease and the service accounts are. */
+/** The namespace of the operator's Lease and of the service accounts. */
 export const SYSTEM_NAMESPACE = 'beatkeeper-system';
 const EXAMPLES = fileURLToPath(new URL('../../../examples', import.meta.url));
 const AUDIENCE = 'beatkeeper';
@@ -20,9 +20,9 @@ const RETRY_MS = 5_000;
 export interface DevelopmentCluster {
   /** Its entry in BEATKEEPER_ISSUERS. */
   issuer: object;
-  /** The operator's token, written again before it ends. */
+  /** The file of the operator's token, which is renewed before it expires. */
   tokenFile: string;
-  /** Applies `examples/` to the namespace `default`; returns the objects. */
+  /** Applies `examples/` to the namespace `default` and resolves to the objects. */
   applyExamples(): Promise<KubeObject[]>;
   close(): Promise<void>;
 }
@@ -34,14 +34,14 @@ export interface ClusterOptions {
   organization: string;
 }
 
-/** Throws KubeError with the cluster's words. `onTrouble` hears of a token that cannot be renewed now. */
+/** Throws KubeError. Calls `onTrouble` with a sentence if it cannot renew a token now. */
 export async function openDevelopmentCluster(
   state: State,
   { kubeconfig, minimumIntervalSeconds, organization }: ClusterOptions,
-  onTrouble: (words: string) => void,
+  onTrouble: (text: string) => void,
 ): Promise<DevelopmentCluster> {
   const cluster = connectCluster(kubeconfig);
-  await applyCrds(cluster, (crd) => lowerFloors(crd, minimumIntervalSeconds));
+  await applyCrds(cluster, (crd) => lowerMinimums(crd, minimumIntervalSeconds));
   for (const object of accountObjects()) {
     await applyManifest(cluster, object, { namespace: SYSTEM_NAMESPACE, force: true });
   }
@@ -74,17 +74,18 @@ export async function openDevelopmentCluster(
   };
 }
 
-const FLOORED = new Set(['intervalSeconds', 'graceSeconds']);
-const FLOOR_SECONDS = 60;
+const LOWERED_FIELDS = new Set(['intervalSeconds', 'graceSeconds']);
+const MINIMUM_SECONDS = 60;
 
-/** The definition with the floors of interval and grace at `seconds`. */
-export function lowerFloors(crd: KubeObject, seconds: number): KubeObject {
+/** Returns a copy of the definition in which the minimum of interval and grace is `seconds`. */
+export function lowerMinimums(crd: KubeObject, seconds: number): KubeObject {
   const lower = (value: unknown, name: string): unknown => {
     if (Array.isArray(value)) return value.map((item) => lower(item, ''));
     if (typeof value !== 'object' || value === null) return value;
     const entries = Object.entries(value).map(([key, inner]) => [key, lower(inner, key)]);
     const copy: Record<string, unknown> = Object.fromEntries(entries);
-    if (FLOORED.has(name) && copy.minimum === FLOOR_SECONDS) copy.minimum = Math.min(FLOOR_SECONDS, seconds);
+    const isLowered = LOWERED_FIELDS.has(name) && copy.minimum === MINIMUM_SECONDS;
+    if (isLowered) copy.minimum = Math.min(MINIMUM_SECONDS, seconds);
     return copy;
   };
   return lower(crd, '') as KubeObject;
@@ -105,7 +106,7 @@ function accountObjects(): KubeObject[] {
 interface AccountToken {
   file: string;
   account: string;
-  /** Left out: the API server itself. */
+  /** Default: the API server itself. */
   audience?: string;
 }
 
@@ -123,7 +124,7 @@ async function writeToken({ transport }: Cluster, { file, account, audience }: A
   await rename(`${file}.new`, file);
 }
 
-function repeat(work: () => Promise<void>, onTrouble: (words: string) => void): () => void {
+function repeat(work: () => Promise<void>, onTrouble: (text: string) => void): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const schedule = (afterMs: number) => {
@@ -132,7 +133,7 @@ function repeat(work: () => Promise<void>, onTrouble: (words: string) => void): 
       work().then(
         () => schedule(REFRESH_MS),
         (error: Error) => {
-          onTrouble(`The operator's token is not renewed yet: ${error.message}`);
+          onTrouble(`Could not renew the tokens of the service accounts; trying again: ${error.message}`);
           schedule(RETRY_MS);
         },
       );

@@ -1,5 +1,5 @@
-// The control plane of a development run: the cluster that TEST_KUBECONFIG names, or etcd and kube-apiserver of
-// its own, or none.
+// Chooses the control plane of a development run: the cluster of TEST_KUBECONFIG, or etcd and kube-apiserver of the
+// run's own, or none.
 import { mkdir } from 'node:fs/promises';
 import { findOnPath } from '../processes/executable.ts';
 import type { ProcessSpec } from '../processes/supervisor.ts';
@@ -13,16 +13,16 @@ import {
 
 export interface DevelopmentControlPlane {
   kubeconfig: string;
-  /** Where kubectl is when it is not on PATH. */
+  /** The folder of kubectl, if kubectl is not on PATH. */
   toolsFolder?: string;
-  /** What the supervisor keeps alive, in this order; none where the cluster is somebody else's. */
+  /** The processes to start, in this order; none for the cluster of TEST_KUBECONFIG. */
   servers: readonly ProcessSpec[];
   waitUntilReady(signal: AbortSignal): Promise<void>;
 }
 
 const START_LIMIT_MS = 90_000;
 
-/** Undefined, after a sentence to `progress`, where none can be had. */
+/** Resolves to undefined, after a sentence to `progress`, if this machine cannot have a control plane. */
 export async function openControlPlane(
   state: State,
   env: NodeJS.ProcessEnv,
@@ -34,7 +34,7 @@ export async function openControlPlane(
   if (given) return { kubeconfig: given, servers: [], waitUntilReady: async () => undefined };
   const binaries = await findControlPlaneBinaries(progress, env);
   if (binaries === undefined) {
-    progress(`${HOW_TO_GET_A_CONTROL_PLANE} This run goes on without a cluster.`);
+    progress(`${HOW_TO_GET_A_CONTROL_PLANE} This run continues without a cluster.`);
     return undefined;
   }
   const ports = {

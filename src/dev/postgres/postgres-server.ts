@@ -1,5 +1,5 @@
-// A Postgres server of a run's own: makes its data folder and the command that serves it.
-// Who starts, watches and restarts the process is the caller's business.
+// Prepares a Postgres server on loopback: its data folder and its command. The caller starts, watches and restarts the
+// process.
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,13 +12,13 @@ export const POSTGRES_SUPERUSER = 'postgres';
 
 export interface PostgresOptions {
   binaries: PostgresBinaries;
-  /** The data folder; made on first use. */
+  /** The data folder, created at the first use. */
   dataFolder: string;
   port: number;
   password: string;
-  /** False in tests alone: no fsync, so that a crash of the machine may lose data. */
+  /** False only in tests: no fsync, so that a crash of the machine may lose data. */
   durable: boolean;
-  /** Of the program that makes the data folder: with the run's mark, so that the end of the run ends it too. */
+  /** The environment of initdb. It has the run's mark, so that the end of the run ends initdb too. */
   env: NodeJS.ProcessEnv;
 }
 
@@ -28,7 +28,7 @@ export interface ServerCommand {
   options: SpawnOptions;
 }
 
-/** Makes the data folder if there is none (half-made ones are made again) and returns the command to run. */
+/** Creates the data folder if it is missing or incomplete, and returns the command to run. */
 export async function preparePostgres(postgres: PostgresOptions): Promise<ServerCommand> {
   const { binaries, dataFolder, port, durable } = postgres;
   const user = await serverUser([binaries.postgres, dataFolder]);
@@ -50,7 +50,7 @@ export async function preparePostgres(postgres: PostgresOptions): Promise<Server
       'timezone=UTC',
       ...settings,
     ]
-      // A hung or killed client's connection is noticed, so that its locks do not stay.
+      // The server notices the connection of a hung or killed client, and releases its locks.
       .concat('tcp_keepalives_idle=10', 'client_connection_check_interval=10s')
       .flatMap((setting) => ['-c', setting]),
   ]);
@@ -79,17 +79,17 @@ async function initialise(
     ...(durable ? [] : ['--no-sync']),
   ]);
   const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
-  let words = '';
+  let output = '';
   child.stderr?.on('data', (chunk: Buffer) => {
-    words += chunk.toString();
+    output += chunk.toString();
   });
   const [code] = await once(child, 'exit');
   await rm(passwordFile, { force: true });
-  if (code !== 0) throw new Error(`initdb failed: ${words.trim()}`);
+  if (code !== 0) throw new Error(`initdb failed: ${output.trim()}`);
   await writeFile(join(dataFolder, 'beatkeeper-complete'), '');
 }
 
-/** A connection address of the server on loopback. */
+/** The connection URL of the server on loopback. */
 export function postgresUrl(port: number, user: string, password: string, database: string): string {
   return `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
@@ -98,7 +98,7 @@ export function postgresUrl(port: number, user: string, password: string, databa
 export async function waitForPostgres(url: string, timeoutMs: number, signal?: AbortSignal): Promise<void> {
   const probe = async () => {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-    client.on('error', () => undefined); // the server may die under the probe: then the next one tells
+    client.on('error', () => undefined); // the server may die during the probe; the next probe will show
     try {
       await client.connect();
       await client.query('select 1');

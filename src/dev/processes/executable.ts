@@ -1,4 +1,4 @@
-// Looks for programs on this machine.
+// Finds programs on this machine.
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -2,8 +2,8 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-// Below the range from which Linux and macOS take the source ports of outgoing connections: a port from
-// inside that range can be gone at the moment when a process that died wants it back.
+// Below the range of source ports for outgoing connections on Linux and macOS: such a connection could take the port of
+// a process that died, before that process starts again.
 const LOWEST = 10_240;
 const HIGHEST = 32_700;
 
@@ -16,11 +16,11 @@ export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   });
 }
 
-/** A port on loopback that nobody listens on and that no outgoing connection will take. */
+/** Finds a port on loopback on which no process listens and which no outgoing connection will take. */
 export async function findFreePort(avoid: ReadonlySet<number> = new Set()): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const port = randomInt(LOWEST, HIGHEST);
     if (!avoid.has(port) && (await isPortFree(port))) return port;
   }
-  throw new Error(`No free port between ${LOWEST} and ${HIGHEST} on 127.0.0.1.`);
+  throw new Error(`Found no free port between ${LOWEST} and ${HIGHEST} on 127.0.0.1.`);
 }

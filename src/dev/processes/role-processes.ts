@@ -1,11 +1,11 @@
-// The processes of the roles in a development run: their environment, their order, their readiness.
+// The processes of the roles in a development run: their commands, environment and readiness.
 import { fileURLToPath } from 'node:url';
 import type { ProcessSpec } from './supervisor.ts';
 import { waitFor } from './wait-for.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
-/** Callbacks of development may lead to this machine, over plain http too; to nothing else that is private. */
+/** The only private destinations of callbacks in development: this machine, also over plain http. */
 const LOOPBACK = '127.0.0.0/8,::1/128';
 
 export interface RoleSettings {
@@ -26,13 +26,13 @@ export interface OperatorSettings {
 
 export interface RoleProcess {
   role: 'api' | 'sweeper' | 'operator';
-  /** From 1, of its role. */
+  /** Counts the processes of a role, from 1. */
   number: number;
-  /** The api's own port, or that of the health server of the others. */
+  /** The port of an api, or of another role's health server. */
   port: number;
 }
 
-/** What the supervisor starts for a role. `base` is the environment that all processes of the run share. */
+/** Describes the process of a role. `base` is the environment that all processes of the run share. */
 export function roleSpec(
   process_: RoleProcess,
   base: NodeJS.ProcessEnv,
@@ -87,18 +87,18 @@ function roleEnvironment(
   };
 }
 
-/** Resolves when the process says that it is ready. */
+/** Resolves when `/readyz` of the process answers 200. */
 export async function waitForRole({ role, number, port }: RoleProcess, signal: AbortSignal): Promise<void> {
   const probe = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(3_000) });
-    const words = await answer.text();
-    if (!answer.ok) throw new Error(words.trim());
+    const faults = await answer.text();
+    if (!answer.ok) throw new Error(faults.trim());
     return true;
   };
   await waitFor(probe, { what: `${role} ${number} is ready`, timeoutMs: 120_000, intervalMs: 50, signal });
 }
 
-// Settings that a user may pass through to the roles; all others are the run's own.
+// The settings that a user may pass to the roles; the run decides all others itself.
 const PASSED = new Set([
   'BEATKEEPER_DATABASE_POOL',
   'BEATKEEPER_DASHBOARD_ORIGIN',
@@ -107,7 +107,7 @@ const PASSED = new Set([
 ]);
 const OWN = /^(BEATKEEPER_.*|DATABASE_URL.*|PORT|HOST|KUBECONFIG|PG[A-Z]+)$/;
 
-/** The environment of every process of a run: the user's, without what the run itself decides. */
+/** The environment of every process of a run: the user's, without the settings that the run decides itself. */
 export function baseEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => PASSED.has(name) || !OWN.test(name)));
 }

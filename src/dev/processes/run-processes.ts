@@ -1,5 +1,5 @@
-// Finds and ends the processes of a run by a mark in their environment, which children inherit.
-// A pid file would be wrong after a crash between start and write, and after a pid was given out again.
+// Finds and ends the processes of a run by a mark in their environment, which children inherit. A pid file would be
+// wrong after a crash between start and write, and after the system has used the pid again.
 import { execFile } from 'node:child_process';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
@@ -9,9 +9,9 @@ import { waitFor } from './wait-for.ts';
 export const RUN_MARK_VARIABLE = 'BEATKEEPER_RUN_MARK';
 
 export interface RunProcesses {
-  /** The folder that the run keeps; processes that work inside it are its own too. */
+  /** The state folder of the run. Processes that work inside it belong to the run too. */
   folder: string;
-  /** Only processes of this run of the folder; without it those of every run. */
+  /** Selects one run of the folder. Default: all its runs. */
   runId?: string;
 }
 
@@ -19,7 +19,7 @@ export function runMark(folder: string, runId: string): string {
   return `${folder}#${runId}`;
 }
 
-/** The pids of all living processes of a run, never that of the caller. */
+/** The pids of all living processes of a run, without the caller's own. */
 export async function findRunProcesses(run: RunProcesses): Promise<number[]> {
   const found = process.platform === 'linux' ? await findByProc(run) : await findByPs(run);
   return found.filter((pid) => pid !== process.pid);
@@ -37,11 +37,11 @@ async function belongs(pid: number, { folder, runId }: RunProcesses): Promise<bo
     const prefix = `${RUN_MARK_VARIABLE}=${folder}#`;
     const mark = environment.split('\0').find((entry) => entry.startsWith(prefix));
     if (mark !== undefined) return (runId === undefined || mark === prefix + runId) && (await isAlive(pid));
-    // Postgres writes its titles over the environment of its children; they stand in the data folder.
+    // Postgres overwrites the environment of its children with process titles; their working folder is the data folder.
     if (runId !== undefined) return false;
     return `${await readlink(`/proc/${pid}/cwd`)}/`.startsWith(`${folder}/`) && (await isAlive(pid));
   } catch {
-    return false; // ended meanwhile, or of another user: not ours
+    return false; // it has ended, or belongs to another user
   }
 }
 
@@ -61,7 +61,7 @@ async function findByPs({ folder, runId }: RunProcesses): Promise<number[]> {
     .map((line) => Number.parseInt(line, 10));
 }
 
-/** Ends what is left of a run: SIGTERM, and SIGKILL for what lives after `graceMs`. Returns how many there were. */
+/** Ends the processes of a run: SIGTERM, and SIGKILL for those that live after `graceMs`. Returns their number. */
 export async function endRunProcesses(run: RunProcesses, graceMs: number): Promise<number> {
   const first = await findRunProcesses(run);
   if (first.length === 0) return 0;
@@ -80,7 +80,7 @@ export async function endRunProcesses(run: RunProcesses, graceMs: number): Promi
   return first.length;
 }
 
-/** Sends a signal; false if the process is gone. */
+/** Sends a signal. Returns false if the process is gone. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(pid, signal);

@@ -1,5 +1,5 @@
-// One run at a time on a state folder. The lock is a listening socket: the kernel takes it back when its
-// process ends in any way, and two that ask at once cannot both get it.
+// Allows one run at a time per state folder. The lock is a listening socket: the kernel frees it when its process ends
+// in any way, and never gives it to two processes.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
@@ -11,10 +11,10 @@ export interface StateLock {
   release(): Promise<void>;
 }
 
-/** Takes the lock of `folder` (a real path). Throws an Error that names the process that has it. */
+/** Takes the lock of `folder`, a real path. Throws an Error that names the process which has it. */
 export async function lockState(folder: string): Promise<StateLock> {
   const name = `beatkeeper-dev-${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`;
-  // Linux: an abstract name, which needs no file. Elsewhere a file that a crash leaves behind.
+  // Linux has abstract names, which need no file. Elsewhere a crash leaves the file behind.
   const path = process.platform === 'linux' ? `\0${name}` : join(tmpdir(), `${name}.sock`);
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -31,7 +31,7 @@ export async function lockState(folder: string): Promise<StateLock> {
       const holder = await askHolder(path);
       if (holder !== undefined || attempt === 3) {
         throw new Error(
-          `Another run (process ${holder ?? 'unknown'}) uses the state in ${folder}: end it, or set BEATKEEPER_STATE_DIR to another folder.`,
+          `Another run (process ${holder ?? 'unknown'}) uses the state folder ${folder}: end it, or set BEATKEEPER_STATE_DIR to another folder.`,
         );
       }
       if (process.platform !== 'linux') await rm(path, { force: true });
@@ -46,7 +46,7 @@ export async function lockState(folder: string): Promise<StateLock> {
   };
 }
 
-/** The pid of the process that listens, or undefined when nobody answers. */
+/** The pid of the process that listens, or undefined if no process answers. */
 async function askHolder(path: string): Promise<string | undefined> {
   const socket = connect(path);
   socket.setTimeout(2_000, () => socket.destroy());

@@ -1,23 +1,23 @@
-// Keeps the processes of a run alive: starts a dead one again at once, then with a growing pause. Knows what to
-// start and how to end it; nothing of what the processes do.
+// Keeps the processes of a run alive: it starts a dead process again at once, later with growing pauses. It knows how
+// to start and end the processes, but not what they do.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { ServerCommand } from '../postgres/postgres-server.ts';
 import { signalProcess } from './run-processes.ts';
 
 export interface ProcessSpec extends ServerCommand {
-  /** `api-2`: for people. */
+  /** The name for people: `api-2`. */
   name: string;
-  /** `api`: for the lines on standard output. */
+  /** The name in the lines on standard output: `api`. */
   role: string;
   env: NodeJS.ProcessEnv;
-  /** What ends it in good order. */
+  /** The signal for an orderly end. */
   endSignal: NodeJS.Signals;
-  /** How long that may take before SIGKILL. */
+  /** How long the orderly end may take before SIGKILL. */
   endMs: number;
-  /** Makes way for a new start after a death: what the dead one left. */
+  /** Called before each start: cleans up after a process that died. */
   beforeStart?: () => Promise<void>;
-  /** Each line that it writes, to either stream. */
+  /** Called with each line that the process writes, to either stream. */
   onLine?: (line: string) => void;
 }
 
@@ -28,10 +28,10 @@ export interface SupervisorEvents {
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** A process that lived this long is forgiven what it did before. */
-const FORGOTTEN_AFTER_MS = 10_000;
+/** After a life this long the count of deaths starts again. */
+const STABLE_AFTER_MS = 10_000;
 
-/** The pause before the start that follows the n-th death in a row (from 1), milliseconds. */
+/** The pause, in milliseconds, before the start after the n-th consecutive death (from 1). */
 export function pauseMs(deaths: number): number {
   return deaths <= 1 ? 0 : Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (deaths - 2));
 }
@@ -45,7 +45,7 @@ export class Supervisor {
     this.#events = events;
   }
 
-  /** Starts a process and keeps it alive until it is ended; nothing is started once the end has begun. */
+  /** Starts a process and keeps it alive until `end`. Does nothing after `end` was called. */
   keep(spec: ProcessSpec): void {
     if (this.#phase === 'ending') return;
     const keeper = new Keeper(spec, this.#events);
@@ -53,7 +53,7 @@ export class Supervisor {
     keeper.start();
   }
 
-  /** Ends the processes of these roles, each within its own limit. Resolves when they are gone. */
+  /** Ends the processes of these roles, each within its own time limit. Resolves when they are gone. */
   async end(roles: readonly string[]): Promise<void> {
     this.#phase = 'ending';
     const keepers = [...this.#keepers.values()].filter(({ spec }) => roles.includes(spec.role));
@@ -97,18 +97,18 @@ class Keeper {
     this.#child = child;
     this.#lastLines = [];
     for (const stream of [child.stdout, child.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', (line) => this.#take(line));
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.#keepLine(line));
     }
     if (child.pid !== undefined) this.#events.onStarted(this.spec.role, child.pid);
     const how = await exitOf(child);
     this.#child = undefined;
     if (this.isEnding) return;
-    if (performance.now() - startedAt >= FORGOTTEN_AFTER_MS) this.#deaths = 0;
+    if (performance.now() - startedAt >= STABLE_AFTER_MS) this.#deaths = 0;
     this.#events.onDied(this.spec, how, this.#lastLines);
     this.#startLater();
   }
 
-  #take(line: string): void {
+  #keepLine(line: string): void {
     this.#lastLines.push(line);
     if (this.#lastLines.length > 10) this.#lastLines.shift();
     this.spec.onLine?.(line);

@@ -1,8 +1,8 @@
-// Waiting for a state with a deadline: the only way in which development and tests let time pass.
+// Waits for a state until a deadline: the only way in which development and tests let time pass.
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface WaitOptions {
-  /** What is awaited, for the error: "the server is ready". */
+  /** The awaited state, for the error message: "the server is ready". */
   what?: string;
   timeoutMs?: number;
   intervalMs?: number;
@@ -10,8 +10,8 @@ export interface WaitOptions {
 }
 
 /**
- * Calls `probe` until it answers something other than undefined, null or false, and returns that.
- * A probe that throws counts as "not yet"; the last error is the `cause` of the time-out.
+ * Calls `probe` until it returns something other than undefined, null or false, and resolves to that. A probe that
+ * throws counts as "not yet"; its last error is the `cause` of the time-out.
  */
 export async function waitFor<T>(
   probe: () => Promise<T | undefined | null | false> | T | undefined | null | false,
@@ -29,7 +29,7 @@ export async function waitFor<T>(
       cause = error;
     }
     if (performance.now() >= deadline) {
-      throw new Error(`Waited ${timeoutMs} ms in vain: ${what}`, { cause });
+      throw new Error(`Not within ${timeoutMs} ms: ${what}`, { cause });
     }
     await delay(intervalMs, undefined, signal ? { signal } : {});
   }

@@ -1,11 +1,11 @@
-// A process of its own that outlives its run by a moment: when the run's process ends in any way, also by
-// SIGKILL, the pipe between them closes and the watchdog ends what the run left. It knows nothing else.
+// A process that outlives its run by a moment. When the run's process ends in any way, even by SIGKILL, the pipe between
+// them closes, and the watchdog ends the remaining processes of the run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { endRunProcesses } from './run-processes.ts';
 
-/** Starts the watchdog of a run. It is not marked as the run's own; `end()` it when nothing is left to end. */
+/** Starts the watchdog of a run, without the run's mark. Call `end()` when no process of the run is left. */
 export function startWatchdog(folder: string, runId: string, graceMs = 3_000): { end(): Promise<void> } {
   let ended = false;
   let child: ChildProcess;
@@ -15,7 +15,7 @@ export function startWatchdog(folder: string, runId: string, graceMs = 3_000): {
       stdio: ['pipe', 'ignore', 'ignore'],
       detached: true,
     });
-    child.stdin?.on('error', () => undefined); // it may be killed: then the next one has a pipe of its own
+    child.stdin?.on('error', () => undefined); // if it is killed, the next watchdog has its own pipe
     child.on('error', () => undefined);
     child.on('exit', () => {
       if (!ended) setTimeout(start, 500).unref();
@@ -27,7 +27,7 @@ export function startWatchdog(folder: string, runId: string, graceMs = 3_000): {
     async end() {
       ended = true;
       if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-      child.ref(); // else the event loop may run empty before the exit is seen
+      child.ref(); // otherwise the process could end before it sees the exit
       const exited = once(child, 'exit');
       child.kill('SIGKILL');
       await exited;

@@ -26,7 +26,7 @@ describe('readConfig', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  test('fills in the defaults and freezes the result', () => {
+  test('readConfig fills in the defaults and freezes the result', () => {
     const config = readConfig(apiSchema, MINIMAL);
     expect(config).toMatchObject({
       port: 8080,
@@ -41,11 +41,11 @@ describe('readConfig', () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
-  test('an empty variable counts as not set', () => {
+  test('readConfig treats an empty variable as not set', () => {
     expect(readConfig(apiSchema, { ...MINIMAL, PORT: '' }).port).toBe(8080);
   });
 
-  test('names every fault at once, by the names of the variables', () => {
+  test('readConfig reports every fault at once, by the name of the variable', () => {
     const faults = faultsOf({ DATABASE_URL: 'mysql://x', PORT: '70000', BEATKEEPER_ISSUERS: '{' });
     expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([
       'BEATKEEPER_ENCRYPTION_KEYS',
@@ -55,14 +55,14 @@ describe('readConfig', () => {
     ]);
   });
 
-  test('a fault never shows the value', () => {
+  test('a fault of the configuration never shows the value', () => {
     const secret = 'postgres-but-wrong://user:hunter2@h';
     const faults = faultsOf({ DATABASE_URL: secret, BEATKEEPER_ENCRYPTION_KEYS: 'k1:hunter2' });
     expect(faults).toHaveLength(2);
     expect(faults.join()).not.toContain('hunter2');
   });
 
-  test('takes a value from a file, without the newline at its end', () => {
+  test('readConfig reads a value from a file, without the newline at its end', () => {
     const file = join(folder, 'url');
     writeFileSync(file, 'postgres://from-file/d\n');
     const environment = {
@@ -72,7 +72,7 @@ describe('readConfig', () => {
     expect(readConfig(apiSchema, environment).databaseUrl).toBe('postgres://from-file/d');
   });
 
-  test('refuses a file that is not there, and a value given twice', () => {
+  test('readConfig refuses a missing file, and a variable that is set twice', () => {
     const missing = { ...MINIMAL, DATABASE_URL: '', DATABASE_URL_FILE: join(folder, 'none') };
     expect(faultsOf(missing)).toEqual([expect.stringContaining('DATABASE_URL_FILE names a file')]);
     expect(faultsOf({ ...MINIMAL, DATABASE_URL_FILE: folder })).toEqual([
@@ -85,11 +85,11 @@ describe('readConfig', () => {
     [`k1:${KEY},k1:${KEY}`, 'an id twice'],
     [`k1:${KEY.slice(4)}`, 'a short key'],
     [`k1:${KEY},`, 'an empty entry'],
-  ])('refuses the encryption keys %s (%s)', (keys) => {
+  ])('readConfig refuses the encryption keys %s (%s)', (keys) => {
     expect(faultsOf({ ...MINIMAL, BEATKEEPER_ENCRYPTION_KEYS: keys })).toHaveLength(1);
   });
 
-  test('says where an issuer is wrong', () => {
+  test('the fault of an issuer names the path to the wrong field', () => {
     const issuer = {
       issuer: 'https://i',
       audience: 'beatkeeper',
@@ -100,7 +100,7 @@ describe('readConfig', () => {
     expect(fault).toContain('BEATKEEPER_ISSUERS at 0.roles.ann');
   });
 
-  test('reads lists of names', () => {
+  test('readConfig reads lists of names', () => {
     const config = readConfig(operatorSchema, {
       BEATKEEPER_API_URL: 'http://api:8080/',
       BEATKEEPER_WATCH_NAMESPACES: 'a, b,,',
@@ -114,7 +114,7 @@ describe('readConfig', () => {
 });
 
 describe('describeConfig', () => {
-  test('names every variable with its default', () => {
+  test('describeConfig names every variable with its default', () => {
     const words = describeConfig('api', apiSchema);
     for (const [, { name }] of listVariables(apiSchema)) expect(words).toContain(name);
     expect(words).toContain('Default: 8080.');

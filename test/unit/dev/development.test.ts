@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { lowerFloors } from '../../../src/dev/control-plane/development-cluster.ts';
+import { lowerMinimums } from '../../../src/dev/control-plane/development-cluster.ts';
 import { readDevelopmentOptions } from '../../../src/dev/development-options.ts';
 import { pauseMs } from '../../../src/dev/processes/supervisor.ts';
 
 describe('the pause before a start', () => {
-  test('is none after the first death, then grows to 5 s', () => {
+  test('a process restarts at once after its first death, later with pauses of up to 5 s', () => {
     expect([1, 2, 3, 4, 5, 6, 7, 50].map(pauseMs)).toEqual([0, 250, 500, 1000, 2000, 4000, 5000, 5000]);
   });
 });
 
-describe('lowerFloors', () => {
+describe('lowerMinimums', () => {
   const crd = (minimum: number) => ({
     metadata: { name: 'monitors.beatkeeper.dev' },
     spec: {
@@ -25,8 +25,8 @@ describe('lowerFloors', () => {
     },
   });
 
-  test('lowers the floors of interval and grace and nothing else', () => {
-    const lowered = lowerFloors(crd(60), 2) as ReturnType<typeof crd>;
+  test('lowerMinimums changes only the minimum of interval and grace', () => {
+    const lowered = lowerMinimums(crd(60), 2) as ReturnType<typeof crd>;
     expect(lowered.spec.versions[0]?.properties).toEqual({
       intervalSeconds: { type: 'integer', minimum: 2 },
       graceSeconds: { type: 'integer', minimum: 2 },
@@ -34,13 +34,13 @@ describe('lowerFloors', () => {
     });
   });
 
-  test('leaves the definition as it is without a lower floor', () => {
-    expect(lowerFloors(crd(60), 60)).toEqual(crd(60));
+  test('lowerMinimums leaves a definition unchanged for the default minimum', () => {
+    expect(lowerMinimums(crd(60), 60)).toEqual(crd(60));
   });
 });
 
 describe('readDevelopmentOptions', () => {
-  test('has the defaults of the fixed interface', () => {
+  test('readDevelopmentOptions returns the documented defaults', () => {
     expect(readDevelopmentOptions([], {})).toMatchObject({
       port: 8080,
       cluster: true,
@@ -50,7 +50,7 @@ describe('readDevelopmentOptions', () => {
     });
   });
 
-  test('reads arguments and environment', () => {
+  test('readDevelopmentOptions reads arguments and environment', () => {
     const env = { PORT: '0', BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '1', BEATKEEPER_STATE_DIR: '/tmp/x' };
     expect(readDevelopmentOptions(['--no-cluster', '--no-examples', '--replicas', '3'], env)).toMatchObject({
       port: 0,
@@ -70,7 +70,7 @@ describe('readDevelopmentOptions', () => {
     [[], { PORT: '65536' }],
     [[], { PORT: 'http' }],
     [[], { BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '0' }],
-  ])('refuses %j %j', (args, env) => {
+  ])('readDevelopmentOptions refuses the arguments %j with the environment %j', (args, env) => {
     expect(() => readDevelopmentOptions(args, env)).toThrow();
   });
 });

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { Readiness } from '../../../src/telemetry/readiness.ts';
 
 describe('Readiness', () => {
-  test('a process without checks is still starting', async () => {
+  test('a process without checks is still starting and not ready', async () => {
     expect(await new Readiness().findFaults()).toHaveProperty('start');
   });
 
-  test('names what is missing, also where a check throws', async () => {
+  test('findFaults names each fault, also of a check that throws', async () => {
     const readiness = new Readiness();
     readiness.addCheck('fine', async () => undefined);
     readiness.addCheck('database', async () => {
@@ -19,7 +19,7 @@ describe('Readiness', () => {
     });
   });
 
-  test('is never ready again once its end has begun', async () => {
+  test('a process is not ready after its shutdown has begun', async () => {
     const readiness = new Readiness();
     readiness.addCheck('fine', async () => undefined);
     expect(await readiness.findFaults()).toEqual({});

@@ -31,18 +31,18 @@ describe('the log', () => {
     ['a signing secret', { s: `sigcb_v1_${CREDENTIAL_SECRET}` }, CREDENTIAL_SECRET],
     ['a session token', { t: 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln' }, 'eyJzdWIiOiJhIn0'],
     ['a password in an address', { err: new Error('connect postgres://u:hunter2@h/d failed') }, 'hunter2'],
-  ])('hides %s', (_what, fields, secret) => {
+  ])('the log hides %s', (_what, fields, secret) => {
     const line = logged((log) => log.info(fields, 'message'));
     expect(line).not.toContain(secret);
     expect(line).toContain('redacted');
     expect(JSON.parse(line)).toMatchObject({ level: 'info', role: 'test', msg: 'message' });
   });
 
-  test('hides secrets in the message too', () => {
+  test('the log hides secrets in the message too', () => {
     expect(logged((log) => log.warn(`beat at http://h/ping/${UUID}`))).not.toContain(UUID);
   });
 
-  test('leaves other texts as they are', () => {
+  test('the log leaves other text unchanged', () => {
     const url = 'http://127.0.0.1:8080/v1/monitors?limit=5';
     expect(JSON.parse(logged((log) => log.info({ url }, 'hello')))).toMatchObject({ url, msg: 'hello' });
   });

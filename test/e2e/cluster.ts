@@ -20,6 +20,8 @@ export interface Cluster {
   apply(...objects: object[]): Promise<void>;
   /** One object, undefined if it is not there. */
   find<T extends object>(kind: string, name: string, namespace: string): Promise<T | undefined>;
+  /** What a JSONPath finds: `read('{.spec.clusterIP}', namespace, 'service', 'beatkeeper-api')`. */
+  read(path: string, namespace: string, ...what: string[]): Promise<string>;
   /** A key of a Secret as text. */
   secret(name: string, key: string, namespace: string): Promise<string>;
   down(): Promise<void>;
@@ -56,6 +58,8 @@ async function buildImage(): Promise<void> {
 function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>): Cluster {
   const env = { ...process.env, KUBECONFIG: kubeconfig };
   const kubectl = (...args: string[]) => execute(join(bin, 'kubectl'), args, { env });
+  const read = (path: string, namespace: string, ...what: string[]) =>
+    kubectl('get', ...what, '--namespace', namespace, '--output', `jsonpath=${path}`);
   return {
     kubectl,
     helm: (...args) => execute(join(bin, 'helm'), args, { env }),
@@ -68,9 +72,9 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
       const text = await kubectl('get', kind, name, ...options);
       return text === '' ? undefined : (JSON.parse(text) as T);
     },
+    read,
     async secret(name, key, namespace) {
-      const path = `jsonpath={.data.${key}}`;
-      const encoded = await kubectl('get', 'secret', name, '--namespace', namespace, '--output', path);
+      const encoded = await read(`{.data.${key}}`, namespace, 'secret', name);
       return Buffer.from(encoded, 'base64').toString();
     },
     down,

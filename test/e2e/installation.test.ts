@@ -52,8 +52,7 @@ const waitUntilReady = (name: string) =>
 // This machine does not ask the cluster's DNS: the Service's address stands for its name.
 async function beatUrl(name: string): Promise<string> {
   const url = new URL(await cluster.secret(`${name}-beat`, 'url', TEAM));
-  const path = 'jsonpath={.spec.clusterIP}';
-  url.hostname = await cluster.kubectl('-n', SYSTEM, 'get', 'service', 'beatkeeper-api', '-o', path);
+  url.hostname = await cluster.read('{.spec.clusterIP}', SYSTEM, 'service', 'beatkeeper-api');
   return url.href;
 }
 
@@ -192,6 +191,9 @@ describe('the loop, by YAML alone', () => {
   });
 });
 
+const databasePod = () => cluster.read('{.metadata.uid}', SYSTEM, 'pod', 'beatkeeper-postgresql-0');
+const podImages = () => cluster.read('{.items[*].spec.containers[0].image}', SYSTEM, 'pods');
+
 describe('a release', () => {
   it('is upgraded under load without losing a beat, definitions and all', async () => {
     const chart = await nextChart();
@@ -259,29 +261,6 @@ describe('a release', () => {
     await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=180s');
   });
 });
-
-async function databasePod(): Promise<string> {
-  return await cluster.kubectl(
-    '-n',
-    SYSTEM,
-    'get',
-    'pod',
-    'beatkeeper-postgresql-0',
-    '-o',
-    'jsonpath={.metadata.uid}',
-  );
-}
-
-async function podImages(): Promise<string> {
-  return await cluster.kubectl(
-    '-n',
-    SYSTEM,
-    'get',
-    'pods',
-    '-o',
-    'jsonpath={.items[*].spec.containers[0].image}',
-  );
-}
 
 // The chart as its next version: what carries a version must not restart the database.
 async function nextChart(): Promise<string> {

@@ -1,4 +1,4 @@
-// What the tests of this room share: clients of the control plane, namespaces, proxies in between.
+// Clients of the control plane of the test run, namespaces in it, and proxies to it.
 
 import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';

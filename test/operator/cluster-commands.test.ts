@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Cluster } from '../../src/install/apply-manifests.ts';
 import { connectCluster } from '../../src/install/connect-cluster.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
-import { runRole } from '../support/run-role.ts';
+import { runRole } from '../support/run-program.ts';
 
 const MONITORS: KubeResource<KubeObject & { spec?: object }> = {
   apiVersion: 'beatkeeper.dev/v1alpha1',

@@ -1,33 +1,19 @@
-import { randomBytes } from 'node:crypto';
-import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { findFreePort } from '../support/free-port.ts';
-import { runRole } from '../support/run-role.ts';
-
-async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
+// The role `migrate`, as a container runs it.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { runRole } from '../support/run-program.ts';
 
 describe('the command migrate', () => {
+  let database: DatabaseFixture;
   let url: string;
+  const query = async (sql: string) => (await database.pool.query(sql)).rows;
 
   beforeEach(async () => {
-    const name = `${inject('postgresPrefix')}_${randomBytes(6).toString('hex')}`;
-    await query(inject('postgresAdminUrl'), `create database ${name}`);
-    const address = new URL(inject('postgresAdminUrl'));
-    address.pathname = `/${name}`;
-    url = address.href;
+    database = await openDatabaseFixture({ hasSchema: false });
+    url = database.databaseUrl;
   });
-  afterEach(async () => {
-    const name = new URL(url).pathname.slice(1);
-    await query(inject('postgresAdminUrl'), `drop database if exists ${name} with (force)`);
-  });
+  afterEach(() => database?.close());
 
   test('brings an empty database up to date and makes the organization, also three times at once', async () => {
     const env = { DATABASE_URL: url, BEATKEEPER_ORGANIZATION: 'acme' };
@@ -35,22 +21,20 @@ describe('the command migrate', () => {
     expect(results.map(({ code, stderr }) => ({ code, stderr }))).toEqual(
       Array(3).fill({ code: 0, stderr: '' }),
     );
-    expect(await query(url, 'select name, plan from organizations')).toEqual([
-      { name: 'acme', plan: 'scale' },
-    ]);
+    expect(await query('select name, plan from organizations')).toEqual([{ name: 'acme', plan: 'scale' }]);
   });
 
   test('run again with another plan it moves the organization to it and changes nothing else', async () => {
     await runRole(['migrate'], { DATABASE_URL: url });
-    const before = await query(url, 'select organization_id, name from organizations');
+    const before = await query('select organization_id, name from organizations');
     expect((await runRole(['migrate'], { DATABASE_URL: url, BEATKEEPER_PLAN: 'builder' })).code).toBe(0);
-    expect(await query(url, 'select organization_id, name from organizations')).toEqual(before);
-    expect(await query(url, 'select plan from organizations')).toEqual([{ plan: 'builder' }]);
+    expect(await query('select organization_id, name from organizations')).toEqual(before);
+    expect(await query('select plan from organizations')).toEqual([{ plan: 'builder' }]);
   });
 
   test('refuses a newer database in one sentence', async () => {
     await runRole(['migrate'], { DATABASE_URL: url });
-    await query(url, "insert into schema_migrations (version, name) values (9999, '9999-future.sql')");
+    await query("insert into schema_migrations (version, name) values (9999, '9999-future.sql')");
     const { code, stderr } = await runRole(['migrate'], { DATABASE_URL: url });
     expect(code).toBe(1);
     expect(stderr).toMatch(/^beatkeeper migrate: The database has schema version 9999/);

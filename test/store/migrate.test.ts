@@ -1,6 +1,5 @@
 // Migrations on a real server: many at once, twice, and against a schema of a later version.
-import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
 import {
   DatabaseIsNewerError,
@@ -10,23 +9,17 @@ import {
 } from '../../src/store/postgres/migrate.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { openTestPool, runAsAdmin } from '../support/database-fixture.ts';
+import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 
+let database: DatabaseFixture;
 let databaseUrl: string;
 let pool: Pool;
 
 beforeEach(async () => {
-  const name = `${inject('postgresPrefix')}_migrate_${randomBytes(4).toString('hex')}`;
-  await runAsAdmin(`create database ${name}`);
-  const url = new URL(inject('postgresAdminUrl'));
-  url.pathname = `/${name}`;
-  databaseUrl = url.href;
-  pool = openTestPool(databaseUrl);
+  database = await openDatabaseFixture({ hasSchema: false });
+  ({ databaseUrl, pool } = database);
 });
-afterEach(async () => {
-  await pool.end();
-  await runAsAdmin(`drop database ${new URL(databaseUrl).pathname.slice(1)} with (force)`);
-});
+afterEach(() => database?.close());
 
 it('applies each migration once, however many run at the same time', async () => {
   const applied: string[] = [];

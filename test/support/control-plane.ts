@@ -1,22 +1,19 @@
 // A Kubernetes control plane for a test run: found or built as in development, with the CRDs in it.
-import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { prepareControlPlane } from '../../src/dev/control-plane/control-plane.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane/control-plane-binaries.ts';
-import type { ServerCommand } from '../../src/dev/postgres/postgres-server.ts';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/processes/run-processes.ts';
 import { startWatchdog } from '../../src/dev/processes/watchdog.ts';
-import { applyCrds, CRD_FOLDER } from '../../src/install/apply-crds.ts';
+import { applyCrds } from '../../src/install/apply-crds.ts';
 import { KubeClient } from '../../src/kube/kube-client.ts';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { startK3s } from './k3s.ts';
+import { runServer } from './run-server.ts';
 
 export interface TestControlPlane {
   /** Path of an administrator's kubeconfig. */
@@ -50,15 +47,17 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   const etcdPeer = await findFreePort(new Set([etcd]));
   const ports = { etcd, etcdPeer, apiserver: await findFreePort(new Set([etcd, etcdPeer])) };
   const plane = await prepareControlPlane({ binaries, folder, ports, durable: false });
-  const processes = [plane.etcd, plane.apiserver].map((command) => run(command, runMark(folder, runId)));
+  const { PATH, HOME } = process.env;
+  const env = { PATH, HOME, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
+  const servers = [plane.etcd, plane.apiserver].map((command) => runServer(command, env));
   const stop = async () => {
     // The API server first: it waits for etcd's answers.
-    for (const { end } of processes.toReversed()) await end();
+    for (const server of servers.toReversed()) await server.end('SIGTERM', 3_000);
     await watchdog.end();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   try {
-    await Promise.race([plane.waitUntilReady(240_000), ...processes.map(({ failed }) => failed)]);
+    await Promise.race([plane.waitUntilReady(240_000), ...servers.map(({ failed }) => failed)]);
   } catch (error) {
     await stop();
     throw error;
@@ -66,29 +65,7 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   return { kubeconfig: plane.kubeconfig, stop };
 }
 
-function run({ command, args, options }: ServerCommand, mark: string) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, [RUN_MARK_VARIABLE]: mark };
-  const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
-  let words = '';
-  child.stderr?.on('data', (chunk: Buffer) => {
-    words = (words + chunk.toString()).slice(-4_000);
-  });
-  const exited = once(child, 'exit');
-  const failed = exited.then((): never => {
-    throw new Error(`${command} ended: ${words}`);
-  });
-  failed.catch(() => undefined); // after the start nobody waits for it any more
-  const end = async () => {
-    child.kill('SIGTERM');
-    const timer = setTimeout(() => child.kill('SIGKILL'), 3_000);
-    await exited;
-    clearTimeout(timer);
-  };
-  return { failed, end };
-}
-
 async function applyDefinitions(kubeconfig: string): Promise<void> {
-  if (!existsSync(CRD_FOLDER)) return;
   const transport = new KubeTransport({
     loadConfig: () => loadKubeConfig(kubeconfig),
     userAgent: 'beatkeeper-test/1',

@@ -24,12 +24,16 @@ export interface ProjectFixture extends DatabaseFixture {
   secrets: SecretBox;
 }
 
-/** Makes an empty, migrated database. Close it in `afterAll`; the end of the run drops databases that stay open. */
-export async function openDatabaseFixture(): Promise<DatabaseFixture> {
+/**
+ * Makes a migrated database without rows; `hasSchema: false`: without a schema too. Close it in `afterAll`; the end of
+ * the run drops databases that stay open.
+ */
+export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<DatabaseFixture> {
   const prefix = inject('postgresPrefix');
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
   // Postgres gives a client that is still connected (to the template: the migration, autovacuum) five seconds to leave.
-  await waitFor(() => runAsAdmin(`create database ${name} template ${prefix}_template`), {
+  const template = hasSchema ? `${prefix}_template` : 'template1';
+  await waitFor(() => runAsAdmin(`create database ${name} template ${template}`), {
     what: 'the database is made',
   });
   const url = new URL(inject('postgresAdminUrl'));
@@ -58,7 +62,7 @@ export async function openProjectFixture(): Promise<ProjectFixture> {
 }
 
 /** Connections for a test's own queries, with time-outs that no busy machine meets. */
-export function openTestPool(databaseUrl: string): Pool {
+function openTestPool(databaseUrl: string): Pool {
   const minuteMs = 60_000;
   return openPool({
     databaseUrl,
@@ -70,8 +74,7 @@ export function openTestPool(databaseUrl: string): Pool {
   });
 }
 
-/** Runs a statement that concerns whole databases. */
-export async function runAsAdmin(sql: string): Promise<pg.QueryResult> {
+async function runAsAdmin(sql: string): Promise<pg.QueryResult> {
   const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
   await client.connect();
   try {

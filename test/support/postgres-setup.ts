@@ -1,9 +1,6 @@
 // vitest globalSetup: one Postgres server per run, ended with it, and a migrated template database that
 // each test file clones. `DATABASE_URL` names a server to use instead; Docker is the last resort.
-import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +16,8 @@ import {
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/processes/run-processes.ts';
 import { startWatchdog } from '../../src/dev/processes/watchdog.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
+import { runServer } from './run-server.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -68,7 +67,7 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
   const [port, password] = [await findFreePort(), randomBytes(16).toString('hex')];
   const dataFolder = join(folder, 'data');
   const env = { PATH: process.env.PATH, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
-  const { command, args, options } = await preparePostgres({
+  const command = await preparePostgres({
     binaries,
     dataFolder,
     port,
@@ -76,24 +75,15 @@ async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
     durable: false,
     env,
   });
-  const child = spawn(command, args, { ...options, env, stdio: ['ignore', 'ignore', 'pipe'] });
-  let words = '';
-  child.stderr?.on('data', (chunk: Buffer) => {
-    words = (words + chunk.toString()).slice(-4_000);
-  });
-  const exited = once(child, 'exit');
+  const server = runServer(command, env);
   const stop = async () => {
-    child.kill('SIGINT');
-    await exited;
+    await server.end('SIGINT', 30_000);
     await watchdog.end();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   const adminUrl = postgresUrl(port, POSTGRES_SUPERUSER, password, 'postgres');
   try {
-    await Promise.race([
-      waitForPostgres(adminUrl, 120_000),
-      exited.then(() => Promise.reject(new Error(`Postgres ended at its start: ${words}`))),
-    ]);
+    await Promise.race([waitForPostgres(adminUrl, 120_000), server.failed]);
   } catch (error) {
     await stop();
     throw error;
@@ -124,33 +114,22 @@ async function makeTemplate(adminUrl: string, name: string): Promise<void> {
   await queryAs(adminUrl, `create database ${name}`);
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
-  const file = new URL('../../src/store/postgres/migrate.ts', import.meta.url);
-  if (!existsSync(file)) return;
-  const { migrate } = (await import(file.href)) as {
-    migrate(options: { databaseUrl: string }): Promise<unknown>;
-  };
   await migrate({ databaseUrl: url.href });
 }
 
 async function dropDatabases(adminUrl: string, prefix: string): Promise<void> {
-  const client = new pg.Client({ connectionString: adminUrl });
-  await client.connect();
-  try {
-    const { rows } = await client.query<{ datname: string }>(
-      "select datname from pg_database where datname like $1 || '\\_%'",
-      [prefix],
-    );
-    for (const { datname } of rows) await client.query(`drop database if exists ${datname} with (force)`);
-  } finally {
-    await client.end();
-  }
+  const names = await queryAs<{ datname: string }>(
+    adminUrl,
+    `select datname from pg_database where datname like '${prefix}\\_%'`,
+  );
+  for (const { datname } of names) await queryAs(adminUrl, `drop database if exists ${datname} with (force)`);
 }
 
-async function queryAs(url: string, sql: string): Promise<void> {
+async function queryAs<T extends pg.QueryResultRow>(url: string, sql: string): Promise<T[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(sql);
+    return (await client.query<T>(sql)).rows;
   } finally {
     await client.end();
   }

@@ -1,6 +1,8 @@
-// Runs a program of somebody else (kubectl, helm, docker, a compiler) to its end.
+// Runs a program to its end: one of somebody else (kubectl, helm, docker, a compiler), or a role of the product.
 import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface Outcome {
@@ -41,4 +43,9 @@ export function runProgram(
     child.stdin?.on('error', () => undefined); // it may end before it has read: its exit code says whether that is well
     child.stdin?.end(input);
   });
+}
+
+/** Runs `node src/main.ts <role>`, as a container would. `env` is all that the process gets, but for PATH. */
+export function runRole(args: readonly string[], env: Record<string, string>): Promise<Outcome> {
+  return runProgram(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, ...env } });
 }

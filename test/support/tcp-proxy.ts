@@ -3,7 +3,7 @@
 
 import { once } from 'node:events';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
-import { findFreePort } from './free-port.ts';
+import { findFreePort } from '../../src/dev/processes/free-port.ts';
 
 interface Pair {
   client: Socket;

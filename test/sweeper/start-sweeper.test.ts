@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readNow } from '../../src/store/postgres/transaction.ts';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
-import { openProjectFixture, openTestPool, type ProjectFixture } from '../support/database-fixture.ts';
+import { openDatabaseFixture, openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { makeConfig } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { dueAt, seedEndpoint, seedMonitors } from '../support/seed.ts';
@@ -59,13 +59,9 @@ describe('the role sweeper', () => {
   });
 
   it('waits for the schema, and is not ready meanwhile', async () => {
-    const url = new URL(fixture.databaseUrl);
-    const admin = openTestPool(url.href);
-    const name = `${url.pathname.slice(1)}_empty`;
-    await admin.query(`create database ${name}`);
-    url.pathname = `/${name}`;
+    const empty = await openDatabaseFixture({ hasSchema: false });
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
-    const sweeper = await startSweeper(makeConfig(url.href), telemetry);
+    const sweeper = await startSweeper(makeConfig(empty.databaseUrl), telemetry);
     try {
       const faults = await waitFor(async () => {
         const found = await telemetry.readiness.findFaults();
@@ -74,8 +70,7 @@ describe('the role sweeper', () => {
       expect(faults).toMatchObject({ sweep: expect.any(String) });
     } finally {
       await sweeper.close();
-      await admin.query(`drop database ${name} with (force)`);
-      await admin.end();
+      await empty.close();
     }
   });
 

@@ -1,4 +1,4 @@
-// Objects and records for the tests of this room, whole but for what a test says.
+// Objects and records of the operator's unit tests; a test states only the fields that it is about.
 import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
 import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
 import type { CallbackObject } from '../../../src/operator/kinds/callback/callback-object.ts';
@@ -13,6 +13,7 @@ import { type WantedMonitor, wantedMonitor } from '../../../src/operator/kinds/m
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
 const createdAt = '2026-01-01T00:00:00.000Z';
 const uid = '11111111-2222-3333-4444-555555555555';
+const made = { namespace: 'payments', uid, creationTimestamp: createdAt };
 
 export function monitorObject(
   spec: object = {},
@@ -20,14 +21,7 @@ export function monitorObject(
   status?: MonitorObject['status'],
 ): MonitorObject {
   return {
-    metadata: {
-      name: 'backup',
-      namespace: 'payments',
-      uid,
-      generation: 3,
-      creationTimestamp: createdAt,
-      ...metadata,
-    },
+    metadata: { name: 'backup', generation: 3, ...made, ...metadata },
     spec: { deletionPolicy: 'Archive', ...spec } as MonitorObject['spec'],
     status,
   };
@@ -39,14 +33,7 @@ export function callbackObject(
   status?: CallbackObject['status'],
 ): CallbackObject {
   return {
-    metadata: {
-      name: 'oncall',
-      namespace: 'payments',
-      uid,
-      generation: 1,
-      creationTimestamp: createdAt,
-      ...metadata,
-    },
+    metadata: { name: 'oncall', generation: 1, ...made, ...metadata },
     spec: { deletionPolicy: 'Delete', url: 'https://example.com/a', ...spec } as CallbackObject['spec'],
     status,
   };

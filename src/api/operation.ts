@@ -4,7 +4,7 @@
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type EtagKind, formatEtag, parseEtag } from '../contract/fields/headers.ts';
+import { type EtagKind, formatEtag } from '../contract/fields/headers.ts';
 import { routeSchema } from '../contract/openapi/openapi-document.ts';
 import type { InputOf, OperationSpec, ResultOf } from '../contract/operations/operation.ts';
 import type { OperationId, Operations } from '../contract/operations/operations.ts';
@@ -25,8 +25,6 @@ import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
 import type { OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
-
-type VersionOf<Spec> = Spec extends { ifMatch: EtagKind } ? number : undefined;
 
 /**
  * A success: the body that the operation's response describes, and the version that its `ETag` names. Status, kind of
@@ -58,11 +56,6 @@ export interface Call<Spec> {
   db: Pool;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
   write: Write<WriteAnswer<Spec>>;
-  /**
-   * The version that `If-Match` names; set on each operation that needs one. A tag that can't be one of ours is
-   * version 0, which no resource has: compare, and throw `precondition_failed` when it differs.
-   */
-  ifMatch: VersionOf<Spec>;
   /** Aborted when the caller is gone or the service drains: what is held open answers as it is now. */
   signal: AbortSignal;
 }
@@ -136,7 +129,6 @@ export function registerOperation<Spec extends OperationSpec>(
           context: deps.context,
           db,
           write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
-          ifMatch: versionOf(spec, request) as VersionOf<Spec>,
           signal: open.signal,
         };
         const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));
@@ -196,11 +188,6 @@ function guardOf(
     secrets: context.secrets,
     fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body }),
   };
-}
-
-function versionOf(spec: OperationSpec, request: FastifyRequest): number | undefined {
-  const tag = request.headers['if-match'];
-  return spec.ifMatch && tag !== undefined ? (parseEtag(spec.ifMatch, tag) ?? 0) : undefined;
 }
 
 /** An Answer of any operation. */

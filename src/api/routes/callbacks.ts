@@ -41,8 +41,8 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     return answer(await requireCallback(db, ref), context.secrets);
   },
 
-  updateCallback: async ({ input, caller, context, db, write, ifMatch }) => {
-    const change = { caller, endpointId: input.params.endpointId, generation: ifMatch };
+  updateCallback: async ({ input, caller, context, db, write }) => {
+    const change = { caller, endpointId: input.params.endpointId, generation: input.ifMatch };
     await checkCallbackPatch(db, context, change, input.body);
     return await write(
       (tx, nowMs) => updateCallback(tx, context, { ...change, patch: input.body }, nowMs),
@@ -50,17 +50,17 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     );
   },
 
-  deleteCallback: ({ input, caller, write, ifMatch }) => {
-    const removal = { caller, endpointId: input.params.endpointId, generation: ifMatch };
+  deleteCallback: ({ input, caller, write }) => {
+    const removal = { caller, endpointId: input.params.endpointId, generation: input.ifMatch };
     return write(
       (tx, nowMs) => removeCallback(tx, removal, nowMs),
       () => ({}),
     );
   },
 
-  rotateSigningSecret: ({ input, caller, context, write, ifMatch }) => {
-    const { overlapSeconds } = input.body;
-    const change = { caller, endpointId: input.params.endpointId, generation: ifMatch, overlapSeconds };
+  rotateSigningSecret: ({ input: { params, body, ifMatch }, caller, context, write }) => {
+    const { overlapSeconds } = body;
+    const change = { caller, endpointId: params.endpointId, generation: ifMatch, overlapSeconds };
     return write(
       (tx, nowMs) => rotateCallbackSecret(tx, context, change, nowMs),
       (issued) => answerIssued(issued, context.secrets),

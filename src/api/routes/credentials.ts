@@ -41,7 +41,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
       return { version: credential.version, body: presentCredential(credential) };
     },
 
-    async revokeCredential({ input: { params }, caller, ifMatch, write }) {
+    async revokeCredential({ input: { params, ifMatch }, caller, write }) {
       const change = { projectId: caller.projectId, credentialId: params.credentialId, version: ifMatch };
       const answer = await write(
         (tx) => revokeCredential(tx, change),
@@ -51,7 +51,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
       return answer;
     },
 
-    async rotateCredential({ input: { params, body }, caller, ifMatch, write }) {
+    async rotateCredential({ input: { params, body, ifMatch }, caller, write }) {
       const change = {
         projectId: caller.projectId,
         credentialId: params.credentialId,

@@ -40,8 +40,8 @@ export function monitorNameOf({ input, caller }: NamedCall) {
 }
 
 /** The same with the version of `If-Match`. */
-export function versionedNameOf(call: NamedCall & { ifMatch: number }) {
-  return { ...monitorNameOf(call), expectedVersion: call.ifMatch };
+export function versionedNameOf(call: NamedCall & { input: { ifMatch: number } }) {
+  return { ...monitorNameOf(call), expectedVersion: call.input.ifMatch };
 }
 
 export function answerMonitor(monitor: MonitorRecord, viewer: Viewer) {

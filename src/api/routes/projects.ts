@@ -40,7 +40,7 @@ export const projectHandlers: Handlers<ProjectOperations> = {
     return answer(project);
   },
 
-  async updateProject({ input: { params, body }, caller, ifMatch, write }) {
+  async updateProject({ input: { params, body, ifMatch }, caller, write }) {
     const { organizationId } = caller;
     const rename = { organizationId, projectId: params.projectId, name: body.name, version: ifMatch };
     return await write((tx) => renameProject(tx, rename), answer);

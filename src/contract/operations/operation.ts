@@ -71,8 +71,11 @@ export type InputOf<Spec> = Present<{
   query: Output<Field<Spec, 'query'>>;
   body: Output<Field<Spec, 'body'>>;
   idempotencyKey: IfTrue<Spec, 'idempotent', string>;
-  /** As sent, quotes included: see `parseEtag`. */
-  ifMatch: IfSet<Spec, 'ifMatch', string>;
+  /**
+   * The version that the ETag names. It is 0, which no resource has, for an ETag that is none of ours: compare, and throw
+   * `precondition_failed` when it differs.
+   */
+  ifMatch: IfSet<Spec, 'ifMatch', number>;
 }>;
 
 /** What a client sends: fields with defaults may be left out. */

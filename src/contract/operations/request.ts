@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { type FieldError, ProblemError } from '../../domain/problem.ts';
 import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from '../fields/field-errors.ts';
-import { HEADER, idempotencyKey, ifMatch } from '../fields/headers.ts';
+import { type EtagKind, HEADER, idempotencyKey, ifMatch, parseEtag } from '../fields/headers.ts';
 import type { InputOf, OperationSpec } from './operation.ts';
 
 type RawQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -28,7 +28,7 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   }
   const parts: Record<string, Parsed<unknown>> = {};
   if (spec.idempotent) parts.idempotencyKey = header(raw, idempotencyKey, HEADER.idempotencyKey);
-  if (spec.ifMatch) parts.ifMatch = header(raw, ifMatch, HEADER.ifMatch);
+  if (spec.ifMatch) parts.ifMatch = readVersion(spec.ifMatch, header(raw, ifMatch, HEADER.ifMatch));
   if (spec.params) parts.params = parseInput(spec.params, raw.params);
   parts.query = query(spec, raw.query);
   // A missing body counts as {}; null does not.
@@ -47,6 +47,11 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
 
 function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<string> {
   return parseInput(schema, raw.headers[name.toLowerCase()], [name]);
+}
+
+/** The version that the ETag names; 0, which no resource has, for an ETag that is none of ours. */
+function readVersion(kind: EtagKind, tag: Parsed<string>): Parsed<number> {
+  return 'value' in tag ? { value: parseEtag(kind, tag.value) ?? 0 } : tag;
 }
 
 function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {

@@ -1,4 +1,4 @@
-// The contract and the pages over it: public, complete, without foreign assets; and samples that work as shown.
+// The OpenAPI document and the public pages: complete, without foreign assets, with samples that work as shown.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ const read = async (path: string) => {
 };
 
 describe('the OpenAPI document', () => {
-  it('is docs/contract/openapi.json to the byte, with the public address of the installation', async () => {
+  it('the served document is docs/contract/openapi.json to the byte, with the public address of the installation', async () => {
     const file = await readFile(new URL('../../docs/contract/openapi.json', import.meta.url), 'utf8');
     const published = JSON.stringify({ ...JSON.parse(file), servers: [{ url: 'http://127.0.0.1:8080' }] });
     const docs = await read('/docs/openapi.json');
@@ -37,11 +37,11 @@ describe('the OpenAPI document', () => {
     expect(JSON.stringify((await api.read.expectSuccess('getOpenApi')).body)).toBe(published);
   });
 
-  it('needs no project of a session', async () => {
+  it('a session reads the document without a project', async () => {
     expect((await api.owner.as(api.tokens.viewer, null).call('getOpenApi')).status).toBe(200);
   });
 
-  it('has a route for each of its operations', async () => {
+  it('every operation of the document has a route that asks for a credential', async () => {
     for (const { method, path } of Object.values(contractOperations())) {
       const response = await fetch(`${api.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method });
       // Without a credential: the route is there and asks for one.
@@ -51,7 +51,7 @@ describe('the OpenAPI document', () => {
 });
 
 describe('the pages', () => {
-  it('show every operation, and load nothing from elsewhere', async () => {
+  it('the page /docs shows every operation and loads nothing from elsewhere', async () => {
     const { status, text, headers } = await read('/docs');
     expect(status).toBe(200);
     for (const { operationId, path } of Object.values(contractOperations())) {
@@ -67,13 +67,13 @@ describe('the pages', () => {
     expect((await read('/docs/style.css')).headers.get('content-type')).toContain('text/css');
   });
 
-  it('have links within that lead somewhere', async () => {
+  it('every link within /docs has its target', async () => {
     const { text } = await read('/docs');
     const targets = [...text.matchAll(/href="#([^"]+)"/g)].map(([, target]) => target);
     for (const target of new Set(targets)) expect(text).toContain(`id="${target}"`);
   });
 
-  it('explain every problem, and nothing else', async () => {
+  it('every problem code has a page, and other names have none', async () => {
     const list = await read('/docs/problems');
     for (const code of Object.keys(PROBLEMS)) {
       expect(list.text).toContain(`/docs/problems/${code}`);
@@ -112,7 +112,7 @@ describe('the samples for checking a signature', () => {
     expect(await accepts(signed(randomBytes(32)))).toBe(false);
   }
 
-  it('are shown as they are', async () => {
+  it('the page shows the samples as they are', async () => {
     const { text } = await read('/docs/webhooks');
     for (const name of Object.values(WEBHOOK_SAMPLES)) {
       const lines = (await readFile(new URL(name, SAMPLES_FOLDER), 'utf8')).split('\n');
@@ -121,7 +121,7 @@ describe('the samples for checking a signature', () => {
     }
   });
 
-  it('work in TypeScript', async () => {
+  it('the TypeScript sample accepts good signatures and refuses bad ones', async () => {
     await expectVerdicts(async (headers) => {
       try {
         verifyAlert(secret, headers, body);
@@ -132,7 +132,7 @@ describe('the samples for checking a signature', () => {
     });
   });
 
-  it('work in a shell', async (context) => {
+  it('the shell sample accepts good signatures and refuses bad ones', async (context) => {
     if (!(await has('openssl'))) context.skip('There is no openssl on this machine.');
     await expectVerdicts(async (headers) => {
       const { 'webhook-id': id = '', 'webhook-timestamp': at = '', 'webhook-signature': by = '' } = headers;
@@ -140,7 +140,7 @@ describe('the samples for checking a signature', () => {
     });
   });
 
-  it('work in Python', async (context) => {
+  it('the Python sample accepts good signatures and refuses bad ones', async (context) => {
     if (!(await has('python3'))) context.skip('There is no python3 on this machine.');
     const caller = `import json,os,runpy,sys
 verify = runpy.run_path(os.environ["SAMPLE"])["verify_alert"]
@@ -151,7 +151,7 @@ verify(os.environ["SECRET"], json.loads(os.environ["HEADERS"]), sys.stdin.buffer
     });
   });
 
-  it('work in Go', async (context) => {
+  it('the Go sample accepts good signatures and refuses bad ones', async (context) => {
     if (!(await has('go', 'version'))) context.skip('There is no go on this machine.');
     const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-go-'));
     try {

@@ -1,4 +1,4 @@
-// The committed CRDs and the chart's copies are those that the contract makes.
+// The committed CRDs and their copies in the chart are up to date with the contract.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
@@ -13,7 +13,7 @@ describe('generated files', () => {
     expect(readFileSync(new URL(path, root), 'utf8'), 'Run "npm run generate".').toBe(content);
   });
 
-  it('show a floor of 60 seconds; a development run lowers it', () => {
+  it('the committed CRDs have a floor of 60 seconds, and a development run lowers it', () => {
     const floors = (limit: number) => {
       const manifest = JSON.stringify(crdManifests({ minimumIntervalSeconds: limit })['monitors.yaml']);
       const minimum = (field: string) =>
@@ -25,11 +25,11 @@ describe('generated files', () => {
     expect(generatedFiles().get('crds/monitors.yaml')).toContain('minimum: 60\n');
   });
 
-  it('are never made from a schema that would lose a check', () => {
+  it('a schema that would lose a check makes no CRD', () => {
     expect(() => toStructural({ type: 'object', properties: { a: { oneOf: [] } } })).toThrow('no oneOf');
   });
 
-  it('have words for every field, in lists and maps too', () => {
+  it('every field of a CRD needs a description, in lists and maps too', () => {
     const field = { type: 'array', items: { type: 'object', properties: { a: { type: 'string' } } } };
     const texts = { list: 'A list.', 'list.*.a': 'A field.' };
     expect(JSON.stringify(explainFields(field, 'list', texts))).toContain('A field.');

@@ -1,4 +1,4 @@
-// ETags: what is formatted parses back, and nothing else is taken for it.
+// ETags: a formatted tag parses back, and no other text parses.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatEtag, ifMatch, parseEtag } from '../../src/contract/fields/headers.ts';
@@ -6,12 +6,12 @@ import { formatEtag, ifMatch, parseEtag } from '../../src/contract/fields/header
 const kinds = fc.constantFrom('configuration', 'callback-endpoint', 'project', 'credential');
 
 describe('ETags', () => {
-  it('have the form of the contract', () => {
+  it('an ETag is its kind and version in quotes', () => {
     expect(formatEtag('configuration', 7)).toBe('"configuration-7"');
     expect(formatEtag('callback-endpoint', 1)).toBe('"callback-endpoint-1"');
   });
 
-  it('survive the way to a client and back', () => {
+  it('a formatted ETag is a valid If-Match and parses back', () => {
     fc.assert(
       fc.property(kinds, fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), (kind, version) => {
         const etag = formatEtag(kind, version);
@@ -29,7 +29,7 @@ describe('ETags', () => {
     '"configuration--1"',
     '"configuration-99999999999999999"',
     'configuration-1',
-  ])('of a configuration is not %s', (value) => {
+  ])('%s is not the ETag of a configuration', (value) => {
     expect(parseEtag('configuration', value)).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-// Merging a patch into a stored configuration: RFC 7396, and what only the merged configuration shows.
+// A patch merged into a stored configuration: RFC 7396, and the checks that need the merged configuration.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseInput } from '../../src/contract/fields/field-errors.ts';
@@ -36,7 +36,7 @@ function faults(current: Partial<MonitorConfiguration>, patch: object): string[]
 }
 
 describe('a patch', () => {
-  it('leaves what it does not state, and removes or resets what it states as null', () => {
+  it('a patch keeps the fields that it omits, and null removes or resets a field', () => {
     expect(merged({}, {})).toEqual(base);
     const reset = merged(
       { description: 'x', intervalSeconds: 60, maxRuntimeSeconds: 5 },
@@ -62,14 +62,14 @@ describe('a patch', () => {
     });
   });
 
-  it('merges labels by key', () => {
+  it('a patch merges labels by key, up to 32', () => {
     expect(merged({}, { labels: { team: null, tier: 'one' } }).labels).toEqual({ tier: 'one' });
     const full = Object.fromEntries(Array.from({ length: 32 }, (_, index) => [`k${index}`, 'v']));
     expect(faults({ labels: full }, { labels: { more: 'v' } })).toEqual(['patch.labels: too_many']);
     expect(faults({ labels: full }, { labels: { more: 'v', k0: null } })).toEqual([]);
   });
 
-  it('changes from an interval to a schedule with a null', () => {
+  it('a patch replaces an interval by a schedule only with a null for the interval, and the other way round', () => {
     const schedule = { cron: '0 2 * * *', timeZone: 'Europe/Berlin' };
     expect(faults({ intervalSeconds: 60 }, { schedule })).toEqual(['patch.schedule: mutually_exclusive']);
     expect(merged({ intervalSeconds: 60 }, { schedule, intervalSeconds: null }).schedule).toEqual(schedule);
@@ -88,7 +88,7 @@ describe('a patch', () => {
 describe('a patch of a measurement', () => {
   const active = { mode: 'active', version: 1 } as const;
 
-  it('sets, merges and removes rules', () => {
+  it('a patch sets, merges and removes the rules of measurements', () => {
     const rows = { minimum: 1, ratio: { denominator: 'all', minimum: 0 } };
     expect(merged({}, { measurements: { rows } }).measurements).toEqual({ rows });
     const patched = merged(
@@ -102,7 +102,7 @@ describe('a patch of a measurement', () => {
     expect(merged({ measurements: { rows } }, { measurements: null }).measurements).toEqual({});
   });
 
-  it('takes disabled rules off on the way in', () => {
+  it('a rule that a patch disables is removed', () => {
     const current = { rows: { minimum: 1, maximum: 5 } };
     expect(
       merged({ measurements: current }, { measurements: { rows: { disabledRules: ['maximum'] } } })
@@ -112,7 +112,7 @@ describe('a patch of a measurement', () => {
     });
   });
 
-  it('replaces a policy whole, so that its shapes never mix', () => {
+  it('a patch replaces a rule policy as a whole, so its two shapes never mix', () => {
     const current = {
       rows: { minimum: 1, rulePolicy: { consecutiveObservations: 2, severity: 'info' as const } },
     };
@@ -130,7 +130,7 @@ describe('a patch of a measurement', () => {
     });
   });
 
-  it('is refused for what only the merged rule shows', () => {
+  it('a patch is refused when the merged rule is not valid', () => {
     const current = { measurements: { rows: { minimum: 5 } } };
     const path = 'patch.measurements.rows';
     expect(faults(current, { measurements: { rows: { maximum: 1 } } })).toEqual([
@@ -150,7 +150,7 @@ describe('a patch of a measurement', () => {
     ]);
   });
 
-  it('leaves a definition without rules inactive, also when it was active before', () => {
+  it('a definition that loses its last rule becomes inactive', () => {
     const current = { measurements: { rows: { minimum: 5, ruleAction: active } } };
     const { rows } = merged(current, { measurements: { rows: { minimum: null } } }).measurements;
     expect(rows).toEqual({});
@@ -166,7 +166,7 @@ describe('a patch of a measurement', () => {
     });
   });
 
-  it('changes nothing where it states what is read, defaults too', () => {
+  it('a patch with the values that were read changes nothing, defaults included', () => {
     const current = { measurements: { rows: { minimum: 1 }, none: {} } };
     for (const [key, rule] of Object.entries(current.measurements)) {
       const { ruleAction, ...read } = measurementRuleWithDefaults(rule);
@@ -178,7 +178,7 @@ describe('a patch of a measurement', () => {
     expect(measurementRuleWithDefaults(later.measurements.none ?? {}).ruleAction?.mode).toBe('inactive');
   });
 
-  it('applied twice is the same as once, and reads back as a valid rule', () => {
+  it('a patch applied twice gives the same rule as once, and the rule is a valid patch', () => {
     const bound = fc.option(fc.integer({ min: -5, max: 5 }), { nil: null });
     const patches = fc.record(
       {

@@ -64,20 +64,20 @@ function references(value: unknown): string[] {
 
 describe('the OpenAPI document', () => {
   // A change of the contract is a change of this file. `npm run generate` writes it: read its diff as a client would.
-  it('is the one that is published in docs/contract/openapi.json', async () => {
+  it('the composed document is docs/contract/openapi.json to the byte', async () => {
     await expect(`${JSON.stringify(document, null, 2)}\n`).toMatchFileSnapshot(
       '../../docs/contract/openapi.json',
     );
   });
 
-  it('is valid OpenAPI 3.1', async () => {
+  it('the document is valid OpenAPI 3.1', async () => {
     const result = await new Validator().validate(structuredClone(document));
     expect(result.errors).toBeUndefined();
     expect(result.valid).toBe(true);
     expect(document.openapi).toBe('3.1.0');
   });
 
-  it('refers to nothing that is not there', () => {
+  it('every reference of the document has its target', () => {
     for (const reference of new Set(references(document))) {
       const target = reference
         .split('/')
@@ -87,35 +87,38 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it.each(operations.map((spec) => [spec.operationId, spec] as const))('describes %s', (id, spec) => {
-    const found = described(spec);
-    expect(found.operationId).toBe(id);
-    const parameters = found.parameters.map(({ $ref, name }) => name ?? $ref?.split('/').at(-1));
-    expect(parameters.includes('Idempotency-Key')).toBe(spec.idempotent === true);
-    expect(parameters.includes('If-Match')).toBe(spec.ifMatch !== undefined);
-    expect(parameters).toContain('X-Correlation-ID');
-    for (const status of errorStatuses(spec)) {
-      expect(found.responses[status]?.$ref).toBe(`#/components/responses/Problem${status}`);
-    }
-    const success = found.responses[spec.success];
-    expect(Object.keys(success?.headers ?? {})).toEqual(
-      expect.arrayContaining(['X-Request-ID', 'X-Correlation-ID', ...(spec.etag ? ['ETag'] : [])]),
-    );
-    expect(found.responses[200] !== undefined).toBe([200, 201].includes(spec.success));
-  });
+  it.each(operations.map((spec) => [spec.operationId, spec] as const))(
+    'the document describes %s with its headers and errors',
+    (id, spec) => {
+      const found = described(spec);
+      expect(found.operationId).toBe(id);
+      const parameters = found.parameters.map(({ $ref, name }) => name ?? $ref?.split('/').at(-1));
+      expect(parameters.includes('Idempotency-Key')).toBe(spec.idempotent === true);
+      expect(parameters.includes('If-Match')).toBe(spec.ifMatch !== undefined);
+      expect(parameters).toContain('X-Correlation-ID');
+      for (const status of errorStatuses(spec)) {
+        expect(found.responses[status]?.$ref).toBe(`#/components/responses/Problem${status}`);
+      }
+      const success = found.responses[spec.success];
+      expect(Object.keys(success?.headers ?? {})).toEqual(
+        expect.arrayContaining(['X-Request-ID', 'X-Correlation-ID', ...(spec.etag ? ['ETag'] : [])]),
+      );
+      expect(found.responses[200] !== undefined).toBe([200, 201].includes(spec.success));
+    },
+  );
 
-  it('is not composed while an operation has no route', () => {
+  it('the document is not composed while an operation has no route', () => {
     expect(() => completePaths({})).toThrow('No route serves listMonitors.');
   });
 
-  it('has unique operation ids', () => {
+  it('operation ids are unique in the document', () => {
     const ids = Object.values(paths).flatMap((item) =>
       Object.values(item).flatMap(({ operationId }) => operationId ?? []),
     );
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('documents /ping as public, with its text answers', () => {
+  it('the document shows /ping as public, with its text answers', () => {
     const success = paths['/ping/{publishId}']?.get;
     expect(success?.security).toEqual([]);
     expect(Object.keys(success?.responses[200]?.content ?? {})).toEqual(['text/plain', 'application/json']);
@@ -129,7 +132,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('has schemas that a validator of JSON Schema 2020-12 can use', () => {
+  it('a JSON Schema 2020-12 validator accepts the schemas of the document', () => {
     const ajv = new Ajv2020.default({ strict: false, allErrors: true });
     addFormats.default(ajv);
     ajv.addSchema(document, 'contract');

@@ -1,4 +1,4 @@
-// The table of operations against docs/contract/calls.md: methods, paths, K and E, and who may call.
+// The table of operations: methods, paths, required headers, statuses and presets (docs/contract/calls.md).
 import { describe, expect, it } from 'vitest';
 import {
   errorStatuses,
@@ -62,14 +62,14 @@ function line(spec: OperationSpec): string {
 }
 
 describe('the operations', () => {
-  it('are those of the contract, with its headers, statuses and presets', () => {
+  it('the operations have the methods, paths, headers, statuses and presets of the contract', () => {
     const expected = EXPECTED.trim()
       .split('\n')
       .map((row) => row.replaceAll(/\s+/g, ' '));
     expect(Object.values(operations).map(line).sort()).toEqual(expected.sort());
   });
 
-  it.each(Object.entries(operations))('%s is complete and agrees with itself', (id, spec) => {
+  it.each(Object.entries(operations))('the definition of %s is complete and consistent', (id, spec) => {
     expect(spec.operationId).toBe(id);
     const named = [...spec.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
     expect(Object.keys(spec.params?.shape ?? {})).toEqual(named);
@@ -80,7 +80,7 @@ describe('the operations', () => {
     if (spec.ifMatch && spec.success !== 204) expect(spec.etag).toBe(spec.ifMatch);
   });
 
-  it('answer the error statuses that the contract lists', () => {
+  it('an operation has the error statuses that follow from its headers, method and path', () => {
     const statuses = (id: string) => errorStatuses(operations[id] as OperationSpec);
     expect(statuses('createCallback')).toEqual([400, 401, 403, 404, 406, 409, 413, 415, 429, 500, 503]);
     expect(statuses('rotateSigningSecret')).toEqual([
@@ -90,7 +90,7 @@ describe('the operations', () => {
     expect(statuses('listMonitorChanges')).toEqual([400, 401, 403, 404, 406, 409, 429, 500, 503]);
   });
 
-  it('let nobody below a preset in', () => {
+  it('a preset admits no role below it', () => {
     expect(PRESET_ROLES.manage).not.toContain('viewer');
     expect(PRESET_ROLES.owner).toEqual(['owner']);
     expect(PRESET_ROLES.owner_or_operator).not.toContain('member');
@@ -98,7 +98,7 @@ describe('the operations', () => {
 });
 
 describe('operationUrl', () => {
-  it('encodes what goes into a path and a query, and leaves out what is not stated', () => {
+  it('operationUrl encodes path and query, and leaves out undefined parameters', () => {
     const list = operations.listMonitors as OperationSpec;
     expect(operationUrl(list, { query: { label: ['a=b', 'c=d'], cursor: undefined, limit: 10 } })).toBe(
       '/v1/monitors?label=a%3Db&label=c%3Dd&limit=10',

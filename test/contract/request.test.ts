@@ -1,4 +1,4 @@
-// What a caller gets for good and for bad requests: parsed input, or every fault with its path.
+// Requests as handlers get them: parsed input for a valid one, every fault with its path for an invalid one.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { OperationId, OperationInput } from '../../src/contract/operations/operations.ts';
@@ -22,7 +22,7 @@ function refusal(id: OperationId, request: Partial<RawRequest>): ProblemError {
     if (error instanceof ProblemError) return error;
     throw error;
   }
-  throw new Error('It was accepted.');
+  throw new Error('The request was accepted.');
 }
 
 function faults(id: OperationId, request: Partial<RawRequest>): string[] {
@@ -31,8 +31,8 @@ function faults(id: OperationId, request: Partial<RawRequest>): string[] {
 
 const params = { monitorId: 'mon_1' };
 
-describe('a good request', () => {
-  it('arrives trimmed and with its defaults', () => {
+describe('a valid request', () => {
+  it('a parsed body is trimmed and has its defaults', () => {
     const { body, idempotencyKey } = parse('createMonitor', { body: { name: '  Nightly\t' } });
     expect(idempotencyKey).toBe('a-key');
     expect(body).toEqual({
@@ -47,7 +47,7 @@ describe('a good request', () => {
     });
   });
 
-  it('has a query with types', () => {
+  it('a parsed query has the types of its schema', () => {
     expect(parse('listMonitors', { query: { limit: '7', label: 'a=b' } }).query).toEqual({
       limit: 7,
       label: ['a=b'],
@@ -58,18 +58,18 @@ describe('a good request', () => {
     });
   });
 
-  it('may leave out an optional body', () => {
+  it('a missing optional body counts as empty, with its defaults', () => {
     expect(parse('acknowledgeIncident', { params: { incidentId: 'inc_1' } }).body).toEqual({});
     expect(parse('rotatePublishUrl', { params }).body).toEqual({ overlapSeconds: 0 });
   });
 
-  it('has a grace of at least the floor', () => {
+  it('a grace below the floor is raised to it', () => {
     expect(parse('createMonitor', { body: { name: 'a', graceSeconds: 0 } }).body.graceSeconds).toBe(60);
     const patch = parse('updateMonitor', { params, body: { patch: { graceSeconds: 59 } } }).body.patch;
     expect(patch.graceSeconds).toBe(60);
   });
 
-  it('may have shorter intervals where a development run lowers the floor', () => {
+  it('an interval below 60 seconds is valid when a development run lowers the floor', () => {
     const lowered = contractOperations({ minimumIntervalSeconds: 2 });
     const body = { name: 'a', intervalSeconds: 2, graceSeconds: 1 };
     expect(parseRequest(lowered.createMonitor, { ...raw, body }).body).toMatchObject({
@@ -79,8 +79,8 @@ describe('a good request', () => {
   });
 });
 
-describe('a bad request', () => {
-  it('names every fault with its path', () => {
+describe('an invalid request', () => {
+  it('a refusal lists every fault with its path', () => {
     const body = {
       name: ' ',
       intervalSeconds: 59,
@@ -102,7 +102,7 @@ describe('a bad request', () => {
     ]);
   });
 
-  it('has paths from the root of the body', () => {
+  it('the path of a fault begins at the root of the body', () => {
     const body = { patch: { measurements: { rows: { minimum: 2, maximum: 1 } } } };
     expect(faults('updateMonitor', { params, body })).toEqual([
       'patch.measurements.rows.minimum: minimum_above_maximum',
@@ -112,7 +112,7 @@ describe('a bad request', () => {
     ]);
   });
 
-  it('without If-Match is 428, with a bad one 400', () => {
+  it('a missing If-Match is precondition_required, a malformed one a fault of the header', () => {
     expect(refusal('deleteMonitor', { params, headers: {} }).code).toBe('precondition_required');
     for (const value of [
       '*',
@@ -126,7 +126,7 @@ describe('a bad request', () => {
     }
   });
 
-  it('is one with an unknown or a repeated query parameter', () => {
+  it('unknown query parameters and repeated single ones are refused by name', () => {
     expect(faults('listMonitors', { query: { limit: ['1', '2'], stat: 'up' } })).toEqual([
       'limit: invalid_type',
       'stat: unknown_field',
@@ -143,17 +143,20 @@ describe('a bad request', () => {
     ]);
   });
 
-  it.each([undefined, null, 'text', 7, [], true])('is one whose body is %j', (body) => {
-    expect(faults('createMonitor', { body })).toHaveLength(1);
-  });
+  it.each([undefined, null, 'text', 7, [], true])(
+    'the body %j of a create is refused with one fault',
+    (body) => {
+      expect(faults('createMonitor', { body })).toHaveLength(1);
+    },
+  );
 
-  it('is one whose optional body is null', () => {
+  it('null is refused even as an optional body', () => {
     const incident = { params: { incidentId: 'inc_1' } };
     expect(parse('resolveIncident', incident).body).toEqual({});
     expect(faults('resolveIncident', { ...incident, body: null })).toEqual([': invalid_type']);
   });
 
-  it('is not told how long a text must be where there must be no text', () => {
+  it('a text in place of a list reports its type, not its length', () => {
     const credential = { name: 'a', preset: 'read', scopes: 'usage:read' };
     expect(faults('createCredential', { body: credential })).toEqual(['scopes: invalid_type']);
     const patch = { measurements: { rows: { disabledRules: 'maximumAbsoluteDelta' } } };
@@ -162,16 +165,16 @@ describe('a bad request', () => {
     ]);
   });
 
-  it('is one with a path that is no identifier', () => {
+  it('a path parameter that is not an identifier is refused', () => {
     expect(faults('getMonitor', { params: { monitorId: '../x' } })).toEqual(['monitorId: invalid_format']);
   });
 
-  it('gets at most 32 faults', () => {
+  it('a refusal lists at most 32 faults', () => {
     const body = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`field${index}`, index]));
     expect(faults('createMonitor', { body })).toHaveLength(32);
   });
 
-  it('never has more than a problem body may hold, whatever it was', () => {
+  it('every fault of any JSON fits the schema of a problem body', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), fc.string(), (value, key) => {
         for (const body of [
@@ -202,7 +205,7 @@ describe('a bad request', () => {
     );
   });
 
-  it('is read in time that grows with its length', () => {
+  it('hostile texts are parsed in time linear to their length', () => {
     const long = 'a'.repeat(8_000);
     const hostile = [
       `${long}!`,
@@ -210,7 +213,7 @@ describe('a bad request', () => {
       `${'a-'.repeat(4_000)}/`,
       `${'1,'.repeat(4_000)}* * * *`,
     ];
-    // Of the processor: a machine that stands still reads no slower.
+    // CPU time, so that a busy machine does not fail the test.
     const before = process.cpuUsage();
     for (const text of hostile) {
       const url = `https://${text}`;

@@ -1,4 +1,4 @@
-// Values that the schemas of single fields and bodies take and refuse (docs/contract/calls.md, docs/contract/rules.md).
+// Values that the schemas of fields and bodies accept and refuse (docs/contract/calls.md, docs/contract/rules.md).
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import {
@@ -19,11 +19,15 @@ import {
 } from '../../src/contract/resources/callback.ts';
 import { createCredentialBody } from '../../src/contract/resources/credential.ts';
 import { lifecycleBody } from '../../src/contract/resources/lifecycle.ts';
-import { measurementRule } from '../../src/contract/resources/measurement-rule.ts';
+import {
+  measurementRuleFaults,
+  measurementRuleFields,
+} from '../../src/contract/resources/measurement-rule.ts';
 import { createMonitorBody, PUBLISHED_LIMITS } from '../../src/contract/resources/monitor.ts';
 import { projectName } from '../../src/contract/resources/project.ts';
 import { cron, timeZone } from '../../src/contract/resources/schedule.ts';
 
+const measurementRule = measurementRuleFields.refine((rule) => measurementRuleFaults(rule).length === 0);
 const createMonitor = createMonitorBody(PUBLISHED_LIMITS);
 const named = (fields: object) => ({ name: 'a', ...fields });
 const window = { startsAt: '2026-01-01T00:00:00Z', endsAt: '2026-01-31T00:00:00Z' };
@@ -345,11 +349,11 @@ const TABLE: [name: string, schema: z.ZodType, good: unknown[], bad: unknown[]][
   ],
 ];
 
-describe.each(TABLE)('%s', (_, schema, good, bad) => {
-  it.each(good.map((value) => [value]))('takes %j', (value) => {
+describe.each(TABLE)('%s', (name, schema, good, bad) => {
+  it.each(good.map((value) => [value]))(`${name}: %j is accepted`, (value) => {
     expect(schema.safeParse(value).error).toBeUndefined();
   });
-  it.each(bad.map((value) => [value]))('refuses %j', (value) => {
+  it.each(bad.map((value) => [value]))(`${name}: %j is refused`, (value) => {
     expect(schema.safeParse(value).success).toBe(false);
   });
 });

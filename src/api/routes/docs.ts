@@ -1,5 +1,5 @@
-// The OpenAPI document, and what is public of it: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems. The
-// operation /v1/openapi.json takes a credential, as every operation does.
+// The OpenAPI document and the public pages: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems. The document is
+// an operation too, /v1/openapi.json, which needs a credential as every operation does.
 import helmet from '@fastify/helmet';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifyReply } from 'fastify';
@@ -13,7 +13,7 @@ import type { Handlers } from '../operation.ts';
 
 const CACHE = 'public, max-age=300';
 
-/** Registers the plug-in that composes the document, and the pages. Call it before an operation is registered. */
+/** Registers the pages, and the plug-in that composes the document. Call it before any operation is registered. */
 export async function registerDocs(app: FastifyInstance, publicUrl: string): Promise<void> {
   await registerOpenApi(app, publicUrl);
   let text = '';
@@ -21,7 +21,7 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
   app.addHook('onReady', async () => {
     const document = app.swagger();
     text = JSON.stringify(document);
-    // The document has more than this page reads.
+    // The page reads a part of the document.
     reference = referencePage(document as unknown as ReferenceDocument);
   });
   const webhooks = await webhooksPage();
@@ -55,12 +55,12 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
 
 type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 
-/** Composes the document of the schemas that routes carry. */
+/** Registers the plug-in that composes the document from the schemas of the routes. */
 async function registerOpenApi(app: FastifyInstance, publicUrl: string): Promise<void> {
   const frame = documentFrame(publicUrl);
   await app.register(swagger, {
     openapi: frame as OpenApi,
-    // Operations have tags; beats, pages and health have none.
+    // Only operations have tags: beats, pages and health stay out.
     hideUntagged: true,
     stripBasePath: false,
     convertConstToEnum: false,

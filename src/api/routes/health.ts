@@ -1,5 +1,5 @@
-// /livez, /readyz, /metrics. Live: the process answers. Ready: the database is there with our schema, and the
-// process is not about to end.
+// /livez, /readyz, /metrics. A process is live while it answers. It is ready while the database has the schema of this
+// build and the process is not about to end.
 import type { FastifyInstance } from 'fastify';
 import { listMigrations, readSchemaVersion } from '../../store/postgres/migrate.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
@@ -18,15 +18,16 @@ export function registerHealth(app: FastifyInstance, { readiness, registry }: Te
   );
 }
 
-/** Whether the database is reachable, migrated at least to this build, and keeps what it commits: a sentence when not. */
+/** Why the database cannot serve this build: its schema is older, or it may lose commits. Rejects when it is away. */
 export async function findDatabaseFault(pool: Pool): Promise<string | undefined> {
   const needed = (await listMigrations()).length;
   const found = await readSchemaVersion(pool);
-  if (found < needed) return `The schema has version ${found}, this build needs ${needed}: run migrate.`;
+  if (found < needed)
+    return `The database has schema version ${found}, but this build needs ${needed}: run the role migrate.`;
   return await findDurabilityFault(pool);
 }
 
-/** An answer means that the beat is durable. With `synchronous_commit = off` it would not be (docs/contract/beats.md). */
+/** Why an answered beat could be lost (docs/contract/beats.md); undefined where every commit is durable. */
 export async function findDurabilityFault(pool: Pool): Promise<string | undefined> {
   const { rows } = await pool.query<{ setting: string }>(
     "select current_setting('synchronous_commit') as setting",

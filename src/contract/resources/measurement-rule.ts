@@ -144,16 +144,11 @@ function boundsFaults({ minimum, maximum, disabledRules }: Bounds, path: string[
   ];
 }
 
-function reportFaults(faults: RuleFault[], context: z.RefinementCtx, prefix: string[] = []): void {
+function reportFaults(faults: RuleFault[], context: z.RefinementCtx): void {
   for (const { path, code, message } of faults) {
-    context.addIssue({ code: 'custom', message, path: [...prefix, ...path], params: { code } });
+    context.addIssue({ code: 'custom', message, path, params: { code } });
   }
 }
-
-/** A complete rule, as a draft or a custom resource states it. */
-export const measurementRule = measurementRuleFields.superRefine((rule, context) =>
-  reportFaults(measurementRuleFaults(rule), context),
-);
 
 /** A rule as it is read back: without nulls and disabled rules, with defaults filled in. */
 export const measurementRuleRecord = z

@@ -1,4 +1,4 @@
-// The status feed's cursor: everything comes back as it was, within 512 characters of the contract's alphabet.
+// The cursor of the status feed: it decodes to what was encoded, within 512 characters of the contract's alphabet.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeFeedCursor, encodeFeedCursor } from '../../../src/api/paging/feed-cursor.ts';
@@ -43,7 +43,7 @@ function hex(length: number) {
 }
 
 describe('the cursor of the status feed', () => {
-  it('comes back as it was', () => {
+  it('a feed cursor decodes to what was encoded', () => {
     fc.assert(
       fc.property(cursors(30), (cursor) => {
         expect(decodeFeedCursor(encodeFeedCursor(cursor))).toEqual(cursor);
@@ -51,7 +51,7 @@ describe('the cursor of the status feed', () => {
     );
   });
 
-  it('is one that the contract allows, however many transactions run', () => {
+  it('a feed cursor is valid in the contract however many transactions run', () => {
     fc.assert(
       fc.property(cursors(400), (cursor) => {
         expect(contractCursor.safeParse(encodeFeedCursor(cursor)).success).toBe(true);
@@ -59,7 +59,7 @@ describe('the cursor of the status feed', () => {
     );
   });
 
-  it('goes back to the oldest transaction when too many run: that repeats, and never skips', () => {
+  it('a feed cursor over too many running transactions goes back to the oldest one, which repeats and never skips', () => {
     const running = Array.from({ length: 500 }, (_, index) => 1_000 + index * 2);
     const text = encodeFeedCursor({
       history: '0'.repeat(16),
@@ -68,7 +68,7 @@ describe('the cursor of the status feed', () => {
     expect(decodeFeedCursor(text).snapshot).toEqual({ xmin: 1_000, xmax: 1_000, running: [] });
   });
 
-  it('refuses what it did not make, before the database sees it', () => {
+  it('a text that is not a feed cursor is refused before it reaches the database', () => {
     const history = '0123456789abcdef';
     const texts = [
       'x',

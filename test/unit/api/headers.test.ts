@@ -1,4 +1,4 @@
-// Reading headers: what Accept admits, and names in UTF-8.
+// Request headers: what Accept admits, and texts in UTF-8.
 import { describe, expect, it } from 'vitest';
 import { accepts, decodeHeader } from '../../../src/api/http/headers.ts';
 
@@ -14,13 +14,13 @@ describe('accepts', () => {
     ['*/*;q=0', false],
     ['text/html', false],
     ['application/json;q=x', false],
-  ])('%s: %s', (header, expected) => {
+  ])('whether Accept: %s admits JSON is %s', (header, expected) => {
     expect(accepts(header, 'application/json')).toBe(expected);
   });
 });
 
 describe('decodeHeader', () => {
-  it('reads UTF-8, and leaves what is not as it is', () => {
+  it('decodeHeader reads UTF-8 and leaves other bytes as they are', () => {
     expect(decodeHeader(Buffer.from('Zürich', 'utf8').toString('latin1'))).toBe('Zürich');
     expect(decodeHeader('Z\u00fcrich')).toBe('Z\u00fcrich');
     expect(decodeHeader('plain')).toBe('plain');

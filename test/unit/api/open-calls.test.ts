@@ -1,4 +1,4 @@
-// The bound on calls that run at once, and the end of those that are held open.
+// The bounds of calls that run at once, and the end of the held ones.
 import { describe, expect, it } from 'vitest';
 import { OpenCalls } from '../../../src/api/http/open-calls.ts';
 import { contractOperations } from '../../../src/contract/operations/operations.ts';
@@ -7,7 +7,7 @@ import { ProblemError } from '../../../src/domain/problem.ts';
 const { listProjects, getFirstBeat } = contractOperations();
 
 describe('open calls', () => {
-  it('are bounded, those that are held open apart from those that work', () => {
+  it('held calls and working calls have separate limits', () => {
     const calls = new OpenCalls({ working: 2, held: 1 });
     const first = calls.begin(listProjects);
     calls.begin(listProjects);
@@ -20,7 +20,7 @@ describe('open calls', () => {
     calls.begin(listProjects);
   });
 
-  it('that are held open end when the service drains, those that work go on', () => {
+  it('a draining service ends held calls and lets working calls finish', () => {
     const calls = new OpenCalls();
     const [works, held] = [calls.begin(listProjects), calls.begin(getFirstBeat)];
     calls.drain();

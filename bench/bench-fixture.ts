@@ -1,11 +1,10 @@
-// What the benchmarks of deadlines and deliveries start from: a project, and the parts of a sweeper. The sweeper runs in
-// this process, as it does in its role.
+// A project for the benchmarks of deadlines and deliveries, and a sweeper's dispatcher in this process.
 import { openPool, type Pool } from '../src/store/postgres/pool.ts';
 import { SecretBox } from '../src/store/postgres/secret-box.ts';
 import type { Dispatcher } from '../src/sweeper/deliveries/dispatcher.ts';
 import type { ProjectFixture } from '../test/support/database-fixture.ts';
 import { ENCRYPTION_KEY } from '../test/support/make-config.ts';
-import { seedProject } from '../test/support/seed.ts';
+import { type SeedEndpoint, seedEndpoint, seedProject } from '../test/support/seed.ts';
 import { makeParts, startDispatcher } from '../test/support/sweeper-fixture.ts';
 
 export type BenchFixture = Pick<ProjectFixture, 'pool' | 'project' | 'secrets'>;
@@ -15,12 +14,22 @@ export async function openBenchFixture(databaseUrl: string): Promise<BenchFixtur
   return { pool, project: await seedProject(pool), secrets: new SecretBox([ENCRYPTION_KEY]) };
 }
 
+export async function seedEndpoints(
+  fixture: BenchFixture,
+  url: string,
+  count: number,
+): Promise<SeedEndpoint[]> {
+  const seeded: SeedEndpoint[] = [];
+  for (let place = 0; place < count; place += 1) seeded.push(await seedEndpoint(fixture, url));
+  return seeded;
+}
+
 /** The body of a delivery, as long as that of a usual alert. */
 export const BODY = JSON.stringify({ type: 'incident.opened', data: 'x'.repeat(850) });
 
 export interface CountedDispatcher {
   dispatcher: Dispatcher;
-  /** Deliveries whose outcome is committed. */
+  /** Delivered messages whose outcome is committed. */
   delivered(): Promise<number>;
 }
 
@@ -35,7 +44,7 @@ export function startCountedDispatcher(fixture: BenchFixture): CountedDispatcher
   };
 }
 
-/** Milliseconds of processor time that this process took for `work`. */
+/** Milliseconds of processor time that this process uses for `work`. */
 export async function cpuMsOf(work: () => Promise<void>): Promise<number> {
   const before = process.cpuUsage();
   await work();
@@ -43,7 +52,7 @@ export async function cpuMsOf(work: () => Promise<void>): Promise<number> {
   return (user + system) / 1_000;
 }
 
-/** Where the log of Postgres ends, in bytes: the difference of two is what was written. */
+/** The end of the write-ahead log, in bytes: the difference of two is what was written between them. */
 export async function readWalBytes(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ bytes: number }>(
     "select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint as bytes",

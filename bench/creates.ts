@@ -1,17 +1,16 @@
-// Monitors a second that POST /v1/monitors makes, from as many callers as an operator has. Beside them, in the same run,
-// what bounds them: the organization's count of monitors is one row, which each creation changes and commits.
+// Monitors that POST /v1/monitors makes in a second, for as many callers as an operator has. The same run measures what
+// limits them: each creation changes and commits one row, the organization's count of monitors.
 import { randomUUID } from 'node:crypto';
 import { Pool as UndiciPool } from 'undici';
 import { takeMonitorSlot } from '../src/store/monitors/monitors.ts';
 import { openPool } from '../src/store/postgres/pool.ts';
 import { seedCredential, seedProject } from '../test/support/seed.ts';
-import type { Environment } from './environment.ts';
-import { median, noiseOf, printRatios } from './table.ts';
-import { VoidMeasurement } from './void-measurement.ts';
+import { type Environment, VoidMeasurement } from './environment.ts';
+import { median, noiseOf, printRatios, ratiosTo } from './table.ts';
 
 const CALLERS = 8;
 const GOAL_A_SECOND = 200;
-/** More than a run can make. */
+/** More monitors than a run can make. */
 const LIMIT = 1_000_000_000;
 
 export interface CreatesOptions {
@@ -26,7 +25,7 @@ export async function measureCreates(
   const { databaseUrl } = environment;
   const pool = openPool({ databaseUrl, size: CALLERS, applicationName: 'bench', statementTimeoutMs: 60_000 });
   const { projectId } = await seedProject(pool);
-  // Another one's row, which no plan limits.
+  // The row of another organization, which no plan limits.
   const { organizationId } = await seedProject(pool);
   const authorization = `Bearer ${await seedCredential(pool, { projectId, preset: 'manage' })}`;
   const port = await environment.startServer('api-server.ts', []);
@@ -46,8 +45,8 @@ export async function measureCreates(
       goal: '>= 1',
     },
     {
-      name: 'created / changes of the one row, each its own transaction',
-      values: figures.creates.map((value, pair) => value / (figures.counts[pair] ?? Number.NaN)),
+      name: 'created / changes of that row, each in its own transaction',
+      values: ratiosTo(figures.counts, figures.creates),
     },
   ]);
   console.log(
@@ -77,6 +76,6 @@ async function createMonitor(client: UndiciPool, authorization: string): Promise
     body: JSON.stringify({ monitorId: name, name, intervalSeconds: 300, labels: { app: 'billing' } }),
   });
   const answer = await body.text();
-  if (statusCode === 503) throw new VoidMeasurement('A monitor was not made in time.');
-  if (statusCode !== 201) throw new Error(`A monitor was not made: ${statusCode} ${answer}`);
+  if (statusCode === 503) throw new VoidMeasurement('The api did not make a monitor in time.');
+  if (statusCode !== 201) throw new Error(`The api did not make a monitor: ${statusCode} ${answer}`);
 }

@@ -1,5 +1,5 @@
-// 10,000 deadlines at one instant: until every incident, timeline entry and delivery is committed. Beside it, in the
-// same run, the same rows copied by INSERT … SELECT inside Postgres: the least that they can cost.
+// 10,000 deadlines at one instant: the time until every incident, timeline entry and delivery is committed. The same run
+// copies the same rows by INSERT … SELECT inside Postgres, which is the least that they can cost.
 
 import type { Pool } from '../src/store/postgres/pool.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
@@ -7,11 +7,11 @@ import { dueAt, type SeedProject, seedEndpoint, seedMonitors, seedProject } from
 import { drain, makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
 import { cpuMsOf, openBenchFixture, readWalBytes } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import { median, noiseOf, printRatios } from './table.ts';
+import { median, noiseOf, printRatios, ratiosTo } from './table.ts';
 
 const DEADLINES = 10_000;
 const GOAL_MS = 500;
-/** What one missed deadline writes besides the live row. */
+/** Tables that a missed deadline writes, besides the live row. */
 const TABLES = ['incidents', 'timeline_entries', 'deliveries'];
 
 export async function measureDeadlines(
@@ -20,7 +20,7 @@ export async function measureDeadlines(
 ): Promise<void> {
   const fixture = await openBenchFixture(environment.databaseUrl);
   const { pool, project } = fixture;
-  // The default endpoint, to which nobody sends.
+  // The default endpoint: no dispatcher runs, so nothing is sent to it.
   await seedEndpoint(fixture, 'http://127.0.0.1:9/', true);
   await sweepAtOneInstant(pool, project);
   const figures = { sweep: [] as number[], copy: [] as number[], cpu: [] as number[], wal: [] as number[] };
@@ -31,17 +31,16 @@ export async function measureDeadlines(
     figures.wal.push(swept.walBytes / DEADLINES);
     figures.copy.push(await copyRows(pool, project));
   }
-  const overCopy = figures.sweep.map((value, pair) => value / (figures.copy[pair] ?? Number.NaN));
   printRatios(`${DEADLINES.toLocaleString('en')} deadlines at one instant`, [
     {
-      name: `committed after, ms / ${GOAL_MS}`,
+      name: `until all is committed, ms / ${GOAL_MS}`,
       values: figures.sweep.map((ms) => ms / GOAL_MS),
       goal: '<= 1',
     },
-    { name: 'sweep / the same rows by INSERT … SELECT', values: overCopy },
+    { name: 'sweep / the same rows by INSERT … SELECT', values: ratiosTo(figures.copy, figures.sweep) },
   ]);
   console.log(
-    `\nMedians: ${median(figures.sweep).toFixed(0)} ms swept, ${median(figures.copy).toFixed(0)} ms copied (noise ${noiseOf(figures.copy)}); ${median(figures.cpu).toFixed(0)} µs of processor time of the sweeper and ${median(figures.wal).toFixed(0)} bytes of write-ahead log a deadline.`,
+    `\nMedians: ${median(figures.sweep).toFixed(0)} ms swept, ${median(figures.copy).toFixed(0)} ms copied (noise ${noiseOf(figures.copy)}); ${median(figures.cpu).toFixed(0)} µs of the sweeper's processor time and ${median(figures.wal).toFixed(0)} bytes of write-ahead log per deadline.`,
   );
   await pool.end();
 }
@@ -61,7 +60,7 @@ async function sweepAtOneInstant(pool: Pool, project: SeedProject): Promise<Swep
   const cpuMs = await cpuMsOf(() => drain(sweep));
   const wallMs = performance.now() - startedAt;
   const { rows } = await pool.query<{ opened: number }>('select count(*) as opened from deliveries');
-  if (rows[0]?.opened !== DEADLINES) throw new Error(`${rows[0]?.opened} deliveries were written.`);
+  if (rows[0]?.opened !== DEADLINES) throw new Error(`The sweep wrote ${rows[0]?.opened} deliveries.`);
   return { wallMs, cpuMs, walBytes: (await readWalBytes(pool)) - walBefore };
 }
 
@@ -76,7 +75,7 @@ async function seedDueMonitors(pool: Pool, project: SeedProject): Promise<void> 
   await pool.query('checkpoint');
 }
 
-/** The rows that the sweep has just written, once more and under another project, by statements inside Postgres. */
+/** Writes the rows that the sweep has just written once more, for another project, by statements inside Postgres. */
 async function copyRows(pool: Pool, project: SeedProject): Promise<number> {
   const other = await seedProject(pool);
   await seedDueMonitors(pool, other);

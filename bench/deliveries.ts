@@ -1,12 +1,12 @@
-// Deliveries from the outbox to a receiver in another process. Beside them, in the same run: the same number of signed
-// POSTs by undici alone, which read and write nothing.
+// Deliveries from the outbox to a receiver in another process. The same run sends as many signed POSTs by undici alone,
+// which reads and writes no database.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool as UndiciPool } from 'undici';
 import { signatureHeaders } from '../src/delivery/webhook/signature.ts';
 import { newId } from '../src/domain/id.ts';
 import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
-import { type SeedEndpoint, seedEndpoint } from '../test/support/seed.ts';
+import type { SeedEndpoint } from '../test/support/seed.ts';
 import { makeDelivery } from '../test/support/sweeper-fixture.ts';
 import {
   type BenchFixture,
@@ -14,10 +14,11 @@ import {
   cpuMsOf,
   openBenchFixture,
   readWalBytes,
+  seedEndpoints,
   startCountedDispatcher,
 } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import { median, noiseOf, printRatios } from './table.ts';
+import { median, noiseOf, printRatios, ratiosTo } from './table.ts';
 
 const DELIVERIES = 2_000;
 const CONNECTIONS = 32;
@@ -30,9 +31,8 @@ export async function measureDeliveries(
   const fixture = await openBenchFixture(environment.databaseUrl);
   const port = await environment.startServer('receiver.ts', []);
   const url = `http://127.0.0.1:${port}/fast`;
-  const one = [await seedEndpoint(fixture, url)];
-  const many: SeedEndpoint[] = [];
-  for (let count = 0; count < ENDPOINTS; count += 1) many.push(await seedEndpoint(fixture, url));
+  const one = await seedEndpoints(fixture, url, 1);
+  const many = await seedEndpoints(fixture, url, ENDPOINTS);
   await sendBare(url, one[0]);
   await sendFromOutbox(fixture, one);
   const figures = {
@@ -50,20 +50,22 @@ export async function measureDeliveries(
     figures.wal.push(sent.walBytes / DELIVERIES);
     figures.many.push((await sendFromOutbox(fixture, many)).perSecond);
   }
-  const overBare = (values: number[]) =>
-    values.map((value, pair) => value / (figures.bare[pair] ?? Number.NaN));
-  printRatios(`${DELIVERIES.toLocaleString('en')} deliveries that wait`, [
-    { name: 'one endpoint / bare signed POSTs', values: overBare(figures.one), goal: '>= 0.5' },
-    { name: `${ENDPOINTS} endpoints / bare signed POSTs`, values: overBare(figures.many), goal: '>= 0.5' },
+  printRatios(`${DELIVERIES.toLocaleString('en')} waiting deliveries`, [
+    { name: 'one endpoint / bare signed POSTs', values: ratiosTo(figures.bare, figures.one), goal: '>= 0.5' },
+    {
+      name: `${ENDPOINTS} endpoints / bare signed POSTs`,
+      values: ratiosTo(figures.bare, figures.many),
+      goal: '>= 0.5',
+    },
   ]);
   const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
   console.log(
-    `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${(median(figures.cpu) * 1_000).toFixed(0)} µs of processor time of the sweeper and ${median(figures.wal).toFixed(0)} bytes of write-ahead log a delivery.`,
+    `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${(median(figures.cpu) * 1_000).toFixed(0)} µs of the sweeper's processor time and ${median(figures.wal).toFixed(0)} bytes of write-ahead log per delivery.`,
   );
   await fixture.pool.end();
 }
 
-/** As many POSTs with a signature each, over as many connections as an endpoint gets. Returns how many a second. */
+/** Sends DELIVERIES signed POSTs over as many connections as an endpoint gets. Returns how many it sent a second. */
 async function sendBare(url: string, endpoint: SeedEndpoint | undefined): Promise<number> {
   const { origin, pathname: path } = new URL(url);
   const pool = new UndiciPool(origin, { connections: CONNECTIONS });
@@ -92,7 +94,7 @@ interface Sent {
   walBytes: number;
 }
 
-/** From the start of a dispatcher until the outcome of the last delivery is committed. */
+/** Measures from the start of a dispatcher until the outcome of the last delivery is committed. */
 async function sendFromOutbox(fixture: BenchFixture, endpoints: readonly SeedEndpoint[]): Promise<Sent> {
   const { pool } = fixture;
   await pool.query('truncate deliveries, delivery_attempts');

@@ -1,4 +1,4 @@
-// A durable Postgres for a measurement, and the processes around it. Everything ends with `close`.
+// A durable Postgres for a benchmark, and the processes beside it. `close` ends all of them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
@@ -14,16 +14,22 @@ import {
 import { findFreePort } from '../src/dev/processes/free-port.ts';
 import { migrate } from '../src/store/postgres/migrate.ts';
 
+/**
+ * Ends a benchmark that the machine spoiled: it stopped for longer than a caller waits, or other programs used it up. Its
+ * figures would say nothing, and the product is not at fault.
+ */
+export class VoidMeasurement extends Error {}
+
 export interface Environment {
   databaseUrl: string;
-  /** For files of the measurement; it goes with the environment. */
+  /** For files of the benchmark; `close` removes it. */
   folder: string;
-  /** Starts a program of this folder on Node and resolves with the port that it prints. */
+  /** Runs a program of `bench/` in a process of its own and resolves with the port that it prints. */
   startServer(program: string, args: string[]): Promise<number>;
   close(): Promise<void>;
 }
 
-/** A migrated database with the settings of production: fsync and synchronous_commit on. */
+/** Starts Postgres with the settings of production (fsync and synchronous_commit on) and migrates it. */
 export async function startEnvironment(): Promise<Environment> {
   const binaries = await findPostgresBinaries();
   if (!binaries)
@@ -73,7 +79,7 @@ export async function startEnvironment(): Promise<Environment> {
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
-  // SIGINT is Postgres' fast shutdown.
+  // SIGINT is the fast shutdown of Postgres.
   child.kill('SIGINT');
   await exit;
 }

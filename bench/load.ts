@@ -1,14 +1,20 @@
-// Load from a process of its own: wrk where it is installed, else autocannon (which takes more of the machine itself).
+// HTTP load from a process of its own: wrk where it is installed, else autocannon, which uses more of the machine itself.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openPool, type Pool } from '../src/store/postgres/pool.ts';
+import { type SeedMonitor, seedMonitors, seedProject } from '../test/support/seed.ts';
+import type { Environment } from './environment.ts';
+
+/** So many that no monitor reaches the limit of its plan's cadence. */
+export const MONITORS = 20_000;
 
 export interface LoadResult {
   requestsPerSecond: number;
-  /** Whole ones, of any status. */
+  /** Complete answers, of any status. */
   answers: number;
-  /** Answers that are no 2xx, and connections that broke. */
+  /** Answers other than 2xx, and broken connections. */
   failures: number;
 }
 
@@ -18,7 +24,7 @@ export interface LoadOptions {
   seconds: number;
 }
 
-/** A closed loop over the paths: each connection sends the next request when it has its answer. */
+/** A closed loop over the paths: each connection sends its next request when it has the answer. */
 export class Load {
   readonly #script: string;
   readonly #hasWrk: boolean;
@@ -30,8 +36,9 @@ export class Load {
     this.#paths = paths;
   }
 
-  /** `folder` keeps a file for as long as the load is used. */
-  static async prepare(folder: string, paths: readonly string[]): Promise<Load> {
+  /** A beat to each monitor, again and again. Writes a file into `folder`. */
+  static async prepare(folder: string, monitors: readonly SeedMonitor[]): Promise<Load> {
+    const paths = monitors.map(({ address }) => `/ping/${address}`);
     const script = join(folder, 'load.lua');
     const list = paths.map((path) => `"${path}"`).join(',\n');
     await writeFile(
@@ -76,6 +83,17 @@ export class Load {
       failures: result.non2xx + result.errors,
     };
   }
+}
+
+/** Makes monitors, and a load that beats them. End the pool. */
+export async function prepareBeats({
+  databaseUrl,
+  folder,
+}: Environment): Promise<{ pool: Pool; load: Load }> {
+  const pool = openPool({ databaseUrl, size: 2, applicationName: 'bench', statementTimeoutMs: 60_000 });
+  const monitors = await seedMonitors(pool, await seedProject(pool), MONITORS);
+  await pool.query('vacuum analyze');
+  return { pool, load: await Load.prepare(folder, monitors) };
 }
 
 /** Runs a program to its end and returns what it printed. */

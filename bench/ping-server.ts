@@ -1,5 +1,5 @@
-// The api's own HTTP application with one of three ways behind /ping: the product's batches, one transaction a beat, or
-// no database at all. Arguments: database URL, way. Prints its port.
+// The HTTP application of the api with one of three ways to keep a beat: the product's batches, one transaction per beat,
+// or no database at all. Arguments: database URL, way. Prints its port.
 import type { AddressInfo } from 'node:net';
 import { buildApp } from '../src/api/app.ts';
 import type { BeatItem, BeatOutcome } from '../src/ingest/apply-items.ts';
@@ -26,7 +26,7 @@ function inBatches(): Submit {
   return (item) => batcher.submit(item);
 }
 
-/** The same statement for each beat alone, on as many connections as a pool would have. */
+/** Runs the statement of a batch for each beat alone, on as many connections as a pool would have. */
 function oneByOne(): Submit {
   const idle = Array.from({ length: TRANSACTIONS_AT_ONCE }, () => new Lane(databaseUrl));
   const waiting: ((lane: Lane) => void)[] = [];
@@ -36,7 +36,7 @@ function oneByOne(): Submit {
     const next = waiting.shift();
     if (next) next(lane);
     else idle.push(lane);
-    if (outcome === undefined || outcome === 'ineligible') throw new Error('The beat is not a plain one.');
+    if (outcome === undefined || outcome === 'ineligible') throw new Error('The beat is not plain.');
     return outcome;
   };
 }
@@ -57,7 +57,7 @@ const ways: Record<string, () => Submit> = {
   'no-database': withoutDatabase,
 };
 const make = ways[way];
-if (!make) throw new Error(`No way ${way}: use one of ${Object.keys(ways).join(', ')}.`);
+if (!make) throw new Error(`There is no way ${way}. Use one of ${Object.keys(ways).join(', ')}.`);
 const submit = make();
 const app = await buildApp({
   context,

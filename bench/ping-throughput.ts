@@ -1,16 +1,12 @@
-// Durable beats a second through /ping, against the same application without a database, one transaction a beat, and
-// pgbench's single-row updates. Each measured in pairs, interleaved, in one run.
+// Durable beats a second through /ping, against the same application without a database, against one transaction per beat,
+// and against single-row updates by pgbench: all in one run, in interleaved pairs.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openPool } from '../src/store/postgres/pool.ts';
-import { seedMonitors, seedProject } from '../test/support/seed.ts';
-import type { Environment } from './environment.ts';
-import { isInstalled, Load, outputOf } from './load.ts';
-import { median, noiseOf, printRatios, type Ratio } from './table.ts';
-import { VoidMeasurement } from './void-measurement.ts';
+import { type Environment, VoidMeasurement } from './environment.ts';
+import { isInstalled, MONITORS, outputOf, prepareBeats } from './load.ts';
+import { median, noiseOf, printRatios, type Ratio, ratiosTo } from './table.ts';
 
-/** So many that no monitor meets its plan's cadence. */
-const MONITORS = 20_000;
 const PGBENCH_CLIENTS = 32;
 
 export interface ThroughputOptions {
@@ -22,19 +18,7 @@ export async function measurePingThroughput(
   environment: Environment,
   { pairs, seconds }: ThroughputOptions,
 ): Promise<void> {
-  const pool = openPool({
-    databaseUrl: environment.databaseUrl,
-    size: 2,
-    applicationName: 'bench',
-    statementTimeoutMs: 60_000,
-  });
-  const project = await seedProject(pool);
-  const monitors = await seedMonitors(pool, project, MONITORS);
-  await pool.query('vacuum analyze');
-  const load = await Load.prepare(
-    environment.folder,
-    monitors.map(({ address }) => `/ping/${address}`),
-  );
+  const { pool, load } = await prepareBeats(environment);
   const [durable, alone, without] = await Promise.all(
     ['batches', 'one-by-one', 'no-database'].map((way) => environment.startServer('ping-server.ts', [way])),
   );
@@ -65,17 +49,15 @@ export async function measurePingThroughput(
       const updates = await runPgbench(environment, seconds);
       if (updates !== undefined) figures.pgbench.push(updates);
     }
-    const against = (others: number[]) =>
-      figures.durable.map((value, pair) => value / (others[pair] ?? Number.NaN));
     const ratios: Ratio[] = [
       {
         name: 'durable / no database',
-        values: against(figures.without),
+        values: ratiosTo(figures.without, figures.durable),
         goal: connections === 64 ? '>= 0.60' : '>= 0.75',
       },
       {
-        name: 'durable / one transaction a beat',
-        values: against(figures.alone),
+        name: 'durable / one transaction per beat',
+        values: ratiosTo(figures.alone, figures.durable),
         goal: connections === 64 ? '>= 2.5' : '>= 3.0',
       },
     ];
@@ -83,23 +65,26 @@ export async function measurePingThroughput(
     if (hasPgbench) {
       ratios.push({
         name: `durable / pgbench updates, ${PGBENCH_CLIENTS} clients`,
-        values: against(figures.pgbench),
+        values: ratiosTo(figures.pgbench, figures.durable),
       });
     }
     printRatios(`/ping, ${connections} connections (${load.program})`, ratios);
     const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
     console.log(
-      `\nMedians: ${perSecond(figures.durable)} durable beats a second; ${perSecond(figures.without)} without a database; ${perSecond(figures.alone)} one transaction each; ${hasPgbench ? `${perSecond(figures.pgbench)} pgbench updates` : 'pgbench did not run'}. Noise of the run without a database: ${noiseOf(figures.without)}.`,
+      `\nMedians: ${perSecond(figures.durable)} durable beats a second; ${perSecond(figures.without)} without a database; ${perSecond(figures.alone)} with one transaction per beat; ${hasPgbench ? `${perSecond(figures.pgbench)} pgbench updates` : 'pgbench did not run'}. Noise of the runs without a database: ${noiseOf(figures.without)}.`,
     );
   }
   const { rows } = await pool.query<{ stored: number }>('select count(*) as stored from observations');
   const stored = rows[0]?.stored ?? 0;
   console.log(`\nStored ${stored} observations for ${acknowledged} acknowledged beats.`);
-  if (stored < acknowledged) throw new Error('Acknowledged beats are missing.');
+  if (stored < acknowledged) throw new Error('The database does not have all acknowledged beats.');
   await pool.end();
 }
 
-/** pgbench, updating one row of a narrow table by its key in each transaction. Undefined where it is not there or fails. */
+/**
+ * Transactions a second of pgbench, which updates one row of a narrow table by its key in each. Undefined when pgbench is
+ * not installed or fails.
+ */
 async function runPgbench(
   { databaseUrl, folder }: Environment,
   seconds: number,

@@ -1,4 +1,4 @@
-// How figures are shown: medians of interleaved pairs with their spread, as a Markdown table.
+// Shows figures: medians of interleaved pairs with their spread, as a Markdown table.
 
 export interface Ratio {
   name: string;
@@ -14,6 +14,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
 }
 
+/** Each value against the value of the same pair. */
+export function ratiosTo(base: readonly number[], values: readonly number[]): number[] {
+  return values.map((value, pair) => value / (base[pair] ?? Number.NaN));
+}
+
 export function printRatios(title: string, ratios: readonly Ratio[]): void {
   console.log(`\n### ${title}\n\n| ratio | median | lowest to highest | goal |\n|---|---|---|---|`);
   for (const { name, values, goal } of ratios) {
@@ -22,7 +27,7 @@ export function printRatios(title: string, ratios: readonly Ratio[]): void {
   }
 }
 
-/** The noise of the machine: how far the same measurement differed from run to run. */
+/** The noise of the machine: how far runs of one measurement differ from their median. */
 export function noiseOf(values: readonly number[]): string {
   const middle = median(values);
   const percent = (value: number) => `${(((value - middle) / middle) * 100).toFixed(0)} %`;

@@ -1,50 +1,50 @@
-// The tick of a sweeper at 1,000,000 monitors of which none is due: on a clean index, and while an old snapshot elsewhere
-// keeps in the index what a beat of each monitor has left behind.
+// One poll of a sweeper at 1,000,000 monitors of which none is due: on a clean index, and while an old snapshot of another
+// client keeps the dead entries in the index that a beat of each monitor left.
 import pg from 'pg';
 import type { Pool } from '../src/store/postgres/pool.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
 import { makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
 import { openBenchFixture } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
-import { median, printRatios } from './table.ts';
+import { median, printRatios, ratiosTo } from './table.ts';
 
 const MONITORS = 1_000_000;
-/** Each beats once in this time, at a moment of its own. */
+/** Each monitor beats once in this time, at a moment of its own. */
 const INTERVAL_MS = 300_000;
-const TICKS = 50;
-const TICK_MS = 200;
+const POLLS = 50;
+const POLL_MS = 200;
 const GOAL_MS = 1;
 
-export async function measureIdleTick(environment: Environment, { pairs }: { pairs: number }): Promise<void> {
+export async function measureIdlePoll(environment: Environment, { pairs }: { pairs: number }): Promise<void> {
   const { pool } = await openBenchFixture(environment.databaseUrl);
   const firstMs = (await readNow(pool)) - INTERVAL_MS;
   await seedLiveRows(pool, firstMs);
-  // Before the first of them was due.
-  const clean = await measureTicks(pool, firstMs - INTERVAL_MS, pairs);
-  // A client of its own: our pools end snapshots that are idle for long.
+  // At a time before the first monitor is due.
+  const clean = await measurePolls(pool, firstMs - INTERVAL_MS, pairs);
+  // Not a connection of our pools, which end transactions that are idle for long.
   const elsewhere = new pg.Client({ connectionString: environment.databaseUrl });
   await elsewhere.connect();
   await elsewhere.query('begin isolation level repeatable read');
   await elsewhere.query('select from organizations');
   await pool.query(`update monitor_live set wake_ms = wake_ms + 10 * ${INTERVAL_MS}`);
-  const dead = await measureTicks(pool, firstMs + INTERVAL_MS / 2, pairs);
+  const dead = await measurePolls(pool, firstMs + INTERVAL_MS / 2, pairs);
   await elsewhere.end();
   const count = MONITORS.toLocaleString('en');
-  printRatios(`A tick at ${count} monitors of which none is due`, [
-    { name: `clean, ms / ${GOAL_MS}`, values: clean.ticks.map((ms) => ms / GOAL_MS), goal: '<= 1' },
+  printRatios(`A poll at ${count} monitors of which none is due`, [
+    { name: `clean, ms / ${GOAL_MS}`, values: clean.polls.map((ms) => ms / GOAL_MS), goal: '<= 1' },
     {
       name: `${count} dead entries under an old snapshot / clean`,
-      values: dead.ticks.map((ms, pair) => ms / (clean.ticks[pair] ?? Number.NaN)),
+      values: ratiosTo(clean.polls, dead.polls),
       goal: '<= 2',
     },
   ]);
   console.log(
-    `\nMedians: ${median(clean.ticks).toFixed(2)} ms clean, ${median(dead.ticks).toFixed(2)} ms with dead entries. The look from the beginning, once a minute: ${clean.firstMs.toFixed(0)} ms clean, ${dead.firstMs.toFixed(0)} ms with dead entries.`,
+    `\nMedians: ${median(clean.polls).toFixed(2)} ms clean, ${median(dead.polls).toFixed(2)} ms with dead entries. The lookback from the beginning, once a minute: ${clean.firstMs.toFixed(0)} ms clean, ${dead.firstMs.toFixed(0)} ms with dead entries.`,
   );
   await pool.end();
 }
 
-/** Each is due at a moment of its own in the interval from `firstMs` on. */
+/** Makes monitors that are due one by one in the interval that starts at `firstMs`. */
 async function seedLiveRows(pool: Pool, firstMs: number): Promise<void> {
   await pool.query(
     `insert into monitor_live (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms)
@@ -55,26 +55,26 @@ async function seedLiveRows(pool: Pool, firstMs: number): Promise<void> {
   await pool.query('vacuum analyze monitor_live');
 }
 
-/** Ticks of one sweeper while beats could be accepted up to `horizonMs`, which moves with each; medians of TICKS of them. */
-async function measureTicks(
+/** Polls of one sweeper, with the service clock at `horizonMs` and moving with each poll: medians of POLLS polls. */
+async function measurePolls(
   pool: Pool,
   horizonMs: number,
   pairs: number,
-): Promise<{ firstMs: number; ticks: number[] }> {
+): Promise<{ firstMs: number; polls: number[] }> {
   await moveClock(pool, horizonMs);
   const sweep = makeSweep(pool);
   const timed = async () => {
-    await pool.query('update service_clock set last_ms = last_ms + $1', [TICK_MS]);
+    await pool.query('update service_clock set last_ms = last_ms + $1', [POLL_MS]);
     const startedAt = performance.now();
     if ((await sweep.run()) !== 'idle') throw new Error('A monitor was due.');
     return performance.now() - startedAt;
   };
   const firstMs = await timed();
-  const ticks: number[] = [];
+  const polls: number[] = [];
   for (let pair = 0; pair < pairs; pair += 1) {
     const times: number[] = [];
-    for (let tick = 0; tick < TICKS; tick += 1) times.push(await timed());
-    ticks.push(median(times));
+    for (let poll = 0; poll < POLLS; poll += 1) times.push(await timed());
+    polls.push(median(times));
   }
-  return { firstMs, ticks };
+  return { firstMs, polls };
 }

@@ -1,4 +1,4 @@
-// Who may come in, as what, into which project (docs/contract/tenancy.md).
+// Authentication: who is admitted, with which rights, into which project (docs/contract/tenancy.md).
 import { createHmac } from 'node:crypto';
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -21,7 +21,7 @@ const statusOfHeader = async (authorization: string) =>
   (await fetch(`${api.url}/v1/projects`, { headers: { authorization } })).status;
 
 describe('an API credential', () => {
-  it('lets its owner in, and nobody without it', async () => {
+  it('a call without a valid API credential is refused', async () => {
     expect(await statusWith(api.tokens.read)).toBe(200);
     expect(await statusWith(undefined)).toBe(401);
     const answer = await api.anonymous.call('listProjects');
@@ -29,7 +29,7 @@ describe('an API credential', () => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer');
   });
 
-  it('must be whole: a wrong secret, id or form is refused, always with the same words', async () => {
+  it('a credential with a wrong secret, id or form is refused, always with the same words', async () => {
     const [, id, secret] = /^bkc_([^_]+)_(.+)$/.exec(api.tokens.read) ?? [];
     const unknownId = `bkc_${'0'.repeat(32)}_${secret}`;
     const wrongSecret = `bkc_${id}_${'A'.repeat(43)}`;
@@ -43,7 +43,7 @@ describe('an API credential', () => {
     expect(details.size).toBe(1);
   });
 
-  it('comes in the header Authorization as Bearer, whatever the case of that word', async () => {
+  it('only Authorization: Bearer <token> is read, the scheme in any case', async () => {
     const token = api.tokens.read;
     expect(await statusOfHeader(`bearer ${token}`)).toBe(200);
     for (const value of [
@@ -57,7 +57,7 @@ describe('an API credential', () => {
     }
   });
 
-  it('ends when it expires', async () => {
+  it('an expired credential is refused', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000);
     const token = await seedCredential(api.pool, { projectId: api.projectId, preset: 'read', expiresAt });
     expect(await statusWith(token)).toBe(200);
@@ -67,7 +67,7 @@ describe('an API credential', () => {
     await waitFor(async () => (await statusWith(token)) === 401);
   });
 
-  it('notes when it was last used, at most once a minute', async () => {
+  it('lastUsedAt of a credential is written at most once a minute', async () => {
     const token = await seedCredential(api.pool, { projectId: api.projectId, preset: 'read' });
     const lastUsed = async () => {
       const { rows } = await api.pool.query<{ last_used_at: Date | null }>(
@@ -84,7 +84,7 @@ describe('an API credential', () => {
     expect(await lastUsed()).toBe(first);
   });
 
-  it('acts in its project, by whatever name it is called, and in no other', async () => {
+  it('a credential acts in its own project, named by id or name, and in no other', async () => {
     const named = (project: string) => api.manage.as(api.tokens.manage, project).call('listProjects');
     for (const project of [api.projectId, api.projectName, ' MAIN ']) {
       expect((await named(project)).status).toBe(200);
@@ -113,20 +113,23 @@ describe('presets and roles', () => {
     owner_or_operator: ['owner', 'operator'],
   };
 
-  it.each(operations.map((one) => [one.operationId, one] as const))('decide who may %s', async (id, spec) => {
-    const params = { monitorId: 'none', endpointId: 'none', incidentId: 'none', deliveryId: 'none' };
-    const more = { projectId: 'none', credentialId: 'none' };
-    for (const [name, client] of Object.entries(clients())) {
-      const answer = await client.call(id as 'getMonitor', { params: { ...params, ...more } });
-      const mayCall = allowed[spec.preset]?.includes(name);
-      // Admitted calls go on to what is wrong with them: no body, no such resource.
-      expect([name, answer.status === 403]).toEqual([name, !mayCall]);
-    }
-  });
+  it.each(operations.map((one) => [one.operationId, one] as const))(
+    'preset and role decide who may call %s',
+    async (id, spec) => {
+      const params = { monitorId: 'none', endpointId: 'none', incidentId: 'none', deliveryId: 'none' };
+      const more = { projectId: 'none', credentialId: 'none' };
+      for (const [name, client] of Object.entries(clients())) {
+        const answer = await client.call(id as 'getMonitor', { params: { ...params, ...more } });
+        const mayCall = allowed[spec.preset]?.includes(name);
+        // An admitted call fails later: it has no body, or names no resource.
+        expect([name, answer.status === 403]).toEqual([name, !mayCall]);
+      }
+    },
+  );
 });
 
 describe('a session token', () => {
-  it('acts as its role says, and knows its project by Service-Project', async () => {
+  it('a session acts by its role, in the project that Service-Project names', async () => {
     const missing = await api.owner.as(api.tokens.owner, null).call('listCredentials');
     expect(missing.problem).toMatchObject({ status: 400, code: 'service.validation_failed' });
     expect(missing.problem?.fieldErrors?.[0]?.path).toBe('Service-Project');
@@ -136,13 +139,13 @@ describe('a session token', () => {
     expect((await foreign.call('listCredentials')).status).toBe(404);
   });
 
-  it('can name a project whose name is not ASCII, as UTF-8', async () => {
+  it('Service-Project names a project outside ASCII as UTF-8', async () => {
     const { body } = await api.owner.expectSuccess('createProject', { body: { name: 'Zürich' } });
     const header = Buffer.from(body.name, 'utf8').toString('latin1');
     expect((await api.owner.as(api.tokens.owner, header).call('listCredentials')).status).toBe(200);
   });
 
-  it('is refused when anything about it is wrong', async () => {
+  it('a session token with any fault is refused', async () => {
     const claims = { role: 'owner', org: 'acme' };
     const good = await api.issuer.sign({ claims });
     expect(await statusWith(good)).toBe(200);
@@ -172,13 +175,13 @@ describe('a session token', () => {
     }
   });
 
-  it('of somebody without a role, or of an unknown organization, may do nothing', async () => {
+  it('a session without a role, or of an unknown organization, is refused', async () => {
     for (const claims of [{ org: 'acme' }, { role: 'king', org: 'acme' }, { role: 'owner', org: 'nobody' }]) {
       expect(await statusWith(await api.issuer.sign({ claims }))).toBe(403);
     }
   });
 
-  it("of another organization is not of the issuer's own, however its claim says so", async () => {
+  it('a session is refused unless its claim names one known organization', async () => {
     const inList = await api.issuer.sign({ claims: { role: 'owner', org: ['umbrella'] } });
     const { body } = await api.anonymous.as(inList).call('listProjects');
     expect(body.items.map(({ projectId }) => projectId)).toEqual([api.other.projectId]);
@@ -188,14 +191,14 @@ describe('a session token', () => {
     }
   });
 
-  it('works with the keys of a rotation at once', async () => {
+  it("a token signed with the issuer's new key works at once", async () => {
     await api.issuer.rotateKey();
     const token = await api.issuer.sign({ claims: { role: 'owner', org: 'acme' } });
     await waitFor(async () => (await statusWith(token)) === 200);
     expect(await statusWith(api.tokens.owner)).toBe(200); // verified before, and not yet expired
   });
 
-  it('is refused for the time being while its issuer does not answer, never passed', async () => {
+  it('a session gets a 503 while its issuer does not answer', async () => {
     api.issuer.broken = true;
     try {
       await api.issuer.rotateKey();

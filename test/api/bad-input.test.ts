@@ -47,13 +47,13 @@ describe('a body', () => {
     ['with a number beyond a double', '{"name": 1e999}'],
     ['deep', `${'['.repeat(8_000)}${']'.repeat(8_000)}`],
     ['deep in objects', `${'{"a":'.repeat(100)}1${'}'.repeat(100)}`],
-  ])('that is %s is refused', async (_name, text) => {
+  ])('a body that is %s is refused', async (_name, text) => {
     const problem = await post(text);
     expect(problem).toMatchObject({ status: 400, code: 'service.validation_failed', retryable: false });
     expect(problem.fieldErrors?.length).toBeGreaterThan(0);
   });
 
-  it('names the place of a fault', async () => {
+  it('a field error names the place of the fault', async () => {
     const at = async (text: string) =>
       (await post(text)).fieldErrors?.map(({ path, code }) => `${path} ${code}`);
     expect(await at('{"name": "a", "b": {"c": [{"d": 1, "d": 2}]}}')).toEqual(['b.c.d duplicate_key']);
@@ -63,7 +63,7 @@ describe('a body', () => {
     expect(await at('{}')).toEqual(['name required']);
   });
 
-  it('names no half of a character, however long the place is', async () => {
+  it('a long place in a field error is cut between characters', async () => {
     for (const start of ['', 'a']) {
       const key = `${start}${'😀'.repeat(200)}`;
       for (const problem of [
@@ -78,12 +78,12 @@ describe('a body', () => {
     }
   });
 
-  it('may have the same key in two objects, and braces in its texts', async () => {
+  it('a body may have the same key in two objects, and braces inside strings', async () => {
     const problem = await post('{"name": "{\\"a\\": [", "b": {"name": 1}, "c": [{"name": 1}, {"name": 2}]}');
     expect(problem.fieldErrors?.map(({ path }) => path)).toEqual(['b', 'c']);
   });
 
-  it('is UTF-8', async () => {
+  it('a body that is not UTF-8 is refused', async () => {
     const latin1 = Buffer.from('{"name": "Grüße"}', 'latin1');
     expect(await post(latin1)).toMatchObject({
       status: 400,
@@ -101,7 +101,7 @@ describe('a body', () => {
     expect(accepted.status).toBe(201);
   });
 
-  it('is at most 16 KiB, before and after decompression', async () => {
+  it('a body over 16 KiB is refused, before and after decompression', async () => {
     const big = JSON.stringify({ name: 'a'.repeat(16_384) });
     expect(await post(big)).toMatchObject({ status: 413, code: 'service.payload_too_large' });
     const gzip = { 'content-encoding': 'gzip' };
@@ -113,7 +113,7 @@ describe('a body', () => {
     expect((await api.owner.call('createProject', { rawBody: edge })).status).toBe(201);
   });
 
-  it('of unknown length is cut at 16 KiB', async () => {
+  it('a body of unknown length is refused at 16 KiB', async () => {
     const chunk = `1000\r\n${'a'.repeat(4_096)}\r\n`;
     const head = [
       'POST /v1/projects HTTP/1.1',
@@ -128,7 +128,7 @@ describe('a body', () => {
     expect(statusLine(answer)).toContain('413');
   });
 
-  it('is plain or gzip', async () => {
+  it('a body is accepted plain or with gzip, and refused in another encoding', async () => {
     const gzip = { 'content-encoding': 'gzip' };
     const notGzip = await post('not gzip', gzip);
     expect(notGzip).toMatchObject({ status: 400, fieldErrors: [{ path: '', code: 'invalid_encoding' }] });
@@ -142,12 +142,12 @@ describe('a body', () => {
     expect((await api.owner.call('createProject', { rawBody: good, headers: gzip })).status).toBe(201);
   });
 
-  it('is application/json', async () => {
+  it('a body that is not application/json is refused', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'x', '*/*']) {
       const headers = { 'content-type': type };
       const problem = await post('{"name": "a"}', headers);
       expect([type, problem.code]).toEqual([type, 'service.unsupported_media_type']);
-      // Nothing is no body: this one may be left out.
+      // Empty input is no body, and this operation needs none.
       const call = { params: { incidentId: 'none' }, rawBody: '', headers };
       if (type !== 'x') expect((await api.owner.call('resolveIncident', call)).status).toBe(404);
     }
@@ -155,7 +155,7 @@ describe('a body', () => {
 });
 
 describe('an address', () => {
-  it('that there is not is a 404 with a problem body, for everybody', async () => {
+  it('an unknown address is a 404 with a problem body, also without a credential', async () => {
     for (const path of ['/', '/v1', '/v1/', '/v1/nothing', '/v2/monitors', '/v1/projects/', '/V1/projects']) {
       const response = await fetch(`${api.url}${path}`);
       expect([path, response.status]).toEqual([path, 404]);
@@ -164,7 +164,7 @@ describe('an address', () => {
     }
   });
 
-  it('with another method says which it has', async () => {
+  it('another method is a 405 that names the allowed methods', async () => {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
       const response = await fetch(`${api.url}/v1/projects`, { method });
       expect([method, response.status]).toEqual([method, 405]);
@@ -178,7 +178,7 @@ describe('an address', () => {
     }
   });
 
-  it('that there is not is that, whatever body comes with it', async () => {
+  it('an unknown address is a 404 whatever body the request has', async () => {
     const bodies = [
       ['application/json', '{'],
       ['application/json', 'a'.repeat(20_000)],
@@ -216,7 +216,7 @@ describe('an address', () => {
     [`GET /v1/projects/${'a'.repeat(129)} HTTP/1.1`, 400],
     [`GET /v1/projects/${'a'.repeat(2_000)} HTTP/1.1`, 404],
     [`GET /v1/projects?${'a&'.repeat(200)} HTTP/1.1`, 400],
-  ])('%s is answered %i', async (line, status) => {
+  ])('the request line %s is answered with %i', async (line, status) => {
     const answer = await sendRaw(api.url, request(line));
     expect(statusLine(answer)).toContain(String(status));
     if (status >= 400) expect(answer).toContain('application/problem+json');
@@ -224,7 +224,7 @@ describe('an address', () => {
 });
 
 describe('headers', () => {
-  it('ask for what there is', async () => {
+  it('a call that does not accept JSON is a 406', async () => {
     const status = async (accept: string) =>
       (await api.read.call('listProjects', { headers: { accept } })).status;
     for (const accept of [
@@ -246,7 +246,7 @@ describe('headers', () => {
     }
   });
 
-  it('carry a correlation id that is echoed, or refused', async () => {
+  it('a valid X-Correlation-ID is echoed, an invalid one refused', async () => {
     const call = (id: string) => api.read.call('listProjects', { headers: { 'x-correlation-id': id } });
     const good = `a${'._:/-'.repeat(25)}zz`;
     expect((await call(good)).headers.get('x-correlation-id')).toBe(good);
@@ -261,7 +261,7 @@ describe('headers', () => {
     expect(refused.problem?.correlationId).toBe('mine');
   });
 
-  it('let nobody but the dashboard in from a browser', async () => {
+  it("only pages of the dashboard's origin may call from a browser", async () => {
     const response = await fetch(`${api.url}/v1/projects`, { headers: { origin: 'https://evil.example' } });
     expect(response.headers.get('access-control-allow-origin')).toBeNull();
   });
@@ -281,7 +281,7 @@ describe('bytes that are no HTTP', () => {
     ],
     ['long headers', `GET / HTTP/1.1\r\nhost: x\r\na: ${'b'.repeat(20_000)}\r\n\r\n`],
     ['no host', 'GET /v1/projects HTTP/1.1\r\n\r\n'],
-  ])('%s: 400', async (_name, bytes) => {
+  ])('%s gets a 400', async (_name, bytes) => {
     const answer = await sendRaw(api.url, bytes);
     expect(statusLine(answer)).toContain('400');
     expect(answer).toContain('application/problem+json');
@@ -289,7 +289,7 @@ describe('bytes that are no HTTP', () => {
   });
 });
 
-it('leaves nothing behind and says nothing of its insides', async () => {
+it('refused requests leave no rows behind', async () => {
   const { rows } = await api.pool.query<{ name: string }>('select name from projects');
   const names = rows.map(({ name }) => name);
   expect(names.filter((name) => !['main', 'Größe', 'zipped', 'a'].includes(name))).toEqual([]);

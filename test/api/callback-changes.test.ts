@@ -30,7 +30,7 @@ async function make(alias = newAlias()) {
 }
 
 describe('an update', () => {
-  it('changes what is stated, and the ETag with it', async () => {
+  it('an update of an endpoint changes the fields that it states, and the ETag', async () => {
     const endpoint = await make();
     const alias = newAlias();
     const changed = await endpoint.update({ alias, url: 'http://127.0.0.1:9/other' });
@@ -48,7 +48,7 @@ describe('an update', () => {
     expect(await endpoint.read()).toEqual(changed.body);
   });
 
-  it('that changes nothing keeps generation and ETag', async () => {
+  it('an update of an endpoint that changes nothing keeps generation and ETag', async () => {
     const endpoint = await make();
     const { alias, url } = endpoint.body.endpoint;
     for (const patch of [{}, { alias }, { url }, { lifecycle: 'active', alias, url }]) {
@@ -58,7 +58,7 @@ describe('an update', () => {
     }
   });
 
-  it('is guarded by If-Match and by its key', async () => {
+  it('an update of an endpoint needs the current ETag and an Idempotency-Key', async () => {
     const endpoint = await make();
     const { params } = endpoint;
     const body = { alias: newAlias() };
@@ -74,11 +74,11 @@ describe('an update', () => {
     });
     const key = randomUUID();
     const first = await endpoint.update(body, endpoint.etag, key);
-    // The tag is stale by now, and the twin is answered all the same.
+    // The ETag is stale by now, and the duplicate is still answered.
     expect((await endpoint.update(body, endpoint.etag, key)).body).toEqual(first.body);
   });
 
-  it('happens once when many hold the same ETag', async () => {
+  it('of many updates of an endpoint with the same ETag one succeeds', async () => {
     const endpoint = await make();
     const answers = await Promise.all(
       Array.from({ length: 6 }, () => endpoint.update({ alias: newAlias() })),
@@ -87,7 +87,7 @@ describe('an update', () => {
     expect((await endpoint.read()).generation).toBe(2);
   });
 
-  it('refuses an alias that another endpoint has', async () => {
+  it('an alias that another endpoint has is a conflict', async () => {
     const [one, two] = [await make(), await make()];
     expect((await two.update({ alias: one.alias })).problem).toMatchObject({
       status: 409,
@@ -103,7 +103,7 @@ describe('an update', () => {
     [{ kind: 'relay_group' }, 'service.validation_failed', 'kind'],
     [{ lifecycle: 'removed' }, 'service.validation_failed', 'lifecycle'],
     [{ alias: null }, 'service.validation_failed', 'alias'],
-  ])('refuses %j', async (patch, code, path) => {
+  ])('an update of an endpoint with %j is refused', async (patch, code, path) => {
     const endpoint = await make();
     const { problem } = await endpoint.update(patch);
     expect(problem).toMatchObject({ status: 400, code });
@@ -113,7 +113,7 @@ describe('an update', () => {
 });
 
 describe('disabling', () => {
-  it('stops deliveries, says so in timelines and bindings, and can be undone', async () => {
+  it('disabling an endpoint cancels its deliveries, shows in timelines and bindings, and can be undone', async () => {
     const endpoint = await make();
     const monitor = await api.manage.expectSuccess('createMonitor', {
       body: { name: 'bound', callback: { kind: 'named', alias: endpoint.alias } },
@@ -159,7 +159,7 @@ describe('disabling', () => {
 });
 
 describe('a rotation', () => {
-  it('shows a new secret once and lets the old one sign for the overlap', async () => {
+  it('a rotation of the signing secret shows the new secret once, and the old one signs until the overlap ends', async () => {
     const endpoint = await make();
     const key = randomUUID();
     const rotated = await endpoint.rotate({ overlapSeconds: 900 }, endpoint.etag, key);
@@ -183,14 +183,14 @@ describe('a rotation', () => {
     expect(again.body).toEqual({ endpoint: record, replayed: true });
   });
 
-  it('without an overlap ends the old one at once', async () => {
+  it('a rotation of the signing secret without an overlap ends the old secret at once', async () => {
     const endpoint = await make();
     const { body } = await endpoint.rotate({ overlapSeconds: 0 });
     expect(body.signingSecret).not.toHaveProperty('overlapEndsAt');
     expect(body.endpoint.secret).toEqual({ version: 2, issuedAt: body.signingSecret?.revealedAt });
   });
 
-  it('has an overlap of five minutes by default, and of 0 to 900 seconds', async () => {
+  it('the overlap of a signing secret is 300 seconds by default, and 0 to 900 when stated', async () => {
     const endpoint = await make();
     const { body } = await endpoint.rotate({});
     const { overlapEndsAt = '', revealedAt = '' } = body.signingSecret ?? {};
@@ -201,7 +201,7 @@ describe('a rotation', () => {
     }
   });
 
-  it('is guarded by If-Match, also when two rotate at once', async () => {
+  it('of two rotations with the same ETag one succeeds', async () => {
     const endpoint = await make();
     const { params } = endpoint;
     expect((await api.manage.call('rotateSigningSecret', { params, body: {} })).problem?.status).toBe(428);
@@ -210,7 +210,7 @@ describe('a rotation', () => {
     expect((await endpoint.read()).secret?.version).toBe(2);
   });
 
-  it('ends at version 65535 with a sentence', async () => {
+  it('a rotation of the signing secret after version 65535 is refused with a sentence', async () => {
     const endpoint = await make();
     await api.pool.query('update signing_secrets set version = 65534 where endpoint_id = $1', [
       endpoint.params.endpointId,

@@ -11,7 +11,7 @@ afterAll(async () => {
   await api?.close();
 });
 
-it('allows two on the plan free, in all projects together, also when many ask at once', async () => {
+it('the plan free allows two endpoints in all projects together, also when many are created at once', async () => {
   const { body: project } = await api.owner.expectSuccess('createProject', { body: { name: 'second' } });
   const clients = [api.manage, api.owner.as(api.tokens.owner, project.projectId)];
   const create = (client = api.manage) =>

@@ -1,4 +1,4 @@
-// Test deliveries: one signed POST to a real receiver, its answer, and what stays of it.
+// Test deliveries: one signed POST to a real receiver, its answer, and what is kept of it.
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -35,7 +35,7 @@ async function make(url = `http://127.0.0.1:${receiver.port}/hook?a=b`) {
   };
 }
 
-/** Throws when the signature of the first request is not of this secret. */
+/** Throws unless the first request is signed with this secret. */
 const verify = (secret: string) => verifyWebhook(receiver.requests[0], secret);
 
 /** Starts a test delivery whose receiver holds its answer until `release`. */
@@ -48,7 +48,7 @@ async function startHeldTest(endpoint: Awaited<ReturnType<typeof make>>, idempot
 }
 
 describe('a test delivery', () => {
-  it('is one signed POST, answered with what the receiver said, and recorded', async () => {
+  it("a test delivery is one signed POST, recorded and answered with the receiver's answer", async () => {
     const endpoint = await make();
     const { status, body } = await endpoint.test();
     expect(status).toBe(200);
@@ -85,7 +85,7 @@ describe('a test delivery', () => {
     });
   });
 
-  it('is signed with both secrets in an overlap', async () => {
+  it('a test delivery in an overlap is signed with both secrets', async () => {
     const endpoint = await make();
     const request = { params: endpoint.params, body: {}, ifMatch: endpoint.etag };
     const rotated = await api.manage.expectSuccess('rotateSigningSecret', request);
@@ -96,7 +96,7 @@ describe('a test delivery', () => {
     expect(String(receiver.requests[0]?.headers['webhook-signature']).split(' ')).toHaveLength(2);
   });
 
-  it('that fails says how, and is not tried again', async () => {
+  it('a failed test delivery shows the status and is not tried again', async () => {
     answer = (response) => {
       response.statusCode = 503;
       response.end('x'.repeat(2_000));
@@ -112,7 +112,7 @@ describe('a test delivery', () => {
     expect((await endpoint.read()).lastDelivery).toMatchObject({ state: 'exhausted', statusCode: 503 });
   });
 
-  it('to nobody names the class of the fault', async () => {
+  it('a test delivery without a receiver names the class of the fault', async () => {
     const { body } = await (await make('http://127.0.0.1:9/')).test();
     expect(body).toMatchObject({ delivered: false, error: 'connection_refused' });
     expect(body).not.toHaveProperty('statusCode');
@@ -121,7 +121,7 @@ describe('a test delivery', () => {
     expect(read.body.attempts).toMatchObject([{ error: 'connection_refused' }]);
   });
 
-  it('does not follow a redirect', async () => {
+  it('a test delivery does not follow a redirect', async () => {
     answer = (response) => {
       response.writeHead(302, { location: `http://127.0.0.1:${receiver.port}/elsewhere` });
       response.end();
@@ -131,7 +131,7 @@ describe('a test delivery', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('that is answered with 410 disables the endpoint', async () => {
+  it('a 410 to a test delivery disables the endpoint', async () => {
     answer = (response) => {
       response.statusCode = 410;
       response.end();
@@ -160,7 +160,7 @@ describe('a test delivery', () => {
 });
 
 describe('one Idempotency-Key', () => {
-  it('sends one message, and answers it again', async () => {
+  it('a repeated test call sends nothing and gets the first result', async () => {
     const endpoint = await make();
     const key = randomUUID();
     const first = await endpoint.test(key);
@@ -170,14 +170,14 @@ describe('one Idempotency-Key', () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
-  it('sends one message when twins reach two replicas at once', async () => {
+  it('concurrent duplicates of a test call at two replicas send one message', async () => {
     const endpoint = await make();
     const replica = await api.startReplica();
     const second = createApiClient({ url: replica.url, token: api.tokens.manage });
     const idempotencyKey = randomUUID();
     const { testing: first, release } = await startHeldTest(endpoint, idempotencyKey);
-    const twin = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
-    expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
+    const duplicate = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
+    expect(duplicate.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
     release('once');
     const { body } = await first;
     const later = await second.call('testCallback', { params: endpoint.params, idempotencyKey });
@@ -185,11 +185,11 @@ describe('one Idempotency-Key', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('after a crash between request and record neither sends again nor loses the delivery', async () => {
+  it('a test call repeated after a crash of the api sends nothing again and loses no delivery', async () => {
     const endpoint = await make();
     const key = randomUUID();
     const { body } = await endpoint.test(key);
-    // As the api leaves it when it dies while it sends: the row is there, the outcome and the answer are not.
+    // The state after an api died while it was sending: the row exists, outcome and answer do not.
     await api.pool.query('delete from idempotency_records where key = $1', [key]);
     await api.pool.query('delete from delivery_attempts where delivery_id = $1', [body.deliveryId]);
     await api.pool.query(
@@ -220,7 +220,7 @@ describe('one Idempotency-Key', () => {
   });
 });
 
-it('keeps the attempt of a test that was canceled while it was on its way', async () => {
+it('a test delivery that is canceled while it runs keeps its attempt', async () => {
   const endpoint = await make();
   const { testing, release } = await startHeldTest(endpoint);
   const disable = { params: endpoint.params, body: { lifecycle: 'disabled' }, ifMatch: endpoint.etag };
@@ -233,7 +233,7 @@ it('keeps the attempt of a test that was canceled while it was on its way', asyn
   expect(read.body).toMatchObject({ state: 'canceled', attemptCount: 1, attempts: [{ statusCode: 200 }] });
 });
 
-it('holds no transaction while the receiver thinks', async () => {
+it('a test delivery holds no transaction while it waits for its receiver', async () => {
   const endpoint = await make();
   const { testing, release } = await startHeldTest(endpoint);
   const { rows } = await api.pool.query<{ count: string }>(

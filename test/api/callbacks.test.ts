@@ -1,4 +1,4 @@
-// Callback endpoints: create, read, list, remove, the organization's default; who sees and does what.
+// Callback endpoints: create, read, list, remove, the organization's default, and who may do that.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -18,7 +18,7 @@ const create = (body: Record<string, unknown> = {}) =>
   api.manage.call('createCallback', { body: { alias: newAlias(), url: URL_OF_RECEIVER, ...body } });
 
 describe('a new endpoint', () => {
-  it('is answered with its record and its secret, and read back without the secret', async () => {
+  it('a new endpoint is answered with its secret, and read back without it', async () => {
     const alias = newAlias();
     const made = await create({ alias });
     expect(made.status).toBe(201);
@@ -49,7 +49,7 @@ describe('a new endpoint', () => {
     expect(read.etag).toBe(made.etag);
   });
 
-  it('is made once under one key, and its secret is shown once', async () => {
+  it('one Idempotency-Key creates one endpoint and shows its secret once', async () => {
     const body = { alias: newAlias(), url: URL_OF_RECEIVER };
     const idempotencyKey = randomUUID();
     const first = await api.manage.call('createCallback', { body, idempotencyKey });
@@ -64,7 +64,7 @@ describe('a new endpoint', () => {
     expect(other.problem).toMatchObject({ status: 409, code: 'service.idempotency_conflict' });
   });
 
-  it('may have an id of its maker, which is taken for ever', async () => {
+  it('an endpointId that a caller has chosen is never free again', async () => {
     const endpointId = `mine-${randomUUID()}`;
     const made = await create({ endpointId });
     expect(made.body.endpoint.id).toBe(endpointId);
@@ -73,7 +73,7 @@ describe('a new endpoint', () => {
     expect((await create({ endpointId })).problem).toMatchObject({ status: 409, code: 'service.conflict' });
   });
 
-  it('has an alias that is unique in the project and free again after removal', async () => {
+  it('an alias is unique in a project, and free after the removal of its endpoint', async () => {
     const alias = newAlias();
     const made = await create({ alias });
     expect((await create({ alias })).problem).toMatchObject({ status: 409, code: 'service.conflict' });
@@ -86,7 +86,7 @@ describe('a new endpoint', () => {
     expect((await create({ alias })).status).toBe(201);
   });
 
-  it('is one when many ask for the same alias at once', async () => {
+  it('of many endpoints created at once with one alias one succeeds', async () => {
     const alias = newAlias();
     const answers = await Promise.all(Array.from({ length: 8 }, () => create({ alias })));
     expect(answers.map((answer) => answer.status).toSorted()).toEqual([
@@ -106,7 +106,7 @@ describe('a new endpoint', () => {
     ['an alias with a blank', { alias: 'two words' }, 'alias'],
     ['a destination of another kind', { relayGroup: { notifierId: 'n' } }, 'relayGroup'],
     ['an unknown field', { colour: 'red' }, 'colour'],
-  ])('is refused with %s', async (_what, body, path) => {
+  ])('a new endpoint with %s is refused', async (_what, body, path) => {
     const { problem } = await create(body);
     expect(problem).toMatchObject({ status: 400, code: 'service.validation_failed' });
     expect(problem?.fieldErrors?.map((error) => error.path)).toContain(path);
@@ -117,13 +117,13 @@ describe('a new endpoint', () => {
     'https://169.254.169.254/latest/',
     'https://[fd00::1]/',
     'https://0x7f.1.invalid/',
-  ])('is refused where %s leads', async (url) => {
+  ])('a new endpoint at %s is refused', async (url) => {
     const { problem } = await create({ url });
     expect(problem).toMatchObject({ status: 400, code: 'service.callback_destination_rejected' });
     expect(problem?.fieldErrors?.[0]?.path).toBe('url');
   });
 
-  it('is refused for the relay kinds while no relay is configured', async () => {
+  it('an endpoint of a relay kind is refused without a relay', async () => {
     const group = { kind: 'relay_group', url: undefined, relayGroup: { notifierId: 'n' } };
     const person = { kind: 'relay_subscriber', url: undefined, relay: { actorId: 'a', notifierId: 'n' } };
     for (const body of [group, person]) {
@@ -134,7 +134,7 @@ describe('a new endpoint', () => {
     }
   });
 
-  it('leaves nothing in the clear in the database', async () => {
+  it('the database holds address and secret of an endpoint only sealed', async () => {
     const url = `https://127.0.0.1:9/${randomUUID()}`;
     const made = await create({ url });
     const { rows } = await api.pool.query<{ row: string }>(
@@ -157,7 +157,7 @@ describe('a new endpoint', () => {
 });
 
 describe('the list', () => {
-  it('is newest first, in pages, without removed and inline endpoints', async () => {
+  it('the list shows endpoints newest first, in pages, without removed and inline ones', async () => {
     const { organizationId, pool } = api;
     const { body: project } = await api.owner.expectSuccess('createProject', {
       body: { name: randomUUID() },
@@ -196,7 +196,7 @@ describe('the list', () => {
     expect(counted.rows[0]?.count).toBe(there.rowCount);
   });
 
-  it('refuses a cursor that it did not make', async () => {
+  it('the list of endpoints refuses a cursor that it did not make', async () => {
     for (const cursor of ['zzz', Buffer.from('["callbacks",1e99,"x"]').toString('base64url')]) {
       const { problem } = await api.read.call('listCallbacks', { query: { cursor } });
       expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'cursor' }] });
@@ -205,7 +205,7 @@ describe('the list', () => {
 });
 
 describe('removal', () => {
-  it('is permanent: secrets erased, deliveries canceled, bindings told', async () => {
+  it('removing an endpoint erases its secrets, cancels its deliveries and shows in bindings', async () => {
     const alias = newAlias();
     const made = await create({ alias });
     const endpointId = made.body.endpoint.id;
@@ -256,7 +256,7 @@ describe('removal', () => {
 });
 
 describe("the organization's default", () => {
-  it('is one, of any of its projects, and shown on the endpoint', async () => {
+  it('an organization has one default endpoint, in any project, and the endpoint shows it', async () => {
     const made = [await create(), await create()].map((answer) => answer.body.endpoint.id);
     const [first = '', second = ''] = made;
     const read = async () => {
@@ -280,7 +280,7 @@ describe("the organization's default", () => {
     const params = { monitorId: monitor.body.monitorId };
     const bound = await sibling.expectSuccess('getMonitorBinding', { params });
     expect(bound.body.target).toMatchObject({ endpointId: second, kind: 'webhook', url: URL_OF_RECEIVER });
-    // An endpoint is named in its own project.
+    // An endpoint can be named in its own project only.
     const notHere = await sibling.call('setDefaultCallback', { body: { endpointId: second } });
     expect(notHere.problem?.status).toBe(404);
     expect((await set(null)).body).toEqual({ endpointId: null });
@@ -298,7 +298,7 @@ describe("the organization's default", () => {
     await set(null);
   });
 
-  it('answers a twin from the record', async () => {
+  it('a repeated call for the default gets the recorded answer', async () => {
     const { body } = await create();
     const idempotencyKey = randomUUID();
     const request = { body: { endpointId: body.endpoint.id }, idempotencyKey };
@@ -313,7 +313,7 @@ describe("the organization's default", () => {
 });
 
 describe('rights', () => {
-  it('lets a reader read and change nothing', async () => {
+  it('a credential that may read changes no endpoint', async () => {
     const { body, etag } = await create();
     const params = { endpointId: body.endpoint.id };
     for (const client of [api.read, api.viewer]) {
@@ -331,7 +331,7 @@ describe('rights', () => {
     }
   });
 
-  it('shows other organizations nothing', async () => {
+  it('another organization sees no endpoint of this one', async () => {
     const { body, etag } = await create();
     const params = { endpointId: body.endpoint.id };
     const client = api.other.manage;
@@ -347,7 +347,7 @@ describe('rights', () => {
     expect((await api.read.expectSuccess('getCallback', { params })).body).toEqual(body.endpoint);
   });
 
-  it('keeps an inline endpoint its monitor\u2019s affair', async () => {
+  it('the endpoint of an inline binding is reached through its monitor only', async () => {
     const monitor = await api.manage.expectSuccess('createMonitor', {
       body: { name: 'inline', callback: { kind: 'inline', url: URL_OF_RECEIVER } },
     });

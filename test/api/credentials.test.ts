@@ -26,7 +26,7 @@ async function makeCredential(body: Record<string, unknown> = {}) {
 }
 
 describe('a credential', () => {
-  it('shows its secret once, and works at once', async () => {
+  it('a new credential shows its secret once and works at once', async () => {
     const request = { body: { name: ' Deploys ', preset: 'manage', scopes: ['usage:read'] } };
     const idempotencyKey = randomUUID();
     const made = await api.owner.expectSuccess('createCredential', { ...request, idempotencyKey });
@@ -48,7 +48,7 @@ describe('a credential', () => {
     expect(JSON.stringify(read.body)).not.toContain(made.body.secret?.slice(-43));
   });
 
-  it('is stored as a digest: the secret is nowhere in the database', async () => {
+  it('the database holds a digest of the secret and nowhere the secret', async () => {
     const { secret } = await makeCredential();
     const part = secret?.slice(-43);
     for (const table of ['credentials', 'credential_addresses', 'idempotency_records']) {
@@ -57,7 +57,7 @@ describe('a credential', () => {
     }
   });
 
-  it('may expire, in the future alone', async () => {
+  it('an expiry in the past is refused', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const { body } = await makeCredential({ expiresAt });
     expect(body.credential.expiresAt).toBe(expiresAt);
@@ -66,7 +66,7 @@ describe('a credential', () => {
     expect(refused.problem?.fieldErrors?.[0]?.path).toBe('expiresAt');
   });
 
-  it('gets no new secret once it has expired: that would not work either', async () => {
+  it('an expired credential is not rotated, because its new secret would not work either', async () => {
     const { params, etag } = await makeCredential({ expiresAt: '9999-12-31T23:59:59.999Z' });
     const { credentialId } = params;
     await api.pool.query(`update credentials set expires_at = clock_timestamp() where credential_id = $1`, [
@@ -77,7 +77,7 @@ describe('a credential', () => {
     expect((await api.owner.expectSuccess('getCredential', { params })).body.version).toBe(1);
   });
 
-  it('refuses what is not in its form', async () => {
+  it('a credential with an invalid field is refused', async () => {
     const good = { name: 'x', preset: 'read' };
     const bad: [string, Record<string, unknown>][] = [
       ['name', { ...good, name: '' }],
@@ -92,7 +92,7 @@ describe('a credential', () => {
     }
   });
 
-  it('is rotated: the old secret ends at once', async () => {
+  it('a rotation without an overlap ends the old secret at once', async () => {
     const { params, secret, etag } = await makeCredential();
     expect(await statusOf(secret)).toBe(200);
     const rotated = await api.owner.expectSuccess('rotateCredential', { params, ifMatch: etag });
@@ -103,7 +103,7 @@ describe('a credential', () => {
     expect(stale.problem?.code).toBe('service.precondition_failed');
   });
 
-  it('is rotated with an overlap: both work, then the new one alone', async () => {
+  it('both secrets work in the overlap of a rotation, then only the new one', async () => {
     const { params, secret, etag } = await makeCredential();
     const rotated = await api.owner.expectSuccess('rotateCredential', {
       params,
@@ -124,7 +124,7 @@ describe('a credential', () => {
     }
   });
 
-  it('is rotated: the new secret works at once at a replica that knows the old one', async () => {
+  it('the new secret works at once at a replica that has cached the old one', async () => {
     const replica = await api.startReplica();
     const { params, secret, etag } = await makeCredential();
     expect(await statusOf(secret, replica.url)).toBe(200);
@@ -133,7 +133,7 @@ describe('a credential', () => {
     expect(await statusOf(secret, replica.url)).toBe(401);
   });
 
-  it('is revoked: here at once, at another replica within five seconds; it can still be read', async () => {
+  it('a revoked credential ends here at once and at another replica within five seconds, and is still readable', async () => {
     const replica = await api.startReplica();
     const { params, secret, etag } = await makeCredential();
     expect([await statusOf(secret), await statusOf(secret, replica.url)]).toEqual([200, 200]);
@@ -142,7 +142,7 @@ describe('a credential', () => {
     expect(await statusOf(secret)).toBe(401);
     const stopwatch = startStopwatch();
     await waitFor(async () => (await statusOf(secret, replica.url)) === 401);
-    // Five, and what the asking takes.
+    // Five seconds, and the time that the calls take.
     expect(stopwatch.stop()).toBeLessThan(7_000);
     const read = await api.owner.expectSuccess('getCredential', { params });
     expect(read.body.revokedAt).toBeTruthy();
@@ -155,7 +155,7 @@ describe('a credential', () => {
     expect((await api.owner.call('getCredential', { params })).status).toBe(404);
   });
 
-  it('is not there for another organization', async () => {
+  it('a credential is a 404 for another organization', async () => {
     const { params, etag } = await makeCredential();
     expect((await api.other.owner.call('getCredential', { params })).status).toBe(404);
     expect((await api.other.owner.call('revokeCredential', { params, ifMatch: etag })).status).toBe(404);
@@ -164,7 +164,7 @@ describe('a credential', () => {
 });
 
 describe('the list of credentials', () => {
-  it('is newest first and complete, also where many were made in one moment', async () => {
+  it('the list of credentials is newest first and complete, also with many of one moment', async () => {
     const { body } = await api.owner.expectSuccess('createProject', { body: { name: 'many credentials' } });
     const owner = api.owner.as(api.tokens.owner, body.projectId);
     const made: string[] = [];
@@ -187,7 +187,7 @@ describe('the list of credentials', () => {
     expect(seen).toEqual(made);
   });
 
-  it('refuses cursors that are not its own', async () => {
+  it('the list of credentials refuses cursors that it did not make', async () => {
     const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const hostile = [
       encode(['projects', api.projectId]),

@@ -45,7 +45,7 @@ async function finish(deliveryId: string, state: 'delivered' | 'exhausted'): Pro
 }
 
 describe('a delivery', () => {
-  it('is shown with every attempt', async () => {
+  it('a delivery shows every attempt', async () => {
     const { delivery, deliveryId, endpointId, incidentId, monitor } = await alert();
     expect(delivery).toEqual({
       deliveryId,
@@ -76,7 +76,7 @@ describe('a delivery', () => {
     expect(body).not.toHaveProperty('nextAttemptAt');
   });
 
-  it('is not there for another organization', async () => {
+  it('a delivery is a 404 for another organization', async () => {
     const { deliveryId, endpointId } = await alert();
     const params = { deliveryId };
     expect((await api.other.manage.call('getDelivery', { params })).problem?.status).toBe(404);
@@ -85,7 +85,7 @@ describe('a delivery', () => {
     expect(body.items).toEqual([]);
   });
 
-  it('of an endpoint of another project stands with the monitor', async () => {
+  it('a delivery to an endpoint of another project belongs to the project of its monitor', async () => {
     const { endpointId } = await alert();
     await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId } });
     const { body: project } = await api.owner.expectSuccess('createProject', {
@@ -113,7 +113,7 @@ describe('a delivery', () => {
 });
 
 describe('the list', () => {
-  it('is filtered by state, endpoint and incident, newest first, in pages', async () => {
+  it('the list filters deliveries by state, endpoint and incident, newest first, in pages', async () => {
     const { endpointId, deliveryId, incidentId, monitor } = await alert();
     await finish(deliveryId, 'exhausted');
     await monitor.beat();
@@ -146,7 +146,7 @@ describe('the list', () => {
 });
 
 describe('redelivering', () => {
-  it('puts the same message into the outbox under a new id', async () => {
+  it('a redelivery puts the same message into the outbox under a new id', async () => {
     const { deliveryId, endpointId, incidentId, delivery } = await alert();
     await finish(deliveryId, 'exhausted');
     const params = { deliveryId };
@@ -162,9 +162,9 @@ describe('redelivering', () => {
       nextAttemptAt: expect.any(String),
     });
     expect(body.deliveryId).not.toBe(deliveryId);
-    const twin = await api.manage.expectSuccess('redeliver', { params, idempotencyKey });
-    expect(twin.status).toBe(202);
-    expect(twin.body).toEqual(body);
+    const duplicate = await api.manage.expectSuccess('redeliver', { params, idempotencyKey });
+    expect(duplicate.status).toBe(202);
+    expect(duplicate.body).toEqual(body);
     expect(await list({ endpointId })).toHaveLength(2);
     const { rows } = await api.pool.query<{ webhook_id: string; body: string }>(
       'select distinct webhook_id, body from deliveries where delivery_id = any($1)',
@@ -180,7 +180,7 @@ describe('redelivering', () => {
     });
   });
 
-  it('is refused when the endpoint is disabled or removed', async () => {
+  it('a redelivery to a disabled or removed endpoint is refused', async () => {
     const { deliveryId, endpointId, etag } = await alert();
     const params = { endpointId };
     const disabled = await api.manage.expectSuccess('updateCallback', {
@@ -202,7 +202,7 @@ describe('redelivering', () => {
     expect(await list({ endpointId })).toHaveLength(1);
   });
 
-  it('needs the right to manage', async () => {
+  it('a redelivery needs the right to manage', async () => {
     const { deliveryId } = await alert();
     const params = { deliveryId };
     expect((await api.read.call('redeliver', { params })).problem?.status).toBe(403);

@@ -1,4 +1,4 @@
-// One key, one effect (docs/contract/calls.md): twins on one replica and on two, replays without secrets, crashes between.
+// One key, one effect (docs/contract/calls.md): concurrent duplicates on one replica and on two, and replays.
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -24,7 +24,7 @@ const countProjects = async (name: string) => {
   return rows[0]?.count;
 };
 
-/** Sends all at once; those that are told to try again do, all at once. */
+/** Sends all calls at once, and again all those that may be retried. */
 async function createUntilDone(
   clients: readonly ApiClient[],
   request: ApiRequest,
@@ -42,10 +42,10 @@ async function createUntilDone(
 }
 
 describe('an idempotency key', () => {
-  it('makes a thousand twins at two replicas one effect', async () => {
+  it('a thousand concurrent duplicates at two replicas have one effect', async () => {
     const replica = await api.startReplica();
     const elsewhere = createApiClient({ url: replica.url, token: api.tokens.owner });
-    const request = { body: { name: `twins-${randomUUID()}` }, idempotencyKey: randomUUID() };
+    const request = { body: { name: `duplicates-${randomUUID()}` }, idempotencyKey: randomUUID() };
     const clients = Array.from({ length: 1_000 }, (_, index) => (index % 2 === 0 ? api.owner : elsewhere));
     const answers = await createUntilDone(clients, request);
     const created = answers.filter(({ status }) => status === 201);
@@ -58,7 +58,7 @@ describe('an idempotency key', () => {
     }
   });
 
-  it('is needed, and has a form', async () => {
+  it('a missing or malformed Idempotency-Key is refused', async () => {
     const body = { name: 'x' };
     for (const idempotencyKey of [null, '', ' ', '-a', 'a b', 'ü', 'a'.repeat(256)]) {
       const headers = idempotencyKey === 'ü' ? { 'idempotency-key': '\u00fc' } : undefined;
@@ -71,7 +71,7 @@ describe('an idempotency key', () => {
     await api.owner.expectSuccess('createProject', { body: { name: 'longest' }, idempotencyKey: longest });
   });
 
-  it('is refused for another request, also while the first one is forgotten by its replica', async () => {
+  it('a used key is refused for another request of its scope, and free in another scope', async () => {
     const idempotencyKey = randomUUID();
     await api.owner.expectSuccess('createProject', { body: { name: 'first' }, idempotencyKey });
     const other = await api.owner.call('createProject', { body: { name: 'second' }, idempotencyKey });
@@ -84,11 +84,11 @@ describe('an idempotency key', () => {
       body: { name: 'x', preset: 'read' },
       idempotencyKey,
     });
-    // Credentials are in the project, projects in the organization: two rooms for keys.
+    // The keys of credentials belong to the project, those of projects to the organization.
     expect(elsewhere.status).toBe(201);
   });
 
-  it('does not tell no body, an empty object and nothing in gzip apart, where the body may be left out', async () => {
+  it('no body, an empty object and empty gzip are one request where the body is optional', async () => {
     const made = await api.owner.expectSuccess('createCredential', { body: { name: 'x', preset: 'read' } });
     const { credentialId } = made.body.credential;
     const call = { params: { credentialId }, ifMatch: made.etag, idempotencyKey: randomUUID() };
@@ -101,7 +101,7 @@ describe('an idempotency key', () => {
     }
   });
 
-  it('belongs to one project: the same key elsewhere is another one', async () => {
+  it('the same key in another project is another key', async () => {
     const idempotencyKey = randomUUID();
     const body = { name: 'same key', preset: 'read' };
     const here = await api.owner.expectSuccess('createCredential', { body, idempotencyKey });
@@ -110,7 +110,7 @@ describe('an idempotency key', () => {
     expect(there.body.credential.credentialId).not.toBe(here.body.credential.credentialId);
   });
 
-  it('does not keep refusals: the same call may succeed later', async () => {
+  it('a refusal is not kept: the same call succeeds later', async () => {
     const request = { body: { name: `later-${randomUUID()}` }, idempotencyKey: randomUUID() };
     const first = await api.owner.expectSuccess('createProject', { body: request.body });
     expect((await api.owner.call('createProject', request)).status).toBe(409);
@@ -119,7 +119,7 @@ describe('an idempotency key', () => {
     expect((await api.owner.call('createProject', request)).status).toBe(201);
   });
 
-  it('counts as new after 24 hours', async () => {
+  it('a key is new again after 24 hours', async () => {
     const idempotencyKey = randomUUID();
     await api.owner.expectSuccess('createProject', { body: { name: `old-${randomUUID()}` }, idempotencyKey });
     await api.pool.query(
@@ -130,9 +130,9 @@ describe('an idempotency key', () => {
     expect(again.status).toBe(201);
   });
 
-  it('answers a twin of a call that runs elsewhere with a retryable conflict, and then with its answer', async () => {
+  it('a duplicate of a call that runs at another replica gets a retryable conflict', async () => {
     const request = { body: { name: `slow-${randomUUID()}` }, idempotencyKey: randomUUID() };
-    // The first call, elsewhere: it has the key and has not committed.
+    // The first call, at another replica: it has the key and has not committed.
     const first = await api.pool.connect();
     await first.query('begin');
     await first.query(
@@ -140,15 +140,15 @@ describe('an idempotency key', () => {
        values ($1, $2, '\\x00', 0, clock_timestamp())`,
       [api.organizationId, request.idempotencyKey],
     );
-    const twin = await api.owner.call('createProject', request);
-    expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
-    expect(twin.headers.get('retry-after')).toBe('1');
+    const duplicate = await api.owner.call('createProject', request);
+    expect(duplicate.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: true });
+    expect(duplicate.headers.get('retry-after')).toBe('1');
     await first.query('rollback'); // it died
     first.release();
     expect((await api.owner.call('createProject', request)).status).toBe(201);
   });
 
-  it('lets one of several different requests through', async () => {
+  it('of several different requests with one key one succeeds', async () => {
     const idempotencyKey = randomUUID();
     const names = Array.from({ length: 8 }, () => `race-${randomUUID()}`);
     const answers = await Promise.all(
@@ -166,7 +166,7 @@ describe('a fingerprint', () => {
   const of = (body: unknown, query: [string, string][] = []) =>
     fingerprintOf({ method: 'POST', path: '/v1/x', query, body }).toString('hex');
 
-  it('is the same for the same JSON, however it is written', () => {
+  it('a fingerprint is the same for the same JSON, however it is written', () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         const value: unknown = JSON.parse(text);
@@ -181,7 +181,7 @@ describe('a fingerprint', () => {
     );
   });
 
-  it('differs by body, query, and no body', () => {
+  it('a fingerprint differs by body, by query, and without a body', () => {
     const different = [of({ a: 1 }), of({ a: '1' }), of([1, 2]), of([2, 1]), of({}), of(undefined), of(null)];
     expect(new Set(different).size).toBe(different.length);
     expect(of({}, [['a', '1&b=2']])).not.toBe(

@@ -1,4 +1,4 @@
-// Acknowledge, resolve, note: what they change, what they send, and what they never touch.
+// Acknowledge, resolve, note: what they change, what they send, and what they leave alone.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -34,7 +34,7 @@ async function openIncident(body: object = {}) {
 }
 
 describe('acknowledging', () => {
-  it('says who, writes the timeline and tells the endpoint', async () => {
+  it('an acknowledgement shows who made it, writes the timeline and alerts the endpoint', async () => {
     const incident = await openIncident();
     const answer = await api.member.expectSuccess('acknowledgeIncident', {
       params: incident.params,
@@ -60,7 +60,7 @@ describe('acknowledging', () => {
     expect(await incident.openOnMonitor()).toEqual([1, 1]);
   });
 
-  it('a second time keeps the first one, tells nobody, and still takes a note', async () => {
+  it('a second acknowledgement keeps the first, sends no alert, and adds its note', async () => {
     const incident = await openIncident();
     const { params } = incident;
     const first = await api.manage.expectSuccess('acknowledgeIncident', { params });
@@ -78,7 +78,7 @@ describe('acknowledging', () => {
     ]);
   });
 
-  it('shows in the status feed', async () => {
+  it('an acknowledgement shows in the status feed', async () => {
     const incident = await openIncident();
     const { body: before } = await api.read.expectSuccess('getStatusFeed');
     await api.manage.expectSuccess('acknowledgeIncident', { params: incident.params });
@@ -89,7 +89,7 @@ describe('acknowledging', () => {
 });
 
 describe('resolving', () => {
-  it('ends the incident, frees its cause and tells the endpoint', async () => {
+  it('resolving ends the incident, lets its cause open a new one, and alerts the endpoint', async () => {
     const incident = await openIncident();
     const { params, monitor } = incident;
     const answer = await api.manage.expectSuccess('resolveIncident', { params, body: { note: 'by hand' } });
@@ -122,9 +122,9 @@ describe('resolving', () => {
     expect(await incident.openOnMonitor()).toEqual([1, 1]);
   });
 
-  it('of a silent monitor starts its clock again: it must not stay unwatched', async () => {
+  it('resolving the incident of a silent monitor starts its clock again', async () => {
     const { monitor, params } = await openIncident({ graceSeconds: 60 });
-    // No sweeper runs here: what it leaves behind a missed deadline.
+    // No sweeper runs here: this is the state that it writes at a missed deadline.
     await api.pool.query("update incidents set kind = 'missed_deadline' where incident_id = $1", [
       params.incidentId,
     ]);
@@ -142,7 +142,7 @@ describe('resolving', () => {
     );
   });
 
-  it('learns nothing from the gap around it', async () => {
+  it('the gap around a resolved incident does not change the learned cadence', async () => {
     const monitor = await makeMonitor(api, { intervalSeconds: undefined });
     const samples = async () => {
       const params = { monitorId: monitor.monitorId };
@@ -157,7 +157,7 @@ describe('resolving', () => {
     expect(await samples()).toBe(3);
   });
 
-  it('of a recovering one says so', async () => {
+  it('resolving a recovering incident shows the former state', async () => {
     const incident = await openIncident({ recoveryBeats: 3 });
     await incident.monitor.beat();
     await api.manage.expectSuccess('resolveIncident', { params: incident.params });
@@ -165,7 +165,7 @@ describe('resolving', () => {
     expect(await incident.openOnMonitor()).toEqual([0, 0]);
   });
 
-  it('is refused for an incident that has ended, which takes notes all the same', async () => {
+  it('an ended incident refuses actions and still takes notes', async () => {
     const [recovered, resolved] = [await openIncident(), await openIncident()];
     await recovered.monitor.beat();
     await api.manage.expectSuccess('resolveIncident', { params: resolved.params });
@@ -183,7 +183,7 @@ describe('resolving', () => {
     }
   });
 
-  it('happens once when many do it at once, and a beat ends it only if it comes first', async () => {
+  it('of many actions at once one ends the incident, and a beat ends it only if it comes first', async () => {
     const incident = await openIncident();
     const { params, monitor } = incident;
     const [beat, ...answers] = await Promise.all([
@@ -203,7 +203,7 @@ describe('resolving', () => {
 });
 
 describe('while alerts are suppressed', () => {
-  it('an action says so in the timeline and sends nothing', async () => {
+  it('an action while alerts are suppressed writes the timeline and sends nothing', async () => {
     const incident = await openIncident();
     const monitorParams = { monitorId: incident.monitor.monitorId };
     const { etag } = await api.read.expectSuccess('getMonitor', { params: monitorParams });
@@ -220,7 +220,7 @@ describe('while alerts are suppressed', () => {
 });
 
 describe('what is asked of a caller', () => {
-  it('one key makes one effect', async () => {
+  it('an action repeated with its key has one effect', async () => {
     const incident = await openIncident();
     const { params } = incident;
     const request = { params, body: { note: 'once' }, idempotencyKey: randomUUID() };
@@ -234,7 +234,7 @@ describe('what is asked of a caller', () => {
     expect(keyless.problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'Idempotency-Key' }] });
   });
 
-  it('a note of 1 to 1,024 characters, and the right to manage', async () => {
+  it('an action needs the right to manage, and a note has 1 to 1,024 characters', async () => {
     const { params } = await openIncident();
     for (const body of [
       {},

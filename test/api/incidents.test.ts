@@ -44,7 +44,7 @@ async function insertPast(monitorId: string, columns: Record<string, unknown>[])
 }
 
 describe('an incident', () => {
-  it('is read as its record', async () => {
+  it('an incident is read as its record', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();
     const { body } = await api.read.expectSuccess('getIncident', { params: { incidentId } });
@@ -66,7 +66,7 @@ describe('an incident', () => {
     expect(page).toEqual({ items: [body] });
   });
 
-  it('has a timeline, oldest first, in pages', async () => {
+  it('the timeline of an incident is oldest first, in pages', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();
     const params = { incidentId };
@@ -95,7 +95,7 @@ describe('an incident', () => {
     ]);
   });
 
-  it('is not there for another organization', async () => {
+  it('an incident is a 404 for another organization', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();
     const params = { incidentId };
@@ -119,7 +119,7 @@ describe('an incident', () => {
 });
 
 describe('the list', () => {
-  it('is filtered by state, monitor, severity, jurisdiction and time', async () => {
+  it('the list filters incidents by state, monitor, severity, jurisdiction and time', async () => {
     const monitorId = `past-${randomUUID()}`;
     const [old = '', resolved = '', eu = '', late = ''] = await insertPast(monitorId, [
       { opened_at: '2026-01-01T00:00:00Z' },
@@ -151,7 +151,7 @@ describe('the list', () => {
     }
   });
 
-  it('goes through many of one moment, page by page, newest first', async () => {
+  it('the list pages through many incidents of one moment, newest first', async () => {
     const monitorId = `many-${randomUUID()}`;
     const ids = await insertPast(
       monitorId,
@@ -176,7 +176,7 @@ describe('the list', () => {
     expect(seen).toEqual([...(newer ?? []), ...(older ?? [])]);
   });
 
-  it('finds what a deleted monitor left, outside of its routes', async () => {
+  it('the incidents of a deleted monitor stay in the list, and take notes and no actions', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();
     const params = { monitorId: monitor.monitorId };

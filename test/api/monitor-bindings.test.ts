@@ -31,7 +31,7 @@ async function bind(
 }
 
 describe('resolution', () => {
-  it('says that the organization has no default, then names it', async () => {
+  it("a binding to the organization's default shows that there is none, then shows the endpoint", async () => {
     const { body } = await make();
     expect((await read(body.monitorId)).body).toEqual({
       binding: { kind: 'organization_default' },
@@ -51,7 +51,7 @@ describe('resolution', () => {
     await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
   });
 
-  it('follows an alias through absence, use, disabling and removal', async () => {
+  it('a named binding follows its alias through absence, use, disabling and removal', async () => {
     const { body } = await make({ kind: 'named', alias: 'oncall' });
     const reason = async () => (await read(body.monitorId)).body.unavailableReason;
     expect(await reason()).toBe('alias_not_found');
@@ -70,14 +70,14 @@ describe('resolution', () => {
     expect(await reason()).toBe('endpoint_removed');
   });
 
-  it('has neither target nor reason when disabled', async () => {
+  it('a disabled binding has neither target nor reason', async () => {
     const { body } = await make({ kind: 'disabled' });
     expect((await read(body.monitorId)).body).toEqual({ binding: { kind: 'disabled' } });
   });
 });
 
 describe('inline', () => {
-  it('shows a secret once, keeps it under another URL, and rotates a lost one', async () => {
+  it('an inline binding shows its secret once, keeps it under another URL, and rotates a lost one', async () => {
     const { body, etag } = await make();
     const key = randomUUID();
     const inline = { binding: { kind: 'inline', url: `${HOOK}/1` } };
@@ -113,7 +113,7 @@ describe('inline', () => {
     expect(listed.body.items.filter((item) => item.url?.startsWith(`${HOOK}/2`))).toEqual([]);
   });
 
-  it('stores no URL and no secret in the clear', async () => {
+  it('the database holds URL and secret of an inline binding only sealed', async () => {
     const { body } = await make({ kind: 'inline', url: `${HOOK}/hidden-path` });
     await bind(body.monitorId, '"configuration-1"', { binding: { kind: 'disabled' } });
     const { rows } = await api.pool.query<{ text: string }>(
@@ -123,7 +123,7 @@ describe('inline', () => {
     expect(rows[0]?.text).not.toContain('hidden-path');
   });
 
-  it('refuses a place that it may not reach, with the path of the field', async () => {
+  it('an inline binding to a private address is refused with the path of the field', async () => {
     const { body, etag } = await make();
     const { problem } = await bind(body.monitorId, etag, {
       binding: { kind: 'inline', url: 'https://10.1.2.3/' },
@@ -136,7 +136,7 @@ describe('inline', () => {
 });
 
 describe('set', () => {
-  it('raises the version once, with a change record', async () => {
+  it('setting a binding raises the version once and writes a change record', async () => {
     const { body, etag } = await make();
     const named = { binding: { kind: 'named', alias: 'pager' } };
     const first = await bind(body.monitorId, etag, named);
@@ -150,7 +150,7 @@ describe('set', () => {
     ]);
   });
 
-  it('wants the ETag of the monitor and a right to write', async () => {
+  it("setting a binding needs the monitor's current ETag and the right to manage", async () => {
     const { body } = await make();
     const params = { monitorId: body.monitorId };
     const request = { params, body: { binding: { kind: 'disabled' } } };

@@ -1,4 +1,4 @@
-// What a monitor has been through, over HTTP: observations, change records, its first beat, its addresses.
+// The history of a monitor over HTTP: observations, change records, its first beat, its addresses.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -23,7 +23,7 @@ const beat = async (publishUrl: string | undefined, body?: object) =>
   });
 
 describe('observations', () => {
-  it('lists them newest first, page by page, with what the beat carried', async () => {
+  it('observations are listed newest first, in pages, with the content of their beats', async () => {
     const { monitorId, publishUrl } = await make();
     await beat(publishUrl, {
       measurements: { rows: 12.5 },
@@ -60,7 +60,7 @@ describe('observations', () => {
     expect(body.items[0]).toMatchObject({ measurements: {} });
   });
 
-  it('bounds them by since, included, and until, excluded', async () => {
+  it('since includes and until excludes its moment in the list of observations', async () => {
     const { monitorId, publishUrl } = await make();
     for (let index = 0; index < 3; index += 1) await beat(publishUrl);
     // Days apart, so that they lie in different partitions.
@@ -83,7 +83,7 @@ describe('observations', () => {
 });
 
 describe('change records', () => {
-  it('lists them newest first with actor, request and window', async () => {
+  it('change records are listed newest first with actor, request and window', async () => {
     const { monitorId } = await make();
     const params = { monitorId };
     await api.member.expectSuccess('updateMonitor', {
@@ -123,7 +123,7 @@ describe('change records', () => {
 });
 
 describe('the first beat', () => {
-  it('is waited for, and known afterwards', async () => {
+  it('a call that waits for the first beat is answered when it comes', async () => {
     const { monitorId, publishUrl } = await make();
     const params = { monitorId };
     const now = await api.read.expectSuccess('getFirstBeat', { params });
@@ -141,7 +141,7 @@ describe('the first beat', () => {
     expect(later.body.firstBeatAt).toBe(body.firstBeatAt);
   });
 
-  it('ends without one when the time is over, and at once when the caller leaves', async () => {
+  it('a wait for the first beat ends with its time or its caller, and lasts 30 seconds at most', async () => {
     const { monitorId } = await make();
     const params = { monitorId };
     const { body } = await api.read.expectSuccess('getFirstBeat', { params, query: { waitSeconds: 1 } });
@@ -155,7 +155,7 @@ describe('the first beat', () => {
     expect(problem?.fieldErrors?.[0]?.path).toBe('waitSeconds');
   });
 
-  it('says that the monitor is gone when it is deleted meanwhile', async () => {
+  it('a wait for the first beat is a 404 when the monitor is deleted', async () => {
     const { monitorId } = await make();
     const params = { monitorId };
     const waiting = api.read.call('getFirstBeat', { params, query: { waitSeconds: 20 } });
@@ -178,7 +178,7 @@ describe('the publish address', () => {
       idempotencyKey,
     });
 
-  it('stops at once without an overlap, also where it was used before', async () => {
+  it('a rotation without an overlap ends the old address at once, also where it is cached', async () => {
     const { monitorId, publishUrl } = await make();
     expect((await beat(publishUrl)).status).toBe(200);
     const { body } = await rotate(monitorId, '"configuration-1"', 0);
@@ -189,7 +189,7 @@ describe('the publish address', () => {
     expect(now).toMatchObject({ publishUrl: body.publishUrl, configurationVersion: 2 });
   });
 
-  it('works on for the overlap, and a later rotation does not make it longer', async () => {
+  it('the old address works until its overlap ends, which a later rotation does not extend', async () => {
     const { monitorId, publishUrl } = await make();
     const key = randomUUID();
     const first = await rotate(monitorId, '"configuration-1"', 3600, key);

@@ -35,7 +35,7 @@ const secondsBetween = (from: string | undefined, to: string | undefined) =>
   (Date.parse(to ?? '') - Date.parse(from ?? '')) / 1000;
 
 describe('pause and resume', () => {
-  it('stops the clock, records beats still, and restarts with interval and grace', async () => {
+  it('a paused monitor has no deadline and records beats, and resume gives it interval and grace', async () => {
     const { body, etag } = await make();
     await beat(body.publishUrl);
     const paused = await act(body.monitorId, etag, { action: 'pause' });
@@ -49,7 +49,7 @@ describe('pause and resume', () => {
     expect(secondsBetween(resumed.body.updatedAt, resumed.body.status.nextDeadlineAt)).toBe(360);
   });
 
-  it('runs a deadline after resume also before the first beat', async () => {
+  it('resume starts a deadline also before the first beat', async () => {
     const { body, etag } = await make();
     const paused = await act(body.monitorId, etag, { action: 'pause' });
     const resumed = await act(body.monitorId, paused.etag, { action: 'resume' });
@@ -59,7 +59,7 @@ describe('pause and resume', () => {
 });
 
 describe('archive and restore', () => {
-  it('resolves incidents with an event, refuses beats, and can be undone for 30 days', async () => {
+  it('archive resolves incidents with an alert, refuses beats, and can be undone for 30 days', async () => {
     const receiver = { kind: 'inline', url: 'http://127.0.0.1:9/' };
     const { body, etag } = await make({ callback: receiver });
     await beat(body.publishUrl, '/fail');
@@ -86,7 +86,7 @@ describe('archive and restore', () => {
     expect((await beat(body.publishUrl)).status).toBe(200);
   });
 
-  it('frees a slot of the plan and needs one again', async () => {
+  it('archive frees a slot of the plan, and restore needs one', async () => {
     const free = await openApiFixture({ plan: 'free' });
     try {
       for (let index = 0; index < 20; index += 1) {
@@ -105,7 +105,7 @@ describe('archive and restore', () => {
       await free.manage.expectSuccess('deleteMonitor', deleted);
       const restored = await act('m0', archived.etag, { action: 'restore' }, free.manage);
       expect(restored.status).toBe(200);
-      // A monitor that is deleted while it is archived counts no slot out.
+      // Deleting an archived monitor frees no slot: archive has freed it.
       const again = await act('m0', restored.etag, { action: 'archive' }, free.manage);
       await free.manage.expectSuccess('deleteMonitor', { params: { monitorId: 'm0' }, ifMatch: again.etag });
       const { rows } = await free.pool.query(
@@ -120,7 +120,7 @@ describe('archive and restore', () => {
 });
 
 describe('maintenance', () => {
-  it('moves a deadline inside the window to its end, and says so', async () => {
+  it('maintenance moves a deadline inside its window to the end of the window', async () => {
     const { body, etag } = await make();
     await beat(body.publishUrl);
     const maintenance = { startsAt: iso(-5), endsAt: iso(3600), reason: 'Upgrade' };
@@ -145,7 +145,7 @@ describe('maintenance', () => {
     expect(again.problem).toMatchObject({ status: 409, code: 'service.conflict' });
   });
 
-  it('shows a window that will run, and ends it too', async () => {
+  it('a future window is shown, and exit_maintenance ends it', async () => {
     const { body, etag } = await make();
     const maintenance = { startsAt: iso(3600), endsAt: iso(7200) };
     const planned = await act(body.monitorId, etag, { action: 'enter_maintenance', maintenance });
@@ -159,7 +159,7 @@ describe('maintenance', () => {
     [{ startsAt: iso(-20), endsAt: iso(-10) }, 'maintenance.endsAt'],
     [{ startsAt: iso(0), endsAt: iso(30 * 86_400 + 3_600) }, 'maintenance.endsAt'],
     [undefined, 'maintenance'],
-  ])('refuses the window %o', async (maintenance, path) => {
+  ])('the window %o is refused', async (maintenance, path) => {
     const { body, etag } = await make();
     const { problem } = await act(body.monitorId, etag, { action: 'enter_maintenance', maintenance });
     expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path }] });
@@ -174,21 +174,25 @@ describe('refusals', () => {
     archived: ['restore'],
   } as const;
 
-  it.each(['active', 'paused', 'archived'] as const)('follows the table from %s', async (from) => {
-    for (const action of ACTIONS) {
-      let { body, etag } = await make();
-      if (from !== 'active') {
-        const moved = await act(body.monitorId, etag, { action: from === 'paused' ? 'pause' : 'archive' });
-        etag = moved.etag;
+  it.each(['active', 'paused', 'archived'] as const)(
+    'each action on a monitor that is %s is allowed or refused by the table',
+    async (from) => {
+      for (const action of ACTIONS) {
+        let { body, etag } = await make();
+        if (from !== 'active') {
+          const moved = await act(body.monitorId, etag, { action: from === 'paused' ? 'pause' : 'archive' });
+          etag = moved.etag;
+        }
+        const maintenance =
+          action === 'enter_maintenance' ? { startsAt: iso(0), endsAt: iso(60) } : undefined;
+        const answer = await act(body.monitorId, etag, { action, maintenance });
+        const isAllowed = ALLOWED[from].some((allowed) => allowed === action);
+        expect([from, action, answer.status]).toEqual([from, action, isAllowed ? 200 : 409]);
       }
-      const maintenance = action === 'enter_maintenance' ? { startsAt: iso(0), endsAt: iso(60) } : undefined;
-      const answer = await act(body.monitorId, etag, { action, maintenance });
-      const isAllowed = ALLOWED[from].some((allowed) => allowed === action);
-      expect([from, action, answer.status]).toEqual([from, action, isAllowed ? 200 : 409]);
-    }
-  });
+    },
+  );
 
-  it('wants If-Match, the one of now, and a key', async () => {
+  it('a lifecycle action needs the current ETag and an Idempotency-Key', async () => {
     const { body } = await make();
     const params = { monitorId: body.monitorId };
     const request = { params, body: { action: 'pause' } };
@@ -200,7 +204,7 @@ describe('refusals', () => {
     expect((await api.read.call('changeMonitorLifecycle', reader)).status).toBe(403);
   });
 
-  it('answers a replay as the first time, though the version has moved on', async () => {
+  it('a replayed action gets its first answer after the version has changed', async () => {
     const { body, etag } = await make();
     const request = {
       params: { monitorId: body.monitorId },

@@ -36,7 +36,7 @@ async function walk(client: Client, query: Record<string, unknown>): Promise<str
 }
 
 describe('order and pages', () => {
-  it('goes by name ignoring case, then by id, and visits each monitor once', async () => {
+  it('the list of monitors goes by name ignoring case, then by id, and shows each monitor once', async () => {
     const { client, make } = await projectOf('order');
     for (const [monitorId, name] of [
       ['b2', 'beta'],
@@ -51,14 +51,14 @@ describe('order and pages', () => {
     expect(await walk(client, { limit: 5 })).toHaveLength(1);
   });
 
-  it('pages through names that are too long for a cursor', async () => {
+  it('the list of monitors pages through names that are too long for a cursor', async () => {
     const { client, make } = await projectOf('long names');
     const ids = ['p', 'q', 'r', 's'].map((letter) => letter.repeat(128));
     for (const monitorId of ids) await make({ monitorId, name: '\u{1F680}'.repeat(160) });
     expect((await walk(client, { limit: 1 })).flat()).toEqual(ids);
   });
 
-  it('refuses cursors that it did not make', async () => {
+  it('the list of monitors refuses cursors that it did not make', async () => {
     const { client } = await projectOf('cursors');
     const made = (position: unknown) => Buffer.from(JSON.stringify(position)).toString('base64url');
     for (const cursor of [
@@ -72,7 +72,7 @@ describe('order and pages', () => {
     }
   });
 
-  it('goes on when the monitor at which a page ended was deleted', async () => {
+  it('the next page follows when the last monitor of a page is deleted', async () => {
     const { client, make } = await projectOf('deleted');
     for (const name of ['a', 'b', 'c']) await make({ monitorId: name, name });
     const first = await client.expectSuccess('listMonitors', { query: { limit: 2 } });
@@ -85,7 +85,7 @@ describe('order and pages', () => {
     expect(second.body.items.map((item) => item.monitorId)).toEqual(['c']);
   });
 
-  it('leaves out none when the monitor at which a page ended is renamed or deleted, however long its name', async () => {
+  it('the next page leaves out no monitor when the last one, with a long name, is renamed or deleted', async () => {
     const { client, make } = await projectOf('long and gone');
     const ids = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(128));
     for (const monitorId of ids) await make({ monitorId, name: `${monitorId[0]}${'\u{1F680}'.repeat(150)}` });
@@ -106,7 +106,7 @@ describe('order and pages', () => {
 });
 
 describe('filters', () => {
-  it('takes labels that must all hold, a prefix, a jurisdiction and a lifecycle', async () => {
+  it('the list of monitors filters by labels that must all hold, name prefix, jurisdiction and lifecycle', async () => {
     const { client, make } = await projectOf('filters');
     await make({ monitorId: 'one', name: '100% Backup', labels: { team: 'ops', tier: '1' } });
     await make({ monitorId: 'two', name: '100_ backup', labels: { team: 'ops' }, jurisdiction: 'eu' });
@@ -133,7 +133,7 @@ describe('filters', () => {
     expect(await ids({ health: 'waiting', label: 'tier=1' })).toEqual(['one']);
   });
 
-  it('fills pages of a health that few monitors have', async () => {
+  it('a filter by health fills its pages also when few monitors have it', async () => {
     const { client } = await projectOf('rare');
     const { rows } = await api.pool.query<{ project_id: string; organization_id: string }>(
       "select project_id, organization_id from projects where name = 'rare'",
@@ -158,7 +158,7 @@ describe('filters', () => {
     expect((await walk(client, { health: 'up', limit: 200 })).flat()).toHaveLength(57);
   });
 
-  it('shows nothing of other organizations', async () => {
+  it('the list of monitors shows no monitor of another organization', async () => {
     const stranger = await seedProject(api.pool);
     await seedMonitors(api.pool, stranger, 2);
     const { body } = await api.other.manage.expectSuccess('listMonitors');

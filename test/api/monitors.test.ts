@@ -25,7 +25,7 @@ const beat = async (publishUrl: string | undefined, suffix = '') => {
 };
 
 describe('create', () => {
-  it('answers 201 with defaults, an address for beats and version 1', async () => {
+  it('a new monitor is answered with 201, defaults, a publish address and version 1', async () => {
     const { status, body, etag } = await make({ intervalSeconds: undefined });
     expect(status).toBe(201);
     expect(etag).toBe('"configuration-1"');
@@ -50,7 +50,7 @@ describe('create', () => {
     expect(body.status.nextDeadlineAt).toBeUndefined();
   });
 
-  it('answers a replay with 200 and the same address, without the signing secret', async () => {
+  it('a replayed create is a 200 with the same address and without the signing secret', async () => {
     const idempotencyKey = randomUUID();
     const request = {
       idempotencyKey,
@@ -67,7 +67,7 @@ describe('create', () => {
     expect(second.etag).toBe('"configuration-1"');
   });
 
-  it('takes the id of the caller once in a jurisdiction', async () => {
+  it('a monitorId is unique in a jurisdiction', async () => {
     await make({ monitorId: 'chosen', jurisdiction: 'eu' });
     const again = await api.manage.call('createMonitor', {
       body: { name: 'Other', monitorId: 'chosen', jurisdiction: 'eu' },
@@ -80,7 +80,7 @@ describe('create', () => {
     expect((await make({ monitorId: 'chosen', jurisdiction: 'us' })).status).toBe(201);
   });
 
-  it('keeps one of many that are made at once under the same id', async () => {
+  it('of many monitors created at once with one id one succeeds', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, () =>
         api.manage.call('createMonitor', { body: { name: 'Race', monitorId: 'race' } }),
@@ -89,14 +89,14 @@ describe('create', () => {
     expect(answers.map((answer) => answer.status).sort()).toEqual([201, ...Array(7).fill(409)]);
   });
 
-  it('starts the clock at creation without awaitFirstBeat', async () => {
+  it('without awaitFirstBeat the deadline runs from creation', async () => {
     const { body } = await make({ awaitFirstBeat: false, graceSeconds: 60 });
     const deadline = Date.parse(body.status.nextDeadlineAt ?? '');
     expect(deadline).toBe(Date.parse(body.createdAt) + 360_000);
     expect(body.status.health).toBe('waiting');
   });
 
-  it('refuses a private destination and leaves nothing', async () => {
+  it('a monitor with a private inline destination is refused and leaves no rows', async () => {
     const body = {
       name: 'Inside',
       monitorId: 'inside',
@@ -108,7 +108,7 @@ describe('create', () => {
     expect((await api.manage.call('getMonitor', named('inside'))).status).toBe(404);
   });
 
-  it('shows the address to managers alone', async () => {
+  it('the publish address is shown only to those who may manage', async () => {
     const { body } = await make();
     const read = await api.read.expectSuccess('getMonitor', named(body.monitorId));
     expect(read.body.publishUrl).toBeUndefined();
@@ -119,7 +119,7 @@ describe('create', () => {
 });
 
 describe('limits of the plan', () => {
-  it('counts active monitors, also when many are made at once', async () => {
+  it('the limit of active monitors holds when many are created at once', async () => {
     const free = await openApiFixture({ plan: 'free' });
     try {
       const answers = await Promise.all(
@@ -155,7 +155,7 @@ describe('limits of the plan', () => {
 });
 
 describe('get', () => {
-  it('shows the latest observation and live status after a beat', async () => {
+  it('a monitor shows its latest observation and live status after a beat', async () => {
     const { body } = await make({ graceSeconds: 60 });
     expect((await beat(body.publishUrl)).status).toBe(200);
     expect((await beat(body.publishUrl, '/log')).status).toBe(200);
@@ -167,7 +167,7 @@ describe('get', () => {
     expect(Date.parse(status.nextDeadlineAt ?? '') - Date.parse(status.lastBeatAt ?? '')).toBe(360_000);
   });
 
-  it('asks for the jurisdiction where an id is in two', async () => {
+  it('an id that exists in two jurisdictions is a conflict without ?jurisdiction=', async () => {
     await make({ monitorId: 'twice', jurisdiction: 'eu' });
     await make({ monitorId: 'twice', jurisdiction: 'us' });
     const unclear = await api.read.call('getMonitor', named('twice'));
@@ -184,7 +184,7 @@ describe('get', () => {
     expect(absent.status).toBe(404);
   });
 
-  it('hides the monitors of others', async () => {
+  it('a monitor of another organization is a 404', async () => {
     const { body } = await make();
     const foreign = await api.other.manage.call('getMonitor', named(body.monitorId));
     expect(foreign.problem?.code).toBe('service.not_found');
@@ -195,7 +195,7 @@ describe('patch', () => {
   const patch = async (monitorId: string, ifMatch: string, change: Record<string, unknown>) =>
     await api.manage.call('updateMonitor', { ...named(monitorId), ifMatch, body: { patch: change } });
 
-  it('merges, raises the version, and keeps what is not named', async () => {
+  it('a patch merges its fields, raises the version and keeps the other fields', async () => {
     const { body, etag } = await make({ labels: { team: 'ops', tier: '1' }, description: 'Nightly' });
     const changed = await patch(body.monitorId, etag, {
       graceSeconds: 1,
@@ -214,7 +214,7 @@ describe('patch', () => {
     expect(removed.body.measurements).toEqual({});
   });
 
-  it('keeps the version of a monitor that it does not change', async () => {
+  it('a patch that changes nothing keeps the version', async () => {
     const { body, etag } = await make({ labels: { a: 'b' } });
     const same = await patch(body.monitorId, etag, { name: ' Backup ', labels: { a: 'b' }, schedule: null });
     expect(same.status).toBe(200);
@@ -222,7 +222,7 @@ describe('patch', () => {
     expect(same.body.updatedAt).toBe(body.updatedAt);
   });
 
-  it('wants If-Match, and the one of now', async () => {
+  it('a patch needs the current ETag', async () => {
     const { body, etag } = await make();
     const without = await api.manage.call('updateMonitor', {
       ...named(body.monitorId),
@@ -235,7 +235,7 @@ describe('patch', () => {
     expect((await patch(body.monitorId, '"something-else"', { name: 'x' })).status).toBe(412);
   });
 
-  it('lets one of many win that change the same version', async () => {
+  it('of many patches of one version one succeeds', async () => {
     const { body, etag } = await make();
     const answers = await Promise.all(
       Array.from({ length: 6 }, (_, index) => patch(body.monitorId, etag, { name: `n${index}` })),
@@ -243,7 +243,7 @@ describe('patch', () => {
     expect(answers.map((answer) => answer.status).sort()).toEqual([200, ...Array(5).fill(412)]);
   });
 
-  it('has either an interval or a schedule', async () => {
+  it('a patch to both interval and schedule is refused', async () => {
     const { body, etag } = await make();
     const schedule = { cron: '0 3 * * *', timeZone: 'Europe/Berlin' };
     const both = await patch(body.monitorId, etag, { schedule });
@@ -253,7 +253,7 @@ describe('patch', () => {
     expect(swapped.body.intervalSeconds).toBeUndefined();
   });
 
-  it('refuses what cannot change', async () => {
+  it('a patch of a field that cannot change is refused', async () => {
     const { body, etag } = await make();
     for (const change of [{ jurisdiction: 'eu' }, { monitorId: 'other' }, { lifecycle: 'paused' }]) {
       const { problem } = await patch(body.monitorId, etag, change);
@@ -264,7 +264,7 @@ describe('patch', () => {
     }
   });
 
-  it('fits a running clock to a new interval, never into the past', async () => {
+  it('a new interval moves a running deadline, never into the past', async () => {
     const { body, etag } = await make({ intervalSeconds: 3600, graceSeconds: 60 });
     await beat(body.publishUrl);
     const longer = await patch(body.monitorId, etag, { intervalSeconds: 7200 });
@@ -281,7 +281,7 @@ describe('patch', () => {
     expect(renamed.body.status.nextDeadlineAt).toBe(shorter.body.status.nextDeadlineAt);
   });
 
-  it('starts and stops a clock before the first beat with awaitFirstBeat', async () => {
+  it('awaitFirstBeat starts and stops the clock before the first beat', async () => {
     const { body, etag } = await make();
     const started = await patch(body.monitorId, etag, { awaitFirstBeat: false });
     expect(Date.parse(started.body.status.nextDeadlineAt ?? '')).toBe(
@@ -293,7 +293,7 @@ describe('patch', () => {
 });
 
 describe('beats and changes at the same time', () => {
-  it('lose nothing of each other, and the newest configuration counts', async () => {
+  it('concurrent beats and patches are all kept, and the newest configuration sets the deadline', async () => {
     const { body } = await make({ intervalSeconds: 300, graceSeconds: 60 });
     const params = { monitorId: body.monitorId };
     const beats = Array.from({ length: 60 }, () => beat(body.publishUrl));
@@ -316,7 +316,7 @@ describe('beats and changes at the same time', () => {
 });
 
 describe('delete', () => {
-  it('is for good: routes, address and open work are gone, the id is free', async () => {
+  it('a deleted monitor has no routes, address or open work, and its id is free', async () => {
     const { body, etag } = await make({
       monitorId: 'doomed',
       callback: { kind: 'inline', url: 'http://127.0.0.1:9/' },

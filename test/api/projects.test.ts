@@ -1,4 +1,4 @@
-// Projects: names, ETags, who sees and does what.
+// Projects: names, ETags, and who may read and change them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 
@@ -11,7 +11,7 @@ afterAll(async () => {
 });
 
 describe('projects', () => {
-  it('are made by owners and by the operator, and read back with an ETag', async () => {
+  it('owners and the operator create projects, which are read back with an ETag', async () => {
     for (const client of [api.owner, api.operator]) {
       const name = `made-${crypto.randomUUID()}`;
       const made = await client.expectSuccess('createProject', { body: { name } });
@@ -25,11 +25,11 @@ describe('projects', () => {
     }
   });
 
-  it('have names that are unique in the organization, ignoring case and extra spaces', async () => {
+  it('a project name is unique in its organization, ignoring case and extra spaces', async () => {
     await api.owner.expectSuccess('createProject', { body: { name: 'Night  Jobs' } });
     for (const name of ['night jobs', '  NIGHT JOBS ', 'Night\u00a0Jobs']) {
-      const twin = await api.owner.call('createProject', { body: { name } });
-      expect(twin.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: false });
+      const second = await api.owner.call('createProject', { body: { name } });
+      expect(second.problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: false });
     }
     await api.owner.expectSuccess('createProject', { body: { name: 'Große ΟΔΟΣ ǰ' } });
     for (const name of ['GROSSE οδος ǰ', 'große οδοσ J\u030c', 'Gro\u1e9ee ΟΔΟΣ ǰ']) {
@@ -39,7 +39,7 @@ describe('projects', () => {
     expect(elsewhere.status).toBe(201);
   });
 
-  it('keep their names trimmed, 1 to 64 characters, without control characters', async () => {
+  it('a project name is trimmed, with 1 to 64 characters and no control characters', async () => {
     const made = await api.owner.expectSuccess('createProject', { body: { name: `  ${'ü'.repeat(64)} ` } });
     expect(made.body.name).toBe('ü'.repeat(64));
     for (const name of ['', '   ', 'x'.repeat(65), 'a\u0007b', 7, null, undefined]) {
@@ -49,7 +49,7 @@ describe('projects', () => {
     }
   });
 
-  it('are renamed by owners under their ETag, and answer to the new name at once', async () => {
+  it('an owner renames a project by its ETag, and Service-Project takes the new name at once', async () => {
     const made = await api.owner.expectSuccess('createProject', { body: { name: 'before' } });
     const params = { projectId: made.body.projectId };
     const call = { params, body: { name: 'after' } };
@@ -68,7 +68,7 @@ describe('projects', () => {
     expect((await api.owner.call('updateProject', taken)).problem?.code).toBe('service.conflict');
   });
 
-  it('are seen by a credential as its own alone, by a session as those of its organization', async () => {
+  it('a credential sees its own project, a session all projects of its organization', async () => {
     const own = await api.read.expectSuccess('listProjects');
     expect(own.body.items.map(({ projectId }) => projectId)).toEqual([api.projectId]);
     const made = await api.owner.expectSuccess('createProject', { body: { name: 'not of the credential' } });
@@ -83,7 +83,7 @@ describe('projects', () => {
     }
   });
 
-  it('are made and renamed by nobody else', async () => {
+  it('members, viewers and credentials create no project, and only owners rename one', async () => {
     const rename = { params: { projectId: api.projectId }, body: { name: 'x' }, ifMatch: '"project-1"' };
     for (const client of [api.manage, api.read, api.member, api.viewer]) {
       expect((await client.call('createProject', { body: { name: 'x' } })).status).toBe(403);
@@ -92,7 +92,7 @@ describe('projects', () => {
     expect((await api.operator.call('updateProject', rename)).status).toBe(403);
   });
 
-  it('are listed newest first, page by page, without a gap or a repeat', async () => {
+  it('projects are listed newest first, in pages without a gap or a repeat', async () => {
     for (let index = 0; index < 5; index += 1) {
       await api.other.owner.expectSuccess('createProject', { body: { name: `page-${index}` } });
     }

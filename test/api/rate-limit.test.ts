@@ -1,4 +1,4 @@
-// Requests a minute of a project: over all replicas, without the database, and as callers see it.
+// The limit of requests a minute: over all replicas, without the database, and as callers see it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RateLimiter } from '../../src/api/http/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
@@ -34,27 +34,30 @@ describe('the limit over replicas', () => {
   });
   afterAll(() => database?.close());
 
-  it.each(['free', 'builder', 'scale'])('is kept within a tenth by four of them, plan %s', async (plan) => {
-    const limit = { free: 60, builder: 300, scale: 12_000 }[plan] ?? 0;
-    // What one replica serves between two settlements: each begins one at 2 % of the limit by itself.
-    const burst = Math.max(1, Math.floor(limit * 0.02));
-    const allowed = await withinOneMinute(async () => {
-      const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool: database.pool, log }));
-      const scopeId = newUuid();
-      let count = 0;
-      for (let spent = 0; spent < limit; spent += burst) {
-        for (const replica of replicas) {
-          for (let call = 0; call < burst; call += 1) if (isAllowed(replica, scopeId, plan)) count += 1;
+  it.each(['free', 'builder', 'scale'])(
+    'four replicas keep the limit of the plan %s within a tenth',
+    async (plan) => {
+      const limit = { free: 60, builder: 300, scale: 12_000 }[plan] ?? 0;
+      // What one replica serves between two settlements: it begins one when it has spent 2 % of the limit.
+      const burst = Math.max(1, Math.floor(limit * 0.02));
+      const allowed = await withinOneMinute(async () => {
+        const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool: database.pool, log }));
+        const scopeId = newUuid();
+        let count = 0;
+        for (let spent = 0; spent < limit; spent += burst) {
+          for (const replica of replicas) {
+            for (let call = 0; call < burst; call += 1) if (isAllowed(replica, scopeId, plan)) count += 1;
+          }
+          await Promise.all(replicas.map((replica) => replica.settle()));
         }
-        await Promise.all(replicas.map((replica) => replica.settle()));
-      }
-      return count;
-    });
-    expect(allowed).toBeGreaterThanOrEqual(limit);
-    expect(allowed).toBeLessThanOrEqual(limit * 1.1);
-  });
+        return count;
+      });
+      expect(allowed).toBeGreaterThanOrEqual(limit);
+      expect(allowed).toBeLessThanOrEqual(limit * 1.1);
+    },
+  );
 
-  it('begins anew each minute, with the clock of the database', async () => {
+  it("the limit starts again each minute of the database's clock", async () => {
     let nowMs = 1_700_000_040_000; // ours is years behind
     const limiter = new RateLimiter({ pool: database.pool, log, now: () => nowMs });
     const scopeId = newUuid();
@@ -64,7 +67,7 @@ describe('the limit over replicas', () => {
     expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
   });
 
-  it('goes on locally while the database is away', async () => {
+  it('each replica counts alone while the database is away', async () => {
     const away = openPool({ databaseUrl: 'postgres://x@127.0.0.1:1/x', size: 1, applicationName: 'test' });
     const limiter = new RateLimiter({ pool: away, log, now: () => 1_700_000_040_000 });
     const scopeId = newUuid();
@@ -78,7 +81,7 @@ describe('the limit over replicas', () => {
   });
 });
 
-/** Does it again when a minute ended meanwhile: then two limits counted. */
+/** Runs it again when a minute has ended meanwhile: two limits have counted then. */
 async function withinOneMinute<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     const minute = new Date().getMinutes();
@@ -96,7 +99,7 @@ describe('the limit as callers see it', () => {
     await api?.close();
   });
 
-  it('is a 429 that says which limit, and when to come back; other projects go on', async () => {
+  it('a 429 names the limit and when to try again, and other projects are served', async () => {
     const { answers, next } = await withinOneMinute(async () => ({
       answers: await Promise.all(Array.from({ length: 70 }, () => api.read.call('listProjects'))),
       next: await api.manage.call('listProjects'),
@@ -121,7 +124,7 @@ describe('the limit as callers see it', () => {
     }
     expect(next.status).toBe(429);
     expect((await api.other.manage.call('listProjects')).status).toBe(200);
-    // Nobody is limited by those who have no credential.
+    // Calls without a credential count for no project.
     expect((await api.anonymous.call('listProjects')).status).toBe(401);
     for (const path of ['/livez', '/docs', '/docs/openapi.json']) {
       expect((await fetch(`${api.url}${path}`)).status).toBe(200);

@@ -1,4 +1,4 @@
-// The HTTP server: connections of all sorts, its end, and a database that goes away and comes back.
+// The HTTP server: connections of all kinds, its end, and a database that fails and recovers.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -27,13 +27,13 @@ describe('connections', () => {
     await api?.close();
   });
 
-  it('that were half closed by the caller get their answer', async () => {
+  it('a call on a half closed connection gets its answer', async () => {
     const answer = await sendRaw(api.url, get('/v1/projects', api.tokens.read), { halfClose: true });
     expect(countAnswers(answer)).toBe(1);
     expect(answer).toContain('"items"');
   });
 
-  it('with pipelined calls get every answer, in order', async () => {
+  it('pipelined calls get every answer, in order', async () => {
     const calls = Array.from({ length: 5 }, (_, index) =>
       get('/v1/projects', api.tokens.read, `x-correlation-id: call-${index}\r\n`),
     );
@@ -48,7 +48,7 @@ describe('connections', () => {
     ]);
   });
 
-  it('that end in what is no HTTP get every answer before the refusal', async () => {
+  it('calls before invalid bytes on a connection get their answers before the refusal', async () => {
     const body = JSON.stringify({ name: 'told' });
     const key = 'idempotency-key: told\r\n';
     const head = `${key}content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
@@ -60,21 +60,21 @@ describe('connections', () => {
       '201',
       '400',
     ]);
-    // A body that is broken has nothing to wait for.
+    // A broken body gets its refusal at once.
     const chunks = head.replace(/content-length: \d+/, 'transfer-encoding: chunked').replace('told', 'cut');
     const broken = get('/v1/monitors', api.tokens.manage, chunks).replace('GET', 'POST');
     const refusal = await sendRaw(api.url, `${read}${broken}zz\r\n`);
     expect([...refusal.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(['200', '400']);
   });
 
-  it('with an expectation that nobody knows are served all the same', async () => {
+  it('a call with an unknown expectation is served', async () => {
     const call = get('/v1/projects', api.tokens.read, 'expect: the-unexpected\r\n');
     const answer = await sendRaw(api.url, call, { halfClose: true });
     expect(answer).toContain('HTTP/1.1 200');
     expect(answer).toContain('x-request-id: ');
   });
 
-  it('whose headers do not come within ten seconds are ended', async () => {
+  it('a connection whose headers take more than ten seconds is ended', async () => {
     const [startedAt, stopwatch] = [performance.now(), startStopwatch()];
     const answer = await sendRaw(api.url, 'GET /v1/projects HTTP/1.1\r\nhost: x\r\n');
     expect(answer).toContain('HTTP/1.1 400');
@@ -83,7 +83,7 @@ describe('connections', () => {
     expect(stopwatch.stop()).toBeLessThan(14_000);
   });
 
-  it('are bounded: one too many is dropped, and there is room again when others end', async () => {
+  it('a connection over the limit is dropped, and accepted again after others end', async () => {
     const { port } = new URL(api.url);
     const sockets = Array.from({ length: 40 }, () => connect(Number(port), '127.0.0.1'));
     for (const socket of sockets) socket.on('error', () => undefined);
@@ -98,7 +98,7 @@ describe('connections', () => {
     await waitFor(async () => (await fetch(`${api.url}/livez`)).ok);
   });
 
-  it('from pages of the dashboard may carry credentials, from others not', async () => {
+  it("CORS admits credentials from the dashboard's origin and from no other", async () => {
     const preflight = (origin: string) =>
       fetch(`${api.url}/v1/projects`, {
         method: 'OPTIONS',
@@ -117,7 +117,7 @@ describe('connections', () => {
     expect(foreign.headers.get('access-control-allow-origin')).toBeNull();
   });
 
-  it('are counted in the metrics, by route and never by path', async () => {
+  it('metrics count calls by route and never by path', async () => {
     await api.read.call('getProject', { params: { projectId: 'secret-path' } });
     const text = await (await fetch(`${api.url}/metrics`)).text();
     expect(text).toMatch(
@@ -134,7 +134,7 @@ describe('the end of an api', () => {
     await Promise.all(started.splice(0).map((one) => one.close()));
   });
 
-  it('answers what is held open, finishes, and takes no more', async () => {
+  it('an ending api answers held calls, finishes running ones and takes no more', async () => {
     const api = await openApiFixture();
     started.push(api);
     const replica = await api.startReplica();
@@ -153,7 +153,7 @@ describe('the end of an api', () => {
     await expect(fetch(`${replica.url}/livez`)).rejects.toThrow();
   });
 
-  it('is announced: not ready, while calls are still served', async () => {
+  it('an ending api is not ready and still serves calls', async () => {
     const api = await openApiFixture();
     started.push(api);
     await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
@@ -166,10 +166,10 @@ describe('the end of an api', () => {
 });
 
 describe('an api that has too much to do', () => {
-  it('refuses calls with a hint to come back, but none for the stall of its own start', async () => {
+  it('an overloaded api refuses calls with Retry-After, but none for the stall of its start', async () => {
     const startedAt = performance.now();
     const api = await openApiFixture({ config: { maxEventLoopDelayMs: 50 } });
-    // The process is this one.
+    // The api runs in this process.
     const load = setInterval(() => stall(100), 1);
     try {
       const isRefused = async () => {
@@ -207,7 +207,7 @@ describe('without its database', () => {
   });
   afterAll(async () => {
     await proxy?.accept();
-    // What a failed test left hanging would hold up the end.
+    // Connections that a failed test left open would delay the end.
     proxy?.reset();
     await api?.close();
     await proxy?.close();
@@ -235,7 +235,7 @@ describe('without its database', () => {
     await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
   };
 
-  it('answers 503, stays alive, and goes on when the database is back', async () => {
+  it('an api without its database answers 503, stays alive, and recovers with the database', async () => {
     await expectWell();
     await proxy.refuse();
     await expectUnavailable();
@@ -243,7 +243,7 @@ describe('without its database', () => {
     await expectWell();
   });
 
-  it('tells the log once in some seconds, and not of each request', async () => {
+  it('an api without its database logs once in some seconds, not for each request', async () => {
     await expectWell();
     const warn = vi.spyOn(api.telemetry.log, 'warn');
     await proxy.refuse();
@@ -258,7 +258,7 @@ describe('without its database', () => {
     await expectWell();
   });
 
-  it('gives up on connections that hang, and finds new ones', async () => {
+  it('an api gives up hung connections and opens new ones', async () => {
     await expectWell();
     proxy.blackHole();
     const stopwatch = startStopwatch();
@@ -269,7 +269,7 @@ describe('without its database', () => {
     await expectWell();
   });
 
-  it('does not repeat a write whose answer was torn, wherever it was torn: the key finds out', async () => {
+  it('a write whose answer was cut off takes effect once: its key finds out', async () => {
     await expectWell();
     for (let bytes = 1; bytes < 600; bytes += 23) {
       const request = { body: { name: `torn-${bytes}` }, idempotencyKey: `torn-${bytes}` };
@@ -296,7 +296,7 @@ describe('the start of an api', () => {
   const start = (port: number) =>
     startApi(makeConfig(api.databaseUrl, { port }), createTelemetry({ role: 'api', logLevel: 'silent' }));
 
-  it('is refused on a port that is taken', async () => {
+  it('an api does not start on a port that is taken', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const { port } = taken.address() as AddressInfo;
@@ -304,7 +304,7 @@ describe('the start of an api', () => {
     taken.close();
   });
 
-  it('is refused on a database that may lose acknowledged beats', async () => {
+  it('an api does not start on a database that may lose acknowledged beats', async () => {
     const name = new URL(api.databaseUrl).pathname.slice(1);
     await api.pool.query(`alter database ${name} set synchronous_commit = off`);
     await expect(start(0)).rejects.toThrow('synchronous_commit');

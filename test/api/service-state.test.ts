@@ -18,7 +18,7 @@ const setState = (state: string) =>
   ]);
 const write = () => api.owner.call('createProject', { body: { name: crypto.randomUUID() } });
 
-it('when it is canceled, writes are refused and reads go on', async () => {
+it('a canceled organization may read and not write', async () => {
   const state = 'canceled';
   await setState(state);
   const refused = await waitFor(async () => {
@@ -34,7 +34,7 @@ it('when it is canceled, writes are refused and reads go on', async () => {
   expect((await api.other.owner.call('createProject', { body: { name: state } })).status).toBe(201);
 });
 
-it('in payment grace everything goes on', async () => {
+it('an organization in payment grace may read and write', async () => {
   await setState('payment_grace');
   await waitFor(async () => (await write()).status === 201);
 });

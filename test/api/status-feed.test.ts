@@ -1,4 +1,4 @@
-// The status feed over HTTP: everything first, then each change once, never one too few.
+// The status feed over HTTP: every monitor first, then each change once, and none is skipped.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -76,7 +76,7 @@ async function openChange(monitorIds: string[]) {
 }
 
 describe('from nothing', () => {
-  it('shows every monitor with its state, and a cursor also when there is none', async () => {
+  it('a first call shows every monitor with its state, and has a cursor also without monitors', async () => {
     const empty = await read();
     expect(empty.ids).toEqual([]);
     const made = await make('one');
@@ -95,11 +95,11 @@ describe('from nothing', () => {
     expect((await read(empty.next)).ids).toEqual(['one']);
   });
 
-  it('pages through many monitors and misses no change of meanwhile', async () => {
+  it('a first listing in pages misses no change that happens meanwhile', async () => {
     const seeded = await seedMonitors(api.pool, project, 25);
     const first = await read(undefined, { limit: 10 });
     expect(first.ids).toHaveLength(10);
-    // One that was shown already changes, one comes into the part that was read, one is deleted in the part to come.
+    // Changed: a monitor that was shown. New: one in the part that was read. Deleted: one in the part to come.
     const seen = first.ids[3] ?? '';
     await (await openChange([seen])).commit();
     await make('newcomer');
@@ -118,7 +118,7 @@ describe('from nothing', () => {
 });
 
 describe('changes', () => {
-  it('shows each once, with a growing changeSequence', async () => {
+  it('each change is shown once, with a growing changeSequence', async () => {
     const [a] = [await make('a'), await make('b')];
     const start = await drain();
     await beat(a?.publishUrl);
@@ -135,7 +135,7 @@ describe('changes', () => {
     expect(second.items[0]?.changeSequence).toBeGreaterThan(first.items[0]?.changeSequence ?? 0);
   });
 
-  it('pages through many changes', async () => {
+  it('many changes come in pages', async () => {
     const seeded = await seedMonitors(api.pool, project, 30);
     const start = await drain();
     await (await openChange(seeded.map((monitor) => monitor.monitorId))).commit();
@@ -143,7 +143,7 @@ describe('changes', () => {
     expect(ids.sort()).toEqual(seeded.map((monitor) => monitor.monitorId).sort());
   });
 
-  it('does not skip a transaction that commits late, and does not wait for it', async () => {
+  it('a transaction that commits late is neither skipped nor waited for', async () => {
     const [, b] = [await make('late'), await make('soon')];
     const start = await drain();
     const late = await openChange(['late']);
@@ -160,7 +160,7 @@ describe('changes', () => {
     expect((await read(third.next)).ids).toEqual([]);
   });
 
-  it('does not skip one that commits late while a first listing goes on', async () => {
+  it('a transaction that commits late during a first listing is not skipped', async () => {
     await seedMonitors(api.pool, project, 6);
     await make('late');
     const late = await openChange(['late']);
@@ -170,7 +170,7 @@ describe('changes', () => {
     expect((await read(listed.next)).ids).toEqual(['late']);
   });
 
-  it('misses nothing of many writers at once', async () => {
+  it('the changes of many concurrent writers are all shown', async () => {
     const seeded = await seedMonitors(api.pool, project, 12);
     let cursor = (await drain()).next;
     const newest = new Map<string, number>();
@@ -198,7 +198,7 @@ describe('changes', () => {
 });
 
 describe('held open', () => {
-  it('answers after a change, and with nothing when the time is over', async () => {
+  it('a held call answers after a change, and empty when its time is over', async () => {
     const made = await make('held');
     const start = await drain();
     const waiting = read(start.next, { waitSeconds: 30 });
@@ -213,7 +213,7 @@ describe('held open', () => {
     expect((await read(silent.next)).ids).toEqual([]);
   });
 
-  it('is not woken by other projects, and wakes all that wait for one', async () => {
+  it('a change wakes all calls that wait for its project, and no others', async () => {
     const made = await make('shared');
     const start = await drain();
     const all = await drain(undefined, {}, operator);
@@ -227,7 +227,7 @@ describe('held open', () => {
     expect((await own).ids).toEqual(['shared']);
   });
 
-  it('does not hold the answer to a first call or in the middle of a listing', async () => {
+  it('a first call and a call inside a listing are not held', async () => {
     await seedMonitors(api.pool, project, 3);
     const stopwatch = startStopwatch();
     const first = await read(undefined, { limit: 2, waitSeconds: 30 });
@@ -238,7 +238,7 @@ describe('held open', () => {
 });
 
 describe('who sees what', () => {
-  it('a credential and a session their project, the operator all of its organization', async () => {
+  it('a credential and a session see their project, the operator its whole organization', async () => {
     await make('mine');
     const elsewhere = await api.manage.expectSuccess('createMonitor', { body: { name: 'elsewhere' } });
     expect((await drain()).ids).toEqual(['mine']);
@@ -249,13 +249,13 @@ describe('who sees what', () => {
     expect((await drain(undefined, {}, api.other.manage)).ids).toEqual([]);
   });
 
-  it('asks a session for its project', async () => {
+  it('a session without Service-Project is refused', async () => {
     const nowhere = createApiClient({ url: api.url, token: api.tokens.owner });
     const { problem } = await nowhere.call('getStatusFeed');
     expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'Service-Project' }] });
   });
 
-  it('shows the owner of a foreign cursor its own rows alone', async () => {
+  it("a cursor of another organization shows the caller's own rows only", async () => {
     await make('mine');
     const { next } = await drain();
     await (await openChange(['mine'])).commit();
@@ -264,7 +264,7 @@ describe('who sees what', () => {
 });
 
 describe('a database that was put back', () => {
-  it('begins again with everything when the history is another one', async () => {
+  it('a cursor of another history starts again with every monitor', async () => {
     await make('kept');
     const { next } = await drain();
     const [form, history = '', snapshot] = next.split('.');
@@ -274,7 +274,7 @@ describe('a database that was put back', () => {
     expect((await read([form, history, future].join('.'))).ids).toEqual(['kept']);
   });
 
-  it('does not repeat rows whose ids are of another cluster, and shows their next change', async () => {
+  it('rows with ids of another cluster are not repeated, and their next change is shown', async () => {
     const made = await make('restored');
     await api.pool.query("update monitor_live set changed_xid = '9000000000000' where project_id = $1", [
       project.projectId,

@@ -1,11 +1,11 @@
-// Holds calls open until something has happened in the database: one query at a time for all that wait, however many
-// they are. Polled and not notified: a NOTIFY on the beat path would halve its throughput.
+// Holds calls open until something happens in the database, with one query at a time for all waiting calls. It polls,
+// because a NOTIFY on the beat path would halve the throughput of beats.
 
 export interface PollerOptions<Subject, Found> {
   /** Pause between two queries; none runs while nobody waits. */
   everyMs: number;
-  /** One query for all subjects: what was found for each, undefined where nothing has happened. */
-  look: (subjects: readonly Subject[]) => Promise<readonly (Found | undefined)[]>;
+  /** One query for all subjects. The result has what was found for each, undefined where nothing has happened. */
+  poll: (subjects: readonly Subject[]) => Promise<readonly (Found | undefined)[]>;
 }
 
 interface Waiter<Subject, Found> {
@@ -23,14 +23,14 @@ export class SharedPoller<Subject, Found> {
     this.#options = options;
   }
 
-  /** How many wait. */
+  /** How many calls wait. */
   get size(): number {
     return this.#waiters.size;
   }
 
   /**
-   * Waits until something is found for the subject; undefined when `waitMs` are over or the signal aborts.
-   * Throws what the query throws.
+   * Waits until something is found for the subject. Undefined when `waitMs` have passed or the signal aborts. Throws what
+   * the query throws.
    */
   async wait(
     subject: Subject,
@@ -57,15 +57,15 @@ export class SharedPoller<Subject, Found> {
     this.#isRunning = true;
     while (this.#waiters.size > 0) {
       await new Promise((resolve) => setTimeout(resolve, this.#options.everyMs));
-      await this.#lookOnce([...this.#waiters]);
+      await this.#pollOnce([...this.#waiters]);
     }
     this.#isRunning = false;
   }
 
-  async #lookOnce(waiters: readonly Waiter<Subject, Found>[]): Promise<void> {
+  async #pollOnce(waiters: readonly Waiter<Subject, Found>[]): Promise<void> {
     if (waiters.length === 0) return;
     try {
-      const found = await this.#options.look(waiters.map((waiter) => waiter.subject));
+      const found = await this.#options.poll(waiters.map((waiter) => waiter.subject));
       for (const [index, waiter] of waiters.entries()) {
         const result = found[index];
         if (result !== undefined) waiter.resolve(result);

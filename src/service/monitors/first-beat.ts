@@ -14,7 +14,7 @@ export type FirstBeatWatch = SharedPoller<MonitorRef, true>;
 export function createFirstBeatWatch(db: Queryable): FirstBeatWatch {
   return new SharedPoller<MonitorRef, true>({
     everyMs: POLL_MS,
-    look: async (refs) => {
+    poll: async (refs) => {
       const begun = await findBegunMonitors(db, refs);
       return refs.map((ref) => (begun.has(ref.monitorKey) ? true : undefined));
     },

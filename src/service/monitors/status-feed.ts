@@ -38,7 +38,7 @@ export type FeedWatch = SharedPoller<{ scope: FeedScope; since: Snapshot }, true
 export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
-    look: async (subjects) => (await haveChanged(db, subjects)).map((changed) => changed || undefined),
+    poll: async (subjects) => (await haveChanged(db, subjects)).map((changed) => changed || undefined),
   });
 }
 

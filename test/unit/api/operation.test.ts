@@ -79,7 +79,7 @@ async function serve(handler: Handler<typeof getLines>) {
 }
 
 describe('a streamed answer', () => {
-  it('reaches its caller piece by piece, under the headers of its operation, and is an open call until its end', async () => {
+  it('a streamed answer arrives in pieces with the headers of its operation, and counts as open until its end', async () => {
     const rest = Promise.withResolvers<string>();
     async function* lines() {
       yield '{"line":1}\n';
@@ -99,7 +99,7 @@ describe('a streamed answer', () => {
     await waitFor(() => openCalls.size === 0, { what: 'the call has ended' });
   });
 
-  it('is ended when its caller leaves', async () => {
+  it('a streamed answer ends when its caller leaves', async () => {
     // It has a first piece and never a second one.
     const stream = new Readable({ read: () => undefined });
     stream.push('{"line":1}\n');

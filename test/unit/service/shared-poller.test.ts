@@ -1,31 +1,31 @@
-// Many callers that wait, one query at a time.
+// One query at a time for many waiting calls.
 import { describe, expect, it } from 'vitest';
 import { SharedPoller } from '../../../src/service/calls/shared-poller.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-/** A database of flags: `look` finds those that are set. */
+/** A database of flags: `poll` finds those that are set. */
 function openFlags() {
   const set = new Set<string>();
-  const looks: string[][] = [];
+  const polls: string[][] = [];
   const poller = new SharedPoller<string, string>({
     everyMs: 5,
-    look: async (subjects) => {
-      looks.push([...subjects]);
+    poll: async (subjects) => {
+      polls.push([...subjects]);
       return subjects.map((subject) => (set.has(subject) ? subject : undefined));
     },
   });
-  return { set, looks, poller };
+  return { set, polls, poller };
 }
 
 const forever = { waitMs: 60_000, signal: new AbortController().signal };
 
 describe('a shared poller', () => {
-  it('asks once for all that wait, and answers those whose moment has come', async () => {
-    const { set, looks, poller } = openFlags();
+  it('one query serves all waiting calls and answers those with a result', async () => {
+    const { set, polls, poller } = openFlags();
     const first = poller.wait('a', forever);
     const second = poller.wait('b', forever);
-    await waitFor(() => looks.length > 0, { what: 'a look' });
-    expect(looks[0]).toEqual(['a', 'b']);
+    await waitFor(() => polls.length > 0, { what: 'a poll' });
+    expect(polls[0]).toEqual(['a', 'b']);
     set.add('b');
     expect(await second).toBe('b');
     expect(poller.size).toBe(1);
@@ -33,7 +33,7 @@ describe('a shared poller', () => {
     expect(await first).toBe('a');
   });
 
-  it('gives up after the wait, and when the caller leaves', async () => {
+  it('a wait ends with its time, and when the caller leaves', async () => {
     const { poller } = openFlags();
     const caller = new AbortController();
     const left = poller.wait('a', { waitMs: 60_000, signal: caller.signal });
@@ -45,21 +45,21 @@ describe('a shared poller', () => {
     expect(await poller.wait('c', { waitMs: 60_000, signal: caller.signal })).toBeUndefined();
   });
 
-  it('does not ask while nobody waits, and begins again', async () => {
-    const { set, looks, poller } = openFlags();
+  it('no query runs while nobody waits, and polling starts again with the next call', async () => {
+    const { set, polls, poller } = openFlags();
     set.add('a');
     await poller.wait('a', forever);
-    const asked = looks.length;
+    const asked = polls.length;
     await new Promise((resolve) => setImmediate(resolve));
-    expect(looks).toHaveLength(asked);
+    expect(polls).toHaveLength(asked);
     expect(await poller.wait('a', forever)).toBe('a');
   });
 
-  it('tells those that wait when the question fails, and goes on for the next', async () => {
+  it('a failed query rejects the waiting calls, and the next call is served', async () => {
     let isBroken = true;
     const poller = new SharedPoller<string, true>({
       everyMs: 1,
-      look: async () => {
+      poll: async () => {
         if (isBroken) throw new Error('The database is away.');
         return [true];
       },

@@ -1,5 +1,5 @@
-// Applies a batch of beats to the locked live rows, in order of arrival. It reads what the pure functions need and
-// decides nothing of its own; writing is beat-transaction.ts's part.
+// Applies a batch of beats to the locked live rows, in order of arrival. The domain decides; beat-transaction.ts reads
+// and writes.
 import { hash } from 'node:crypto';
 import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
 import type { BeatInput } from '../domain/beat-input.ts';
@@ -14,7 +14,7 @@ import type { DirectoryEntry } from './monitor-directory.ts';
 
 export interface BeatItem {
   entry: DirectoryEntry;
-  /** A beat, or why its content was refused: that only moves a deadline that runs. */
+  /** The beat, or the problem with its content: a refused beat only moves a running deadline. */
   beat: BeatInput | ProblemError;
   idempotencyKey?: string;
 }
@@ -32,7 +32,7 @@ export type KeptAnswer = BeatAnswer & { of: string };
 /** The answer of a recorded beat, or the problem for which a beat was not recorded. */
 export type BeatOutcome = { answer: BeatAnswer } | { problem: ProblemError };
 
-/** What a batch has read and what it will write. */
+/** What the batch has read and what it will write. */
 export interface Working {
   nowMs: number;
   live: Map<string, LiveRow>;
@@ -43,7 +43,7 @@ export interface Working {
   observations: ObservationRow[];
   keys: BeatKeyRow<KeptAnswer>[];
   transitions: MonitorTransitions[];
-  /** Monitors whose incidents changed in this batch: their next beats wait for the next one. */
+  /** Monitors whose incidents changed in this batch: their next beats wait for the next batch. */
   settled: Set<string>;
 }
 
@@ -53,7 +53,7 @@ export function keyOf(item: BeatItem): string | undefined {
     : `${item.entry.monitor.monitorKey} ${item.idempotencyKey}`;
 }
 
-/** Applies one item. `deferred`: it must wait for the next batch, because this one changed the monitor's incidents. */
+/** Applies one item. `deferred`: this batch changed the monitor's incidents, so the item waits for the next batch. */
 export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferred' {
   const { monitor } = item.entry;
   const row = work.changed.get(monitor.monitorKey) ?? work.live.get(monitor.monitorKey);
@@ -171,10 +171,10 @@ function hasEnded(entry: DirectoryEntry, nowMs: number): boolean {
   return entry.endsMs !== undefined && entry.endsMs <= nowMs;
 }
 
-/** 404 for an address that is not, is no more, or was never known: they can't be told apart. */
+/** 404 for an address that has ended or never existed: callers cannot tell which. */
 export function unknownAddress(): ProblemError {
   return new ProblemError('not_found', {
-    detail: 'This address is not known. Take the publishUrl of the monitor.',
+    detail: 'This address is not known. Use the publishUrl of the monitor.',
   });
 }
 
@@ -184,17 +184,17 @@ function archived(): ProblemError {
   });
 }
 
-/** docs/contract/beats.md: a success under the key of a start must not be taken for the start again, and be lost. */
+/** A success under the key of a start must not count as the start again and be lost (docs/contract/beats.md). */
 function otherBeat(): ProblemError {
   return new ProblemError('idempotency_conflict', {
     detail:
-      'This Idempotency-Key belongs to another beat: use a new one for each. The deadline was moved all the same.',
+      'This Idempotency-Key belongs to another beat: use a new key for each beat. The deadline was still moved.',
   });
 }
 
 function tooFrequent(plan: Plan): ProblemError {
   return new ProblemError('rate_limited', {
-    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute of a monitor. The deadline was moved all the same.`,
+    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor. The deadline was still moved.`,
     retryAfterSeconds: Math.max(1, Math.ceil(60 / plan.beatsPerMinute)),
     limit: limitOf(plan, { dimension: 'beat_cadence', limit: plan.beatsPerMinute }),
   });

@@ -1,5 +1,6 @@
-// Batches without a timer: one transaction in flight, what arrives meanwhile is the next batch; a second lane only
-// while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and none waits longer than its time.
+// Batches without a timer: one transaction is in flight, and the beats that arrive meanwhile are the next batch. A
+// second lane works only while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and no beat waits
+// longer than its patience.
 import { ProblemError } from '../domain/problem.ts';
 import { isFaultOfData } from '../store/postgres/database-error.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
@@ -12,11 +13,11 @@ export interface BatcherOptions {
   /** At least one; further ones are used while commits are slow. */
   lanes: readonly Lane[];
   directory: MonitorDirectory;
-  /** Beats in one transaction at most. */
+  /** The most beats in one transaction. */
   maxBatch?: number;
-  /** Beats that wait at most. */
+  /** The most beats that may wait. */
   maxQueued?: number;
-  /** A beat that is not durable by then is answered 503. docs/contract/beats.md: answered within 10 s, always. */
+  /** A beat that is not durable after this time is answered 503 (docs/contract/beats.md: an answer within 10 s). */
   patienceMs?: number;
   onBatch?: (batch: { size: number; durationMs: number }) => void;
   onError?: (error: unknown) => void;
@@ -31,7 +32,7 @@ interface Waiting {
 }
 
 const SLOW_COMMIT_MS = 8;
-/** A beat has waited so long, and nothing became durable meanwhile: beats can't be accepted at the moment. */
+/** If a beat has waited this long and none became durable meanwhile, beats cannot be accepted at the moment. */
 const STUCK_MS = 1_000;
 const RETRY_MS = [5, 20, 50];
 
@@ -42,7 +43,7 @@ export class Batcher {
   readonly #idle: Lane[];
   #usualMs = 1;
   #isPumping = false;
-  /** Given at the end of the turn. */
+  /** Called at the end of the turn of the event loop. */
   readonly #answers: (() => void)[] = [];
   #durableAt = 0;
   #isClosed = false;
@@ -60,8 +61,8 @@ export class Batcher {
   }
 
   /**
-   * How long the beat that waits longest has waited while none got through, in ms: a fault of the database, or of the
-   * way to it. 0 while beats get through, or none waits for long.
+   * How long the oldest waiting beat has waited while none became durable, in ms: the database, or the way to it, is at
+   * fault. 0 while beats become durable, or while none waits for long.
    */
   get stuckMs(): number {
     const now = performance.now();
@@ -74,8 +75,8 @@ export class Batcher {
   }
 
   /**
-   * Resolves when the beat is durable, or with the problem that refused it. Never rejects. `waitedMs`: what of its
-   * patience is spent already.
+   * Resolves when the beat is durable, or to the problem that refused it. Never rejects. `waitedMs`: how much of its
+   * patience the beat has spent.
    */
   submit(item: BeatItem, waitedMs = 0): Promise<BeatOutcome> {
     if (this.#isClosed || this.#queue.length >= this.#options.maxQueued) {
@@ -88,7 +89,7 @@ export class Batcher {
     });
   }
 
-  /** Takes no more, writes what waits, closes the lanes. */
+  /** Accepts no more beats, writes the waiting ones, closes the lanes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     while (this.#queue.length > 0 || this.#inFlight.size > 0) {
@@ -99,8 +100,8 @@ export class Batcher {
   }
 
   /**
-   * Once all that arrived in this turn of the event loop is read: the next batch goes first, with all of it, so that
-   * the database works while the answers to the one before are written.
+   * Runs after everything that arrived in this turn of the event loop is read. The next batch is sent first, so that the
+   * database works while the answers to the last batch are written.
    */
   #pump(): void {
     if (this.#isPumping) return;
@@ -125,8 +126,8 @@ export class Batcher {
   }
 
   /**
-   * The next beats, but for those of monitors that another lane writes at this moment: they would overtake the ones
-   * before them, or wait for the same row.
+   * The next beats, without those of monitors that another lane is writing: they would overtake the beats before them,
+   * or wait for the same row.
    */
   #takeBatch(): Waiting[] {
     const busy = new Set([...this.#inFlight].flat().map(monitorOf));
@@ -163,7 +164,7 @@ export class Batcher {
     await this.#writeUntilSettled(lane, [...ineligible, ...others]);
   }
 
-  /** Writes plain beats while somebody waits for them; returns those that must take the other way. */
+  /** Writes plain beats while somebody waits for them. Returns those that need a full transaction. */
   async #writePlain(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
     for (let attempt = 0; ; attempt += 1) {
       const pending = batch.filter((waiting) => !waiting.settled);
@@ -178,7 +179,7 @@ export class Batcher {
         if (isFaultOfData(error)) return pending;
         this.#distrustIdle();
         const committed = await this.#findOut(lane, pending);
-        // The answer with the sequences is lost: the sender is told to send again (docs/contract/beats.md).
+        // The answer with the sequences is lost: the sender must send again (docs/contract/beats.md).
         if (committed !== false) {
           for (const waiting of pending) this.#settle(waiting, { problem: unavailable(error) });
           return [];
@@ -188,7 +189,7 @@ export class Batcher {
     }
   }
 
-  /** Writes the batch, again and again while somebody waits for it; one by one when one of it is the fault. */
+  /** Writes the batch, with retries while somebody waits for it. If one beat is at fault, writes them one by one. */
   async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<void> {
     const { directory } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
@@ -227,7 +228,7 @@ export class Batcher {
     for (const lane of this.#idle) lane.distrust();
   }
 
-  /** Asks until it is known, or nobody waits any more (undefined). */
+  /** Asks until the answer is known. Undefined: nobody waits any more. */
   async #findOut(lane: Lane, pending: Waiting[]): Promise<boolean | undefined> {
     for (let attempt = 0; pending.some((waiting) => !waiting.settled); attempt += 1) {
       try {
@@ -240,7 +241,7 @@ export class Batcher {
     return undefined;
   }
 
-  /** Answers those that have an outcome; returns the others. */
+  /** Answers the beats that have an outcome; returns the others. */
   #answer(pending: Waiting[], results: (BeatOutcome | string)[]): Waiting[] {
     const left: Waiting[] = [];
     for (const [index, waiting] of pending.entries()) {
@@ -279,7 +280,7 @@ function monitorOf({ item }: Waiting): string {
   return item.entry.monitor.monitorKey;
 }
 
-/** A monitor that has a beat of the other sort in the batch takes the other way with all: its beats stay in order. */
+/** If one beat of a monitor is not plain, none of its beats in the batch is: they stay in order. */
 function split(batch: readonly Waiting[]): { plain: Waiting[]; others: Waiting[] } {
   const detailed = new Set<string>();
   for (const { item } of batch) if (!isPlain(item)) detailed.add(item.entry.monitor.monitorKey);

@@ -1,5 +1,5 @@
-// One batch of beats as one transaction in two round trips: lock and read; write and commit. What is rarer (a stale
-// configuration, open incidents, idempotency keys) costs a round trip more. Lock order: live rows in key order.
+// One batch of beats as one transaction in two round trips: lock and read, then write and commit. Rarer cases (a stale
+// configuration, open incidents, idempotency keys) cost one round trip more. Lock order: live rows in key order.
 import type { Incident } from '../domain/incident.ts';
 import { recordTransitions } from '../service/incidents/incident-writer.ts';
 import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/beats.ts';
@@ -10,12 +10,12 @@ import { applyItem, type BeatItem, type BeatOutcome, type KeptAnswer, type Worki
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
-/** In the order of the items; `deferred` ones belong into the next batch. */
+/** In the order of the items; a `deferred` item belongs in the next batch. */
 export type BatchResult = (BeatOutcome | 'deferred')[];
 
 /**
- * Runs the batch on a pipelined connection and returns after COMMIT. An error before COMMIT was sent means that
- * nothing is there; `CommitUnknownError` means that the lane's row has to be asked.
+ * Runs the batch on a pipelined connection and returns after COMMIT. After an error before COMMIT was sent, nothing is
+ * written; after a `CommitUnknownError` the lane's row must be asked.
  */
 export async function runBeatTransaction(
   client: Queryable,
@@ -62,15 +62,15 @@ async function writeAndCommit(
   const [write, commit] = await Promise.allSettled([written, committed]);
   if (write.status === 'fulfilled' && commit.status === 'fulfilled' && commit.value.command === 'COMMIT')
     return;
-  // A write that failed makes COMMIT a rollback; the lane's row tells whatever else may have happened.
+  // A failed write turns COMMIT into a rollback; the lane's row shows what happened otherwise.
   const cause =
     write.status === 'rejected' ? write.reason : commit.status === 'rejected' ? commit.reason : undefined;
   throw new CommitUnknownError(lane.results, cause);
 }
 
-/** COMMIT was sent and its answer is not known, or was not a commit. */
+/** COMMIT was sent, and its answer is unknown or was not a commit. */
 export class CommitUnknownError extends Error {
-  /** What to answer if the lane's row says that the batch is there. */
+  /** The answers, if the lane's row shows that the batch was committed. */
   readonly results: BatchResult;
 
   constructor(results: BatchResult, cause: unknown) {
@@ -102,7 +102,7 @@ async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promi
   return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer]));
 }
 
-/** Entries whose configuration is not the one of the locked row are read again; the address may have ended too. */
+/** Reloads entries with another configuration version than the locked row; the address may have ended too. */
 async function refreshEntries(
   client: Queryable,
   items: readonly BeatItem[],

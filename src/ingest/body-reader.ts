@@ -1,23 +1,23 @@
-// Reads the body of a beat in bounded memory. Text is kept to its first characters and the rest is dropped, so that a
-// job that posts its whole output does not lose its beat; JSON is read to its limit.
+// Reads the body of a beat in bounded memory. Of text the first characters are kept and the rest is dropped, so that a
+// job that posts its whole output does not lose its beat; JSON is read up to its limit.
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip, gunzipSync } from 'node:zlib';
 import { MAX_MESSAGE_CHARACTERS } from '../domain/beat-input.ts';
 import { ProblemError } from '../domain/problem.ts';
 
-/** docs/contract/calls.md: on the wire and after inflation. */
+/** On the wire and after inflation (docs/contract/calls.md). */
 export const MAX_JSON_BYTES = 16_384;
-/** What is read and dropped of a long body; past it the connection is closed after the answer. */
+/** The most bytes read and dropped of a long body; past it the connection is closed after the answer. */
 const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
-/** UTF-8 has at most four bytes a character. */
+/** A character of UTF-8 has at most four bytes. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
-/** docs/contract/beats.md: body 30 s. */
+/** docs/contract/beats.md. */
 export const BODY_TIME_MS = 30_000;
 
 export interface ReadBody {
   bytes: Buffer;
-  /** More than `limit` came; for text the rest is of no interest, for JSON it is a 413. */
+  /** More than `limit` arrived: dropped from text, a 413 for JSON. */
   exceeded: boolean;
   /** The sender has not finished: the connection can't be used again. */
   unfinished: boolean;
@@ -75,7 +75,7 @@ function inflate(bytes: Buffer): Buffer {
     return gunzipSync(bytes, { maxOutputLength: MAX_JSON_BYTES });
   } catch (cause) {
     if ((cause as { code?: string }).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge();
-    throw invalidBody('The body is not gzip, though Content-Encoding says so.', cause);
+    throw invalidBody('The body is not gzip, but Content-Encoding says gzip.', cause);
   }
 }
 
@@ -94,8 +94,8 @@ function invalidBody(message: string, cause: unknown): ProblemError {
 }
 
 /**
- * Keeps the first `bytes` of `source` and drains `request` to its end, its time or its bound.
- * A sender that goes away, or bad gzip, is an error.
+ * Keeps the first `bytes` of `source` and drains `request` until it ends, its time is over or its bound is reached.
+ * Rejects if the sender disconnects or the gzip is invalid.
  */
 function readUpTo(
   request: IncomingMessage,
@@ -120,7 +120,7 @@ function readUpTo(
       if (kept + chunk.length > limit) exceeded = true;
       if (kept < limit) chunks.push(chunk.subarray(0, limit - kept));
       kept = Math.min(limit, kept + chunk.length);
-      // Enough was inflated: the rest of a bomb is never unpacked.
+      // Enough is inflated: the rest of a bomb is never unpacked.
       if (exceeded && source !== request) {
         request.unpipe();
         request.resume();
@@ -143,7 +143,8 @@ function readUpTo(
       );
     }
     request.once('close', () => {
-      if (!request.complete) settle(() => reject(invalidBody('The sender went away.', undefined)));
+      if (!request.complete)
+        settle(() => reject(invalidBody('The sender disconnected before the body was complete.', undefined)));
     });
   });
 }

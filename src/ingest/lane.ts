@@ -1,19 +1,19 @@
-// One lane: a connection of its own that writes one batch at a time, and knows after any failure whether the batch is
-// there. A batch is written again only when its lane's row says that it is not.
+// One lane: a connection of its own that writes one batch at a time and finds out, after any failure, whether the batch
+// was committed. A batch is written again only when the lane's row shows that it was not.
 import { newUuid } from '../domain/id.ts';
 import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats/beats.ts';
 import { openPipeline, type Pipeline } from '../store/postgres/pipeline.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 
-/** What a batch is written under. The batch's statements set `ingest_lanes.last_batch` to its number. */
+/** Identifies a batch. The batch's own statements set `ingest_lanes.last_batch` to its number. */
 export interface LaneBatch {
   laneId: string;
   batch: number;
 }
 
-/** Shorter than a beat's patience, so that a hung connection is found while its beats can still be saved. */
+/** Shorter than a beat's patience: a hung connection is found while its beats can still be written. */
 const STATEMENT_TIMEOUT_MS = 2_500;
-/** Shorter than that: whoever waits for the locks of a process that was stopped has them in time. */
+/** Shorter than the statement's limit: a waiter gets the locks of a stopped process in time. */
 const IDLE_IN_TRANSACTION_MS = 2_000;
 
 export class Lane {
@@ -27,26 +27,25 @@ export class Lane {
   }
 
   /**
-   * Runs one batch. When it throws, the connection is gone; whether the batch is there, `wasCommitted` tells, before
-   * anything else is written.
+   * Runs one batch. If it throws, the connection is closed: call `wasCommitted` before anything else is written.
    */
   async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
-    // Before anything can fail: `wasCommitted` must ask for this batch, not for the one before.
-    // By two: the number after a batch's own is the one that gives it up.
+    // Before anything can fail: `wasCommitted` must ask for this batch, not for the last one. By two: the number after a
+    // batch's own gives the batch up.
     this.#batch += 2;
     const connection = await this.#connect();
     try {
       return await work(connection, { laneId: this.#laneId, batch: this.#batch });
     } catch (error) {
-      // Whatever state the connection is in, a new one has none.
+      // The connection may be in any state; a new one has none.
       this.#drop();
       throw error;
     }
   }
 
   /**
-   * Whether the batch that `write` gave up on is there; if not, it never will be. Throws while the database can't be
-   * asked.
+   * Whether the batch that failed in `write` was committed. If not, it never will be. Throws while the database can't
+   * be asked.
    */
   async wasCommitted(): Promise<boolean> {
     const connection = await this.#connect();
@@ -58,7 +57,7 @@ export class Lane {
     }
   }
 
-  /** Another lane has lost the database: the connection of this idle one may be as dead, and nothing would tell. */
+  /** Another lane has lost the database: this idle connection may be dead too, without a sign. */
   distrust(): void {
     this.#drop();
   }
@@ -71,7 +70,7 @@ export class Lane {
 
   async #connect(): Promise<Pipeline> {
     if (this.#connection) return this.#connection;
-    // It may break in the moment in which it is there, before we have it.
+    // The connection may break before `openPipeline` has returned it.
     let connection: Pipeline | undefined;
     const forget = () => {
       if (this.#connection === connection) this.#connection = undefined;
@@ -89,7 +88,7 @@ export class Lane {
     try {
       await insertLane(connection, this.#laneId);
     } catch (error) {
-      // A standby lets us in and lets us write nothing: such connections would heap up.
+      // A standby accepts the connection and refuses writes: such connections would pile up.
       connection.destroy();
       throw error;
     }

@@ -1,6 +1,6 @@
-// Publish addresses to monitors: a bounded cache, filled in batches. An entry may be stale: the batch compares its
-// configuration version with the live row's under the lock and reloads; nothing is decided on a stale entry. While the
-// database is away an old entry is good enough, and who has none waits a moment for it.
+// Finds monitors by publish address: a bounded cache, filled in batches. An entry may be stale: the batch compares its
+// configuration version with that of the locked live row and reloads it, so nothing is decided on a stale entry. While
+// the database is away an old entry serves, and an address without an entry waits for a while.
 import { type AddressRow, findAddresses } from '../store/beats/beats.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../store/monitors/watched-monitor.ts';
 import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
@@ -11,32 +11,32 @@ export interface DirectoryEntry {
   monitor: WatchedMonitor;
   /** Set on a rotated address. */
   endsMs?: number;
-  /** The plan and the project's name are no part of the configuration version: an entry is read again after a while. */
+  /** The plan and the project's name are not covered by the configuration version: entries are reloaded with age. */
   loadedAt: number;
 }
 
 export interface DirectoryOptions {
   db: Queryable;
   minimumIntervalMs: number;
-  /** Entries kept; the one loaded longest ago goes. */
+  /** The most entries kept; the one loaded longest ago is dropped. */
   capacity?: number;
   /** How long an address waits for a database that is away. */
   patienceMs?: number;
-  /** Each look-up that failed: it is tried again while somebody waits. */
+  /** Called for each failed look-up, which is tried again while somebody waits. */
   onError?: (error: unknown) => void;
-  /** Monotonic ms, for ages alone. */
+  /** Monotonic clock in ms, for ages only. */
   now?: () => number;
 }
 
-/** Ten times the shortest interval: an entry that is older at each beat of its monitor would serve none. */
+/** Ten times the shortest interval: with a lower age an entry would be stale at each beat of its monitor. */
 const ENTRY_AGE_MS = 600_000;
-/** An address that is not there is asked for again after a second: guessing must not reach the database. */
+/** An unknown address is looked up again after a second: guesses must not reach the database. */
 const UNKNOWN_AGE_MS = 1_000;
 const DEFAULT_CAPACITY = 100_000;
-/** Half of a beat's patience: the other half is for writing it. */
+/** Half of a beat's patience; the other half is for writing it. */
 const DEFAULT_PATIENCE_MS = 4_000;
 const RETRY_MS = 50;
-/** A look-up that takes so long, with its retries, is one that the database does not answer. */
+/** A look-up that takes this long, with its retries, counts as unanswered by the database. */
 const STUCK_MS = 1_000;
 
 interface Waiter {
@@ -53,7 +53,7 @@ export class MonitorDirectory {
   readonly #unknown = new Map<string, number>();
   #waiting = new Map<string, Waiter[]>();
   #isLoading = false;
-  /** When the look-up that has not succeeded yet began. */
+  /** When the look-up began that has not succeeded yet. */
   #askingSince: number | undefined;
 
   constructor(options: DirectoryOptions) {
@@ -62,13 +62,13 @@ export class MonitorDirectory {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** For how long addresses have been asked for without an answer of the database, in ms; 0 while it answers. */
+  /** For how long look-ups have gone without an answer from the database, in ms; 0 while it answers. */
   get stuckMs(): number {
     const waitedMs = this.#askingSince === undefined ? 0 : this.#now() - this.#askingSince;
     return waitedMs > STUCK_MS ? waitedMs : 0;
   }
 
-  /** The entry if it is here and young; else undefined, and `load` finds out. `address` in lower case. */
+  /** The entry if it is cached and fresh; otherwise undefined: call `load`. `address` in lower case. */
   peek(address: string): DirectoryEntry | undefined {
     const entry = this.#entries.get(address);
     if (!entry || this.#now() - entry.loadedAt > ENTRY_AGE_MS) return undefined;
@@ -76,8 +76,8 @@ export class MonitorDirectory {
   }
 
   /**
-   * Finds the monitor of an address; undefined when there is none. One query serves all that ask meanwhile. Rejects
-   * when the database does not answer in time and the address has no older entry.
+   * Finds the monitor of an address; undefined if there is none. One query serves all callers that wait. Rejects if the
+   * database does not answer in time and the address has no older entry.
    */
   load(address: string): Promise<DirectoryEntry | undefined> {
     const unknownSince = this.#unknown.get(address);
@@ -91,7 +91,7 @@ export class MonitorDirectory {
     });
   }
 
-  /** Reads entries again inside a transaction; an address that is gone has no entry in the answer. */
+  /** Reloads entries inside a transaction; an address that has ended is not in the answer. */
   async reload(tx: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
     const found = await this.#read(tx, addresses);
     for (const address of addresses) {
@@ -133,7 +133,7 @@ export class MonitorDirectory {
     this.#isLoading = false;
   }
 
-  /** The database did not answer: an old entry serves, those whose time is over are told, the others ask again. */
+  /** The database did not answer: an old entry serves, expired waiters are rejected, the others wait for the next try. */
   #doWithout(address: string, waiters: readonly Waiter[], error: unknown): void {
     const entry = this.#entries.get(address);
     for (const waiter of waiters) {

@@ -1,5 +1,6 @@
 // The /ping addresses (docs/contract/beats.md): every form that cron monitoring clients send, answered after the beat is
-// durable. Text answers, or JSON and problem bodies for those who accept JSON. No credential: the address is the secret.
+// durable. Answers are text, or JSON and problem bodies for clients that accept JSON. No credential: the address is the
+// secret.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {
   type BeatInput,
@@ -19,7 +20,7 @@ import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
 export interface PingDeps {
   directory: MonitorDirectory;
   batcher: Pick<Batcher, 'submit'>;
-  /** How long a body is waited for; default 30 s. */
+  /** How long to wait for a body; default 30 s. */
   bodyTimeMs?: number;
   /** Counts answers by outcome: `accepted`, or the code of the problem. */
   onOutcome?: (outcome: string) => void;
@@ -33,7 +34,7 @@ interface PingRequest {
 const METHODS = ['GET', 'HEAD', 'POST'] as const;
 const IDEMPOTENCY_KEY = /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,254}$/;
 
-/** Registers the addresses on `app`. Bodies are read here, as streams. */
+/** Registers the addresses on `app`. Bodies are read as streams, by this room. */
 export function registerPing(app: FastifyInstance, deps: PingDeps): void {
   app.register(
     async (scope) => {
@@ -46,18 +47,18 @@ export function registerPing(app: FastifyInstance, deps: PingDeps): void {
       });
       const handler = (request: FastifyRequest<PingRequest>, reply: FastifyReply) =>
         ping(deps, request, reply);
-      // The slash at the end is what the clients of the de-facto interface may send too.
+      // Clients of the de-facto interface may send a trailing slash.
       for (const url of ['/:address', '/:address/', '/:address/:suffix']) {
         scope.route<PingRequest>({ method: [...METHODS], url, handler, bodyLimit: Number.MAX_SAFE_INTEGER });
       }
-      // Every refusal here has the form that its sender reads, also of a method or a path that is none of ours.
+      // Senders get every refusal in the form they read, also for an unknown method or path.
       scope.setNotFoundHandler((request, reply) => refuse(deps, request, reply, notFound(request)));
     },
     { prefix: '/ping' },
   );
 }
 
-/** The framework refuses types that it can't read; here every type but JSON is a message, whatever it is called. */
+/** The framework refuses types that it can't read; here a body of any type but JSON is a message. */
 function simplifyContentType({ raw }: FastifyRequest): void {
   const type = raw.headers['content-type'];
   if (type === undefined) return;
@@ -66,14 +67,14 @@ function simplifyContentType({ raw }: FastifyRequest): void {
     : 'application/octet-stream';
 }
 
-/** On every answer. No cache may answer for us: that beat would be lost. */
+/** On every answer. A cache must not answer for us: that beat would be lost. */
 function setPingHeaders(reply: FastifyReply): void {
   reply.header('ping-body-limit', MAX_MESSAGE_CHARACTERS).header('cache-control', 'no-store');
 }
 
 /**
- * Refuses a path under /ping that the router can't read (a bad escape, an address of endless length) in text. False
- * for other paths, and for a sender who reads JSON: the api makes the problem body.
+ * Refuses, in text, a path under /ping that the router can't read (a bad escape, an overlong address). False for other
+ * paths and for senders that accept JSON: the api makes the problem body.
  */
 export function refuseUnreadable(
   request: FastifyRequest,
@@ -116,11 +117,11 @@ function wantsJson({ headers }: FastifyRequest): boolean {
   return headers.accept?.toLowerCase().includes('application/json') ?? false;
 }
 
-/** Text, or a throw: the api's own error handler makes the problem body. */
+/** Sends text, or throws: the api's error handler makes the problem body. */
 function refuse(deps: PingDeps, request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const problem = toProblem(error);
   deps.onOutcome?.(problem.code);
-  if (problem.code === 'internal_error') request.log.error({ err: error }, 'beat failed');
+  if (problem.code === 'internal_error') request.log.error({ err: error }, 'A beat could not be recorded.');
   if (wantsJson(request)) throw problem;
   return sendText(reply, problem);
 }
@@ -136,7 +137,7 @@ async function beat(
   const startedAt = performance.now();
   const entry = deps.directory.peek(address) ?? (await findEntry(deps.directory, address));
   if (!entry) throw unknownAddress();
-  // Both waits for the database are one patience; the body takes the sender's own time.
+  // Both waits for the database share one patience; the body takes the sender's own time.
   const waitedMs = performance.now() - startedAt;
   const input = await readBeat(deps, request, reply, path);
   const idempotencyKey = idempotencyKeyOf(request);
@@ -159,7 +160,7 @@ async function findEntry(directory: MonitorDirectory, address: string): Promise<
   }
 }
 
-/** The beat, or the problem with its content: the batch moves the deadline for either. */
+/** The beat, or the problem with its content: the batch moves the deadline in both cases. */
 async function readBeat(
   { bodyTimeMs = BODY_TIME_MS }: PingDeps,
   request: FastifyRequest<PingRequest>,

@@ -1,5 +1,5 @@
-// The short way of plain beats: successes without any detail, to monitors with a fixed interval and nothing open. What
-// the database finds to be in another state comes back `ineligible` and takes the way of beat-transaction.ts.
+// Plain beats: successes without detail, to monitors with a fixed interval and nothing open. One statement writes them.
+// A monitor that the database finds in another state comes back `ineligible`: beat-transaction.ts writes its beats.
 import { findPlan, serviceProblem } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
 import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
@@ -7,7 +7,7 @@ import type { Queryable } from '../store/postgres/pool.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 
-/** Whether an item may take the short way, as far as the cached configuration tells. */
+/** Whether an item is plain, as far as the cached configuration shows. */
 export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
   if (beat instanceof ProblemError || idempotencyKey !== undefined) return false;
   if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
@@ -23,7 +23,7 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
   );
 }
 
-/** Writes plain items in one statement, durable when it returns. Outcomes in the order of the items. */
+/** Writes plain items in one statement, durable when it returns. The outcomes are in the order of the items. */
 export async function runPlainBeats(
   connection: Queryable,
   items: readonly BeatItem[],

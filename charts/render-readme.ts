@@ -1,5 +1,5 @@
-// Renders the chart's README from its template and the comments of values.yaml. Run it after a change of values:
-// `node charts/render-readme.ts`; with --check it only says whether the README is up to date.
+// Renders the chart's README from its template and the comments of values.yaml. Run it after a change of either:
+// `node charts/render-readme.ts`. With --check it writes nothing and fails if the README is out of date.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isCollection, isMap, isScalar, type Pair, parse, parseDocument, type YAMLMap } from 'yaml';
@@ -13,7 +13,7 @@ interface Value {
   text: string;
 }
 
-/** The README as it should be. Throws when a value has no `# --` comment. */
+/** Renders the README. Throws if a value has no `# --` comment. */
 export function renderReadme(): string {
   const read = (name: string) => readFileSync(new URL(name, chart), 'utf8');
   const { kubeVersion, description } = parse(read('Chart.yaml')) as Record<string, string>;
@@ -26,15 +26,15 @@ export function renderReadme(): string {
     .replace('{{values}}', ['| value | default | what it does |', '|---|---|---|', ...rows].join('\n'));
 }
 
-/** The README as it is. */
+/** Reads the present README. */
 export function readReadme(): string {
   return readFileSync(readme, 'utf8');
 }
 
-/** Every value with a comment, in the order of the file: a map with a comment is one value. */
+/** Lists the values in the order of the file. A map with a comment is one value. */
 export function listValues(source: string): Value[] {
   const document = parseDocument(source);
-  if (!isMap(document.contents)) throw new Error('values.yaml is no map.');
+  if (!isMap(document.contents)) throw new Error('values.yaml is not a map.');
   return collect(document.contents, []).map(({ path, text }) => {
     const found: unknown = document.getIn(path);
     const fallback = isCollection(found) ? found.toJS(document) : found;
@@ -56,7 +56,7 @@ function keyOf(pair: Pair): string {
   return isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
 }
 
-// The parser gives the comment above a map's first key to the map.
+// The parser attaches the comment above a map's first key to the map.
 function commentOf(pair: Pair, map: YAMLMap | undefined): string | undefined {
   const own = isScalar(pair.key) ? pair.key.commentBefore : undefined;
   const lines = (own ?? map?.commentBefore ?? '').split('\n').map((line) => line.trim());

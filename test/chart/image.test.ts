@@ -1,4 +1,4 @@
-// The chart and the image speak of the same commands and the same settings.
+// The chart uses only commands and settings that the image has.
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { type Outcome, runProgram } from '../support/run-program.ts';
@@ -9,11 +9,11 @@ const found = await requireHelm();
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 describe.skipIf(found === undefined)('what the chart asks of the image', () => {
-  it.each(listValuesFiles())('is what the image has: %s', async (file) => {
+  it.each(listValuesFiles())('every command and variable of a pod exists in the image: %s', async (file) => {
     const manifests = await render(found ?? '', {}, file);
     for (const { owner, containers } of listPods(manifests)) {
       for (const { args, env = [], image } of containers.filter(({ args }) => args?.[0] !== 'postgres')) {
-        if (args === undefined) continue; // the test brings its own command
+        if (args === undefined) continue; // the pod of helm test has its own command
         expect(image).toContain('beatkeeper');
         const { code, stdout } = await help(args);
         expect(code, `${owner}: ${args.join(' ')}`).toBe(0);
@@ -25,7 +25,7 @@ describe.skipIf(found === undefined)('what the chart asks of the image', () => {
     }
   });
 
-  it('has no setting in its ConfigMap that no role reads', async () => {
+  it('the ConfigMap has only settings that a role reads', async () => {
     const { data } = pick(await render(found ?? ''), 'ConfigMap', 'beatkeeper-config');
     const names = Object.keys(data as Record<string, string>);
     const texts = await Promise.all(['api', 'sweeper', 'migrate'].map((role) => help([role])));

@@ -1,4 +1,4 @@
-// Alerts and dashboard: they ask for metrics that the service has.
+// Alerts and dashboard use metrics that the service has.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { collectDefaultMetrics, Registry } from 'prom-client';
@@ -11,13 +11,13 @@ const everything = join(CHART, 'ci', 'everything-values.yaml');
 const FULLNAME = 'beatkeeper-beats';
 
 describe.skipIf(found === undefined)('the optional parts', () => {
-  it('are not there unless asked for', async () => {
+  it('ServiceMonitor and PrometheusRule are off by default', async () => {
     const kinds = (await render(found ?? '')).map(({ kind }) => kind);
     expect(kinds).not.toContain('ServiceMonitor');
     expect(kinds).not.toContain('PrometheusRule');
   });
 
-  it('read the metrics of every role', async () => {
+  it('the ServiceMonitor selects a Service of every role', async () => {
     const manifests = await render(found ?? '', {}, everything);
     const { spec } = pick(manifests, 'ServiceMonitor', FULLNAME) as Manifest & {
       spec: { selector: { matchLabels: Record<string, string> }; endpoints: { port: string }[] };
@@ -34,7 +34,7 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     }
   });
 
-  it('alert on metrics that are there', async () => {
+  it('every alert uses metrics that the service registers', async () => {
     const manifests = await render(found ?? '', {}, everything);
     const { spec } = pick(manifests, 'PrometheusRule', FULLNAME) as Manifest & {
       spec: { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] };
@@ -44,7 +44,7 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     expect(await unknownMetrics(rules.map(({ expr }) => expr))).toEqual([]);
   });
 
-  it('show metrics that are there', async () => {
+  it('every panel of the dashboard uses metrics that the service registers', async () => {
     const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
     const dashboard = JSON.parse((data as Record<string, string>)['beatkeeper.json'] ?? '') as {
       panels: { targets: { expr: string }[] }[];
@@ -55,7 +55,7 @@ describe.skipIf(found === undefined)('the optional parts', () => {
   });
 });
 
-// The names before a brace that no part of the service registers.
+// The metrics in the expressions, by the names before braces, that no part of the service registers.
 async function unknownMetrics(expressions: string[]): Promise<string[]> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -1,4 +1,4 @@
-// Names that users give: releases, overrides, Secrets. Whatever helm takes makes objects that a cluster takes.
+// Names that users choose: releases, overrides, Secrets. If helm accepts a name, a cluster accepts the objects.
 import { describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { runProgram } from '../support/run-program.ts';
@@ -27,7 +27,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
     ['123', ['--set', 'fullnameOverride=beats']],
     ['prod', ['--set', `nameOverride=${'n'.repeat(80)}`]],
     ['prod', ['--set', 'fullnameOverride=a.b']],
-  ])('have names and labels that a cluster takes: %s %j', async (release, more) => {
+  ])('a release has names and labels that a cluster accepts: %s %j', async (release, more) => {
     const manifests = await renderAs(release, ...more);
     for (const name of namesOf(manifests, 'Service')) expect(name).toMatch(/^[a-z][-a-z0-9]{0,61}[a-z0-9]$/);
     for (const { metadata } of manifests) {
@@ -39,7 +39,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
     });
   });
 
-  it('are others than those of another long release, or of another namespace', async () => {
+  it('objects of two long release names, or of two namespaces, have different names', async () => {
     const [one, two] = [await renderAs(`${'a'.repeat(50)}-1`), await renderAs(`${'a'.repeat(50)}-2`)];
     expect(namesOf(one, 'Service').filter((name) => namesOf(two, 'Service').includes(name))).toEqual([]);
     const inner = await renderAs('beatkeeper', '--namespace', 'a-b');
@@ -50,7 +50,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
     expect(shared).toEqual([]);
   });
 
-  it('have text where text looks like a number', async () => {
+  it('a value that looks like a number stays text in the objects', async () => {
     const { stdout, stderr } = await template(helm, {
       priorityClassName: '100',
       encryption: { existingSecret: '11' },
@@ -79,7 +79,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
     expect(numbers).toEqual([]);
   });
 
-  it('are refused where no Service could have their name, or a label of the chart is given', async () => {
+  it('helm refuses a release name that no Service can have, and a label that the chart sets', async () => {
     const digit = await runProgram(helm, ['template', '1st', CHART]);
     expect(digit.stderr).toContain('set fullnameOverride');
     const label = await template(helm, { commonLabels: { 'app.kubernetes.io/name': 'mine' } });

@@ -1,4 +1,4 @@
-// What the chart renders: safe pods, few rights, working references, for every way to install.
+// What the chart renders: safe pods, few permissions, valid references, for every way to install.
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -11,13 +11,13 @@ const helm = found ?? '';
 const ways = listValuesFiles().map((file) => [basename(file, '-values.yaml'), file] as const);
 
 describe.skipIf(found === undefined)('the chart', () => {
-  it.each(ways)('passes helm lint --strict: %s', async (_, file) => {
+  it.each(ways)('the chart passes helm lint --strict: %s', async (_, file) => {
     const { code, stdout } = await runProgram(helm, ['lint', '--strict', CHART, '--values', file]);
     expect(stdout).toContain('0 chart(s) failed');
     expect(code).toBe(0);
   });
 
-  it.each(ways)('makes pods that fit the restricted standard: %s', async (_, file) => {
+  it.each(ways)('every pod meets the restricted Pod Security Standard: %s', async (_, file) => {
     const pods = listPods(await render(helm, {}, file));
     expect(pods.length).toBeGreaterThan(4);
     for (const { owner, spec, containers } of pods) {
@@ -37,7 +37,7 @@ describe.skipIf(found === undefined)('the chart', () => {
     }
   });
 
-  it.each(ways)('gives a Kubernetes token only to whom needs one: %s', async (_, file) => {
+  it.each(ways)('only pods that call the Kubernetes API have its token: %s', async (_, file) => {
     const manifests = await render(helm, {}, file);
     const holders = listPods(manifests)
       .filter(({ spec }) => spec.automountServiceAccountToken !== false)
@@ -49,7 +49,7 @@ describe.skipIf(found === undefined)('the chart', () => {
     }
   });
 
-  it.each(ways)('never lets anybody list or watch Secrets: %s', async (_, file) => {
+  it.each(ways)('no role may list or watch Secrets: %s', async (_, file) => {
     const rules = listRules(await render(helm, {}, file)).filter(({ resources }) =>
       resources.some((resource) => ['secrets', '*'].includes(resource)),
     );
@@ -58,30 +58,33 @@ describe.skipIf(found === undefined)('the chart', () => {
       expect(verbs).not.toEqual(expect.arrayContaining([anyOf('list', 'watch', '*')]));
   });
 
-  it.each(ways)('names only accounts, ConfigMaps and Secrets that are there: %s', async (_, file) => {
-    const manifests = await render(helm, {}, file);
-    const there = new Set(manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
-    const given = [
-      'beatkeeper-database',
-      'beatkeeper-database-owner',
-      'beatkeeper-keys',
-      'beatkeeper-password',
-    ];
-    for (const name of given) there.add(`Secret/${name}`);
-    for (const { owner, spec, containers } of listPods(manifests)) {
-      const { serviceAccountName } = spec;
-      if (serviceAccountName) expect(there, owner).toContain(`ServiceAccount/${serviceAccountName}`);
-      for (const { env = [], envFrom = [] } of containers) {
-        for (const { configMapRef } of envFrom) expect(there).toContain(`ConfigMap/${configMapRef.name}`);
-        for (const { valueFrom } of env) {
-          const secret = valueFrom?.secretKeyRef?.name;
-          if (secret) expect(there, owner).toContain(`Secret/${secret}`);
+  it.each(ways)(
+    'every service account, ConfigMap and Secret that a pod names exists: %s',
+    async (_, file) => {
+      const manifests = await render(helm, {}, file);
+      const there = new Set(manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
+      const given = [
+        'beatkeeper-database',
+        'beatkeeper-database-owner',
+        'beatkeeper-keys',
+        'beatkeeper-password',
+      ];
+      for (const name of given) there.add(`Secret/${name}`);
+      for (const { owner, spec, containers } of listPods(manifests)) {
+        const { serviceAccountName } = spec;
+        if (serviceAccountName) expect(there, owner).toContain(`ServiceAccount/${serviceAccountName}`);
+        for (const { env = [], envFrom = [] } of containers) {
+          for (const { configMapRef } of envFrom) expect(there).toContain(`ConfigMap/${configMapRef.name}`);
+          for (const { valueFrom } of env) {
+            const secret = valueFrom?.secretKeyRef?.name;
+            if (secret) expect(there, owner).toContain(`Secret/${secret}`);
+          }
         }
       }
-    }
-  });
+    },
+  );
 
-  it('reaches no namespace but the watched ones, and no definitions, with operator.watchNamespaces', async () => {
+  it('a release with operator.watchNamespaces has permissions in those namespaces only, and none for definitions', async () => {
     const file = join(CHART, 'ci', 'namespaces-values.yaml');
     const manifests = await render(helm, {}, file);
     expect(manifests.filter(({ kind }) => kind.startsWith('Cluster'))).toEqual([]);
@@ -94,14 +97,14 @@ describe.skipIf(found === undefined)('the chart', () => {
     );
   });
 
-  it('gives the definitions to no release: an uninstall leaves them', async () => {
+  it('no release contains the definitions, so that an uninstall keeps them', async () => {
     const manifests = await render(helm);
     expect(manifests.filter(({ kind }) => kind === 'CustomResourceDefinition')).toEqual([]);
   });
 });
 
 describe.skipIf(found === undefined)('the roles', () => {
-  it('run the commands of the image, with probes that fit', async () => {
+  it('every role runs its command of the image, with probes', async () => {
     const manifests = await render(helm);
     for (const role of ['api', 'sweeper', 'operator']) {
       const [container] = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec.containers;
@@ -114,7 +117,7 @@ describe.skipIf(found === undefined)('the roles', () => {
     }
   });
 
-  it('let api drain: traffic ends before the process does', async () => {
+  it('an api pod stops only after its traffic has ended', async () => {
     const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-api');
     expect(spec.terminationGracePeriodSeconds).toBe(30);
     expect(spec.containers[0]?.lifecycle?.preStop?.sleep?.seconds).toBe(3);
@@ -124,7 +127,7 @@ describe.skipIf(found === undefined)('the roles', () => {
     expect(strategy).toEqual({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
   });
 
-  it('trust the cluster: its service accounts stand for the roles', async () => {
+  it('api accepts tokens of the cluster, whose service accounts stand for the roles', async () => {
     const { data } = pick(await render(helm), 'ConfigMap', 'beatkeeper-config');
     const { BEATKEEPER_ISSUERS, ...rest } = data as Record<string, string | undefined>;
     expect(JSON.parse(BEATKEEPER_ISSUERS ?? '')).toEqual([
@@ -147,7 +150,7 @@ describe.skipIf(found === undefined)('the roles', () => {
     expect(rest).toMatchObject({ BEATKEEPER_PUBLIC_URL: 'http://beatkeeper-api.monitoring.svc' });
   });
 
-  it('sign the operator in with a token of audience beatkeeper, and keep it from the database', async () => {
+  it('the operator has a token for the audience beatkeeper and no access to the database', async () => {
     const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-operator');
     const sources = spec.volumes?.find(({ name }) => name === 'session')?.projected?.sources;
     expect(sources).toEqual([
@@ -160,7 +163,7 @@ describe.skipIf(found === undefined)('the roles', () => {
     expect(container?.envFrom).toBeUndefined();
   });
 
-  it('restart for a changed configuration, and the database for none', async () => {
+  it('api and sweeper restart after a change of the configuration, and the database does not', async () => {
     const sums = async (values: object) => {
       const manifests = await render(helm, values);
       return ['api', 'sweeper'].map(
@@ -178,13 +181,13 @@ describe.skipIf(found === undefined)('the roles', () => {
     expect(database).toEqual(pickPod(await render(helm), 'StatefulSet/beatkeeper-postgresql'));
   });
 
-  it("carry no version in a pod's labels or a volume claim: an upgrade alone restarts no database", async () => {
+  it('the database has no version in its labels and claims, so that an upgrade does not restart it', async () => {
     const text = JSON.stringify(pick(await render(helm), 'StatefulSet', 'beatkeeper-postgresql').spec);
     expect(text).not.toContain('helm.sh/chart');
     expect(text).not.toContain('app.kubernetes.io/version');
   });
 
-  it('leave the number of api pods to the autoscaler where there is one', async () => {
+  it('api has no number of replicas if it has an autoscaler', async () => {
     const manifests = await render(helm, { api: { autoscaling: { enabled: true } } });
     expect(pick(manifests, 'Deployment', 'beatkeeper-api').spec).not.toHaveProperty('replicas');
     expect(pick(manifests, 'HorizontalPodAutoscaler', 'beatkeeper-api').spec).toMatchObject({
@@ -195,7 +198,7 @@ describe.skipIf(found === undefined)('the roles', () => {
 });
 
 describe.skipIf(found === undefined)('the database', () => {
-  it('is migrated by an init container of api and sweeper', async () => {
+  it('an init container of api and sweeper migrates the database', async () => {
     const manifests = await render(helm);
     for (const role of ['api', 'sweeper']) {
       const { initContainers } = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec;
@@ -203,7 +206,7 @@ describe.skipIf(found === undefined)('the database', () => {
     }
   });
 
-  it("of one's own is migrated by a hook with its owner's address", async () => {
+  it("a hook with the owner's URL migrates an external database", async () => {
     const manifests = await render(helm, {}, join(CHART, 'ci', 'external-database-values.yaml'));
     expect(manifests.filter(({ kind }) => kind === 'StatefulSet')).toEqual([]);
     expect(pickPod(manifests, 'Deployment/beatkeeper-api').spec.initContainers).toBeUndefined();
@@ -222,7 +225,7 @@ describe.skipIf(found === undefined)('the database', () => {
     });
   });
 
-  it('keeps its password and the encryption key through an uninstall', async () => {
+  it('an uninstall keeps the password of the database and the encryption key', async () => {
     const manifests = await render(helm);
     for (const name of ['beatkeeper-postgresql', 'beatkeeper-encryption']) {
       expect(pick(manifests, 'Secret', name).metadata.annotations).toEqual({
@@ -238,14 +241,14 @@ describe.skipIf(found === undefined)('the database', () => {
 describe('the files beside the templates', () => {
   const read = (name: string) => readFileSync(join(CHART, '..', '..', name), 'utf8');
 
-  it('carry the version of the package', () => {
+  it('the chart has the version of the package', () => {
     const { version } = JSON.parse(read('package.json')) as { version: string };
     const chart = read('charts/beatkeeper/Chart.yaml');
     expect(chart).toContain(`\nversion: ${version}\n`);
     expect(chart).toContain(`\nappVersion: "${version}"\n`);
   });
 
-  it('include the definitions, as they are in the image, and give rights to exactly those', () => {
+  it('the chart has the same definitions as the image, and permissions for exactly those', () => {
     const names = readdirSync(join(CHART, 'crds'));
     for (const name of names) expect(read(`charts/beatkeeper/crds/${name}`)).toBe(read(`crds/${name}`));
     const inTemplates = /define "beatkeeper\.resources" -}}\n(.*)\n/.exec(
@@ -255,7 +258,7 @@ describe('the files beside the templates', () => {
     expect(new Set(resources.map((resource) => `${resource}.yaml`))).toEqual(new Set(names));
   });
 
-  it('include a test that Node can parse', async () => {
+  it('Node can parse the script of helm test', async () => {
     const { code, stderr } = await runProgram(process.execPath, [
       '--check',
       join(CHART, 'files', 'helm-test.js'),

@@ -1,4 +1,4 @@
-// A real API server takes everything that the chart renders: known fields alone, valid values, restricted pods.
+// A real API server accepts everything that the chart renders: known fields only, valid values, restricted pods.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
@@ -52,12 +52,12 @@ describe.skipIf(helm === undefined)('an API server', () => {
     },
   });
 
-  it.for(listValuesFiles())('takes what comes of %s', async (file, { skip }) => {
+  it.for(listValuesFiles())('an API server accepts every object of %s', async (file, { skip }) => {
     if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
     const manifests = await render(helm, {}, file);
     const names = new Set([NAMESPACE, ...manifests.map(({ metadata }) => metadata.namespace ?? NAMESPACE)]);
     expect(await apply([...names].map(namespace))).toEqual({ code: 0, stderr: '' });
-    // A pod is taken only where its account is; the kinds of the Prometheus operator are not in this cluster.
+    // A pod needs its service account; this cluster does not have the kinds of the Prometheus operator.
     const accounts = manifests.filter(({ kind }) => kind === 'ServiceAccount');
     expect(await apply(accounts)).toEqual({ code: 0, stderr: '' });
     for (const [target, group] of byNamespace(manifests.filter(isKnown))) {
@@ -65,7 +65,9 @@ describe.skipIf(helm === undefined)('an API server', () => {
     }
   });
 
-  it('takes the examples of the README and of what an install prints', async ({ skip }) => {
+  it('an API server accepts the examples of the README and of the notes after an install', async ({
+    skip,
+  }) => {
     if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
     const { stdout: notes } = await runProgram(helm, [
       'install',
@@ -84,7 +86,7 @@ describe.skipIf(helm === undefined)('an API server', () => {
   });
 });
 
-// Our own objects in a text: in a YAML block, or between <<'YAML' and YAML.
+// The custom resources in a text: in YAML blocks, and between <<'YAML' and YAML.
 function findExamples(text: string): Manifest[] {
   const blocks = text.matchAll(/(?:```yaml|<<'YAML')\n(.*?)\n *(?:```|YAML\n)/gs);
   return [...blocks].flatMap(([, block = '']) => {

@@ -1,4 +1,4 @@
-// Values: what is refused, and that schema, README and values.yaml say the same.
+// Values: which are refused, and that schema, README and values.yaml agree.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -11,41 +11,45 @@ const found = await requireHelm();
 const helm = found ?? '';
 
 const refusals: [string, object, RegExp][] = [
-  ['a name that is no value', { replicas: 3 }, /additional properties 'replicas'/],
-  ['a misspelled value deep down', { api: { autoscaling: { enable: true } } }, /'enable'/],
-  ['a plan that is none', { plan: 'gold' }, /\/plan/],
-  ['an address without a scheme', { publicUrl: 'beats.example.com' }, /publicUrl/],
-  ['replicas in words', { sweeper: { replicas: 'two' } }, /\/sweeper\/replicas/],
-  ['a mode of migrations that is none', { migrations: { mode: 'hook' } }, /\/migrations\/mode/],
+  ['an unknown value', { replicas: 3 }, /additional properties 'replicas'/],
+  ['a misspelled nested value', { api: { autoscaling: { enable: true } } }, /'enable'/],
+  ['an unknown plan', { plan: 'gold' }, /\/plan/],
+  ['a publicUrl without a scheme', { publicUrl: 'beats.example.com' }, /publicUrl/],
+  ['a text as number of replicas', { sweeper: { replicas: 'two' } }, /\/sweeper\/replicas/],
+  ['an unknown mode of migrations', { migrations: { mode: 'hook' } }, /\/migrations\/mode/],
   [
-    'a destination with a scheme',
+    'a private destination with a scheme',
     { callbacks: { allowedPrivateDestinations: ['http://10.0.0.1'] } },
     /callbacks/,
   ],
-  ['a namespace with capitals', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
+  ['a namespace with capital letters', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
   [
-    'durability turned off',
+    'a parameter that turns durability off',
     { postgresql: { parameters: { synchronous_commit: 'off' } } },
     /synchronous_commit/,
   ],
   [
-    'an issuer that makes operators',
+    'an issuer with the role operator',
     { auth: { issuers: [{ issuer: 'https://a.example', audience: 'b', roles: { c: 'operator' } }] } },
     /\/auth\/issuers\/0\/roles\/c/,
   ],
-  ['no database at all', { postgresql: { enabled: false } }, /set database\.existingSecret/],
-  ['two databases', { database: { existingSecret: 'mine' } }, /set postgresql\.enabled=false/],
-  ['a hook before its database', { migrations: { mode: 'job' } }, /use migrations\.mode=init/],
-  ['an ingress for no host', { api: { ingress: { enabled: true } } }, /needs api\.ingress\.host/],
+  ['an install without a database', { postgresql: { enabled: false } }, /set database\.existingSecret/],
   [
-    'fewer than fewest',
+    'an install with two databases',
+    { database: { existingSecret: 'mine' } },
+    /set postgresql\.enabled=false/,
+  ],
+  ['a migration hook for the bundled database', { migrations: { mode: 'job' } }, /use migrations\.mode=init/],
+  ['an Ingress without a host', { api: { ingress: { enabled: true } } }, /needs api\.ingress\.host/],
+  [
+    'a minimum of replicas above the maximum',
     { api: { autoscaling: { minReplicas: 5, maxReplicas: 2 } } },
     /minReplicas is greater/,
   ],
 ];
 
 describe.skipIf(found === undefined)('values are refused', () => {
-  it.each(refusals)('%s', async (_, values, words) => {
+  it.each(refusals)('the chart refuses %s', async (_, values, words) => {
     const { code, stderr } = await template(helm, values);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(words);
@@ -53,7 +57,7 @@ describe.skipIf(found === undefined)('values are refused', () => {
 });
 
 describe.skipIf(found === undefined)('settings of the bundled Postgres', () => {
-  it('may be booleans, which `on` and `off` without quotes are, but durability stays on', async () => {
+  it('a Postgres parameter may be a YAML boolean, but none may turn durability off', async () => {
     const set = (parameters: object) => template(helm, { postgresql: { parameters } });
     const { code, stdout } = await set({ fsync: true, log_lock_waits: true, jit: false, work_mem: '8MB' });
     expect(code).toBe(0);
@@ -72,7 +76,7 @@ describe.skipIf(found === undefined)('what an install prints', () => {
   };
   const external = ['--set', 'postgresql.enabled=false,database.existingSecret=mine'];
 
-  it('names what is to be backed up: the volume that it made, the key that it made', async () => {
+  it('the notes name the volume and the key to back up, if the release has created them', async () => {
     expect(await notes()).toMatch(/data-bk-beatkeeper-postgresql-0.*bk-beatkeeper-encryption/s);
     expect(await notes(...external)).toContain('bk-beatkeeper-encryption');
     expect(await notes(...external)).not.toContain('data-bk');
@@ -80,7 +84,7 @@ describe.skipIf(found === undefined)('what an install prints', () => {
     expect(named).not.toMatch(/[Bb]ack up/);
   });
 
-  it('warns of an ingress whose address no publish address has', async () => {
+  it('the notes warn of an Ingress without publicUrl', async () => {
     const ingress = ['--set', 'api.ingress.enabled=true,api.ingress.host=beats.example.com'];
     expect(await notes(...ingress)).toContain('set publicUrl to the address of api.ingress');
     const address = ['--set', 'publicUrl=https://beats.example.com'];
@@ -89,11 +93,11 @@ describe.skipIf(found === undefined)('what an install prints', () => {
 });
 
 describe('values are documented', () => {
-  it('in a README that fits values.yaml (else: node charts/render-readme.ts)', () => {
+  it('the README has the comments of values.yaml (if not, run node charts/render-readme.ts)', () => {
     expect(readReadme()).toBe(renderReadme());
   });
 
-  it('and the schema knows exactly those of values.yaml', () => {
+  it('the schema has exactly the values of values.yaml', () => {
     const values: unknown = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'));
     const schema = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')) as Schema;
     const { global: _, ...properties } = schema.properties ?? {};
@@ -106,7 +110,7 @@ interface Schema {
   properties?: Record<string, Schema>;
 }
 
-// A closed object of the schema has the keys of the value, and so on below; an open one is the user's own.
+// A closed object of the schema must have the same keys as the value, at every level; an open object may have any.
 function compare(value: unknown, schema: Schema, path: string): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
   if (schema.additionalProperties !== false) return [];

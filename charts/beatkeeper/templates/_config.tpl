@@ -1,4 +1,4 @@
-{{/* Environment of api, sweeper and migrate that is no secret; the organization is for migrate alone. Its checksum is an annotation of their pods. */}}
+{{/* The environment of api, sweeper and migrate without its secrets. A checksum of it is an annotation of their pods. Only migrate reads the organization. */}}
 {{- define "beatkeeper.config" -}}
 BEATKEEPER_ORGANIZATION: {{ .Values.organization | quote }}
 BEATKEEPER_PLAN: {{ .Values.plan }}
@@ -12,7 +12,7 @@ BEATKEEPER_DASHBOARD_ORIGIN: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The cluster itself, whose service accounts stand for roles, and the issuers of the values. */}}
+{{/* The cluster's own issuer, whose service accounts stand for roles, and the issuers of the values. */}}
 {{- define "beatkeeper.issuers" -}}
 {{- $fullname := include "beatkeeper.fullname" . -}}
 {{- $roles := dict -}}

@@ -1,4 +1,4 @@
-{{/* {events, weight}: annotations of a hook's parts. They go once all of it worked, and before the next try. */}}
+{{/* {events, weight}: annotations of a hook's objects. Helm deletes them after success, and before the next try. */}}
 {{- define "beatkeeper.hook" -}}
 helm.sh/hook: {{ .events }}
 helm.sh/hook-weight: {{ .weight | quote }}

@@ -5,8 +5,8 @@
 {{- end -}}
 
 {{/*
-At most 40 characters, so that the longest suffix fits into a name of 63. A longer one is cut, with a hash of the whole,
-so that two long releases don't meet. Services have no dots in their names.
+At most 40 characters, so that the longest suffix fits into a name of 63. A longer name is cut and gets a hash of the
+whole, so that two long releases have different names. The name of a Service has no dots.
 */}}
 {{- define "beatkeeper.fullname" -}}
 {{- $name := .Values.fullnameOverride -}}
@@ -20,7 +20,7 @@ so that two long releases don't meet. Services have no dots in their names.
 {{- $name | replace "." "-" -}}
 {{- end -}}
 
-{{/* Labels of an object. Not for pod templates and claims: a chart's new version alone must restart no database. */}}
+{{/* Labels of an object. Not for pod templates and claims: a new chart version alone must not restart the database. */}}
 {{- define "beatkeeper.labels" -}}
 {{ include "beatkeeper.selectorLabels" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -28,7 +28,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
-{{/* {root, component}: what selects a role's pods, and what pods wear. */}}
+{{/* {root, component}: the labels of a role's pods. matchLabels, without commonLabels, selects them. */}}
 {{- define "beatkeeper.selectorLabels" -}}
 {{- with .root.Values.commonLabels }}{{ toYaml . }}
 {{ end -}}
@@ -56,7 +56,7 @@ http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ 
 {{- .Values.publicUrl | trimSuffix "/" | default (include "beatkeeper.apiUrl" .) -}}
 {{- end -}}
 
-{{/* The custom resources, as JSON for fromJsonArray. A test holds this against crds/. */}}
+{{/* The custom resources, as JSON for fromJsonArray. A test compares them with crds/. */}}
 {{- define "beatkeeper.resources" -}}
 ["monitors", "callbacks"]
 {{- end -}}
@@ -69,24 +69,24 @@ http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ 
 {{- .Values.postgresql.existingSecret | default (printf "%s-postgresql" (include "beatkeeper.fullname" .)) -}}
 {{- end -}}
 
-{{/* Values that each are fine and do not go together. */}}
+{{/* Refuses combinations of values that are valid one by one. */}}
 {{- define "beatkeeper.check" -}}
 {{- if not (regexMatch "^[a-z]" (include "beatkeeper.fullname" .)) -}}
-{{- fail "The name of a Service begins with a letter, and the release's name does not: set fullnameOverride" -}}
+{{- fail "The release's name does not begin with a letter, as the name of a Service must: set fullnameOverride" -}}
 {{- end -}}
 {{- range $key, $_ := .Values.commonLabels -}}
 {{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) -}}
-{{- fail (printf "commonLabels.%s: the chart sets the labels of app.kubernetes.io and helm.sh itself, leave it out" $key) -}}
+{{- fail (printf "commonLabels.%s: the chart sets the labels of app.kubernetes.io and helm.sh itself: remove it" $key) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.postgresql.enabled .Values.database.existingSecret -}}
-{{- fail "database.existingSecret names an external database, and postgresql.enabled brings one: set postgresql.enabled=false, or leave database.existingSecret out" -}}
+{{- fail "database.existingSecret names an external database, but postgresql.enabled installs one: set postgresql.enabled=false, or remove database.existingSecret" -}}
 {{- end -}}
 {{- if not (or .Values.postgresql.enabled .Values.database.existingSecret) -}}
-{{- fail "There is no database: set database.existingSecret to a Secret with its address, or postgresql.enabled=true" -}}
+{{- fail "There is no database: set database.existingSecret to a Secret with its URL, or postgresql.enabled=true" -}}
 {{- end -}}
 {{- if and .Values.postgresql.enabled (eq .Values.migrations.mode "job") -}}
-{{- fail "migrations.mode=job runs before the bundled Postgres is there: use migrations.mode=init, or an external database" -}}
+{{- fail "migrations.mode=job runs before the bundled Postgres exists: use migrations.mode=init, or an external database" -}}
 {{- end -}}
 {{- if and .Values.api.ingress.enabled (not .Values.api.ingress.host) -}}
 {{- fail "api.ingress.enabled needs api.ingress.host" -}}

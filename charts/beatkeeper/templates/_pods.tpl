@@ -1,6 +1,6 @@
 {{/* What the pods of several roles have in common. */}}
 
-{{/* {root, component, values}: the pod's fields beside its containers. */}}
+{{/* {root, component, values}: the pod's fields except its containers. */}}
 {{- define "beatkeeper.pod" -}}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
@@ -21,7 +21,7 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* {root, component}: replicas apart from each other, where that can be had. */}}
+{{/* {root, component}: spreads replicas over zones and nodes, where possible. */}}
 {{- define "beatkeeper.spread" -}}
 topologySpreadConstraints:
   {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
@@ -34,7 +34,7 @@ topologySpreadConstraints:
   {{- end }}
 {{- end -}}
 
-{{/* The user's and group's number. */}}
+{{/* The id of the user and group. */}}
 {{- define "beatkeeper.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ . }}
@@ -50,7 +50,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* {port name}: one path says whether to restart, the other whether to send traffic. */}}
+{{/* The name of the port. /livez decides about a restart, /readyz about traffic. */}}
 {{- define "beatkeeper.probes" -}}
 startupProbe:
   httpGet: {path: /livez, port: {{ . }}}
@@ -69,7 +69,7 @@ readinessProbe:
   failureThreshold: 3
 {{- end -}}
 
-{{/* Kubernetes puts the password into the bundled database's URL. */}}
+{{/* Kubernetes substitutes the password in the bundled database's URL. */}}
 {{- define "beatkeeper.databaseEnv" -}}
 {{- if .Values.postgresql.enabled -}}
 - name: POSTGRES_PASSWORD
@@ -84,7 +84,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* What api and sweeper need of the database. */}}
+{{/* The database settings of api and sweeper. */}}
 {{- define "beatkeeper.storeEnv" -}}
 {{ include "beatkeeper.databaseEnv" . }}
 - name: BEATKEEPER_DATABASE_POOL
@@ -110,7 +110,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* Waits for the database and applies the migrations: safe in many pods at once. */}}
+{{/* Waits for the database and applies the migrations. Many pods may run it at once. */}}
 {{- define "beatkeeper.migrateContainer" -}}
 - name: migrate
   image: {{ include "beatkeeper.image" . }}
@@ -129,7 +129,7 @@ requests: {cpu: 50m, memory: 128Mi}
 limits: {memory: 512Mi}
 {{- end -}}
 
-{{/* {root, component, command, account, env}: the spec of a hook's Job: one try after the other, an end after five minutes. */}}
+{{/* {root, component, command, account, env}: the spec of a hook's Job, which retries for up to five minutes. */}}
 {{- define "beatkeeper.jobSpec" -}}
 backoffLimit: 3
 activeDeadlineSeconds: 300

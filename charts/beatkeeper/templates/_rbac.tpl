@@ -1,12 +1,12 @@
 {{/*
-Objects of the cluster have the namespace in their name, so that two releases of one name don't meet. No namespace has
-a dot: `a-b` with `c` is another name than `a` with `b-c`.
+The names of cluster-scoped objects contain the namespace, so that two releases of one name do not collide. A namespace
+has no dot: the namespace `a-b` with the release `c` gives another name than `a` with `b-c`.
 */}}
 {{- define "beatkeeper.clusterName" -}}
 {{- printf "%s.%s" .Release.Namespace (include "beatkeeper.fullname" .) -}}
 {{- end -}}
 
-{{/* What the operator may do where it watches. Secrets only one by one, by name: it never sees a list of them. */}}
+{{/* The operator's permissions in the namespaces that it watches. It reads Secrets only by name, and never lists them. */}}
 {{- define "beatkeeper.operatorRules" -}}
 {{- $resources := include "beatkeeper.resources" . | fromJsonArray -}}
 - apiGroups: [beatkeeper.dev]

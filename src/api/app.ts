@@ -10,7 +10,6 @@ import { findProject } from '../store/tenancy/projects.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createAdmit } from './auth/admission.ts';
 import { CredentialAuthenticator } from './auth/api-credential.ts';
-import { createAuthenticate } from './auth/principal.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './auth/session-token.ts';
 import { ClientErrors } from './http/client-error.ts';
 import { nameRequest, registerCorrelation } from './http/headers.ts';
@@ -54,10 +53,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     context: deps.context,
     operations: contractOperations({ minimumIntervalSeconds: deps.context.minimumIntervalSeconds }),
     admit: createAdmit({
-      authenticate: createAuthenticate({
-        credential: (token) => credentials.authenticate(token),
-        session: (token) => sessions.authenticate(token),
-      }),
+      credential: (token) => credentials.authenticate(token),
+      session: (token) => sessions.authenticate(token),
       findProject: (organizationId, idOrName) => findProject(pool, organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
     }),

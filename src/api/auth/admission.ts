@@ -2,14 +2,15 @@
 // (docs/contract/tenancy.md). A resource that the caller may not see answers 404, never 403.
 import type { FastifyRequest } from 'fastify';
 import { HEADER } from '../../contract/fields/headers.ts';
-import type { OperationSpec } from '../../contract/operations/operation.ts';
+import { type OperationSpec, PRESET_ROLES, type Preset } from '../../contract/operations/operation.ts';
+import type { Actor } from '../../domain/incident.ts';
 import { requireActiveService } from '../../domain/plan.ts';
 import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import type { Organization } from '../../store/tenancy/organizations.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import { accepts, decodeHeader, requireValidCorrelationId } from '../http/headers.ts';
-import { type Authenticate, type Authenticated, actorOf, mayCall, type Principal } from './principal.ts';
+import { type Authenticated, authenticationRequired, type Principal } from './principal.ts';
 
 export interface Admission {
   principal: Principal;
@@ -24,7 +25,10 @@ export type Admit = (spec: OperationSpec, request: FastifyRequest) => Promise<Ad
 export const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
 
 export interface AdmissionDeps {
-  authenticate: Authenticate;
+  /** Authenticates an API credential, a token that begins with `bkc_`. */
+  credential: (token: string) => Promise<Authenticated>;
+  /** Authenticates every other token, as a session. */
+  session: (token: string) => Promise<Authenticated>;
   /** By id or name, in an organization. */
   findProject: (organizationId: string, idOrName: string) => Promise<Project | undefined>;
   /** Throws `rate_limited`. */
@@ -33,7 +37,7 @@ export interface AdmissionDeps {
 
 export function createAdmit(deps: AdmissionDeps): Admit {
   return async (spec, request) => {
-    const authenticated = await deps.authenticate(request.headers.authorization);
+    const authenticated = await authenticate(deps, request.headers.authorization);
     const { principal, organization } = authenticated;
     requireValidCorrelationId(request);
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
@@ -54,6 +58,31 @@ export function createAdmit(deps: AdmissionDeps): Admit {
       },
     };
   };
+}
+
+// Longer than a credential and than the tokens of usual issuers. Node limits all headers together to 16 KiB.
+const MAX_TOKEN = 8_192;
+
+async function authenticate(
+  { credential, session }: AdmissionDeps,
+  authorization: string | undefined,
+): Promise<Authenticated> {
+  const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization?.trim() ?? '')?.[1];
+  if (!token || token.length > MAX_TOKEN) throw authenticationRequired();
+  return await (token.startsWith('bkc_') ? credential(token) : session(token));
+}
+
+function mayCall({ role }: Principal, preset: Preset): boolean {
+  return PRESET_ROLES[preset].includes(role);
+}
+
+/** The principal as change records and timelines show it. */
+function actorOf(principal: Principal): Actor {
+  if (principal.kind === 'credential') {
+    return { kind: 'api_credential', id: principal.credentialId, display: principal.name };
+  }
+  const kind = principal.role === 'operator' ? 'operator' : 'session';
+  return { kind, id: principal.subject, display: principal.display };
 }
 
 /** The project of the call, where it has one. Throws 404, or 400 where a session must name one but names none. */

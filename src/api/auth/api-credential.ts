@@ -126,8 +126,9 @@ function isValid(
 
 function authenticatedAs(credential: KnownCredential): Authenticated {
   const { credentialId, name, preset, scopes, projectId, organizationId } = credential;
+  const role = preset === 'manage' ? 'member' : 'viewer';
   return {
-    principal: { kind: 'credential', credentialId, name, preset, scopes, projectId, organizationId },
+    principal: { kind: 'credential', credentialId, name, preset, role, scopes, projectId, organizationId },
     organization: {
       organizationId,
       name: credential.organizationName,

@@ -4,7 +4,7 @@ import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { type FeedScope, type FeedWatch, readFeed } from '../../service/monitors/status-feed.ts';
 import { NO_PROJECT } from '../auth/admission.ts';
-import { type Principal, roleOf } from '../auth/principal.ts';
+import type { Principal } from '../auth/principal.ts';
 import type { Handlers } from '../operation.ts';
 import { decodeFeedCursor, encodeFeedCursor } from '../paging/feed-cursor.ts';
 import { presentFeedItem } from '../present/present-monitor.ts';
@@ -29,6 +29,6 @@ export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> 
 function scopeOf({ caller, principal }: { caller: Caller; principal: Principal }): FeedScope {
   const { organizationId, projectId } = caller;
   if (projectId !== NO_PROJECT) return { organizationId, projectId };
-  if (roleOf(principal) === 'operator') return { organizationId };
+  if (principal.role === 'operator') return { organizationId };
   throw invalidField(HEADER.project, 'Name one project of the organization, by its id or name.', 'required');
 }

@@ -2,9 +2,21 @@
 // in key order (lockLive), then what hangs on them. The lane row is this writer's alone.
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
-import { type LiveRow, liveArrays, type MonitorRef, UPDATE_LIVE } from '../monitors/live.ts';
-import { plainArray } from '../postgres/plain-array.ts';
+import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
+import { fromMillis, NOW_MS } from '../postgres/moments.ts';
+import {
+  type Columns,
+  json,
+  moment,
+  names,
+  plain,
+  quoted,
+  rowReader,
+  selectList,
+  unnest,
+} from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { type Bind, statement } from '../postgres/statement.ts';
 
 export interface AddressRow extends MonitorRef {
   address: string;
@@ -12,39 +24,35 @@ export interface AddressRow extends MonitorRef {
   endsMs?: number;
 }
 
+const ADDRESS: Columns<AddressRow> = {
+  address: plain('address', 'uuid'),
+  ...MONITOR_REF,
+  endsMs: moment('ends_at'),
+};
+const toAddressRow = rowReader(ADDRESS);
+
 /** Finds the monitors of publish addresses. An address that ended still has its row until the sweeper drops it. */
 export async function findAddresses(
   db: Queryable,
   addresses: readonly string[],
 ): Promise<Map<string, AddressRow>> {
-  const { rows } = await db.query<{
-    address: string;
-    project_id: string;
-    monitor_key: string;
-    ends_ms: number | null;
-  }>({
+  const { rows } = await db.query({
     name: 'find-addresses',
-    text: `select address, project_id, monitor_key, (extract(epoch from ends_at) * 1000)::bigint as ends_ms
-      from publish_addresses where address = any($1::uuid[])`,
+    text: `select ${selectList(ADDRESS, 'a')} from publish_addresses a where a.address = any($1::uuid[])`,
     values: [addresses.filter((address) => UUID_PATTERN.test(address))],
   });
-  return new Map(
-    rows.map((row) => [
-      row.address,
-      {
-        address: row.address,
-        projectId: row.project_id,
-        monitorKey: row.monitor_key,
-        endsMs: row.ends_ms ?? undefined,
-      },
-    ]),
-  );
+  return new Map(rows.map(toAddressRow).map((row) => [row.address, row]));
 }
 
-export interface ObservationRow extends MonitorRef {
+export interface ObservationRow extends MonitorRef, ObservationDetail {
   sequence: number;
   kind: BeatKind;
   late: boolean;
+}
+
+/** What a plain beat has nothing of. */
+interface ObservationDetail {
+  /** RFC 3339, as the sender wrote it: Postgres reads it, with its microseconds. */
   observedAt?: string;
   durationSeconds?: number;
   exitStatus?: number;
@@ -53,76 +61,70 @@ export interface ObservationRow extends MonitorRef {
   measurements?: Readonly<Record<string, number>>;
 }
 
+const PLAIN: Columns<Omit<ObservationRow, keyof ObservationDetail>> = {
+  ...MONITOR_REF,
+  sequence: plain('sequence', 'bigint'),
+  kind: plain('kind', 'text'),
+  late: plain('late', 'boolean'),
+};
+
+const DETAIL: Columns<ObservationDetail> = {
+  observedAt: quoted('observed_at', 'timestamptz'),
+  durationSeconds: plain('duration_seconds', 'double precision'),
+  exitStatus: plain('exit_status', 'smallint'),
+  runId: quoted('run_id', 'text'),
+  message: quoted('message', 'text'),
+  measurements: json('measurements'),
+};
+const DETAILS = Object.keys(DETAIL) as (keyof ObservationDetail)[];
+
+/** The place of a batch in the order of its lane. */
+export interface LaneBatch {
+  laneId: string;
+  batch: number;
+}
+
 export interface BeatBatch {
   nowMs: number;
   /** Live states after the batch, one a monitor. */
   live: readonly LiveRow[];
   observations: readonly ObservationRow[];
-  lane: { laneId: string; batch: number };
+  lane: LaneBatch;
 }
 
 /**
- * An upsert: a lane that was idle for long may have been swept. A batch that `settleBatch` gave up, and that arrives
+ * An upsert: a lane that was idle for long may have been deleted. A batch that `settleBatch` gave up, and that arrives
  * after all, has no number to write: the column refuses that, and the whole batch with it.
  */
-const writeLane = (
-  laneId: string,
-  batch: string,
+const writeLane = <Input extends { lane: LaneBatch }>(
+  bind: Bind<Input>,
 ) => `insert into ingest_lanes (lane_id, last_batch, updated_at)
-    values (${laneId}, ${batch}, clock_timestamp())
+    values (${bind(({ lane }) => lane.laneId)}, ${bind(({ lane }) => lane.batch)}, clock_timestamp())
     on conflict (lane_id) do update set updated_at = excluded.updated_at,
       last_batch = case when ingest_lanes.last_batch < excluded.last_batch then excluded.last_batch end`;
 
-const PLAIN = `with live as (${UPDATE_LIVE}), lane as (${writeLane('$20', '$21')})
-  insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
-  select v.*, to_timestamp($22 / 1000.0)
-  from unnest($23::uuid[], $24::uuid[], $25::bigint[], $26::text[], $27::boolean[]) as v`;
+const writeBatch = (name: string, columns: Columns<ObservationRow> | typeof PLAIN) =>
+  statement(
+    name,
+    (bind: Bind<BeatBatch>) => `with live as (${updateLiveSql(bind, ({ live }) => live)}),
+      lane as (${writeLane(bind)})
+      insert into observations (${names(columns)}, received_at)
+      select v.*, ${fromMillis(bind(({ nowMs }) => nowMs))}
+      from ${unnest(columns, bind, ({ observations }) => observations)}`,
+  );
 
-const FULL = `with live as (${UPDATE_LIVE}), lane as (${writeLane('$20', '$21')})
-  insert into observations (project_id, monitor_key, sequence, kind, late, observed_at, duration_seconds, exit_status,
-    run_id, message, measurements, received_at)
-  select v.*, to_timestamp($22 / 1000.0)
-  from unnest($23::uuid[], $24::uuid[], $25::bigint[], $26::text[], $27::boolean[], $28::timestamptz[],
-    $29::double precision[], $30::smallint[], $31::text[], $32::text[], $33::jsonb[]) as v`;
+const WRITE_WITHOUT_DETAIL = writeBatch('write-beats', PLAIN);
+const WRITE_FULL = writeBatch('write-beats-full', { ...PLAIN, ...DETAIL });
 
 /** Writes live states, observations and the lane's batch number in one round trip. */
 export async function writeBeatBatch(tx: Queryable, batch: BeatBatch): Promise<void> {
-  const { observations, lane } = batch;
-  const values: unknown[] = [
-    ...liveArrays(batch.live),
-    lane.laneId,
-    lane.batch,
-    batch.nowMs,
-    plainArray(observations.map((row) => row.projectId)),
-    plainArray(observations.map((row) => row.monitorKey)),
-    plainArray(observations.map((row) => row.sequence)),
-    plainArray(observations.map((row) => row.kind)),
-    plainArray(observations.map((row) => row.late)),
-  ];
-  if (!observations.some(hasDetail)) {
-    await tx.query({ name: 'write-beats', text: PLAIN, values });
-    return;
-  }
-  values.push(
-    observations.map((row) => row.observedAt),
-    plainArray(observations.map((row) => row.durationSeconds)),
-    plainArray(observations.map((row) => row.exitStatus)),
-    observations.map((row) => row.runId),
-    observations.map((row) => row.message),
-    observations.map((row) => (row.measurements ? JSON.stringify(row.measurements) : undefined)),
-  );
-  await tx.query({ name: 'write-beats-full', text: FULL, values });
+  const write = batch.observations.some(hasDetail) ? WRITE_FULL : WRITE_WITHOUT_DETAIL;
+  await tx.query(write(batch));
 }
 
 function hasDetail(row: ObservationRow): boolean {
-  return (
-    row.observedAt !== undefined ||
-    row.durationSeconds !== undefined ||
-    row.exitStatus !== undefined ||
-    row.runId !== undefined ||
-    row.message !== undefined ||
-    row.measurements !== undefined
-  );
+  for (const detail of DETAILS) if (row[detail] !== undefined) return true;
+  return false;
 }
 
 /** Plain beats of one monitor: `count` successes without any detail, under one configuration. */
@@ -134,6 +136,15 @@ export interface PlainBeats extends MonitorRef {
   /** beat_cadence of the plan. */
   perMinute: number;
 }
+
+const PLAIN_BEATS: Columns<PlainBeats> = {
+  ...MONITOR_REF,
+  configurationVersion: plain('configuration_version', 'integer'),
+  count: plain('count', 'integer'),
+  intervalMs: plain('interval_ms', 'bigint'),
+  graceMs: plain('grace_ms', 'bigint'),
+  perMinute: plain('per_minute', 'real'),
+};
 
 export interface PlainResult {
   monitorKey: string;
@@ -149,8 +160,11 @@ export interface PlainResult {
  * those beats take the other way. Rows are given in key order, and the lanes' connections join by nested loops alone
  * (see `LANE_SETTINGS`), so that two processes lock rows in one order.
  */
-const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms),
-  lane as (${writeLane('$8', '$9')}),
+const WRITE_PLAIN = statement(
+  'write-plain-beats',
+  (bind: Bind<{ beats: readonly PlainBeats[]; lane: LaneBatch }>) => `with
+  now as materialized (select ${NOW_MS} as ms),
+  lane as (${writeLane(bind)}),
   live as (
     update monitor_live l set
       last_sequence = l.last_sequence + v.count, first_beat_ms = coalesce(l.first_beat_ms, n.ms), last_beat_ms = n.ms,
@@ -159,8 +173,7 @@ const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_
       tokens = least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()
-    from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::integer[], $5::bigint[], $6::bigint[], $7::real[])
-      as v (project_id, monitor_key, configuration_version, count, interval_ms, grace_ms, per_minute), now n
+    from ${unnest(PLAIN_BEATS, bind, ({ beats }) => beats)}, now n
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key
       and l.configuration_version = v.configuration_version
       and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
@@ -170,9 +183,10 @@ const WRITE_PLAIN = `with now as materialized (select (extract(epoch from clock_
     returning l.project_id, l.monitor_key, l.last_sequence, v.count, n.ms),
   stored as (
     insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
-    select project_id, monitor_key, sequence, 'success', false, to_timestamp(ms / 1000.0)
+    select project_id, monitor_key, sequence, 'success', false, ${fromMillis('ms')}
     from live, generate_series(last_sequence - count + 1, last_sequence) as sequence)
-  select monitor_key, last_sequence, ms from live`;
+  select monitor_key, last_sequence, ms from live`,
+);
 
 /**
  * Session settings of a lane's connection: only plans that visit live rows in the order of the batch, and none made
@@ -185,23 +199,11 @@ export const LANE_SETTINGS =
 export async function writePlainBeats(
   db: Queryable,
   beats: readonly PlainBeats[],
-  lane: { laneId: string; batch: number },
+  lane: LaneBatch,
 ): Promise<PlainResult[]> {
-  const { rows } = await db.query<{ monitor_key: string; last_sequence: number; ms: number }>({
-    name: 'write-plain-beats',
-    text: WRITE_PLAIN,
-    values: [
-      plainArray(beats.map((beat) => beat.projectId)),
-      plainArray(beats.map((beat) => beat.monitorKey)),
-      plainArray(beats.map((beat) => beat.configurationVersion)),
-      plainArray(beats.map((beat) => beat.count)),
-      plainArray(beats.map((beat) => beat.intervalMs)),
-      plainArray(beats.map((beat) => beat.graceMs)),
-      plainArray(beats.map((beat) => beat.perMinute)),
-      lane.laneId,
-      lane.batch,
-    ],
-  });
+  const { rows } = await db.query<{ monitor_key: string; last_sequence: number; ms: number }>(
+    WRITE_PLAIN({ beats, lane }),
+  );
   return rows.map((row) => ({
     monitorKey: row.monitor_key,
     lastSequence: row.last_sequence,
@@ -238,46 +240,45 @@ export interface BeatKeyRow<Answer> extends MonitorRef {
   answer: Answer;
 }
 
-/** Answers of beats under an Idempotency-Key that are still valid. Under the lock of the live rows no duplicate runs. */
+interface BeatKey extends MonitorRef {
+  key: string;
+}
+
+const BEAT_KEY: Columns<BeatKey> = { ...MONITOR_REF, key: quoted('key', 'text') };
+const BEAT_KEY_ROW: Columns<BeatKeyRow<unknown>> = { ...BEAT_KEY, answer: json('answer') };
+const toBeatKeyRow = rowReader(BEAT_KEY_ROW);
+
+const FIND_KEYS = statement(
+  'find-beat-keys',
+  (bind: Bind<readonly BeatKey[]>) => `select ${selectList(BEAT_KEY_ROW, 'k')} from beat_keys k
+    where (k.project_id, k.monitor_key, k.key) in (select * from ${unnest(BEAT_KEY, bind, (keys) => keys)})
+      and k.expires_at > clock_timestamp()`,
+);
+
+/**
+ * Answers of beats under an Idempotency-Key that are still kept. Call it under the lock of the live rows: no concurrent
+ * duplicate is under way then.
+ */
 export async function findBeatKeys<Answer>(
   tx: Queryable,
-  keys: readonly (MonitorRef & { key: string })[],
+  keys: readonly BeatKey[],
 ): Promise<BeatKeyRow<Answer>[]> {
-  const { rows } = await tx.query<{
-    project_id: string;
-    monitor_key: string;
-    key: string;
-    answer: Answer;
-  }>(
-    `select project_id, monitor_key, key, answer from beat_keys
-     where (project_id, monitor_key, key) in (select * from unnest($1::uuid[], $2::uuid[], $3::text[]))
-       and expires_at > clock_timestamp()`,
-    [keys.map((it) => it.projectId), keys.map((it) => it.monitorKey), keys.map((it) => it.key)],
-  );
-  return rows.map((row) => ({
-    projectId: row.project_id,
-    monitorKey: row.monitor_key,
-    key: row.key,
-    answer: row.answer,
-  }));
+  const { rows } = await tx.query(FIND_KEYS(keys));
+  return rows.map((row) => toBeatKeyRow(row) as BeatKeyRow<Answer>);
 }
+
+const INSERT_KEYS = statement(
+  'insert-beat-keys',
+  (bind: Bind<readonly BeatKeyRow<unknown>[]>) => `insert into beat_keys (${names(BEAT_KEY_ROW)}, expires_at)
+    select v.*, clock_timestamp() + interval '1 hour'
+    from ${unnest(BEAT_KEY_ROW, bind, (rows) => rows)}
+    on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
+);
 
 /** Keeps the answers for an hour (docs/contract/beats.md); an expired key is taken over. */
 export async function insertBeatKeys<Answer>(
   tx: Queryable,
   rows: readonly BeatKeyRow<Answer>[],
 ): Promise<void> {
-  if (rows.length === 0) return;
-  await tx.query(
-    `insert into beat_keys (project_id, monitor_key, key, answer, expires_at)
-     select v.*, clock_timestamp() + interval '1 hour'
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::jsonb[]) as v
-     on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
-    [
-      rows.map((row) => row.projectId),
-      rows.map((row) => row.monitorKey),
-      rows.map((row) => row.key),
-      rows.map((row) => JSON.stringify(row.answer)),
-    ],
-  );
+  if (rows.length > 0) await tx.query(INSERT_KEYS(rows));
 }

@@ -1,6 +1,7 @@
 // Claims monitors whose moment has come: late mark, deadline, overdue run, end of a window. Lock order: claims skip
 // what others hold and wait for nothing, so that they are in no circle; what is written after hangs on these rows.
 
+import { NOW_MS } from '../postgres/moments.ts';
 import { plainArray } from '../postgres/plain-array.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
@@ -37,11 +38,9 @@ interface MomentColumns {
   upto_ms: number;
 }
 
-type Columns = Parameters<typeof toLiveRow>[0];
-
 const MOMENT = `moment as materialized (
     select n.now_ms, c.last_ms as horizon_ms, least(n.now_ms, c.last_ms) as upto_ms
-    from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms) n
+    from (select ${NOW_MS} as now_ms) n
     left join service_clock c on true)`;
 
 /** Whether anything may be due after `sinceMs`: a third of an empty claim, and no transaction. Nothing is locked. */
@@ -87,7 +86,7 @@ const CLAIM = `with ${MOMENT},
 
 /** Locks due rows that nobody else holds, and reads the clock and the horizon, in one round trip. */
 export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<DueMonitors> {
-  const { rows } = await tx.query<Columns & MomentColumns>({
+  const { rows } = await tx.query<MomentColumns & { project_id: string | null }>({
     name: 'claim-due-monitors',
     text: CLAIM,
     values: [claim.firstBucket, claim.sinceMs ?? -1, claim.limit],
@@ -96,14 +95,14 @@ export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<
   if (!first) throw new Error('The claim of due monitors told no time.');
   return {
     ...toSpan(first),
-    rows: rows.flatMap((row) => ((row.project_id as string | null) === null ? [] : toLiveRow(row))),
+    rows: rows.flatMap((row) => (row.project_id === null ? [] : toLiveRow(row))),
   };
 }
 
 /** Looks at a monitor again later: something about it is at fault, and it must not hold up the others. */
 export async function postponeWake(db: Queryable, ref: MonitorRef, delayMs: number): Promise<void> {
   await db.query(
-    `update monitor_live set wake_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint + $3
+    `update monitor_live set wake_ms = ${NOW_MS} + $3
      where project_id = $1 and monitor_key = $2 and wake_ms is not null`,
     [ref.projectId, ref.monitorKey, delayMs],
   );

@@ -82,31 +82,31 @@ export const RECORD_FROM = `from clock, monitors m
   join organizations o on o.organization_id = p.organization_id
   left join callback_endpoints e on e.project_id = m.project_id and e.endpoint_id = m.inline_endpoint_id`;
 
-export type RecordColumns = Parameters<typeof toLiveRow>[0] &
-  TimingColumns & {
-    version: number;
-    monitor_id: string;
-    jurisdiction: Jurisdiction;
-    name: string;
-    description: string | null;
-    labels: Record<string, string>;
-    measurements: MonitorConfiguration['measurements'];
-    binding_kind: StoredBinding['kind'];
-    binding_alias: string | null;
-    inline_endpoint_id: string | null;
-    url_box: Buffer | null;
-    maintenance_reason: string | null;
-    publish_address: string;
-    restorable_until_ms: number | null;
-    created_ms: number;
-    updated_ms: number;
-    incidents: OpenIncident[] | null;
-    organization_id: string;
-    project_name: string;
-    plan: string;
-    service_state: ServiceState;
-    now_ms: number;
-  };
+export type RecordColumns = TimingColumns & {
+  monitor_key: string;
+  version: number;
+  monitor_id: string;
+  jurisdiction: Jurisdiction;
+  name: string;
+  description: string | null;
+  labels: Record<string, string>;
+  measurements: MonitorConfiguration['measurements'];
+  binding_kind: StoredBinding['kind'];
+  binding_alias: string | null;
+  inline_endpoint_id: string | null;
+  url_box: Buffer | null;
+  maintenance_reason: string | null;
+  publish_address: string;
+  restorable_until_ms: number | null;
+  created_ms: number;
+  updated_ms: number;
+  incidents: OpenIncident[] | null;
+  organization_id: string;
+  project_name: string;
+  plan: string;
+  service_state: ServiceState;
+  now_ms: number;
+};
 
 /** Turns a row that was selected with RECORD_COLUMNS into a MonitorRecord. */
 export function toMonitorRecord(row: RecordColumns): MonitorRecord {

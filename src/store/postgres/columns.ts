@@ -1,0 +1,244 @@
+// The columns of a table, named once, in an object of the same form as the TypeScript object that a row becomes. Lists
+// of SELECT, INSERT and UPDATE, array parameters and the reader of a row all follow from it.
+import { fromMillis, micros, millis } from './moments.ts';
+import { plainArray, sparseArray, textList, textListSql } from './plain-array.ts';
+import type { Bind } from './statement.ts';
+
+interface ColumnOptions<Value> {
+  /** SQL type of a parameter. */
+  type: string;
+  /** SQL that reads the column. Default: the column itself. */
+  read?: (column: string) => string;
+  /** SQL that stores a parameter. Default: the parameter itself. */
+  write?: (parameter: string) => string;
+  /** The parameter of a value. Default: the value itself. */
+  encode?: (value: Value) => unknown;
+  /** The array parameter of the values of many rows, and the SQL that reads it. Default: the driver's array. */
+  toArray?: (values: readonly never[]) => unknown;
+  arraySql?: (parameter: string) => string;
+  /** From what the driver returns. Default: that itself. */
+  decode?: (value: never) => Value;
+  /** What NULL means. Default: undefined. */
+  absent?: () => Value;
+}
+
+class Column<Value> {
+  readonly name: string;
+  readonly options: ColumnOptions<Value>;
+
+  constructor(name: string, options: ColumnOptions<Value>) {
+    this.name = name;
+    this.options = options;
+  }
+}
+
+class OptionalGroup<Row> {
+  readonly columns: Columns<Row>;
+
+  constructor(columns: Columns<Row>) {
+    this.columns = columns;
+  }
+}
+
+type Part<Value> = Column<Value> | (Value extends object ? Columns<Value> | OptionalGroup<Value> : never);
+
+/** A column for each property, or columns for each of a nested object's. */
+export type Columns<Row> = { readonly [Key in keyof Required<Row>]: Part<NonNullable<Row[Key]>> };
+
+export function column<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
+  return new Column(name, options);
+}
+
+/**
+ * Values whose array needs no quotes: numbers, booleans, uuids, words of ours. Not for ids that callers choose: one of
+ * them may be the word `null`.
+ */
+export function plain<Value>(name: string, type: string): Column<Value> {
+  return new Column<Value>(name, { type, toArray: plainArray });
+}
+
+/** Any value: the driver quotes it. */
+export function quoted<Value>(name: string, type: string): Column<Value> {
+  return new Column<Value>(name, { type });
+}
+
+/** Texts without control characters (ids, JSON, sentences of ours), of which none is empty. */
+export function line<Value extends string>(name: string): Column<Value> {
+  return new Column<Value>(name, { type: 'text', toArray: textList, arraySql: textListSql });
+}
+
+/** jsonb. */
+export function json<Value>(name: string, absent?: () => Value): Column<Value> {
+  return new Column<Value>(name, { type: 'jsonb', encode: JSON.stringify, absent });
+}
+
+/** timestamptz of whole milliseconds. */
+export function moment(name: string): Column<number> {
+  return new Column<number>(name, {
+    type: 'bigint',
+    read: millis,
+    write: fromMillis,
+    toArray: plainArray,
+  });
+}
+
+/** timestamptz of the database's clock: the row has its microseconds, which a list pages by; the object has whole ms. */
+export function exactMoment(name: string): Column<number> {
+  return new Column<number>(name, {
+    type: 'bigint',
+    read: micros,
+    write: fromMillis,
+    decode: (us: number) => Math.floor(us / 1000),
+  });
+}
+
+/** An expression, for a SELECT alone. */
+export function computed<Value>(name: string, sql: string): Column<Value> {
+  return new Column<Value>(name, { type: '', read: () => sql });
+}
+
+/** A nested object that is absent when its first column is NULL. */
+export function optional<Row>(columns: Columns<Row>): OptionalGroup<Row> {
+  return new OptionalGroup(columns);
+}
+
+interface Leaf<Row> {
+  column: Column<unknown>;
+  /** The value in the object. */
+  get: (row: Row) => unknown;
+}
+
+/** Every column, with the way from the object to its value. */
+function leavesOf<Row>(columns: Columns<Row>): Leaf<Row>[] {
+  return Object.entries<unknown>(columns).flatMap(([key, part]) => {
+    const get = (row: Row) => (row as Record<string, unknown> | undefined)?.[key];
+    if (part instanceof Column) return { column: part, get };
+    const nested = part instanceof OptionalGroup ? part.columns : (part as Columns<unknown>);
+    return leavesOf(nested).map((leaf) => ({ column: leaf.column, get: (row: Row) => leaf.get(get(row)) }));
+  });
+}
+
+const join = <Row>(columns: Columns<Row>, sql: (column: Column<unknown>) => string) =>
+  leavesOf(columns)
+    .map(({ column }) => sql(column))
+    .join(', ');
+
+const written = ({ options }: Column<unknown>, parameter: string) => options.write?.(parameter) ?? parameter;
+
+/** `a.one, (…)::bigint as two`: for a SELECT, or RETURNING, of a table's alias. */
+export function selectList<Row>(columns: Columns<Row>, alias: string): string {
+  return join(columns, ({ name, options: { read } }) =>
+    read ? `${read(`${alias}.${name}`)} as ${name}` : `${alias}.${name}`,
+  );
+}
+
+/** `one, two`: the columns of an INSERT, or of an UPDATE of a row. */
+export function names<Row>(columns: Columns<Row>): string {
+  return join(columns, ({ name }) => name);
+}
+
+/** `one = v.one, …`: an UPDATE from `v`. */
+export function assignments<Row>(columns: Columns<Row>): string {
+  return join(columns, (it) => `${it.name} = ${written(it, `v.${it.name}`)}`);
+}
+
+/** `v.one, to_timestamp(v.two / 1000.0)`: what an INSERT takes from `v`. */
+export function valuesOf<Row>(columns: Columns<Row>): string {
+  return join(columns, (it) => written(it, `v.${it.name}`));
+}
+
+/** `$1, to_timestamp($2 / 1000.0)`: one object as parameters. */
+export function parameterList<Row, Input>(
+  columns: Columns<Row>,
+  bind: Bind<Input>,
+  row: (input: Input) => Row,
+): string {
+  return leavesOf(columns)
+    .map((leaf) => {
+      const encoded = encoderOf(leaf);
+      return written(
+        leaf.column,
+        bind((input) => encoded(row(input))),
+      );
+    })
+    .join(', ');
+}
+
+/** `unnest($1::uuid[], …) as v (one, …)`: many objects, an array parameter for each column. */
+export function unnest<Row, Input>(
+  columns: Columns<Row>,
+  bind: Bind<Input>,
+  rows: (input: Input) => readonly Row[],
+): string {
+  const arrays = leavesOf(columns).map((leaf) => {
+    const {
+      type,
+      toArray = sparseArray,
+      arraySql = (parameter) => `${parameter}::${type}[]`,
+    } = leaf.column.options;
+    const encoded = encoderOf(leaf);
+    return arraySql(bind((input) => toArray(rows(input).map(encoded) as never[])));
+  });
+  return `unnest(${arrays.join(', ')}) as v (${names(columns)})`;
+}
+
+/**
+ * `jsonb_to_recordset($1::jsonb) as v (one uuid, …)`: many objects as one parameter. Postgres plans it alike for any
+ * number of them.
+ */
+export function recordset<Row, Input>(
+  columns: Columns<Row>,
+  bind: Bind<Input>,
+  rows: (input: Input) => readonly Row[],
+): string {
+  const leaves = leavesOf(columns);
+  const toRecord = (row: Row) => Object.fromEntries(leaves.map(({ column, get }) => [column.name, get(row)]));
+  const parameter = bind((input) => JSON.stringify(rows(input).map(toRecord)));
+  return `jsonb_to_recordset(${parameter}::jsonb) as v (${join(columns, (it) => `${it.name} ${it.options.type}`)})`;
+}
+
+function encoderOf<Row>({ column, get }: Leaf<Row>): (row: Row) => unknown {
+  const encode = column.options.encode as ((value: unknown) => unknown) | undefined;
+  if (!encode) return get;
+  return (row) => {
+    const value = get(row);
+    return value === undefined ? undefined : encode(value);
+  };
+}
+
+type Reader = (row: Record<string, unknown>) => unknown;
+
+/** Turns a row that was selected with `selectList` into its object. NULL becomes undefined. */
+export function rowReader<Row>(columns: Columns<Row>): (row: object) => Row {
+  return readerOf(columns) as (row: object) => Row;
+}
+
+function readerOf(columns: object): Reader {
+  const parts = Object.entries(columns).map(([key, part]) => ({ key, read: partReaderOf(part) }));
+  const empty = Object.fromEntries(parts.map(({ key }) => [key, undefined as unknown]));
+  return (row) => {
+    // A copy has room for every property from the start: no allocation but this one.
+    const object = { ...empty };
+    for (let index = 0; index < parts.length; index += 1) {
+      const part = parts[index] as (typeof parts)[number];
+      object[part.key] = part.read(row);
+    }
+    return object;
+  };
+}
+
+function partReaderOf(part: object): Reader {
+  if (part instanceof OptionalGroup) {
+    const read = readerOf(part.columns);
+    const [first] = leavesOf(part.columns);
+    return (row) => (row[first?.column.name ?? ''] === null ? undefined : read(row));
+  }
+  if (!(part instanceof Column)) return readerOf(part);
+  const { name, options } = part;
+  const decode = options.decode as ((value: unknown) => unknown) | undefined;
+  return (row) => {
+    const value = row[name];
+    if (value === null) return options.absent?.();
+    return decode ? decode(value) : value;
+  };
+}

@@ -1,7 +1,7 @@
 // Alerts in a steady state: how late the sweeper finds a missed deadline, how long the message takes to the receiver, and
 // how much receivers that hang delay the messages to others.
 import { setTimeout as delay } from 'node:timers/promises';
-import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
+import { insertDeliveries } from '../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
 import { advanceServiceClock } from '../src/store/upkeep/service-clock.ts';

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Pool as UndiciPool } from 'undici';
 import { signatureHeaders } from '../src/delivery/webhook/signature.ts';
 import { newId } from '../src/domain/id.ts';
-import { insertDeliveries } from '../src/store/deliveries/outbox.ts';
+import { insertDeliveries } from '../src/store/deliveries/deliveries.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
 import type { SeedEndpoint } from '../test/support/seed.ts';
 import { makeDelivery } from '../test/support/sweeper-fixture.ts';

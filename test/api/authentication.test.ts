@@ -58,8 +58,8 @@ describe('an API credential', () => {
   });
 
   it('an expired credential is refused', async () => {
-    const expiresAt = new Date(Date.now() + 3_600_000);
-    const token = await seedCredential(api.pool, { projectId: api.projectId, preset: 'read', expiresAt });
+    const expiresMs = Date.now() + 3_600_000;
+    const token = await seedCredential(api.pool, { projectId: api.projectId, preset: 'read', expiresMs });
     expect(await statusWith(token)).toBe(200);
     await api.pool.query('update credentials set expires_at = clock_timestamp() where credential_id = $1', [
       token.split('_')[1],

@@ -7,7 +7,7 @@ import {
   lockEndpoint,
   removeEndpoint,
   updateEndpoint,
-  updateLastDelivery,
+  updateLastDeliveries,
 } from '../../src/store/callbacks/callback-endpoints.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackFixture, NOW_MS, openCallbackFixture } from './callback-fixture.ts';
@@ -99,12 +99,16 @@ describe('the last delivery', () => {
   it('is never replaced by an older one', async () => {
     const { pool, project, makeEndpoint } = fixture;
     const ref = { projectId: project.projectId, endpointId: await makeEndpoint('last') };
-    const at = (second: number) => new Date(NOW_MS + second * 1000).toISOString();
-    await updateLastDelivery(pool, ref, { state: 'failing', at: at(2), statusCode: 500 });
-    await updateLastDelivery(pool, ref, { state: 'delivered', at: at(1), statusCode: 200 });
+    const atMs = (second: number) => NOW_MS + second * 1000;
+    await updateLastDeliveries(pool, [
+      { ...ref, last: { state: 'failing', atMs: atMs(2), statusCode: 500 } },
+    ]);
+    await updateLastDeliveries(pool, [
+      { ...ref, last: { state: 'delivered', atMs: atMs(1), statusCode: 200 } },
+    ]);
     expect((await findEndpoint(pool, ref))?.lastDelivery).toEqual({
       state: 'failing',
-      at: at(2),
+      atMs: atMs(2),
       statusCode: 500,
     });
   });

@@ -171,13 +171,13 @@ export async function seedEndpoint(
 /** An API credential, as a caller sends it. */
 export async function seedCredential(
   db: Db,
-  wanted: { projectId: string; preset: 'manage' | 'read'; scopes?: string[]; expiresAt?: Date },
+  wanted: { projectId: string; preset: 'manage' | 'read'; scopes?: string[]; expiresMs?: number },
 ): Promise<string> {
   const token = { credentialId: newCredentialId(), secret: newCredentialSecret() };
-  const { projectId, preset, scopes = [], expiresAt } = wanted;
+  const { projectId, preset, scopes = [], expiresMs } = wanted;
   const { credentialId } = token;
   await insertCredential(db, {
-    ...{ projectId, credentialId, name: preset, preset, scopes, expiresAt },
+    ...{ projectId, credentialId, name: preset, preset, scopes, expiresMs },
     digest: digestOfSecret(token.secret),
   });
   return formatCredential(token);

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newId } from '../../src/domain/id.ts';
-import type { OutboxRow } from '../../src/store/deliveries/outbox.ts';
+import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { DeadlineSweep, type DeadlineSweepOptions } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';

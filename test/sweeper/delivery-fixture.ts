@@ -1,5 +1,5 @@
 // A project with receivers, endpoints that lead to them, an outbox, and queries for what dispatchers wrote.
-import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/outbox.ts';
+import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';

@@ -8,7 +8,7 @@ import type { EndpointRow } from '../../store/callbacks/callback-endpoints.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 
 export function presentCallback(row: EndpointRow, secrets: SecretBox): CallbackEndpoint {
-  const { secret } = row;
+  const { secret, lastDelivery: last } = row;
   return {
     id: row.endpointId,
     projectId: row.projectId,
@@ -30,7 +30,7 @@ export function presentCallback(row: EndpointRow, secrets: SecretBox): CallbackE
       previousVersion: secret.previous?.version,
       overlapEndsAt: optionalTime(secret.previous?.endsMs),
     },
-    lastDelivery: row.lastDelivery,
+    lastDelivery: last && { at: toTime(last.atMs), state: last.state, statusCode: last.statusCode },
   };
 }
 

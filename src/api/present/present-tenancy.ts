@@ -1,6 +1,7 @@
 // Projects and API credentials as the API shows them (docs/contract/tenancy.md).
 import { type Credential as CredentialBody, credentialScope } from '../../contract/resources/credential.ts';
 import type { Project as ProjectBody } from '../../contract/resources/project.ts';
+import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { Credential } from '../../store/tenancy/credentials.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 
@@ -8,8 +9,8 @@ export function presentProject(project: Project): ProjectBody {
   return {
     projectId: project.projectId,
     name: project.name,
-    createdAt: project.createdAt.toISOString(),
-    updatedAt: project.updatedAt.toISOString(),
+    createdAt: toTime(project.createdMs),
+    updatedAt: toTime(project.updatedMs),
     version: project.version,
   };
 }
@@ -23,10 +24,10 @@ export function presentCredential(credential: Credential): CredentialBody {
     scopes: credential.scopes.filter(
       (scope) => credentialScope.safeParse(scope).success,
     ) as CredentialBody['scopes'],
-    createdAt: credential.createdAt.toISOString(),
-    lastUsedAt: credential.lastUsedAt?.toISOString(),
-    expiresAt: credential.expiresAt?.toISOString(),
-    revokedAt: credential.revokedAt?.toISOString(),
+    createdAt: toTime(credential.createdMs),
+    lastUsedAt: optionalTime(credential.lastUsedMs),
+    expiresAt: optionalTime(credential.expiresMs),
+    revokedAt: optionalTime(credential.revokedMs),
     version: credential.version,
   };
 }

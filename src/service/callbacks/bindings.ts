@@ -2,8 +2,8 @@
 // inline bindings in inline-endpoints.ts.
 import type { UnavailableReason } from '../../domain/callback.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { StoredBinding } from '../../store/monitors/monitor-row.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
-import type { StoredBinding } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { findMonitor, lockMonitor, saveMonitor, type VersionedName } from '../monitors/monitor-access.ts';

@@ -2,8 +2,12 @@
 import { newId } from '../../domain/id.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockEndpoint } from '../../store/callbacks/callback-endpoints.ts';
-import { type DeliveryRow, findDelivery, findMessage } from '../../store/deliveries/deliveries.ts';
-import { insertDeliveries } from '../../store/deliveries/outbox.ts';
+import {
+  type DeliveryRow,
+  findDelivery,
+  findMessage,
+  insertDeliveries,
+} from '../../store/deliveries/deliveries.ts';
 import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller } from '../calls/context.ts';

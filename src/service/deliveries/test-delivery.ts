@@ -9,11 +9,10 @@ import { Senders } from '../../delivery/senders.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
-import { toTime } from '../../domain/timestamp.ts';
 import {
   type EndpointRef,
   type EndpointRow,
-  updateLastDelivery,
+  updateLastDeliveries,
 } from '../../store/callbacks/callback-endpoints.ts';
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
 import { finishTestDelivery, insertTestDelivery } from '../../store/deliveries/test-deliveries.ts';
@@ -151,10 +150,10 @@ export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): 
   const { delivered, statusCode, latencyMs, error, deliveryId } = record;
   const atMs = nowMs - (latencyMs ?? 0);
   const attempt = { projectId: ref.projectId, deliveryId, delivered, atMs, endedMs: nowMs };
-  const last = { state: delivered ? 'delivered' : 'exhausted', at: toTime(nowMs), statusCode } as const;
+  const last = { state: delivered ? 'delivered' : 'exhausted', atMs: nowMs, statusCode } as const;
   // The endpoint's row before the delivery's: see the lock order in callback-endpoints.ts. The delivery is finished
   // before the endpoint is disabled, which would cancel it.
-  await updateLastDelivery(tx, ref, last);
+  await updateLastDeliveries(tx, [{ ...ref, last }]);
   await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
   if (sent.gone) await disableEndpoint(tx, ref, GONE, nowMs);
   return record;

@@ -3,7 +3,7 @@
 import { buildIncidentEvent } from '../../delivery/formats/event.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
-import { insertDeliveries, type OutboxRow } from '../../store/deliveries/outbox.ts';
+import { insertDeliveries, type OutboxRow } from '../../store/deliveries/deliveries.ts';
 import {
   type IncidentRow,
   insertIncidents,

@@ -47,7 +47,7 @@ export async function createCredential(
     credentialId: token.credentialId,
     scopes: [...new Set(request.scopes)],
     digest: digestOfSecret(token.secret),
-    expiresAt: expiresMs === undefined ? undefined : new Date(expiresMs),
+    expiresMs,
   });
   return { credential, secret: formatCredential(token) };
 }
@@ -81,16 +81,17 @@ export async function revokeCredential(tx: Connection, change: CredentialChange)
   const credential = await lockCredential(tx, change.projectId, change.credentialId);
   if (!credential) throw notFound();
   requireVersion(credential, change.version);
-  if (credential.revokedAt === null) await updateCredentialRevoked(tx, change.projectId, change.credentialId);
+  if (credential.revokedMs === undefined)
+    await updateCredentialRevoked(tx, change.projectId, change.credentialId);
 }
 
 async function lockUsable(tx: Connection, change: CredentialChange, nowMs: number): Promise<Credential> {
   const credential = await lockCredential(tx, change.projectId, change.credentialId);
   if (!credential) throw notFound();
   requireVersion(credential, change.version);
-  if (credential.revokedAt !== null) throw hasEnded('is revoked');
+  if (credential.revokedMs !== undefined) throw hasEnded('is revoked');
   // Its new secret would not work either.
-  if (credential.expiresAt !== null && credential.expiresAt.getTime() <= nowMs) throw hasEnded('has expired');
+  if (credential.expiresMs !== undefined && credential.expiresMs <= nowMs) throw hasEnded('has expired');
   return credential;
 }
 

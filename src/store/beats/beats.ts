@@ -3,7 +3,6 @@
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
-import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import {
   type Columns,
   json,
@@ -15,6 +14,7 @@ import {
   selectList,
   unnest,
 } from '../postgres/columns.ts';
+import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type Bind, statement } from '../postgres/statement.ts';
 
@@ -61,14 +61,15 @@ interface ObservationDetail {
   measurements?: Readonly<Record<string, number>>;
 }
 
-const PLAIN: Columns<Omit<ObservationRow, keyof ObservationDetail>> = {
+/** The columns of an observation. */
+export const PLAIN: Columns<Omit<ObservationRow, keyof ObservationDetail>> = {
   ...MONITOR_REF,
   sequence: plain('sequence', 'bigint'),
   kind: plain('kind', 'text'),
   late: plain('late', 'boolean'),
 };
 
-const DETAIL: Columns<ObservationDetail> = {
+export const DETAIL: Columns<ObservationDetail> = {
   observedAt: quoted('observed_at', 'timestamptz'),
   durationSeconds: plain('duration_seconds', 'double precision'),
   exitStatus: plain('exit_status', 'smallint'),

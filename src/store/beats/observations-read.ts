@@ -2,7 +2,11 @@
 // bounds received_at, so that Postgres opens the days that matter and no others.
 import type { BeatKind } from '../../domain/beat.ts';
 import type { MonitorRef } from '../monitors/live.ts';
+import { type Columns, json, moment, rowReader, selectList } from '../postgres/columns.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { parameters } from '../postgres/statement.ts';
+import { DETAIL, PLAIN } from './beats.ts';
 
 export interface ObservationRecord {
   sequence: number;
@@ -20,19 +24,20 @@ export interface ObservationRecord {
   violations: object[];
 }
 
-interface Columns {
-  sequence: number;
-  kind: BeatKind;
-  received_ms: number;
-  observed_ms: number | null;
-  measurements: Record<string, number> | null;
-  duration_seconds: number | null;
-  exit_status: number | null;
-  message: string | null;
-  run_id: string | null;
-  late: boolean;
-  violations: object[] | null;
-}
+const OBSERVATION: Columns<ObservationRecord> = {
+  sequence: PLAIN.sequence,
+  kind: PLAIN.kind,
+  receivedMs: moment('received_at'),
+  observedMs: moment('observed_at'),
+  measurements: json('measurements', () => ({})),
+  durationSeconds: DETAIL.durationSeconds,
+  exitStatus: DETAIL.exitStatus,
+  message: DETAIL.message,
+  runId: DETAIL.runId,
+  late: PLAIN.late,
+  violations: json('violations', () => []),
+};
+const toObservationRecord = rowReader(OBSERVATION);
 
 export interface ObservationRange {
   /** ms, inclusive. */
@@ -60,22 +65,17 @@ export async function listObservations(
   range: ObservationRange,
   page: { limit: number; after?: ObservationPosition },
 ): Promise<ObservationRecord[]> {
-  const values: unknown[] = [ref.projectId, ref.monitorKey];
-  const add = (value: unknown) => `$${values.push(value)}`;
-  const time = (ms: number) => `to_timestamp(${add(ms)}::bigint / 1000.0)`;
-  const where = ['project_id = $1', 'monitor_key = $2'];
-  if (range.sinceMs !== undefined) where.push(`received_at >= ${time(range.sinceMs)}`);
-  if (range.untilMs !== undefined) where.push(`received_at < ${time(range.untilMs)}`);
+  const { values, bind } = parameters();
+  const where = [`o.project_id = ${bind(ref.projectId)}`, `o.monitor_key = ${bind(ref.monitorKey)}`];
+  if (range.sinceMs !== undefined) where.push(`o.received_at >= ${fromMillis(bind(range.sinceMs))}`);
+  if (range.untilMs !== undefined) where.push(`o.received_at < ${fromMillis(bind(range.untilMs))}`);
   if (page.after) {
-    where.push(`sequence < ${add(page.after.sequence)}`);
-    where.push(`received_at < ${time(page.after.receivedMs + CLOCK_SLACK_MS)}`);
+    where.push(`o.sequence < ${bind(page.after.sequence)}`);
+    where.push(`o.received_at < ${fromMillis(bind(page.after.receivedMs + CLOCK_SLACK_MS))}`);
   }
-  const { rows } = await db.query<Columns>(
-    `select sequence, kind, (extract(epoch from received_at) * 1000)::bigint as received_ms,
-       (extract(epoch from observed_at) * 1000)::bigint as observed_ms, measurements, duration_seconds, exit_status,
-       message, run_id, late, violations
-     from observations where ${where.join(' and ')}
-     order by sequence desc limit ${add(page.limit)}`,
+  const { rows } = await db.query(
+    `select ${selectList(OBSERVATION, 'o')} from observations o where ${where.join(' and ')}
+     order by o.sequence desc limit ${bind(page.limit)}`,
     values,
   );
   return rows.map(toObservationRecord);
@@ -98,20 +98,4 @@ export async function findLatestObservation(
     { limit: 1 },
   );
   return rows[0];
-}
-
-function toObservationRecord(row: Columns): ObservationRecord {
-  return {
-    sequence: row.sequence,
-    kind: row.kind,
-    receivedMs: row.received_ms,
-    observedMs: row.observed_ms ?? undefined,
-    measurements: row.measurements ?? {},
-    durationSeconds: row.duration_seconds ?? undefined,
-    exitStatus: row.exit_status ?? undefined,
-    message: row.message ?? undefined,
-    runId: row.run_id ?? undefined,
-    late: row.late,
-    violations: row.violations ?? [],
-  };
 }

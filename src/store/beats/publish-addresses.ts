@@ -1,5 +1,6 @@
 // Publish addresses: the random UUIDs that beats are sent to. The beat path finds monitors by them (beats.ts).
 import type { MonitorRef } from '../monitors/live.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 export async function insertPublishAddress(tx: Queryable, ref: MonitorRef, address: string): Promise<void> {
@@ -25,7 +26,7 @@ export async function endPublishAddresses(
     return;
   }
   await tx.query(
-    `update publish_addresses set ends_at = least(ends_at, to_timestamp($3 / 1000.0))
+    `update publish_addresses set ends_at = least(ends_at, ${fromMillis('$3')})
      where project_id = $1 and monitor_key = $2`,
     [...keys, endsMs],
   );

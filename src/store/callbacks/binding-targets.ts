@@ -1,7 +1,9 @@
 // Where bindings lead now: one query for any number of monitors. It judges nothing: callback-targets.ts does.
 
 import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
+import { type Columns, computed, rowReader, selectList } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { ENDPOINT } from './callback-endpoints.ts';
 
 /** A binding that names an endpoint: the organization's default, one by its alias, or an inline one by its id. */
 export interface BindingQuery {
@@ -22,16 +24,16 @@ export interface FoundEndpoint {
   isRemoved: boolean;
 }
 
-interface Columns {
-  place: number;
-  project_id: string;
-  endpoint_id: string;
-  alias: string | null;
-  kind: EndpointKind;
-  url_box: Buffer | null;
-  lifecycle: EndpointLifecycle;
-  is_removed: boolean;
-}
+const TARGET: Columns<FoundEndpoint> = {
+  projectId: ENDPOINT.projectId,
+  endpointId: ENDPOINT.endpointId,
+  alias: ENDPOINT.alias,
+  kind: ENDPOINT.kind,
+  urlBox: ENDPOINT.urlBox,
+  lifecycle: ENDPOINT.lifecycle,
+  isRemoved: computed('is_removed', 'e.removed_at is not null'),
+};
+const toFoundEndpoint = rowReader(TARGET);
 
 /**
  * Finds the endpoint of each query, in the order of the queries; undefined where there has never been one.
@@ -42,10 +44,9 @@ export async function findBindingTargets(
   queries: readonly BindingQuery[],
 ): Promise<(FoundEndpoint | undefined)[]> {
   if (queries.length === 0) return [];
-  const { rows } = await db.query<Columns>({
+  const { rows } = await db.query<{ place: number }>({
     name: 'find-binding-targets',
-    text: `select k.place::integer, e.project_id, e.endpoint_id, e.alias, e.kind, e.url_box, e.lifecycle,
-        e.removed_at is not null as is_removed
+    text: `select k.place::integer, ${selectList(TARGET, 'e')}
       from unnest($1::uuid[], $2::text[], $3::text[], $4::text[])
         with ordinality as k (project_id, kind, alias, inline_endpoint_id, place)
       join projects p on p.project_id = k.project_id
@@ -74,16 +75,4 @@ export async function findBindingTargets(
   });
   const found = new Map(rows.map((row) => [row.place, toFoundEndpoint(row)]));
   return queries.map((_, index) => found.get(index + 1));
-}
-
-function toFoundEndpoint(row: Columns): FoundEndpoint {
-  return {
-    projectId: row.project_id,
-    endpointId: row.endpoint_id,
-    alias: row.alias ?? undefined,
-    kind: row.kind,
-    urlBox: row.url_box ?? undefined,
-    lifecycle: row.lifecycle,
-    isRemoved: row.is_removed,
-  };
 }

@@ -1,9 +1,34 @@
 // Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
 import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
+import { toTime } from '../../domain/timestamp.ts';
+import {
+  assignments,
+  type Columns,
+  column,
+  computed,
+  json,
+  moment,
+  names,
+  optional,
+  parameterList,
+  plain,
+  quoted,
+  rowReader,
+  selectList,
+  unnest,
+} from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
-import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
+import {
+  type KeysetPage,
+  type Positioned,
+  positionColumn,
+  positionedReader,
+  positionSql,
+} from '../postgres/keyset.ts';
+import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
 export interface EndpointRef {
   projectId: string;
@@ -19,8 +44,7 @@ export interface SecretMetadata {
 
 export interface LastDelivery {
   state: DeliveryState;
-  /** RFC 3339. */
-  at: string;
+  atMs: number;
   statusCode?: number;
 }
 
@@ -46,38 +70,69 @@ export interface EndpointRow extends EndpointRef {
   lastDelivery?: LastDelivery;
 }
 
-interface EndpointColumns {
-  project_id: string;
-  endpoint_id: string;
-  alias: string | null;
-  kind: EndpointKind;
-  url_box: Buffer | null;
-  relay: EndpointRow['relay'] | null;
-  relay_group: EndpointRow['relayGroup'] | null;
-  lifecycle: EndpointLifecycle;
-  disabled_ms: number | null;
-  disabled_reason: string | null;
-  generation: number;
-  monitor_key: string | null;
-  created_us: number;
-  updated_ms: number;
-  is_default: boolean;
-  secret_version: number | null;
-  secret_issued_ms: number | null;
-  previous_version: number | null;
-  previous_ends_ms: number | null;
-  last_delivery: LastDelivery | null;
-}
+/** What an update may change. */
+export type EndpointState = Pick<
+  EndpointRow,
+  'alias' | 'urlBox' | 'lifecycle' | 'disabledMs' | 'disabledReason' | 'generation' | 'updatedMs'
+>;
 
-const ms = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint as ${name}`;
+export type NewEndpoint = Pick<
+  EndpointRow,
+  'projectId' | 'endpointId' | 'alias' | 'kind' | 'urlBox' | 'monitorKey' | 'createdMs'
+>;
 
-const SELECT = `select e.project_id, e.endpoint_id, e.alias, e.kind, e.url_box, e.relay, e.relay_group, e.lifecycle,
-    ${ms('e.disabled_at', 'disabled_ms')}, e.disabled_reason, e.generation, e.monitor_key,
-    ${micros('e.created_at')} as created_us, ${ms('e.updated_at', 'updated_ms')}, e.last_delivery,
-    (o.default_endpoint_id is not distinct from e.endpoint_id
-      and o.default_project_id is not distinct from e.project_id) as is_default,
-    s.version as secret_version, ${ms('s.issued_at', 'secret_issued_ms')},
-    before.version as previous_version, ${ms('before.ends_at', 'previous_ends_ms')}
+const STATE: Columns<EndpointState> = {
+  alias: quoted('alias', 'text'),
+  urlBox: quoted('url_box', 'bytea'),
+  lifecycle: plain('lifecycle', 'text'),
+  disabledMs: moment('disabled_at'),
+  disabledReason: quoted('disabled_reason', 'text'),
+  generation: plain('generation', 'bigint'),
+  updatedMs: moment('updated_at'),
+};
+
+const NEW: Columns<NewEndpoint> = {
+  projectId: plain('project_id', 'uuid'),
+  endpointId: plain('endpoint_id', 'text'),
+  alias: STATE.alias,
+  kind: plain('kind', 'text'),
+  urlBox: STATE.urlBox,
+  monitorKey: plain('monitor_key', 'uuid'),
+  createdMs: moment('created_at'),
+};
+
+const LAST_DELIVERY = column<LastDelivery>('last_delivery', {
+  type: 'jsonb',
+  encode: ({ atMs, ...last }) => JSON.stringify({ ...last, at: toTime(atMs) }),
+  decode: (stored: { state: DeliveryState; at: string; statusCode?: number } | null) =>
+    stored ? { state: stored.state, atMs: Date.parse(stored.at), statusCode: stored.statusCode } : undefined,
+});
+
+/** Of `callback_endpoints e`, and of what is joined to it in SELECT. */
+export const ENDPOINT: Columns<EndpointRow> = {
+  ...NEW,
+  ...STATE,
+  relay: json('relay'),
+  relayGroup: json('relay_group'),
+  isOrganizationDefault: computed(
+    'is_default',
+    `(o.default_endpoint_id is not distinct from e.endpoint_id
+      and o.default_project_id is not distinct from e.project_id)`,
+  ),
+  secret: optional({
+    version: computed('secret_version', 's.version'),
+    issuedMs: computed('secret_issued_at', millis('s.issued_at')),
+    previous: optional({
+      version: computed('previous_version', 'before.version'),
+      endsMs: computed('previous_ends_at', millis('before.ends_at')),
+    }),
+  }),
+  lastDelivery: LAST_DELIVERY,
+};
+const toEndpointRow = rowReader(ENDPOINT);
+const toListedEndpoint = positionedReader(toEndpointRow, 'endpoint_id');
+
+const SELECT = `select ${selectList(ENDPOINT, 'e')}, ${positionColumn('e.created_at')}
   from callback_endpoints e
   join projects p on p.project_id = e.project_id
   join organizations o on o.organization_id = p.organization_id
@@ -87,40 +142,9 @@ const SELECT = `select e.project_id, e.endpoint_id, e.alias, e.kind, e.url_box, 
     on before.project_id = e.project_id and before.endpoint_id = e.endpoint_id
       and before.version = s.version - 1 and before.ends_at > clock_timestamp()`;
 
-function toEndpointRow(row: EndpointColumns): EndpointRow {
-  return {
-    projectId: row.project_id,
-    endpointId: row.endpoint_id,
-    alias: row.alias ?? undefined,
-    kind: row.kind,
-    urlBox: row.url_box ?? undefined,
-    relay: row.relay ?? undefined,
-    relayGroup: row.relay_group ?? undefined,
-    lifecycle: row.lifecycle,
-    disabledMs: row.disabled_ms ?? undefined,
-    disabledReason: row.disabled_reason ?? undefined,
-    generation: row.generation,
-    monitorKey: row.monitor_key ?? undefined,
-    createdMs: Math.floor(row.created_us / 1000),
-    updatedMs: row.updated_ms,
-    isOrganizationDefault: row.is_default,
-    secret: toSecret(row),
-    lastDelivery: row.last_delivery ?? undefined,
-  };
-}
-
-function toSecret(row: EndpointColumns): SecretMetadata | undefined {
-  if (row.secret_version === null || row.secret_issued_ms === null) return undefined;
-  const previous =
-    row.previous_version === null || row.previous_ends_ms === null
-      ? undefined
-      : { version: row.previous_version, endsMs: row.previous_ends_ms };
-  return { version: row.secret_version, issuedMs: row.secret_issued_ms, previous };
-}
-
 /** Finds an endpoint that is not removed, inline ones included. */
 export async function findEndpoint(db: Queryable, ref: EndpointRef): Promise<EndpointRow | undefined> {
-  const { rows } = await db.query<EndpointColumns>({
+  const { rows } = await db.query({
     name: 'find-endpoint',
     text: `${SELECT} where e.project_id = $1 and e.endpoint_id = $2 and e.removed_at is null`,
     values: [ref.projectId, ref.endpointId],
@@ -132,18 +156,17 @@ export async function findEndpoint(db: Queryable, ref: EndpointRef): Promise<End
 export async function listEndpoints(
   db: Queryable,
   projectId: string,
-  { limit, after }: KeysetPage,
+  page: KeysetPage,
 ): Promise<Positioned<EndpointRow>[]> {
-  const before = after ? `and (e.created_at, e.endpoint_id) < (${fromMicros('$3')}, $4)` : '';
-  const { rows } = await db.query<EndpointColumns>(
-    `${SELECT} where e.project_id = $1 and e.removed_at is null and e.monitor_key is null ${before}
-     order by e.created_at desc, e.endpoint_id desc limit $2`,
-    after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
+  const { values, bind } = parameters();
+  const where = [`e.project_id = ${bind(projectId)}`, 'e.removed_at is null', 'e.monitor_key is null'];
+  if (page.after) where.push(`(e.created_at, e.endpoint_id) < ${positionSql(page.after, bind)}`);
+  const { rows } = await db.query(
+    `${SELECT} where ${where.join(' and ')}
+     order by e.created_at desc, e.endpoint_id desc limit ${bind(page.limit)}`,
+    values,
   );
-  return rows.map((row) => ({
-    item: toEndpointRow(row),
-    position: { micros: row.created_us, id: row.endpoint_id },
-  }));
+  return rows.map(toListedEndpoint);
 }
 
 /** Finds an endpoint and locks its row until the transaction ends. */
@@ -156,39 +179,18 @@ export async function lockEndpoint(tx: Queryable, ref: EndpointRef): Promise<End
   return rowCount === 0 ? undefined : findEndpoint(tx, ref);
 }
 
-/** What an update may change. */
-export type EndpointState = Pick<
-  EndpointRow,
-  'alias' | 'urlBox' | 'lifecycle' | 'disabledMs' | 'disabledReason' | 'generation' | 'updatedMs'
->;
-
-export interface NewEndpoint extends EndpointRef {
-  alias?: string;
-  kind: EndpointKind;
-  urlBox?: Buffer;
-  monitorKey?: string;
-  createdMs: number;
-}
-
 export type InsertResult = 'inserted' | 'id_taken' | 'alias_taken';
+
+const INSERT = statement(
+  'insert-endpoint',
+  (bind: Bind<NewEndpoint>) => `insert into callback_endpoints (${names(NEW)}, updated_at)
+    values (${parameterList(NEW, bind, (endpoint) => endpoint)}, ${fromMillis(bind(({ createdMs }) => createdMs))})
+    on conflict do nothing`,
+);
 
 /** Inserts an active endpoint of generation 1. An id is taken for ever, an alias until its endpoint is removed. */
 export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Promise<InsertResult> {
-  const { rowCount } = await tx.query(
-    `insert into callback_endpoints
-       (project_id, endpoint_id, alias, kind, url_box, monitor_key, created_at, updated_at)
-     values ($1, $2, $3, $4, $5, $6, to_timestamp($7 / 1000.0), to_timestamp($7 / 1000.0))
-     on conflict do nothing`,
-    [
-      endpoint.projectId,
-      endpoint.endpointId,
-      endpoint.alias,
-      endpoint.kind,
-      endpoint.urlBox,
-      endpoint.monitorKey,
-      endpoint.createdMs,
-    ],
-  );
+  const { rowCount } = await tx.query(INSERT(endpoint));
   if (rowCount === 1) return 'inserted';
   const { rows } = await tx.query(
     'select from callback_endpoints where project_id = $1 and endpoint_id = $2',
@@ -197,17 +199,24 @@ export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Prom
   return rows.length > 0 ? 'id_taken' : 'alias_taken';
 }
 
+const UPDATE = statement(
+  'update-endpoint',
+  (bind: Bind<EndpointRef & EndpointState>) => `update callback_endpoints
+    set (${names(STATE)}) = row (${parameterList(STATE, bind, (state) => state)})
+    where project_id = ${bind(({ projectId }) => projectId)} and endpoint_id = ${bind(({ endpointId }) => endpointId)}`,
+);
+
 /**
- * Writes the changeable part of an endpoint. The row is locked by the caller.
+ * Writes the changeable part of an endpoint. The caller has locked the row.
  * Answers `alias_taken` when another endpoint has the alias; the transaction is of no use after that.
  */
 export async function updateEndpoint(
   tx: Queryable,
-  ref: EndpointRef,
+  { projectId, endpointId }: EndpointRef,
   state: EndpointState,
 ): Promise<'updated' | 'alias_taken'> {
   try {
-    await writeEndpoint(tx, ref, state);
+    await tx.query(UPDATE({ ...state, projectId, endpointId }));
     return 'updated';
   } catch (error) {
     if (codeOf(error) === SQLSTATE.uniqueViolation) return 'alias_taken';
@@ -215,45 +224,41 @@ export async function updateEndpoint(
   }
 }
 
-async function writeEndpoint(tx: Queryable, ref: EndpointRef, state: EndpointState): Promise<void> {
-  await tx.query(
-    `update callback_endpoints set alias = $3, url_box = $4, lifecycle = $5,
-       disabled_at = to_timestamp($6 / 1000.0), disabled_reason = $7, generation = $8,
-       updated_at = to_timestamp($9 / 1000.0)
-     where project_id = $1 and endpoint_id = $2`,
-    [
-      ref.projectId,
-      ref.endpointId,
-      state.alias,
-      state.urlBox,
-      state.lifecycle,
-      state.disabledMs,
-      state.disabledReason,
-      state.generation,
-      state.updatedMs,
-    ],
-  );
-}
-
 /** Leaves a row that says only that the endpoint was there: its address is erased. */
 export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: number): Promise<void> {
   await tx.query(
-    `update callback_endpoints set removed_at = to_timestamp($3 / 1000.0), updated_at = to_timestamp($3 / 1000.0),
+    `update callback_endpoints set removed_at = ${fromMillis('$3')}, updated_at = ${fromMillis('$3')},
        url_box = null, relay = null, relay_group = null, last_delivery = null, generation = generation + 1
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId, nowMs],
   );
 }
 
+interface NewestDelivery extends EndpointRef {
+  last: LastDelivery;
+}
+
+const NEWEST: Columns<NewestDelivery> = {
+  projectId: NEW.projectId,
+  endpointId: quoted('endpoint_id', 'text'),
+  last: LAST_DELIVERY,
+};
+
+const UPDATE_LAST = statement(
+  'update-last-deliveries',
+  (
+    bind: Bind<readonly NewestDelivery[]>,
+  ) => `update callback_endpoints e set ${assignments({ last: LAST_DELIVERY })}
+    from ${unnest(NEWEST, bind, (rows) => rows)}
+    where e.project_id = v.project_id and e.endpoint_id = v.endpoint_id and e.removed_at is null
+      and (e.last_delivery is null
+        or (e.last_delivery->>'at')::timestamptz <= (v.last_delivery->>'at')::timestamptz)`,
+);
+
 /**
- * What became of the newest delivery to an endpoint. An older one never replaces a newer one.
- * Call it before or apart from a transaction that locks deliveries: an endpoint's row comes first in the lock order.
+ * Writes the newest delivery of each endpoint. An older one never replaces a newer one. Lock the endpoints' rows before
+ * any delivery: they come first in the lock order.
  */
-export async function updateLastDelivery(db: Queryable, ref: EndpointRef, last: LastDelivery): Promise<void> {
-  await db.query(
-    `update callback_endpoints set last_delivery = $3
-     where project_id = $1 and endpoint_id = $2 and removed_at is null
-       and (last_delivery is null or (last_delivery->>'at')::timestamptz <= ($3::jsonb->>'at')::timestamptz)`,
-    [ref.projectId, ref.endpointId, JSON.stringify(last)],
-  );
+export async function updateLastDeliveries(tx: Queryable, rows: readonly NewestDelivery[]): Promise<void> {
+  if (rows.length > 0) await tx.query(UPDATE_LAST(rows));
 }

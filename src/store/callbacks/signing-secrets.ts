@@ -1,6 +1,6 @@
 // Signing secrets of callback endpoints, sealed. At most two sign at a time: the newest, and the one before it
 // until the overlap of a rotation is over. What is sealed and opened, and when, the service decides.
-
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
 
@@ -15,7 +15,7 @@ export interface SigningSecretRow extends EndpointRef {
 export async function insertSigningSecret(tx: Queryable, row: SigningSecretRow): Promise<void> {
   await tx.query(
     `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at)
-     values ($1, $2, $3, $4, to_timestamp($5 / 1000.0))`,
+     values ($1, $2, $3, $4, ${fromMillis('$5')})`,
     [row.projectId, row.endpointId, row.version, row.secretBox, row.issuedMs],
   );
 }
@@ -32,7 +32,7 @@ export async function supersedeSigningSecret(
   await tx.query(
     `with older as (
        delete from signing_secrets where project_id = $1 and endpoint_id = $2 and version < $3)
-     update signing_secrets set ends_at = to_timestamp($4 / 1000.0)
+     update signing_secrets set ends_at = ${fromMillis('$4')}
      where project_id = $1 and endpoint_id = $2 and version = $3`,
     [ref.projectId, ref.endpointId, current.version, current.endsMs],
   );

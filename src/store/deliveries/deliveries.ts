@@ -1,73 +1,112 @@
-// Deliveries as people see them, and their cancellation. Claiming and sending them is the dispatcher's; new ones for
-// incidents are written by outbox.ts. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
+// Deliveries: the outbox, which is written in the transaction that changes an incident; the list that people see; and
+// cancellation. Claims and results are the dispatcher's (delivery-queue.ts, delivery-results.ts). Lock order: after the
+// endpoint's row, in key order (project_id, delivery_id).
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
-import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
+import {
+  type Columns,
+  line,
+  moment,
+  names,
+  plain,
+  quoted,
+  rowReader,
+  selectList,
+  unnest,
+} from '../postgres/columns.ts';
+import {
+  type KeysetPage,
+  type Positioned,
+  positionColumn,
+  positionedReader,
+  positionSql,
+} from '../postgres/keyset.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
-/** A delivery without its body. Times are ms. */
-export interface DeliveryRow {
+interface DeliverySubject {
   projectId: string;
   deliveryId: string;
   endpointId: string;
+  /** The organization's default endpoint may be of another project. */
   endpointProjectId: string;
   incidentId?: string;
   monitorKey?: string;
   monitorId?: string;
   event: DeliveryEvent;
+  /** From 1 without gaps in each incident. */
   sequence?: number;
+  redeliveryOf?: string;
+}
+
+/** A delivery that is to be sent. */
+export interface OutboxRow extends DeliverySubject {
+  /** The same on every attempt and redelivery of the message. */
+  webhookId: string;
+  /** The exact bytes that are signed and sent. */
+  body: string;
+}
+
+/** A delivery without its message. */
+export interface DeliveryRow extends DeliverySubject {
   state: DeliveryState;
   attemptCount: number;
   createdMs: number;
   nextAttemptMs?: number;
   deliveredMs?: number;
-  redeliveryOf?: string;
 }
 
-interface DeliveryColumns {
-  project_id: string;
-  delivery_id: string;
-  endpoint_id: string;
-  endpoint_project_id: string;
-  incident_id: string | null;
-  monitor_key: string | null;
-  monitor_id: string | null;
-  event: DeliveryEvent;
-  sequence: number | null;
-  state: DeliveryState;
-  attempt_count: number;
-  created_us: number;
-  next_attempt_ms: number | null;
-  delivered_ms: number | null;
-  redelivery_of: string | null;
+const SUBJECT: Columns<DeliverySubject> = {
+  projectId: plain('project_id', 'uuid'),
+  deliveryId: plain('delivery_id', 'text'),
+  endpointId: line('endpoint_id'),
+  endpointProjectId: plain('endpoint_project_id', 'uuid'),
+  incidentId: plain('incident_id', 'text'),
+  monitorKey: plain('monitor_key', 'uuid'),
+  monitorId: line('monitor_id'),
+  event: plain('event', 'text'),
+  sequence: plain('sequence', 'integer'),
+  redeliveryOf: plain('redelivery_of', 'text'),
+};
+
+const OUTBOX: Columns<OutboxRow> = {
+  ...SUBJECT,
+  webhookId: plain('webhook_id', 'text'),
+  body: line('body'),
+};
+
+const LISTED: Columns<DeliveryRow> = {
+  ...SUBJECT,
+  state: plain('state', 'text'),
+  attemptCount: plain('attempt_count', 'smallint'),
+  createdMs: moment('created_at'),
+  nextAttemptMs: moment('next_attempt_at'),
+  deliveredMs: moment('delivered_at'),
+};
+
+/** Of `deliveries d`. */
+export const DELIVERY = { ...OUTBOX, ...LISTED };
+
+const INSERT = statement('insert-deliveries', (bind: Bind<{ rows: readonly OutboxRow[]; nowMs: number }>) => {
+  const now = fromMillis(bind(({ nowMs }) => nowMs));
+  return `insert into deliveries (${names(OUTBOX)}, next_attempt_at, created_at)
+      select v.*, ${now}, ${now} from ${unnest(OUTBOX, bind, ({ rows }) => rows)}`;
+});
+
+/** Inserts deliveries that are due at once. */
+export async function insertDeliveries(
+  tx: Queryable,
+  rows: readonly OutboxRow[],
+  nowMs: number,
+): Promise<void> {
+  if (rows.length > 0) await tx.query(INSERT({ rows, nowMs }));
 }
 
-const COLUMNS = `d.project_id, d.delivery_id, d.endpoint_id, d.endpoint_project_id, d.incident_id, d.monitor_key,
-  d.monitor_id, d.event, d.sequence, d.state, d.attempt_count, d.redelivery_of,
-  ${micros('d.created_at')} as created_us,
-  (extract(epoch from d.next_attempt_at) * 1000)::bigint as next_attempt_ms,
-  (extract(epoch from d.delivered_at) * 1000)::bigint as delivered_ms`;
-
-function toDeliveryRow(row: DeliveryColumns): DeliveryRow {
-  return {
-    projectId: row.project_id,
-    deliveryId: row.delivery_id,
-    endpointId: row.endpoint_id,
-    endpointProjectId: row.endpoint_project_id,
-    incidentId: row.incident_id ?? undefined,
-    monitorKey: row.monitor_key ?? undefined,
-    monitorId: row.monitor_id ?? undefined,
-    event: row.event,
-    sequence: row.sequence ?? undefined,
-    state: row.state,
-    attemptCount: row.attempt_count,
-    createdMs: Math.floor(row.created_us / 1000),
-    nextAttemptMs: row.next_attempt_ms ?? undefined,
-    deliveredMs: row.delivered_ms ?? undefined,
-    redeliveryOf: row.redelivery_of ?? undefined,
-  };
-}
+const COLUMNS = selectList(LISTED, 'd');
+const toDeliveryRow = rowReader(LISTED);
+const toListedDelivery = positionedReader(toDeliveryRow, 'delivery_id');
 
 export interface DeliveryFilter {
   state?: DeliveryState;
@@ -82,26 +121,18 @@ export async function listDeliveries(
   filter: DeliveryFilter,
   page: KeysetPage,
 ): Promise<Positioned<DeliveryRow>[]> {
-  const values: unknown[] = [projectId];
-  const bind = (value: unknown) => `$${values.push(value)}`;
-  const where = ['d.project_id = $1'];
+  const { values, bind } = parameters();
+  const where = [`d.project_id = ${bind(projectId)}`];
   if (filter.state) where.push(`d.state = ${bind(filter.state)}`);
   if (filter.endpointId) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`);
   if (filter.incidentId) where.push(`d.incident_id = ${bind(filter.incidentId)}`);
-  if (page.after) {
-    where.push(
-      `(d.created_at, d.delivery_id) < (${fromMicros(bind(page.after.micros))}, ${bind(page.after.id)})`,
-    );
-  }
-  const { rows } = await db.query<DeliveryColumns>(
-    `select ${COLUMNS} from deliveries d where ${where.join(' and ')}
+  if (page.after) where.push(`(d.created_at, d.delivery_id) < ${positionSql(page.after, bind)}`);
+  const { rows } = await db.query(
+    `select ${COLUMNS}, ${positionColumn('d.created_at')} from deliveries d where ${where.join(' and ')}
      order by d.created_at desc, d.delivery_id desc limit ${bind(page.limit)}`,
     values,
   );
-  return rows.map((row) => ({
-    item: toDeliveryRow(row),
-    position: { micros: row.created_us, id: row.delivery_id },
-  }));
+  return rows.map(toListedDelivery);
 }
 
 export async function findDelivery(
@@ -109,7 +140,7 @@ export async function findDelivery(
   projectId: string,
   deliveryId: string,
 ): Promise<DeliveryRow | undefined> {
-  const { rows } = await db.query<DeliveryColumns>({
+  const { rows } = await db.query({
     name: 'find-delivery',
     text: `select ${COLUMNS} from deliveries d where d.project_id = $1 and d.delivery_id = $2`,
     values: [projectId, deliveryId],
@@ -117,20 +148,24 @@ export async function findDelivery(
   return rows.map(toDeliveryRow)[0];
 }
 
+const MESSAGE = { webhookId: OUTBOX.webhookId, body: OUTBOX.body };
+const toMessage = rowReader<Pick<OutboxRow, 'webhookId' | 'body'>>(MESSAGE);
+
 /** What a redelivery sends again: the same message. */
 export async function findMessage(
   db: Queryable,
   projectId: string,
   deliveryId: string,
-): Promise<{ webhookId: string; body: string } | undefined> {
-  const { rows } = await db.query<{ webhook_id: string; body: string }>(
-    'select webhook_id, body from deliveries where project_id = $1 and delivery_id = $2',
+): Promise<Pick<OutboxRow, 'webhookId' | 'body'> | undefined> {
+  const { rows } = await db.query(
+    `select ${selectList(MESSAGE, 'd')} from deliveries d where d.project_id = $1 and d.delivery_id = $2`,
     [projectId, deliveryId],
   );
-  return rows.map((row) => ({ webhookId: row.webhook_id, body: row.body }))[0];
+  return rows.map(toMessage)[0];
 }
 
 export interface AttemptRow {
+  /** 1 for the first one. */
   attempt: number;
   atMs: number;
   statusCode?: number;
@@ -138,40 +173,43 @@ export interface AttemptRow {
   error?: string;
 }
 
+export const ATTEMPT: Columns<AttemptRow> = {
+  attempt: plain('attempt', 'smallint'),
+  atMs: moment('at'),
+  statusCode: plain('status_code', 'smallint'),
+  latencyMs: plain('latency_ms', 'integer'),
+  error: quoted('error', 'text'),
+};
+const toAttemptRow = rowReader(ATTEMPT);
+
 /** Every attempt, oldest first; at most as many as the retry schedule has. */
 export async function listAttempts(
   db: Queryable,
   projectId: string,
   deliveryId: string,
 ): Promise<AttemptRow[]> {
-  const { rows } = await db.query<{
-    attempt: number;
-    at_ms: number;
-    status_code: number | null;
-    latency_ms: number | null;
-    error: string | null;
-  }>({
+  const { rows } = await db.query({
     name: 'list-attempts',
-    text: `select attempt, (extract(epoch from at) * 1000)::bigint as at_ms, status_code, latency_ms, error
-      from delivery_attempts where project_id = $1 and delivery_id = $2 order by attempt`,
+    text: `select ${selectList(ATTEMPT, 'a')} from delivery_attempts a
+      where a.project_id = $1 and a.delivery_id = $2 order by a.attempt`,
     values: [projectId, deliveryId],
   });
-  return rows.map((row) => ({
-    attempt: row.attempt,
-    atMs: row.at_ms,
-    statusCode: row.status_code ?? undefined,
-    latencyMs: row.latency_ms ?? undefined,
-    error: row.error ?? undefined,
-  }));
+  return rows.map(toAttemptRow);
 }
 
-export interface CanceledDelivery {
-  projectId: string;
-  deliveryId: string;
-  endpointId: string;
-  incidentId?: string;
-  event: DeliveryEvent;
-}
+export type CanceledDelivery = Pick<
+  DeliveryRow,
+  'projectId' | 'deliveryId' | 'endpointId' | 'incidentId' | 'event'
+>;
+
+const CANCELED: Columns<CanceledDelivery> = {
+  projectId: SUBJECT.projectId,
+  deliveryId: SUBJECT.deliveryId,
+  endpointId: SUBJECT.endpointId,
+  incidentId: SUBJECT.incidentId,
+  event: SUBJECT.event,
+};
+const toCanceledDelivery = rowReader(CANCELED);
 
 /** Whose pending deliveries end: an endpoint's (index deliveries_endpoint_pending) or a monitor's. */
 export type CancellationScope = { endpoint: EndpointRef } | { monitor: MonitorRef };
@@ -189,30 +227,18 @@ export async function cancelDeliveries(
     'endpoint' in scope
       ? ['endpoint_project_id = $2 and endpoint_id = $3', scope.endpoint.projectId, scope.endpoint.endpointId]
       : ['project_id = $2 and monitor_key = $3', scope.monitor.projectId, scope.monitor.monitorKey];
-  const { rows } = await tx.query<{
-    project_id: string;
-    delivery_id: string;
-    endpoint_id: string;
-    incident_id: string | null;
-    event: DeliveryEvent;
-  }>(
+  const { rows } = await tx.query(
     `with due as materialized (
        select project_id, delivery_id from deliveries
        where ${where} and state in ('pending', 'failing')
        order by project_id, delivery_id
        for update)
-     update deliveries d set state = 'canceled', ended_at = to_timestamp($1 / 1000.0), next_attempt_at = null,
+     update deliveries d set state = 'canceled', ended_at = ${fromMillis('$1')}, next_attempt_at = null,
        lease_until = null, lease_owner = null
      from due
      where d.project_id = due.project_id and d.delivery_id = due.delivery_id
-     returning d.project_id, d.delivery_id, d.endpoint_id, d.incident_id, d.event`,
+     returning ${selectList(CANCELED, 'd')}`,
     [nowMs, ...keys],
   );
-  return rows.map((row) => ({
-    projectId: row.project_id,
-    deliveryId: row.delivery_id,
-    endpointId: row.endpoint_id,
-    incidentId: row.incident_id ?? undefined,
-    event: row.event,
-  }));
+  return rows.map(toCanceledDelivery);
 }

@@ -2,7 +2,9 @@
 // delivery-results.ts. Lock order: claims skip what others hold and wait for nothing.
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
+import { type Columns, computed, rowReader, selectList } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 
 /** A dispatcher that dies is replaced when its leases end (docs/contract/incidents.md). */
 const LEASE_MS = 30_000;
@@ -42,17 +44,15 @@ export async function findDueEndpoints(
 }
 
 /** A delivery that is ours until the lease ends, with what an attempt needs. */
-export interface ClaimedDelivery {
-  projectId: string;
-  deliveryId: string;
+export interface ClaimedDelivery
+  extends Pick<
+    DeliveryRow & OutboxRow,
+    'projectId' | 'deliveryId' | 'incidentId' | 'event' | 'webhookId' | 'body'
+  > {
   endpoint: EndpointRef;
-  incidentId?: string;
-  event: string;
   /** Attempts before this one. */
   attemptCount: number;
   createdMs: number;
-  webhookId: string;
-  body: string;
   kind: EndpointKind;
   lifecycle: EndpointLifecycle;
   isRemoved: boolean;
@@ -62,20 +62,28 @@ export interface ClaimedDelivery {
   secretBoxes: readonly Buffer[];
 }
 
-interface ClaimColumns {
-  project_id: string;
-  delivery_id: string;
+type Boxes = Pick<ClaimedDelivery, 'urlBox' | 'secretBoxes'>;
+
+const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
+  projectId: DELIVERY.projectId,
+  deliveryId: DELIVERY.deliveryId,
+  endpoint: { projectId: DELIVERY.endpointProjectId, endpointId: DELIVERY.endpointId },
+  incidentId: DELIVERY.incidentId,
+  event: DELIVERY.event,
+  attemptCount: DELIVERY.attemptCount,
+  createdMs: DELIVERY.createdMs,
+  webhookId: DELIVERY.webhookId,
+  body: DELIVERY.body,
+  kind: computed('kind', 'e.kind'),
+  lifecycle: computed('lifecycle', 'e.lifecycle'),
+  // A removed endpoint keeps its row; one without a row is removed all the more.
+  isRemoved: computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
+};
+const toClaimed = rowReader(CLAIMED);
+
+interface BoxColumns {
   endpoint_project_id: string;
   endpoint_id: string;
-  incident_id: string | null;
-  event: string;
-  attempt_count: number;
-  created_ms: number;
-  webhook_id: string;
-  body: string;
-  kind: EndpointKind;
-  lifecycle: EndpointLifecycle;
-  is_removed: boolean;
   /** In one row of each endpoint; null in the others. */
   url_box: Buffer | null;
   secret_boxes: Buffer[] | null;
@@ -105,9 +113,7 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
     update deliveries d set lease_owner = $4, lease_until = ${LEASE}
     from due where d.project_id = due.project_id and d.delivery_id = due.delivery_id
     returning d.*)
-  select d.project_id, d.delivery_id, d.endpoint_project_id, d.endpoint_id, d.incident_id, d.event, d.attempt_count,
-    (extract(epoch from d.created_at) * 1000)::bigint as created_ms, d.webhook_id, d.body,
-    e.kind, e.lifecycle, e.removed_at is not null as is_removed,
+  select ${selectList(CLAIMED, 'd')},
     case d.place when 1 then e.url_box end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s
@@ -123,7 +129,7 @@ export async function claimDeliveries(
   owner: string,
   wanted: readonly (EndpointRef & { places: number })[],
 ): Promise<ClaimedDelivery[]> {
-  const { rows } = await db.query<ClaimColumns>({
+  const { rows } = await db.query<BoxColumns>({
     name: 'claim-deliveries',
     text: CLAIM,
     values: [
@@ -138,34 +144,13 @@ export async function claimDeliveries(
     if (!row.url_box) continue;
     boxes.set(endpointKeyOf(row), { urlBox: row.url_box, secretBoxes: row.secret_boxes?.slice(0, 2) ?? [] });
   }
-  return rows.map((row) => toClaimedDelivery(row, boxes.get(endpointKeyOf(row)) ?? NO_BOXES));
+  return rows.map((row) => ({ ...toClaimed(row), ...(boxes.get(endpointKeyOf(row)) ?? NO_BOXES) }));
 }
-
-type Boxes = Pick<ClaimedDelivery, 'urlBox' | 'secretBoxes'>;
 
 const NO_BOXES: Boxes = { secretBoxes: [] };
 
-function endpointKeyOf(row: ClaimColumns): string {
+function endpointKeyOf(row: BoxColumns): string {
   return `${row.endpoint_project_id} ${row.endpoint_id}`;
-}
-
-function toClaimedDelivery(row: ClaimColumns, boxes: Boxes): ClaimedDelivery {
-  return {
-    projectId: row.project_id,
-    deliveryId: row.delivery_id,
-    endpoint: { projectId: row.endpoint_project_id, endpointId: row.endpoint_id },
-    incidentId: row.incident_id ?? undefined,
-    event: row.event,
-    attemptCount: row.attempt_count,
-    createdMs: row.created_ms,
-    webhookId: row.webhook_id,
-    body: row.body,
-    kind: row.kind,
-    lifecycle: row.lifecycle,
-    // An endpoint keeps its row when it is removed; one without a row is removed all the more.
-    isRemoved: row.is_removed || (row.lifecycle as string | null) === null,
-    ...boxes,
-  };
 }
 
 /** Gives leases back, so that others need not wait for their end. Only those that are the owner's still. */

@@ -2,7 +2,10 @@
 // the dispatcher takes over, not a request that nobody knows of.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
+import { names } from '../postgres/columns.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { ATTEMPT } from './deliveries.ts';
 
 export interface TestDelivery extends EndpointRef {
   deliveryId: string;
@@ -18,7 +21,7 @@ export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery):
   const { rowCount } = await tx.query(
     `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,
        created_at, next_attempt_at)
-     values ($1, $2, $3, $1, 'callback.test', $4, $5, to_timestamp($6 / 1000.0), to_timestamp($7 / 1000.0))
+     values ($1, $2, $3, $1, 'callback.test', $4, $5, ${fromMillis('$6')}, ${fromMillis('$7')})
      on conflict (project_id, delivery_id) do nothing`,
     [
       delivery.projectId,
@@ -54,12 +57,12 @@ export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): P
     `with finished as (
        update deliveries set attempt_count = 1, next_attempt_at = null,
          state = case when state = 'canceled' then state else $3 end,
-         ended_at = coalesce(ended_at, to_timestamp($4 / 1000.0)),
-         delivered_at = case when $3 = 'delivered' and state <> 'canceled' then to_timestamp($4 / 1000.0) end
+         ended_at = coalesce(ended_at, ${fromMillis('$4')}),
+         delivered_at = case when $3 = 'delivered' and state <> 'canceled' then ${fromMillis('$4')} end
        where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null
        returning attempt_count)
-     insert into delivery_attempts (project_id, delivery_id, attempt, at, status_code, latency_ms, error)
-     select $1, $2, attempt_count, to_timestamp($5 / 1000.0), $6, $7, $8 from finished`,
+     insert into delivery_attempts (project_id, delivery_id, ${names(ATTEMPT)})
+     select $1, $2, attempt_count, ${fromMillis('$5')}, $6, $7, $8 from finished`,
     [
       attempt.projectId,
       attempt.deliveryId,

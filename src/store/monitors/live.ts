@@ -1,7 +1,6 @@
 // monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
 // in key order (project_id, monitor_key), so that two writers never wait for each other in a circle.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
-import { NOW_MS } from '../postgres/moments.ts';
 import {
   assignments,
   type Columns,
@@ -11,6 +10,7 @@ import {
   selectList,
   unnest,
 } from '../postgres/columns.ts';
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type Bind, statement } from '../postgres/statement.ts';
 
@@ -52,14 +52,14 @@ export const LIVE_STATE: Columns<LiveState> = {
   openRuns: column<OpenRun[]>('open_runs', {
     type: 'jsonb',
     encode: (runs) => (runs.length === 0 ? undefined : JSON.stringify(runs)),
-    absent: () => [],
+    decode: (runs: OpenRun[] | null) => runs ?? [],
   }),
   // Arrays of unequal length make no Postgres array: each goes as its text form.
   gaps: column<number[]>('gaps', {
     type: 'text',
     write: (parameter) => `${parameter}::integer[]`,
     encode: (gaps) => (gaps.length === 0 ? undefined : `{${gaps.join(',')}}`),
-    absent: () => [],
+    decode: (gaps: number[] | null) => gaps ?? [],
   }),
   gapBroken: plain('gap_broken', 'boolean'),
   cadenceMs: plain('cadence_ms', 'bigint'),

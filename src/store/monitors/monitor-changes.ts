@@ -2,9 +2,21 @@
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
+import {
+  type Columns,
+  json,
+  moment,
+  names,
+  parameterList,
+  plain,
+  quoted,
+  rowReader,
+  selectList,
+} from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import type { MonitorRef } from './live.ts';
-import type { MaintenanceWindow } from './monitor-record.ts';
+import { type Bind, statement } from '../postgres/statement.ts';
+import { MONITOR_REF, type MonitorRef } from './live.ts';
+import type { MaintenanceWindow } from './monitor-row.ts';
 
 export type ChangeKind =
   | { kind: 'configuration' }
@@ -31,46 +43,46 @@ export interface ConfigurationRecord extends ChangeRecord {
   configuration: object;
 }
 
-/** A new monitor's first record is written with the monitor (monitors.ts). */
+interface ChangeRow extends Omit<ChangeRecord, 'change'> {
+  kind: ChangeKind['kind'];
+  action?: LifecycleAction;
+  from?: Lifecycle;
+  to?: Lifecycle;
+  maintenance?: MaintenanceWindow;
+}
+
+const CHANGE: Columns<ChangeRow> = {
+  configurationVersion: plain('configuration_version', 'integer'),
+  kind: plain('kind', 'text'),
+  action: plain('action', 'text'),
+  from: plain('lifecycle_from', 'text'),
+  to: plain('lifecycle_to', 'text'),
+  maintenance: json('maintenance'),
+  actor: json('actor'),
+  occurredMs: moment('occurred_at'),
+  sourceRequestId: quoted('source_request_id', 'text'),
+};
+const toChangeRow = rowReader(CHANGE);
+
+const NEW_CHANGE: Columns<MonitorRef & ChangeRow & Pick<ConfigurationRecord, 'configuration'>> = {
+  ...MONITOR_REF,
+  ...CHANGE,
+  configuration: json('configuration'),
+};
+
+const INSERT = statement(
+  'insert-change',
+  (bind: Bind<MonitorRef & ChangeRow & Pick<ConfigurationRecord, 'configuration'>>) =>
+    `insert into monitor_changes (${names(NEW_CHANGE)}) values (${parameterList(NEW_CHANGE, bind, (row) => row)})`,
+);
+
+/** The first record of a new monitor is written together with the monitor (monitors.ts). */
 export async function insertChange(
   tx: Queryable,
   ref: MonitorRef,
-  record: ConfigurationRecord,
+  { change, ...record }: ConfigurationRecord,
 ): Promise<void> {
-  const { change } = record;
-  const lifecycle = change.kind === 'lifecycle' ? change : undefined;
-  await tx.query({
-    name: 'insert-change',
-    text: `insert into monitor_changes (project_id, monitor_key, configuration_version, kind, action, lifecycle_from,
-        lifecycle_to, maintenance, configuration, actor, occurred_at, source_request_id)
-      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, to_timestamp($11 / 1000.0), $12)`,
-    values: [
-      ref.projectId,
-      ref.monitorKey,
-      record.configurationVersion,
-      change.kind,
-      lifecycle?.action,
-      lifecycle?.from,
-      lifecycle?.to,
-      lifecycle?.maintenance && JSON.stringify(lifecycle.maintenance),
-      JSON.stringify(record.configuration),
-      JSON.stringify(record.actor),
-      record.occurredMs,
-      record.sourceRequestId,
-    ],
-  });
-}
-
-interface Columns {
-  configuration_version: number;
-  kind: 'configuration' | 'lifecycle';
-  action: LifecycleAction | null;
-  lifecycle_from: Lifecycle | null;
-  lifecycle_to: Lifecycle | null;
-  maintenance: MaintenanceWindow | null;
-  actor: Actor;
-  occurred_ms: number;
-  source_request_id: string | null;
+  await tx.query(INSERT({ ...ref, ...record, ...change }));
 }
 
 /** Newest first; `before` is the configuration version of the last record of the page before. */
@@ -79,26 +91,19 @@ export async function listChanges(
   ref: MonitorRef,
   page: { limit: number; before?: number },
 ): Promise<ChangeRecord[]> {
-  const { rows } = await db.query<Columns>({
+  const { rows } = await db.query({
     name: 'list-changes',
-    text: `select configuration_version, kind, action, lifecycle_from, lifecycle_to, maintenance, actor,
-        (extract(epoch from occurred_at) * 1000)::bigint as occurred_ms, source_request_id
-      from monitor_changes
-      where project_id = $1 and monitor_key = $2 and configuration_version < $3
-      order by configuration_version desc limit $4`,
+    text: `select ${selectList(CHANGE, 'c')} from monitor_changes c
+      where c.project_id = $1 and c.monitor_key = $2 and c.configuration_version < $3
+      order by c.configuration_version desc limit $4`,
     values: [ref.projectId, ref.monitorKey, page.before ?? 2_147_483_647, page.limit],
   });
-  return rows.map((row) => ({
-    change: toChangeKind(row),
-    configurationVersion: row.configuration_version,
-    actor: row.actor,
-    occurredMs: row.occurred_ms,
-    sourceRequestId: row.source_request_id ?? undefined,
-  }));
+  return rows.map(toChangeRecord);
 }
 
-function toChangeKind(row: Columns): ChangeKind {
-  const { action, lifecycle_from: from, lifecycle_to: to } = row;
-  if (action === null || from === null || to === null) return { kind: 'configuration' };
-  return { kind: 'lifecycle', action, from, to, maintenance: row.maintenance ?? undefined };
+function toChangeRecord(row: object): ChangeRecord {
+  const { kind, action, from, to, maintenance, ...record } = toChangeRow(row);
+  if (kind === 'configuration' || !action || !from || !to)
+    return { ...record, change: { kind: 'configuration' } };
+  return { ...record, change: { kind, action, from, to, maintenance } };
 }

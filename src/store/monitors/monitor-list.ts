@@ -4,14 +4,7 @@
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import {
-  type MonitorRecord,
-  RECORD_COLUMNS,
-  RECORD_FROM,
-  type RecordColumns,
-  toMonitorRecord,
-  WITH_CLOCK,
-} from './monitor-record.ts';
+import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord, WITH_CLOCK } from './monitor-record.ts';
 import { nameKeyOf } from './monitors.ts';
 
 export interface MonitorFilter {
@@ -162,11 +155,10 @@ async function readStretch(
   limit: number,
 ): Promise<MonitorRecord[]> {
   const { text: where, values } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
-  const text = `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM}
-    ${where} ${ORDER} limit $${values.push(limit)}`;
+  const text = `${SELECT_RECORDS} ${where} ${ORDER} limit $${values.push(limit)}`;
   // Planning costs as much as reading a page. A prefix is planned each time: only its value shows the index's range.
   const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
-  const { rows } = await list.db.query<RecordColumns>({ name, text, values });
+  const { rows } = await list.db.query({ name, text, values });
   return rows.map(toMonitorRecord);
 }
 

@@ -3,17 +3,14 @@
 import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
 import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
+import { names, parameterList } from '../postgres/columns.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { type Bind, statement } from '../postgres/statement.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
-import {
-  type MonitorRecord,
-  RECORD_COLUMNS,
-  RECORD_FROM,
-  type RecordColumns,
-  toMonitorRecord,
-  WITH_CLOCK,
-} from './monitor-record.ts';
+import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord } from './monitor-record.ts';
+import { CHANGEABLE, MONITOR, type MonitorRow } from './monitor-row.ts';
 
 /** How a caller names a monitor. */
 export interface MonitorName {
@@ -36,9 +33,9 @@ export async function findMonitorRefs(db: Queryable, name: MonitorName): Promise
 
 /** As findMonitorRefs, with all that a read shows. */
 export async function findMonitors(db: Queryable, name: MonitorName): Promise<MonitorRecord[]> {
-  const { rows } = await db.query<RecordColumns>({
+  const { rows } = await db.query({
     name: 'find-monitors',
-    text: `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM}
+    text: `${SELECT_RECORDS}
       where m.project_id = $1 and m.monitor_id = $2 and ($3::text is null or m.jurisdiction = $3)`,
     values: [name.projectId, name.monitorId, name.jurisdiction],
   });
@@ -50,9 +47,9 @@ export async function findMonitors(db: Queryable, name: MonitorName): Promise<Mo
  * lock, so that what it reads is what the lock protects.
  */
 export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise<MonitorRecord | undefined> {
-  const { rows } = await tx.query<RecordColumns>({
+  const { rows } = await tx.query({
     name: 'find-locked-monitor',
-    text: `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM} where m.project_id = $1 and m.monitor_key = $2`,
+    text: `${SELECT_RECORDS} where m.project_id = $1 and m.monitor_key = $2`,
     values: [ref.projectId, ref.monitorKey],
   });
   return rows[0] && toMonitorRecord(rows[0]);
@@ -63,19 +60,39 @@ export function nameKeyOf(name: string): string {
   return foldCase(name);
 }
 
-/** The part of a record that is the monitor's own row. `createdMs` of a new one is its `updatedMs`. */
-export type MonitorRow = Omit<
-  MonitorRecord,
-  | 'live'
-  | 'openIncidents'
-  | 'inlineUrlBox'
-  | 'organizationId'
-  | 'projectName'
-  | 'planId'
-  | 'serviceState'
-  | 'createdMs'
-  | 'nowMs'
->;
+interface NewMonitor {
+  monitor: MonitorRow & { live: LiveState };
+  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>;
+}
+
+const INSERT = statement(
+  'insert-monitor',
+  (bind: Bind<NewMonitor>) => `with monitor as (
+    insert into monitors (${names(MONITOR)}, name_key, created_at)
+    values (${parameterList(MONITOR, bind, ({ monitor }) => monitor)},
+      ${bind(({ monitor }) => nameKeyOf(monitor.configuration.name))},
+      ${fromMillis(bind(({ monitor }) => monitor.updatedMs))})
+    on conflict (project_id, monitor_id, jurisdiction) do nothing
+    returning project_id, monitor_key, configuration_version, publish_address, created_at),
+  live as (
+    insert into monitor_live
+      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
+    select project_id, monitor_key, ${bind(({ monitor }) => sweepBucketOf(monitor.monitorKey))}, configuration_version,
+      ${bind(({ monitor }) => monitor.live.wakeMs)}, ${bind(({ monitor }) => monitor.live.deadlineMs)},
+      ${bind(({ monitor }) => monitor.live.anchorMs)}
+    from monitor),
+  address as (
+    insert into publish_addresses (address, project_id, monitor_key)
+    select publish_address, project_id, monitor_key from monitor),
+  change as (
+    insert into monitor_changes
+      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
+    select project_id, monitor_key, configuration_version, 'configuration',
+      ${bind(({ record }) => JSON.stringify(record.configuration))}, ${bind(({ record }) => JSON.stringify(record.actor))},
+      created_at, ${bind(({ record }) => record.sourceRequestId)}
+    from monitor)
+  select from monitor`,
+);
 
 /**
  * Inserts a monitor with its live row, its address and its first change record, in one statement.
@@ -83,95 +100,24 @@ export type MonitorRow = Omit<
  */
 export async function insertMonitor(
   tx: Queryable,
-  monitor: MonitorRow & { live: LiveState },
-  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>,
+  monitor: NewMonitor['monitor'],
+  record: NewMonitor['record'],
 ): Promise<boolean> {
-  const { live } = monitor;
-  const { rowCount } = await tx.query({
-    name: 'insert-monitor',
-    text: INSERT,
-    values: [
-      ...writtenValues(monitor),
-      monitor.monitorId,
-      monitor.jurisdiction,
-      sweepBucketOf(monitor.monitorKey),
-      live.wakeMs,
-      live.deadlineMs,
-      live.anchorMs,
-      JSON.stringify(record.configuration),
-      JSON.stringify(record.actor),
-      record.sourceRequestId,
-    ],
-  });
+  const { rowCount } = await tx.query(INSERT({ monitor, record }));
   return rowCount === 1;
 }
 
-/** Writes all that may change. The live row is locked by the caller. */
+const UPDATE = statement(
+  'update-monitor',
+  (bind: Bind<MonitorRow>) => `update monitors set (${names(CHANGEABLE)}, name_key) =
+      row (${parameterList(CHANGEABLE, bind, (monitor) => monitor)},
+        ${bind(({ configuration }) => nameKeyOf(configuration.name))})
+    where project_id = ${bind(({ projectId }) => projectId)} and monitor_key = ${bind(({ monitorKey }) => monitorKey)}`,
+);
+
+/** Writes all that may change. The caller has locked the live row. */
 export async function updateMonitor(tx: Queryable, monitor: MonitorRow): Promise<void> {
-  await tx.query({
-    name: 'update-monitor',
-    text: `update monitors set (${WRITTEN}) = row (${WRITTEN_VALUES}) where project_id = $1 and monitor_key = $2`,
-    values: writtenValues(monitor),
-  });
-}
-
-const WRITTEN = `configuration_version, name, name_key, description, labels, interval_seconds, schedule_cron,
-  schedule_time_zone, grace_seconds, await_first_beat, max_runtime_seconds, recovery_beats, missed_beats_to_open,
-  measurements, binding_kind, binding_alias, inline_endpoint_id, lifecycle, restorable_until, maintenance_starts_at,
-  maintenance_ends_at, maintenance_reason, publish_address, updated_at`;
-
-const time = (parameter: number) => `to_timestamp($${parameter}::bigint / 1000.0)`;
-const WRITTEN_VALUES = `$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  ${time(21)}, ${time(22)}, ${time(23)}, $24, $25, ${time(26)}`;
-
-const INSERT = `with monitor as (
-    insert into monitors (project_id, monitor_key, ${WRITTEN}, monitor_id, jurisdiction, created_at)
-    values ($1, $2, ${WRITTEN_VALUES}, $27, $28, ${time(26)})
-    on conflict (project_id, monitor_id, jurisdiction) do nothing
-    returning project_id, monitor_key, configuration_version, publish_address, created_at),
-  live as (
-    insert into monitor_live
-      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
-    select project_id, monitor_key, $29, configuration_version, $30, $31, $32 from monitor),
-  address as (
-    insert into publish_addresses (address, project_id, monitor_key)
-    select publish_address, project_id, monitor_key from monitor),
-  change as (
-    insert into monitor_changes
-      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
-    select project_id, monitor_key, configuration_version, 'configuration', $33, $34, created_at, $35 from monitor)
-  select from monitor`;
-
-function writtenValues(monitor: MonitorRow): unknown[] {
-  const { configuration, binding, maintenance } = monitor;
-  return [
-    monitor.projectId,
-    monitor.monitorKey,
-    monitor.configurationVersion,
-    configuration.name,
-    nameKeyOf(configuration.name),
-    configuration.description,
-    JSON.stringify(configuration.labels),
-    configuration.intervalSeconds,
-    configuration.schedule?.cron,
-    configuration.schedule?.timeZone,
-    configuration.graceSeconds,
-    configuration.awaitFirstBeat,
-    configuration.maxRuntimeSeconds,
-    configuration.recoveryBeats,
-    configuration.missedBeatsToOpen,
-    JSON.stringify(configuration.measurements),
-    binding.kind,
-    binding.alias,
-    binding.inlineEndpointId,
-    monitor.lifecycle,
-    monitor.restorableUntilMs,
-    maintenance?.startsMs,
-    maintenance?.endsMs,
-    maintenance?.reason,
-    monitor.publishAddress,
-    monitor.updatedMs,
-  ];
+  await tx.query(UPDATE(monitor));
 }
 
 /**
@@ -184,7 +130,7 @@ export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: numbe
        changes as (delete from monitor_changes where project_id = $1 and monitor_key = $2),
        keys as (delete from beat_keys where project_id = $1 and monitor_key = $2),
        drafts as (delete from drafts where project_id = $1 and monitor_key = $2),
-       incidents as (update incidents set monitor_deleted_at = to_timestamp($3 / 1000.0)
+       incidents as (update incidents set monitor_deleted_at = ${fromMillis('$3')}
          where project_id = $1 and monitor_key = $2
            and monitor_id = (select monitor_id from monitors where project_id = $1 and monitor_key = $2)),
        live as (delete from monitor_live where project_id = $1 and monitor_key = $2)

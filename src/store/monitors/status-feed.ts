@@ -9,7 +9,6 @@ import {
   type MonitorRecord,
   RECORD_COLUMNS,
   RECORD_FROM,
-  type RecordColumns,
   toMonitorRecord,
   WITH_CLOCK,
 } from './monitor-record.ts';
@@ -50,7 +49,12 @@ export interface FeedPage {
   items: FeedItem[];
 }
 
-type Columns = RecordColumns & { history: string; snapshot: string; change_sequence: number };
+interface FeedColumns {
+  history: string;
+  snapshot: string;
+  change_sequence: number;
+  monitor_key: string | null;
+}
 
 /**
  * The history's name: the cluster, and its timeline, which is a new one after each promotion and each recovery to a
@@ -78,7 +82,7 @@ export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<Fee
        select ${RECORD_COLUMNS}, page.change_sequence
        ${RECORD_FROM} join page on page.project_id = m.project_id and page.monitor_key = m.monitor_key) r on true
      order by r.project_id, r.monitor_key`;
-  const { rows } = await db.query<Columns>({
+  const { rows } = await db.query<FeedColumns>({
     name: since ? 'feed-changes' : 'feed-listing',
     text,
     values: since ? [...values, snapshotText(since)] : values,

@@ -1,6 +1,6 @@
 // The columns of a table, named once, in an object of the same form as the TypeScript object that a row becomes. Lists
 // of SELECT, INSERT and UPDATE, array parameters and the reader of a row all follow from it.
-import { fromMillis, micros, millis } from './moments.ts';
+import { fromMillis, millis, wholeMillis } from './moments.ts';
 import { plainArray, sparseArray, textList, textListSql } from './plain-array.ts';
 import type { Bind } from './statement.ts';
 
@@ -16,10 +16,8 @@ interface ColumnOptions<Value> {
   /** The array parameter of the values of many rows, and the SQL that reads it. Default: the driver's array. */
   toArray?: (values: readonly never[]) => unknown;
   arraySql?: (parameter: string) => string;
-  /** From what the driver returns. Default: that itself. */
-  decode?: (value: never) => Value;
-  /** What NULL means. Default: undefined. */
-  absent?: () => Value;
+  /** From what the driver returns. Default: undefined for NULL, else as it is. */
+  decode?: (stored: never) => NoInfer<Value> | undefined;
 }
 
 class Column<Value> {
@@ -67,9 +65,13 @@ export function line<Value extends string>(name: string): Column<Value> {
   return new Column<Value>(name, { type: 'text', toArray: textList, arraySql: textListSql });
 }
 
-/** jsonb. */
-export function json<Value>(name: string, absent?: () => Value): Column<Value> {
-  return new Column<Value>(name, { type: 'jsonb', encode: JSON.stringify, absent });
+/** jsonb. `absent`: what NULL becomes. */
+export function json<Value>(name: string, absent?: () => NoInfer<Value>): Column<Value> {
+  return new Column<Value>(name, { type: 'jsonb', encode: JSON.stringify, decode: orElse(absent) });
+}
+
+function orElse<Value>(absent: (() => Value) | undefined) {
+  return absent && ((stored: Value | null) => stored ?? absent());
 }
 
 /** timestamptz of whole milliseconds. */
@@ -82,19 +84,14 @@ export function moment(name: string): Column<number> {
   });
 }
 
-/** timestamptz of the database's clock: the row has its microseconds, which a list pages by; the object has whole ms. */
-export function exactMoment(name: string): Column<number> {
-  return new Column<number>(name, {
-    type: 'bigint',
-    read: micros,
-    write: fromMillis,
-    decode: (us: number) => Math.floor(us / 1000),
-  });
+/** timestamptz of clock_timestamp(): its microseconds are cut off. Postgres writes it. */
+export function clockMoment(name: string): Column<number> {
+  return new Column<number>(name, { type: 'bigint', read: wholeMillis });
 }
 
 /** An expression, for a SELECT alone. */
-export function computed<Value>(name: string, sql: string): Column<Value> {
-  return new Column<Value>(name, { type: '', read: () => sql });
+export function computed<Value>(name: string, sql: string, absent?: () => NoInfer<Value>): Column<Value> {
+  return new Column<Value>(name, { type: '', read: () => sql, decode: orElse(absent) });
 }
 
 /** A nested object that is absent when its first column is NULL. */
@@ -151,7 +148,7 @@ export function valuesOf<Row>(columns: Columns<Row>): string {
 export function parameterList<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
-  row: (input: Input) => Row,
+  row: (input: Input) => NoInfer<Row>,
 ): string {
   return leavesOf(columns)
     .map((leaf) => {
@@ -168,7 +165,7 @@ export function parameterList<Row, Input>(
 export function unnest<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
-  rows: (input: Input) => readonly Row[],
+  rows: (input: Input) => readonly NoInfer<Row>[],
 ): string {
   const arrays = leavesOf(columns).map((leaf) => {
     const {
@@ -189,7 +186,7 @@ export function unnest<Row, Input>(
 export function recordset<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
-  rows: (input: Input) => readonly Row[],
+  rows: (input: Input) => readonly NoInfer<Row>[],
 ): string {
   const leaves = leavesOf(columns);
   const toRecord = (row: Row) => Object.fromEntries(leaves.map(({ column, get }) => [column.name, get(row)]));
@@ -234,11 +231,7 @@ function partReaderOf(part: object): Reader {
     return (row) => (row[first?.column.name ?? ''] === null ? undefined : read(row));
   }
   if (!(part instanceof Column)) return readerOf(part);
-  const { name, options } = part;
-  const decode = options.decode as ((value: unknown) => unknown) | undefined;
-  return (row) => {
-    const value = row[name];
-    if (value === null) return options.absent?.();
-    return decode ? decode(value) : value;
-  };
+  const { name } = part;
+  const decode = part.options.decode as ((stored: unknown) => unknown) | undefined;
+  return decode ? (row) => decode(row[name]) : (row) => row[name] ?? undefined;
 }

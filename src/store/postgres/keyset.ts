@@ -1,5 +1,6 @@
-// Paging by (time, id), newest first: a page costs the same however deep it is. Times go through microseconds,
-// which is all that Postgres keeps, so that no row is skipped or repeated.
+// Paging by (time, id): a page costs the same however deep it is. Times go through microseconds, which is all that
+// Postgres keeps, so that no row is skipped or repeated.
+import { fromMicros, micros } from './moments.ts';
 
 /** The last row of the page before. */
 export interface KeysetPosition {
@@ -20,12 +21,23 @@ export interface Positioned<Item> {
   position: KeysetPosition;
 }
 
-/** SQL: a timestamptz as microseconds since 1970. */
-export function micros(column: string): string {
-  return `(extract(epoch from ${column}) * 1000000)::bigint`;
+/** SQL: what a SELECT of a list names besides its columns, for `positionedReader`. */
+export function positionColumn(time: string): string {
+  return `${micros(time)} as position_us`;
 }
 
-/** SQL: microseconds since 1970 as a timestamptz, exactly. */
-export function fromMicros(parameter: string): string {
-  return `(timestamptz '1970-01-01 00:00:00+00' + ${parameter}::bigint * interval '1 microsecond')`;
+/** SQL: the position, to compare with the (time, id) of a row. */
+export function positionSql({ micros: us, id }: KeysetPosition, bind: (value: unknown) => string): string {
+  return `(${fromMicros(bind(us))}, ${bind(id)})`;
+}
+
+/** Reads a row of a list. `id`: the column that tells apart rows of one time. */
+export function positionedReader<Item>(
+  read: (row: object) => Item,
+  id: string,
+): (row: Record<string, unknown>) => Positioned<Item> {
+  return (row) => ({
+    item: read(row),
+    position: { micros: row.position_us as number, id: row[id] as string },
+  });
 }

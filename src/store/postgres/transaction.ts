@@ -1,6 +1,7 @@
 // Transactions, run again after a serialization failure or a deadlock, and the clock that they go by: the database's, which
 // all replicas share. A lost connection is the caller's to handle.
 import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
+import { NOW_MS } from './moments.ts';
 import type { Connection, Pool, Queryable } from './pool.ts';
 
 const RETRYABLE: ReadonlySet<string> = new Set([SQLSTATE.serializationFailure, SQLSTATE.deadlock]);
@@ -38,9 +39,7 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Pro
 
 /** Milliseconds since 1970, now, by the database's clock. */
 export async function readNow(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ now_ms: number }>(
-    'select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms',
-  );
+  const { rows } = await db.query<{ now_ms: number }>(`select ${NOW_MS} as now_ms`);
   const row = rows[0];
   if (!row) throw new Error('The database answered without a time.');
   return row.now_ms;

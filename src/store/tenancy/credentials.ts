@@ -2,8 +2,26 @@
 // The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
-import { fromMicros, type KeysetPage, micros, type Positioned } from '../postgres/keyset.ts';
+import {
+  type Columns,
+  clockMoment,
+  moment,
+  names,
+  parameterList,
+  plain,
+  quoted,
+  rowReader,
+  selectList,
+} from '../postgres/columns.ts';
+import {
+  type KeysetPage,
+  type Positioned,
+  positionColumn,
+  positionedReader,
+  positionSql,
+} from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
 export interface Credential {
   projectId: string;
@@ -11,47 +29,61 @@ export interface Credential {
   name: string;
   preset: CredentialPreset;
   scopes: string[];
-  createdAt: Date;
-  lastUsedAt: Date | null;
-  expiresAt: Date | null;
-  revokedAt: Date | null;
+  createdMs: number;
+  lastUsedMs?: number;
+  expiresMs?: number;
+  revokedMs?: number;
   version: number;
 }
 
-const COLUMNS = `c.project_id as "projectId", c.credential_id as "credentialId", c.name, c.preset, c.scopes,
-  c.created_at as "createdAt", c.last_used_at as "lastUsedAt", c.expires_at as "expiresAt",
-  c.revoked_at as "revokedAt", c.version`;
+export interface NewCredential
+  extends Pick<Credential, 'projectId' | 'credentialId' | 'name' | 'preset' | 'expiresMs'> {
+  scopes: readonly string[];
+  /** SHA-256 of the secret. */
+  digest: Buffer;
+}
+
+const NEW: Columns<NewCredential> = {
+  projectId: plain('project_id', 'uuid'),
+  credentialId: plain('credential_id', 'text'),
+  name: quoted('name', 'text'),
+  preset: plain('preset', 'text'),
+  scopes: quoted('scopes', 'text[]'),
+  expiresMs: moment('expires_at'),
+  digest: quoted('digest', 'bytea'),
+};
+
+const CREDENTIAL: Columns<Credential> = {
+  projectId: NEW.projectId,
+  credentialId: NEW.credentialId,
+  name: NEW.name,
+  preset: NEW.preset,
+  scopes: quoted('scopes', 'text[]'),
+  createdMs: clockMoment('created_at'),
+  lastUsedMs: clockMoment('last_used_at'),
+  expiresMs: NEW.expiresMs,
+  revokedMs: clockMoment('revoked_at'),
+  version: plain('version', 'integer'),
+};
+const COLUMNS = selectList(CREDENTIAL, 'c');
+const toCredential = rowReader(CREDENTIAL);
+const toListedCredential = positionedReader(toCredential, 'credential_id');
 
 /** A revoked credential can be read for 30 days (docs/contract/tenancy.md). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
 
-export interface NewCredential {
-  projectId: string;
-  credentialId: string;
-  name: string;
-  preset: CredentialPreset;
-  scopes: readonly string[];
-  /** SHA-256 of the secret. */
-  digest: Buffer;
-  expiresAt?: Date;
-}
+const INSERT = statement(
+  'insert-credential',
+  (bind: Bind<NewCredential>) => `with address as (
+      insert into credential_addresses (credential_id, project_id)
+      values (${bind(({ credentialId }) => credentialId)}, ${bind(({ projectId }) => projectId)}))
+    insert into credentials as c (${names(NEW)}) values (${parameterList(NEW, bind, (credential) => credential)})
+    returning ${COLUMNS}`,
+);
 
 /** Makes the credential and its address in one statement. */
 export async function insertCredential(db: Queryable, credential: NewCredential): Promise<Credential> {
-  const { rows } = await db.query<Credential>(
-    `with address as (insert into credential_addresses (credential_id, project_id) values ($2, $1))
-     insert into credentials as c (project_id, credential_id, name, preset, scopes, digest, expires_at)
-     values ($1, $2, $3, $4, $5, $6, $7) returning ${COLUMNS}`,
-    [
-      credential.projectId,
-      credential.credentialId,
-      credential.name,
-      credential.preset,
-      credential.scopes,
-      credential.digest,
-      credential.expiresAt,
-    ],
-  );
+  const { rows } = await db.query(INSERT(credential));
   return onlyRow(rows);
 }
 
@@ -60,11 +92,11 @@ export async function findCredential(
   projectId: string,
   credentialId: string,
 ): Promise<Credential | undefined> {
-  const { rows } = await db.query<Credential>(
+  const { rows } = await db.query(
     `select ${COLUMNS} from credentials c where c.project_id = $1 and c.credential_id = $2 and ${READABLE}`,
     [projectId, credentialId],
   );
-  return rows[0];
+  return rows.map(toCredential)[0];
 }
 
 /** Locks the row until the end of the transaction. */
@@ -73,31 +105,29 @@ export async function lockCredential(
   projectId: string,
   credentialId: string,
 ): Promise<Credential | undefined> {
-  const { rows } = await tx.query<Credential>(
+  const { rows } = await tx.query(
     `select ${COLUMNS} from credentials c
      where c.project_id = $1 and c.credential_id = $2 and ${READABLE} for update`,
     [projectId, credentialId],
   );
-  return rows[0];
+  return rows.map(toCredential)[0];
 }
 
 /** Newest first (index credentials_list). */
 export async function listCredentials(
   db: Queryable,
   projectId: string,
-  { limit, after }: KeysetPage,
+  page: KeysetPage,
 ): Promise<Positioned<Credential>[]> {
-  const before = after ? `and (c.created_at, c.credential_id) < (${fromMicros('$3')}, $4)` : '';
-  const { rows } = await db.query<Credential & { createdUs: number }>(
-    `select ${COLUMNS}, ${micros('c.created_at')} as "createdUs" from credentials c
-     where c.project_id = $1 and ${READABLE} ${before}
-     order by c.created_at desc, c.credential_id desc limit $2`,
-    after ? [projectId, limit, after.micros, after.id] : [projectId, limit],
+  const { values, bind } = parameters();
+  const where = [`c.project_id = ${bind(projectId)}`, READABLE];
+  if (page.after) where.push(`(c.created_at, c.credential_id) < ${positionSql(page.after, bind)}`);
+  const { rows } = await db.query(
+    `select ${COLUMNS}, ${positionColumn('c.created_at')} from credentials c where ${where.join(' and ')}
+     order by c.created_at desc, c.credential_id desc limit ${bind(page.limit)}`,
+    values,
   );
-  return rows.map(({ createdUs, ...item }) => ({
-    item,
-    position: { micros: createdUs, id: item.credentialId },
-  }));
+  return rows.map(toListedCredential);
 }
 
 export interface Rotation {
@@ -110,7 +140,7 @@ export interface Rotation {
 
 /** Replaces the secret; the one before it lives on for the overlap. The row is locked by the caller. */
 export async function updateCredentialDigest(tx: Queryable, rotation: Rotation): Promise<Credential> {
-  const { rows } = await tx.query<Credential>(
+  const { rows } = await tx.query(
     `update credentials c set digest = $3, version = c.version + 1,
        previous_digest = case when $4 > 0 then c.digest end,
        previous_ends_at = case when $4 > 0 then clock_timestamp() + make_interval(secs => $4) end
@@ -190,8 +220,8 @@ export async function updateLastUsed(
   );
 }
 
-function onlyRow(rows: readonly Credential[]): Credential {
-  const [row] = rows;
+function onlyRow(rows: readonly object[]): Credential {
+  const [row] = rows.map(toCredential);
   if (!row) throw new Error('A statement on credentials returned no row.');
   return row;
 }

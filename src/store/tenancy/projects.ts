@@ -2,6 +2,7 @@
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { ProblemError } from '../../domain/problem.ts';
+import { type Columns, clockMoment, plain, quoted, rowReader, selectList } from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -10,12 +11,20 @@ export interface Project {
   organizationId: string;
   name: string;
   version: number;
-  createdAt: Date;
-  updatedAt: Date;
+  createdMs: number;
+  updatedMs: number;
 }
 
-const COLUMNS = `p.project_id as "projectId", p.organization_id as "organizationId", p.name, p.version,
-  p.created_at as "createdAt", p.updated_at as "updatedAt"`;
+const PROJECT: Columns<Project> = {
+  projectId: plain('project_id', 'uuid'),
+  organizationId: plain('organization_id', 'uuid'),
+  name: quoted('name', 'text'),
+  version: plain('version', 'integer'),
+  createdMs: clockMoment('created_at'),
+  updatedMs: clockMoment('updated_at'),
+};
+const COLUMNS = selectList(PROJECT, 'p');
+const toProject = rowReader(PROJECT);
 
 /** Throws `conflict` when the organization has a project of that name. */
 export async function insertProject(
@@ -23,13 +32,13 @@ export async function insertProject(
   project: { projectId: string; organizationId: string; name: string },
 ): Promise<Project> {
   const { rows } = await refuseTakenName(
-    db.query<Project>(
+    db.query(
       `insert into projects as p (project_id, organization_id, name, name_key) values ($1, $2, $3, $4)
        returning ${COLUMNS}`,
       [project.projectId, project.organizationId, project.name, projectNameKey(project.name)],
     ),
   );
-  const [inserted] = rows;
+  const [inserted] = rows.map(toProject);
   if (!inserted) throw new Error('The insert of a project returned no row.');
   return inserted;
 }
@@ -40,13 +49,13 @@ export async function findProject(
   organizationId: string,
   idOrName: string,
 ): Promise<Project | undefined> {
-  const { rows } = await db.query<Project>(
+  const { rows } = await db.query(
     `select ${COLUMNS} from projects p
      where p.organization_id = $1 and (p.name_key = $2 or p.project_id = $3)
      order by p.project_id = $3 desc nulls last limit 1`,
     [organizationId, projectNameKey(idOrName), UUID_PATTERN.test(idOrName) ? idOrName : null],
   );
-  return rows[0];
+  return rows.map(toProject)[0];
 }
 
 /** Locks the row until the end of the transaction. */
@@ -56,11 +65,11 @@ export async function lockProject(
   projectId: string,
 ): Promise<Project | undefined> {
   if (!UUID_PATTERN.test(projectId)) return undefined;
-  const { rows } = await tx.query<Project>(
+  const { rows } = await tx.query(
     `select ${COLUMNS} from projects p where p.organization_id = $1 and p.project_id = $2 for no key update`,
     [organizationId, projectId],
   );
-  return rows[0];
+  return rows.map(toProject)[0];
 }
 
 /** Renames it and raises its version. Throws `conflict` when the name is taken. */
@@ -69,13 +78,13 @@ export async function updateProjectName(
   project: Pick<Project, 'projectId' | 'name'>,
 ): Promise<Project> {
   const { rows } = await refuseTakenName(
-    tx.query<Project>(
+    tx.query(
       `update projects p set name = $2, name_key = $3, version = p.version + 1, updated_at = clock_timestamp()
        where p.project_id = $1 returning ${COLUMNS}`,
       [project.projectId, project.name, projectNameKey(project.name)],
     ),
   );
-  const [updated] = rows;
+  const [updated] = rows.map(toProject);
   if (!updated) throw new Error('The project was not locked by the caller.');
   return updated;
 }
@@ -87,14 +96,14 @@ export async function listProjects(
   page: { limit: number; beforeId?: string; onlyProjectId?: string },
 ): Promise<Project[]> {
   // Ids are UUIDv7: their order is the order of creation, and the primary key's.
-  const { rows } = await db.query<Project>(
+  const { rows } = await db.query(
     `select ${COLUMNS} from projects p
      where p.organization_id = $1 and ($2::uuid is null or p.project_id < $2)
        and ($3::uuid is null or p.project_id = $3)
      order by p.project_id desc limit $4`,
     [organizationId, page.beforeId, page.onlyProjectId, page.limit],
   );
-  return rows;
+  return rows.map(toProject);
 }
 
 async function refuseTakenName<T>(query: Promise<T>): Promise<T> {

@@ -58,7 +58,7 @@ export function describeOutcome(outcome: DeliveryOutcome, clocks: Clocks): Descr
     endedMs: next.state === 'failing' ? undefined : finishedAtMs,
     sent: { atMs: toDatabaseMs(outcome.startedAt), statusCode, latencyMs, error },
   };
-  const last = { state: next.state, at: new Date(finishedAtMs).toISOString(), statusCode };
+  const last = { state: next.state, atMs: finishedAtMs, statusCode };
   return { outcome, result, last, disable: next.state === 'exhausted' ? next.disableEndpoint : undefined };
 }
 
@@ -97,7 +97,7 @@ export function newestOf(described: readonly DescribedOutcome[]): (EndpointRef &
     const { endpoint } = outcome.claim;
     const key = endpointKeyOf(endpoint);
     const known = newest.get(key);
-    if (!known || known.last.at <= last.at) newest.set(key, { ...endpoint, last });
+    if (!known || known.last.atMs <= last.atMs) newest.set(key, { ...endpoint, last });
   }
   return [...newest.values()];
 }

@@ -3,11 +3,10 @@
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
 import type { DeliveryState } from '../../domain/callback.ts';
 import { disableEndpoint } from '../../service/callbacks/callback-changes.ts';
-import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
+import { type EndpointRef, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
   lockEndpoints,
-  updateLastDeliveries,
   type WrittenResult,
   writeDeliveryResults,
 } from '../../store/deliveries/delivery-results.ts';

@@ -52,11 +52,7 @@ it('lets two sign in an overlap, newest first, and one after it', async () => {
   const nowMs = Date.now();
   const first = await issueSecret(pool, secrets, ref, nowMs);
   const second = await reissueSecret(pool, secrets, { ...ref, version: 1, overlapSeconds: 900 }, nowMs);
-  expect(second).toMatchObject({
-    version: 2,
-    previousVersion: 1,
-    overlapEndsAt: new Date(nowMs + 900_000).toISOString(),
-  });
+  expect(second).toMatchObject({ version: 2, previous: { version: 1, endsMs: nowMs + 900_000 } });
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([second.secret, first.secret]);
   const third = await reissueSecret(pool, secrets, { ...ref, version: 2, overlapSeconds: 900 }, nowMs);
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret, second.secret]);
@@ -76,7 +72,7 @@ it('ends the old one at once without an overlap', async () => {
   );
   const nowMs = rows[0]?.now ?? 0;
   const next = await reissueSecret(pool, secrets, { ...ref, version: 1, overlapSeconds: 0 }, nowMs);
-  expect(next).not.toHaveProperty('previousVersion');
+  expect(next.previous).toBeUndefined();
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([next.secret]);
 });
 

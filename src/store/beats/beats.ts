@@ -4,6 +4,7 @@ import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
 import {
+  type Bind,
   type Columns,
   json,
   moment,
@@ -12,11 +13,11 @@ import {
   quoted,
   rowReader,
   selectList,
+  statement,
   unnest,
 } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 
 export interface AddressRow extends MonitorRef {
   address: string;

@@ -2,10 +2,9 @@
 // bounds received_at, so that Postgres opens the days that matter and no others.
 import type { BeatKind } from '../../domain/beat.ts';
 import type { MonitorRef } from '../monitors/live.ts';
-import { type Columns, json, moment, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, json, moment, parameters, rowReader, selectList } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { parameters } from '../postgres/statement.ts';
 import { DETAIL, PLAIN } from './beats.ts';
 
 export interface ObservationRecord {

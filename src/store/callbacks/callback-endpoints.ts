@@ -4,6 +4,7 @@ import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domai
 import { toTime } from '../../domain/timestamp.ts';
 import {
   assignments,
+  type Bind,
   type Columns,
   column,
   computed,
@@ -12,10 +13,12 @@ import {
   names,
   optional,
   parameterList,
+  parameters,
   plain,
   quoted,
   rowReader,
   selectList,
+  statement,
   unnest,
 } from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
@@ -28,7 +31,6 @@ import {
 } from '../postgres/keyset.ts';
 import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
 export interface EndpointRef {
   projectId: string;

@@ -5,14 +5,17 @@ import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import {
+  type Bind,
   type Columns,
   line,
   moment,
   names,
+  parameters,
   plain,
   quoted,
   rowReader,
   selectList,
+  statement,
   unnest,
 } from '../postgres/columns.ts';
 import {
@@ -24,7 +27,6 @@ import {
 } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
 interface DeliverySubject {
   projectId: string;

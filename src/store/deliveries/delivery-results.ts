@@ -3,6 +3,7 @@
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import {
+  type Bind,
   type Columns,
   computed,
   moment,
@@ -12,10 +13,10 @@ import {
   recordset,
   rowReader,
   selectList,
+  statement,
 } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 import { ATTEMPT, DELIVERY } from './deliveries.ts';
 
 /** Locks the endpoints, and reads the database's clock after the locks were had. ms. */

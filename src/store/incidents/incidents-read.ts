@@ -1,7 +1,7 @@
 // Incidents and timelines as people read them. What changes them is in incidents.ts, under the lock of the monitor's
 // live row. Incidents of deleted monitors are read here too, for as long as their rows stay.
 import type { Incident, IncidentState, Severity } from '../../domain/incident.ts';
-import { rowReader, selectList } from '../postgres/columns.ts';
+import { parameters, rowReader, selectList } from '../postgres/columns.ts';
 import {
   type KeysetPage,
   type Positioned,
@@ -11,7 +11,6 @@ import {
 } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { parameters } from '../postgres/statement.ts';
 import {
   INCIDENT_COLUMNS,
   type IncidentRow,

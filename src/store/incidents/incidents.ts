@@ -6,6 +6,7 @@ import type { Actor, Incident, TimelineEntry } from '../../domain/incident.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import {
   assignments,
+  type Bind,
   type Columns,
   json,
   line,
@@ -16,11 +17,11 @@ import {
   recordset,
   rowReader,
   selectList,
+  statement,
   unnest,
   valuesOf,
 } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 
 /** An incident with what it holds of its monitor, which it outlives. */
 export interface IncidentRow extends MonitorRef {

@@ -2,7 +2,6 @@
 // what others hold and wait for nothing, so that they are in no circle; what is written after hangs on these rows.
 
 import { NOW_MS } from '../postgres/moments.ts';
-import { plainArray } from '../postgres/plain-array.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
 
@@ -62,7 +61,7 @@ export async function findDue(
   return { ...toSpan(first), isDue: first.is_due };
 }
 
-const ALL_BUCKETS = plainArray(Array.from({ length: SWEEP_BUCKETS }, (_, bucket) => bucket));
+const ALL_BUCKETS = Array.from({ length: SWEEP_BUCKETS }, (_, bucket) => bucket);
 
 function toSpan(row: MomentColumns): DueSpan {
   return { nowMs: row.now_ms, horizonMs: row.horizon_ms ?? undefined, uptoMs: row.upto_ms };

@@ -3,16 +3,17 @@
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import {
   assignments,
+  type Bind,
   type Columns,
   column,
   plain,
   rowReader,
   selectList,
+  statement,
   unnest,
 } from '../postgres/columns.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 
 export interface MonitorRef {
   projectId: string;

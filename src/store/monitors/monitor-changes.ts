@@ -3,6 +3,7 @@ import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
 import {
+  type Bind,
   type Columns,
   json,
   moment,
@@ -12,9 +13,9 @@ import {
   quoted,
   rowReader,
   selectList,
+  statement,
 } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import type { MaintenanceWindow } from './monitor-row.ts';
 

@@ -3,10 +3,9 @@
 import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
 import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
-import { names, parameterList } from '../postgres/columns.ts';
+import { type Bind, names, parameterList, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
 import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord } from './monitor-record.ts';

@@ -3,9 +3,16 @@
 
 import type { Jurisdiction, Lifecycle, Timing, Window } from '../../domain/monitor.ts';
 import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from '../../domain/schedule.ts';
-import { type Columns, optional, rowReader, selectList, unnest } from '../postgres/columns.ts';
+import {
+  type Bind,
+  type Columns,
+  optional,
+  rowReader,
+  selectList,
+  statement,
+  unnest,
+} from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, statement } from '../postgres/statement.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import {
   CHANGEABLE,

@@ -1,8 +1,35 @@
-// The columns of a table, named once, in an object of the same form as the TypeScript object that a row becomes. Lists
-// of SELECT, INSERT and UPDATE, array parameters and the reader of a row all follow from it.
+// Prepared statements over the columns of a table. Columns are named once, in an object of the same form as the
+// TypeScript object that a row becomes; the lists of SELECT, INSERT and UPDATE, array parameters and the reader of a row
+// follow from it. Parameters are numbered here: a number and its value can't come apart.
 import { fromMillis, millis, wholeMillis } from './moments.ts';
-import { plainArray, sparseArray, textList, textListSql } from './plain-array.ts';
-import type { Bind } from './statement.ts';
+
+/** Adds a parameter and returns its place in the text, such as `$3`. `read` takes its value from the input. */
+export type Bind<Input> = (read: (input: Input) => unknown) => string;
+
+export interface Query {
+  name: string;
+  text: string;
+  values: unknown[];
+}
+
+/**
+ * A prepared statement. `write` runs once and returns the text; each call of the result reads the values of that text
+ * from its input.
+ */
+export function statement<Input>(
+  name: string,
+  write: (bind: Bind<Input>) => string,
+): (input: Input) => Query {
+  const readers: ((input: Input) => unknown)[] = [];
+  const text = write((read) => `$${readers.push(read)}`);
+  return (input) => ({ name, text, values: readers.map((read) => read(input)) });
+}
+
+/** The parameters of a text that depends on the call, such as a list with optional filters. */
+export function parameters(): { values: unknown[]; bind: (value: unknown) => string } {
+  const values: unknown[] = [];
+  return { values, bind: (value) => `$${values.push(value)}` };
+}
 
 interface ColumnOptions<Value> {
   /** SQL type of a parameter. */
@@ -234,4 +261,49 @@ function partReaderOf(part: object): Reader {
   const { name } = part;
   const decode = part.options.decode as ((stored: unknown) => unknown) | undefined;
   return decode ? (row) => decode(row[name]) : (row) => row[name] ?? undefined;
+}
+
+// Array parameters. Each is undefined when it has no value at all: beside other arrays `unnest` fills up with nulls, and
+// Postgres need not read them.
+
+/** The array as it is. */
+function sparseArray<Value>(
+  values: readonly (Value | undefined)[],
+): readonly (Value | undefined)[] | undefined {
+  return values.some((value) => value !== undefined) ? values : undefined;
+}
+
+/**
+ * An array literal of values that need no quotes (numbers, booleans, uuids, our own words): faster than the driver's.
+ * Not for ids that callers choose: one of them may be the word `null`.
+ */
+function plainArray(values: readonly (string | number | boolean | undefined)[]): string | undefined {
+  if (!sparseArray(values)) return undefined;
+  let literal = '{';
+  for (let index = 0; index < values.length; index += 1) {
+    if (index > 0) literal += ',';
+    const value = values[index];
+    literal += value === undefined ? 'NULL' : value;
+  }
+  return `${literal}}`;
+}
+
+const SEPARATOR = '\u001e';
+const ABSENT = '\u001f';
+
+/** SQL of the array that `textList` is the parameter of. */
+function textListSql(parameter: string): string {
+  return `string_to_array(${parameter}, chr(30), chr(31))`;
+}
+
+/**
+ * Texts without control characters (JSON, our own sentences), of which none is empty, as one parameter: the driver's
+ * quoting of an array looks at every character. Throws RangeError for a text that the list can't hold.
+ */
+function textList(values: readonly (string | undefined)[]): string | undefined {
+  if (!sparseArray(values)) return undefined;
+  const list = values.map((value) => value ?? ABSENT).join(SEPARATOR);
+  const isWhole = list.split(SEPARATOR).length === values.length;
+  if (!isWhole) throw new RangeError('A text of the list holds its separator.');
+  return list;
 }

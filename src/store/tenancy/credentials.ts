@@ -3,15 +3,18 @@
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import {
+  type Bind,
   type Columns,
   clockMoment,
   moment,
   names,
   parameterList,
+  parameters,
   plain,
   quoted,
   rowReader,
   selectList,
+  statement,
 } from '../postgres/columns.ts';
 import {
   type KeysetPage,
@@ -21,7 +24,6 @@ import {
   positionSql,
 } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { type Bind, parameters, statement } from '../postgres/statement.ts';
 
 export interface Credential {
   projectId: string;

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   assignments,
+  type Bind,
   type Columns,
   clockMoment,
   computed,
@@ -15,10 +16,10 @@ import {
   recordset,
   rowReader,
   selectList,
+  statement,
   unnest,
   valuesOf,
 } from '../../../src/store/postgres/columns.ts';
-import { type Bind, statement } from '../../../src/store/postgres/statement.ts';
 
 interface Job {
   id: number;

@@ -7,15 +7,18 @@ import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
-import { type BatchPace, firstPace, limitOf, nextPace } from './batch-pace.ts';
 import {
   advanceWatermark,
+  type BatchPace,
   beginLookback,
   FIRST_LOOKBACK,
+  firstPace,
   type Lookback,
   leaveUnfinished,
+  limitOf,
+  nextPace,
   sinceMsOf,
-} from './lookback.ts';
+} from './sweep-state.ts';
 import { BatchFaultError, FAULT_DELAY_MS, type WokenBatch, wakeDueMonitors } from './wake-due-monitors.ts';
 
 export interface DeadlineSweepOptions {

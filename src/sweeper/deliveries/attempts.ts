@@ -7,7 +7,8 @@ import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
-import { type DeliveryOutcome, endpointKeyOf } from './delivery-outcome.ts';
+import type { DeliveryOutcome } from './delivery-outcome.ts';
+import { endpointKeyOf } from './due-endpoints.ts';
 
 export interface AttemptsOptions {
   secrets: SecretBox;

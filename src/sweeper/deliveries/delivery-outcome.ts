@@ -9,6 +9,7 @@ import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-e
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
 import type { TimelineRow } from '../../store/incidents/incidents.ts';
+import { endpointKeyOf } from './due-endpoints.ts';
 
 /** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
 export type DeliveryOutcome = { claim: ClaimedDelivery } & (
@@ -100,9 +101,4 @@ export function newestOf(described: readonly DescribedOutcome[]): (EndpointRef &
     if (!known || known.last.atMs <= last.atMs) newest.set(key, { ...endpoint, last });
   }
   return [...newest.values()];
-}
-
-/** An endpoint as the key of a map. */
-export function endpointKeyOf({ projectId, endpointId }: EndpointRef): string {
-  return `${projectId} ${endpointId}`;
 }

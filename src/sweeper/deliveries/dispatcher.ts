@@ -11,9 +11,7 @@ import {
 import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { endpointKeyOf } from './delivery-outcome.ts';
-import { EndpointBackoff } from './endpoint-backoff.ts';
-import { freshDue, MAX_POLLED, nextPoll, type PollState } from './outbox-poll.ts';
+import { DueEndpoints, endpointKeyOf, MAX_POLLED } from './due-endpoints.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 
 export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
@@ -33,8 +31,7 @@ export class Dispatcher {
   readonly #attempts: Attempts;
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
-  readonly #backoff = new EndpointBackoff();
-  #poll: PollState = { kind: 'stale' };
+  readonly #due = new DueEndpoints();
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
   /** The endpoint at which the last run ended for want of room: the next one begins behind it. */
@@ -66,10 +63,9 @@ export class Dispatcher {
     });
   }
 
-  /** A delivery was added to the outbox, to whichever endpoint: also one whose deliveries all waited. */
+  /** A delivery was added to the outbox. */
   wake(): void {
-    this.#backoff.resumeAll();
-    this.#poll = nextPoll(this.#poll, { type: 'added' }, performance.now());
+    this.#due.recordAdded(performance.now());
     this.#loop.wake();
   }
 
@@ -103,12 +99,11 @@ export class Dispatcher {
   /** What the last poll found, while it serves. A delivery that was taken since is found again, and claimed once. */
   async #findDue(): Promise<readonly EndpointRef[]> {
     const startedAt = performance.now();
-    const known = freshDue(this.#poll, startedAt);
-    if (known) return known;
-    this.#poll = nextPoll(this.#poll, { type: 'begun' }, startedAt);
-    const due = await findDueEndpoints(this.#options.pool, { after: this.#poll.after, limit: MAX_POLLED });
-    this.#poll = nextPoll(this.#poll, { type: 'found', due }, performance.now());
-    this.#backoff.recordPoll();
+    const fresh = this.#due.fresh(startedAt);
+    if (fresh) return fresh;
+    const after = this.#due.beginPoll(startedAt);
+    const due = await findDueEndpoints(this.#options.pool, { after, limit: MAX_POLLED });
+    this.#due.recordPoll(due, performance.now());
     return due;
   }
 
@@ -122,7 +117,7 @@ export class Dispatcher {
     let { free } = this.#attempts;
     for (const ref of rotate(due, this.#lastServed)) {
       const key = endpointKeyOf(ref);
-      if (this.#backoff.isPaused(key, now)) continue;
+      if (this.#due.isPaused(key, now)) continue;
       const places = Math.min(this.#attempts.placesFor(key, now), free);
       if (places === 0) continue;
       wanted.push({ ...ref, places });
@@ -136,11 +131,8 @@ export class Dispatcher {
   }
 
   #recordClaim(wanted: readonly EndpointRef[], claims: readonly ClaimedDelivery[]): void {
-    const now = performance.now();
-    const asked = wanted.map(endpointKeyOf);
     const found = new Set(claims.map(({ endpoint }) => endpointKeyOf(endpoint)));
-    const nextPollAt = this.#poll.kind === 'fresh' ? this.#poll.untilAt : now;
-    this.#backoff.recordClaim({ asked, found, nextPollAt }, now);
+    this.#due.recordClaim(wanted.map(endpointKeyOf), found, performance.now());
   }
 
   /** False when there is no place for it after all. */
@@ -159,7 +151,7 @@ export class Dispatcher {
       if (state === 'delivered' && attemptCount === 0 && endedMs !== undefined) {
         metrics.deliveryLatency.observe(Math.max(0, endedMs - createdMs) / 1000);
       }
-      this.#backoff.resume(endpointKeyOf(outcome.claim.endpoint));
+      this.#due.resume(endpointKeyOf(outcome.claim.endpoint));
     }
     this.#loop.wake();
   }

@@ -20,10 +20,10 @@ import {
   type DeliveryOutcome,
   type DescribedOutcome,
   describeOutcome,
-  endpointKeyOf,
   newestOf,
   timelineOf,
 } from './delivery-outcome.ts';
+import { endpointKeyOf } from './due-endpoints.ts';
 
 export interface OutcomeWriterOptions {
   pool: Pool;

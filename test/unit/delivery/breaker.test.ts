@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { admit, type BreakerState, CLOSED_BREAKER, record } from '../../../src/delivery/breaker.ts';
+import { admit, type BreakerState, CLOSED_BREAKER, record } from '../../../src/delivery/endpoint-gate.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;

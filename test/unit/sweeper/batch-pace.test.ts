@@ -6,7 +6,7 @@ import {
   firstPace,
   limitOf,
   nextPace,
-} from '../../../src/sweeper/deadlines/batch-pace.ts';
+} from '../../../src/sweeper/deadlines/sweep-state.ts';
 
 function paceAfter(events: readonly BatchEvent[], pace = firstPace()): BatchPace {
   return events.reduce(nextPace, pace);

@@ -5,7 +5,7 @@ import {
   FIRST_LOOKBACK,
   leaveUnfinished,
   sinceMsOf,
-} from '../../../src/sweeper/deadlines/lookback.ts';
+} from '../../../src/sweeper/deadlines/sweep-state.ts';
 
 const SECOND_MS = 1_000;
 const span = { nowMs: 50_000, horizonMs: 40_000, uptoMs: 40_000 };

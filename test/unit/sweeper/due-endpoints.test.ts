@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+import {
+  DueEndpoints,
+  MAX_POLLED,
+  nextPause,
+  nextPoll,
+  type PollEvent,
+  type PollState,
+} from '../../../src/sweeper/deliveries/due-endpoints.ts';
+
+const ENDPOINT = { projectId: 'p', endpointId: 'cb_1' };
+const BEGUN: PollEvent = { type: 'begun' };
+const ADDED: PollEvent = { type: 'added' };
+const FOUND: PollEvent = { type: 'found', due: [ENDPOINT] };
+
+/** The state after events at their times, ms. */
+const stateAfter = (...events: [number, PollEvent][]): PollState =>
+  events.reduce<PollState>((state, [now, event]) => nextPoll(state, event, now), { kind: 'stale' });
+
+describe('the result of a poll', () => {
+  it('serves three times as long as the poll took', () => {
+    expect(stateAfter([1_000, BEGUN], [1_010, FOUND])).toMatchObject({ kind: 'fresh', untilAt: 1_040 });
+  });
+
+  it('serves no longer than 250 ms after a slow poll', () => {
+    expect(stateAfter([0, BEGUN], [4_000, FOUND])).toMatchObject({ kind: 'fresh', untilAt: 4_250 });
+  });
+
+  it('no longer serves when a delivery is added', () => {
+    expect(stateAfter([0, BEGUN], [10, FOUND], [11, ADDED])).toMatchObject({ kind: 'stale' });
+  });
+
+  it('serves one run alone when a delivery was added during the poll', () => {
+    const state = stateAfter([0, BEGUN], [5, ADDED], [10, FOUND]);
+    expect(state).toMatchObject({ kind: 'fresh', due: [ENDPOINT], untilAt: 10 });
+  });
+
+  it('serves as long as ever after a poll that failed, whatever was added before', () => {
+    const state = stateAfter([0, BEGUN], [5, ADDED], [20, BEGUN], [30, FOUND]);
+    expect(state).toMatchObject({ kind: 'fresh', untilAt: 60 });
+  });
+});
+
+describe('the next poll', () => {
+  const full = Array.from({ length: MAX_POLLED }, (_, index) => ({
+    projectId: 'p',
+    endpointId: `cb_${index}`,
+  }));
+
+  it('begins behind the last endpoint when there was more than one poll finds', () => {
+    const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [11, ADDED], [12, BEGUN]);
+    expect(state).toMatchObject({ kind: 'polling', after: full.at(-1) });
+    expect(nextPoll(state, FOUND, 20).after).toBeUndefined();
+  });
+
+  it('begins at the same endpoint again after a poll that failed', () => {
+    const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [90, BEGUN], [100, BEGUN]);
+    expect(state.after).toEqual(full.at(-1));
+  });
+
+  it('begins with the first endpoint when all were found', () => {
+    expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toBeUndefined();
+  });
+});
+
+describe('the pause of an endpoint', () => {
+  const NEXT_POLL_AT = 40;
+
+  it('is 250 ms after a claim that found nothing, and 500 ms after each further one', () => {
+    const event = { isServed: false, nextPollAt: NEXT_POLL_AT };
+    const first = nextPause(undefined, event, 1_000);
+    expect(first).toEqual({ kind: 'backing_off', untilAt: 1_250, pauseMs: 250 });
+    const second = nextPause(first, event, 1_300);
+    expect(second).toEqual({ kind: 'backing_off', untilAt: 1_800, pauseMs: 500 });
+    expect(nextPause(second, event, 1_900)).toEqual({ kind: 'backing_off', untilAt: 2_400, pauseMs: 500 });
+  });
+
+  it('lasts until the next poll when an earlier claim took all that was due', () => {
+    const drained = nextPause(undefined, { isServed: true, nextPollAt: NEXT_POLL_AT }, 20);
+    expect(drained).toEqual({ kind: 'drained', untilAt: NEXT_POLL_AT });
+    expect(nextPause(drained, { isServed: false, nextPollAt: 90 }, 50)).toMatchObject({ pauseMs: 250 });
+  });
+});
+
+describe('the endpoints that are worth a claim', () => {
+  /** A poll from 0 to 10 ms has found `a` and `b`: that serves until 40 ms. */
+  function polled(): DueEndpoints {
+    const due = new DueEndpoints();
+    due.beginPoll(0);
+    due.recordPoll([ENDPOINT], 10);
+    return due;
+  }
+  const claim = (due: DueEndpoints, found: readonly string[], now: number) =>
+    due.recordClaim(['a', 'b'], new Set(found), now);
+  const pausedAt = (due: DueEndpoints, now: number) => ['a', 'b'].filter((key) => due.isPaused(key, now));
+
+  it('are those of the last poll while that serves', () => {
+    const due = polled();
+    expect(due.fresh(39)).toEqual([ENDPOINT]);
+    expect(due.fresh(40)).toBeUndefined();
+  });
+
+  it('are without an endpoint for 250 ms when a claim found nothing at it', () => {
+    const due = polled();
+    claim(due, ['b'], 20);
+    expect(pausedAt(due, 269)).toEqual(['a']);
+    expect(pausedAt(due, 270)).toEqual([]);
+  });
+
+  it('are without an endpoint until the next poll when earlier claims took all that was due', () => {
+    const due = polled();
+    claim(due, ['a', 'b'], 20);
+    claim(due, ['b'], 30);
+    expect(pausedAt(due, 39)).toEqual(['a']);
+    expect(pausedAt(due, 40)).toEqual([]);
+    due.beginPoll(40);
+    due.recordPoll([ENDPOINT], 50);
+    claim(due, ['b'], 60);
+    expect(pausedAt(due, 309)).toEqual(['a']);
+  });
+
+  it('have the shortest pause again after a claim that found something', () => {
+    const due = polled();
+    claim(due, [], 20);
+    claim(due, [], 300);
+    claim(due, ['a'], 900);
+    due.beginPoll(900);
+    due.recordPoll([ENDPOINT], 910);
+    claim(due, [], 1_000);
+    expect(pausedAt(due, 1_249)).toEqual(['a', 'b']);
+    expect(pausedAt(due, 1_250)).toEqual(['b']);
+  });
+
+  it('are with an endpoint again when a delivery to it has ended', () => {
+    const due = polled();
+    claim(due, [], 20);
+    due.resume('a');
+    expect(pausedAt(due, 30)).toEqual(['b']);
+  });
+
+  it('are all endpoints, as the next poll finds them, when a delivery was added', () => {
+    const due = polled();
+    claim(due, [], 20);
+    due.recordAdded(21);
+    expect(pausedAt(due, 22)).toEqual([]);
+    expect(due.fresh(22)).toBeUndefined();
+  });
+
+  it('pause up to a bound: beyond it all pauses are forgotten', () => {
+    const due = polled();
+    const many = Array.from({ length: 10_001 }, (_, index) => `cb_${index}`);
+    due.recordClaim(many, new Set(), 20);
+    expect(due.isPaused('cb_0', 30)).toBe(true);
+    claim(due, [], 30);
+    expect(due.isPaused('cb_0', 31)).toBe(false);
+    expect(pausedAt(due, 31)).toEqual(['a', 'b']);
+  });
+});

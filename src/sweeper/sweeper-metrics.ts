@@ -1,4 +1,4 @@
-// What the role `sweeper` shows of its work. Names begin with beatkeeper_; docs/operations.md says what to watch.
+// The metrics of the role `sweeper`. Names begin with beatkeeper_; docs/operations.md says what to watch.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -19,41 +19,41 @@ export interface SweeperMetrics {
   rowsRetired: Counter<'what'>;
 }
 
-/** Registers the metrics; once a registry. */
+/** Registers the metrics. Call it once per registry. */
 export function createSweeperMetrics(registry: Registry): SweeperMetrics {
   const registers = [registry];
   return {
     sweepDuration: new Histogram({
       name: 'beatkeeper_sweep_duration_seconds',
-      help: 'Time that one round of a sweep took.',
+      help: 'Time that one run of a sweep took.',
       labelNames: ['sweep'],
       buckets: SECONDS,
       registers,
     }),
     sweepFailures: new Counter({
       name: 'beatkeeper_sweep_failures_total',
-      help: 'Rounds of a sweep that failed, and were tried again.',
+      help: 'Runs of a sweep that failed and were tried again.',
       labelNames: ['sweep'],
       registers,
     }),
     dueLag: new Gauge({
       name: 'beatkeeper_sweep_due_lag_seconds',
-      help: 'How long the earliest monitor of the last round had been due; 0 when none was.',
+      help: 'How long the earliest monitor of the last run had been due; 0 when none was.',
       registers,
     }),
     clockLag: new Gauge({
       name: 'beatkeeper_service_clock_lag_seconds',
-      help: 'Time since an api last said that it accepts beats; deadlines after that moment wait.',
+      help: 'Time since an api last recorded that it accepts beats; deadlines after that moment wait.',
       registers,
     }),
     monitorsWoken: new Counter({
       name: 'beatkeeper_monitors_woken_total',
-      help: 'Monitors looked at because their moment had come.',
+      help: 'Monitors that were due and were judged.',
       registers,
     }),
     incidentsOpened: new Counter({
       name: 'beatkeeper_incidents_opened_total',
-      help: 'Incidents opened by the passing of time.',
+      help: 'Incidents that a sweep of deadlines opened.',
       labelNames: ['kind'],
       registers,
     }),
@@ -66,13 +66,13 @@ export function createSweeperMetrics(registry: Registry): SweeperMetrics {
     ...createDeliveryMetrics(registers),
     defaultPartitionRows: new Gauge({
       name: 'beatkeeper_default_partition_rows',
-      help: 'Rows without a partition of their own, counted to 100000: anything above 0 needs a look.',
+      help: 'Rows without a partition of their own, counted up to 100000; expected to be 0.',
       labelNames: ['table'],
       registers,
     }),
     rowsRetired: new Counter({
       name: 'beatkeeper_rows_retired_total',
-      help: 'Rows that were deleted because their time was over, and partitions that were dropped.',
+      help: 'Rows that were deleted when their time was over, and partitions that were dropped.',
       labelNames: ['what'],
       registers,
     }),
@@ -83,7 +83,7 @@ function createDeliveryMetrics(registers: Registry[]) {
   return {
     deliveries: new Counter({
       name: 'beatkeeper_deliveries_total',
-      help: 'Attempts and cancellations of deliveries by the state that they led to.',
+      help: 'Attempts and cancellations of deliveries, by the resulting state.',
       labelNames: ['outcome'],
       registers,
     }),
@@ -95,7 +95,7 @@ function createDeliveryMetrics(registers: Registry[]) {
     }),
     deliveryLatency: new Histogram({
       name: 'beatkeeper_delivery_latency_seconds',
-      help: 'From the event to its delivery, of those that the first attempt delivered.',
+      help: 'From the event to its delivery, for deliveries whose first attempt succeeded.',
       buckets: SECONDS,
       registers,
     }),

@@ -1,4 +1,4 @@
-// Where a webhook may lead: the check when an endpoint is made, with a DNS server of our own.
+// Where a webhook may lead: the check when an endpoint is created, with our own DNS server.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -41,7 +41,7 @@ async function check(url: string, allowed = '', path?: string): Promise<ProblemE
     servers: [dns.address],
     hostsText: '192.168.7.7 listed.test # a comment',
     searchDomains: ['corp.test'],
-    // Only silence is not waited for: on a slow machine an answer may take its time.
+    // Only silence has a short timeout: on a slow machine an answer may take long.
     ...(url.includes('silent.test') ? { queryTimeoutMs: 100, timeoutMs: 600 } : { timeoutMs: 60_000 }),
   });
   try {
@@ -54,13 +54,16 @@ async function check(url: string, allowed = '', path?: string): Promise<ProblemE
 }
 
 describe('a destination that is refused for where it leads', () => {
-  it.each([...HOSTILE_LITERALS, ...HOSTILE_SPELLINGS])('https://%s/', async (host) => {
-    const problem = await check(`https://${host}/hook`);
-    expect(problem?.code).toBe('callback_destination_rejected');
-    expect(problem?.options.fieldErrors?.[0]).toMatchObject({ code: 'address_not_allowed', path: 'url' });
-  });
+  it.each([...HOSTILE_LITERALS, ...HOSTILE_SPELLINGS])(
+    'https://%s/ is refused as a destination',
+    async (host) => {
+      const problem = await check(`https://${host}/hook`);
+      expect(problem?.code).toBe('callback_destination_rejected');
+      expect(problem?.options.fieldErrors?.[0]).toMatchObject({ code: 'address_not_allowed', path: 'url' });
+    },
+  );
 
-  it('names no address in the refusal', async () => {
+  it('the refusal of a destination names no address', async () => {
     const problem = await check('https://private.test/');
     expect(JSON.stringify(problem?.options)).not.toContain('10.0.0.1');
   });
@@ -71,13 +74,13 @@ describe('a destination that is refused for where it leads', () => {
     [`${'a'.repeat(64)}.test`, 'host_not_found'],
     ['broken.test', 'host_not_resolved'],
     ['silent.test', 'host_not_resolved'],
-  ])('https://%s does not resolve', async (host, code) => {
+  ])('https://%s is refused because it does not resolve: %s', async (host, code) => {
     const problem = await check(`https://${host}/hook`);
     expect(problem?.code).toBe('callback_destination_rejected');
     expect(problem?.options.fieldErrors?.[0]?.code).toBe(code);
   });
 
-  it('finds names of the hosts file and of the search domains', async () => {
+  it('names of the hosts file and of the search domains are resolved and judged', async () => {
     expect((await check('https://listed.test/'))?.code).toBe('callback_destination_rejected');
     expect((await check('https://short/'))?.code).toBe('callback_destination_rejected');
     expect(await check('https://listed.test/', '192.168.7.7')).toBeUndefined();
@@ -85,7 +88,7 @@ describe('a destination that is refused for where it leads', () => {
   });
 });
 
-describe('a destination that is taken', () => {
+describe('a destination that is accepted', () => {
   it.each([
     'https://public.test/hook?a=b',
     'https://public.test./hook',
@@ -98,7 +101,7 @@ describe('a destination that is taken', () => {
     'https://172.32.0.1/',
     'https://[2001:200::1]/',
     `https://public.test/${'a'.repeat(512 - 'https://public.test/'.length)}`,
-  ])('%s', async (url) => {
+  ])('%s is accepted as a destination', async (url) => {
     expect(await check(url)).toBeUndefined();
   });
 });
@@ -135,13 +138,13 @@ describe('a destination with a fault of form', () => {
     ['https://public.test/#part', 'fragment_not_allowed'],
     ['https://public.test/#', 'fragment_not_allowed'],
     [`https://public.test/${'a'.repeat(513 - 'https://public.test/'.length)}`, 'too_long'],
-  ])('%j', async (url, code) => {
+  ])('%j is refused for its form: %s', async (url, code) => {
     const problem = await check(url);
     expect(problem?.code).toBe('validation_failed');
     expect(problem?.options.fieldErrors).toMatchObject([{ code, path: 'url' }]);
   });
 
-  it('is said before where the URL leads, and under the name of the caller’s field', async () => {
+  it('a fault of form is reported before where the URL leads, under the name of the caller’s field', async () => {
     const problem = await check('https://user@10.0.0.1/', '', 'callback.url');
     expect(problem?.code).toBe('validation_failed');
     expect(problem?.options.fieldErrors?.[0]?.path).toBe('callback.url');
@@ -149,7 +152,7 @@ describe('a destination with a fault of form', () => {
 });
 
 describe('any other text', () => {
-  it('is refused as a problem of form or destination, never with another error', async () => {
+  it('any other text is refused with a problem of form or destination, never with another error', async () => {
     const host = fc.oneof(fc.string({ unit: 'binary' }), fc.domain(), fc.ipV6(), fc.ipV4Extended());
     const url = fc.oneof(
       fc.string({ unit: 'binary' }),
@@ -184,7 +187,7 @@ describe('private destinations that the installer allows', () => {
     ['http://receiver.team.svc/', '10.96.0.0/12'],
     ['https://mixed.test/', '10.0.0.0/8'],
     ['https://outside.team.svc/', 'svc'],
-  ])('takes %s with %s', async (url, allowed) => {
+  ])('%s is accepted when %s is allowed', async (url, allowed) => {
     expect(await check(url, allowed)).toBeUndefined();
   });
 
@@ -203,7 +206,7 @@ describe('private destinations that the installer allows', () => {
     ['http://gone.team.svc/', 'svc', 'callback_destination_rejected'],
     ['https://evilsvc/', 'svc', 'callback_destination_rejected'],
     ['https://private.test/', '10.0.0.2', 'callback_destination_rejected'],
-  ])('refuses %s with %s as %s', async (url, allowed, code) => {
+  ])('%s is refused when %s is allowed: %s', async (url, allowed, code) => {
     expect((await check(url, allowed))?.code).toBe(code);
   });
 });

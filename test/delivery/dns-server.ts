@@ -3,7 +3,7 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import type { AddressInfo } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** `answer` gets a name in lower case and says its addresses, that there is no such name, or nothing at all. */
+/** `answer` gets a name in lower case and returns its addresses, or how the server fails to give any. */
 export type DnsAnswer = string[] | 'nxdomain' | 'servfail' | 'silence';
 export type DnsZone = (name: string, family: 4 | 6) => DnsAnswer;
 
@@ -75,7 +75,7 @@ function addressRecord(address: string, type: number): Buffer {
   record.writeUInt16BE(0xc000 | HEADER_BYTES, 0); // the name of the question
   record.writeUInt16BE(type, 2);
   record.writeUInt16BE(1, 4);
-  record.writeUInt32BE(0, 6); // never to be cached
+  record.writeUInt32BE(0, 6); // never cached
   record.writeUInt16BE(bytes.length, 10);
   return Buffer.concat([record, bytes]);
 }

@@ -1,6 +1,6 @@
 // Hosts that must never be called, in many spellings. Names are answered by the DNS server of the tests.
 
-/** Literals as they stand in a URL. Each one is read by WHATWG URL and leads to a special-purpose address. */
+/** Literals as they stand in a URL. WHATWG URL accepts each one, and each leads to a special-purpose address. */
 export const HOSTILE_LITERALS: readonly string[] = [
   // IPv4, plain
   '0.0.0.0',
@@ -89,7 +89,7 @@ export const HOSTILE_LITERALS: readonly string[] = [
   '[ff0e::1]',
 ];
 
-/** Names and the addresses that they are given. One bad address is enough. */
+/** Names and their addresses. One bad address is enough. */
 export const HOSTILE_NAMES: Readonly<Record<string, readonly string[]>> = {
   'private.test': ['10.0.0.1'],
   'loopback.test': ['127.0.0.1'],

@@ -1,4 +1,4 @@
-// Where a webhook may lead, at the moment of sending: hostile hosts, and a name whose address changes.
+// Where a webhook may lead when it is sent: hostile hosts, and a name whose address changes.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
 import { checkDestination } from '../../src/delivery/webhook/destination.ts';
@@ -52,7 +52,7 @@ const send = (url: string) => attempts.send({ url, webhookId: 'msg_1', body: '{}
 const rebindUrl = (): string => `http://rebind.test:${receiver.port}/hook`;
 
 describe('a name whose address changes', () => {
-  it('is refused at the next send after it was good at creation', async () => {
+  it('a name that leads inside after its endpoint was created is refused at the next send', async () => {
     const allowed = parseAllowedDestinations(GOOD);
     await checkDestination(rebindUrl(), { allowed, resolver });
     answers = (family) => (family === 4 ? [INNER] : []);
@@ -60,7 +60,7 @@ describe('a name whose address changes', () => {
     expect(inner.connections()).toBe(0);
   });
 
-  it('is asked once in an attempt: what was checked is what is connected', async () => {
+  it('a name is resolved once per attempt, and the connection goes to the checked address', async () => {
     let asked = 0;
     answers = (family) => {
       if (family === 6) return [];
@@ -73,13 +73,13 @@ describe('a name whose address changes', () => {
     expect(inner.connections()).toBe(0);
   });
 
-  it('is refused though a connection to its good address is still open', async () => {
+  it('a name that leads inside is refused even while a connection to its good address is open', async () => {
     expect(await send(rebindUrl())).toMatchObject({ delivered: true });
     answers = (family) => (family === 4 ? [INNER] : []);
     expect(await send(rebindUrl())).toMatchObject({ delivered: false, error: 'destination_rejected' });
     answers = (family) => (family === 4 ? [GOOD] : []);
     expect(await send(rebindUrl())).toMatchObject({ delivered: true });
-    // One, unless the machine stood still until idle connections had ended.
+    // There is one connection, unless the machine stood still until idle ones ended.
     expect(receiver.connections()).toBeLessThanOrEqual(2);
     expect(inner.connections()).toBe(0);
   });
@@ -88,14 +88,14 @@ describe('a name whose address changes', () => {
     ['a good and a bad address', [GOOD, INNER], []],
     ['a bad address of the other family', [GOOD], ['fd00::1']],
     ['a mapped address', [], ['::ffff:127.0.0.1']],
-    ['flips on each query', [INNER, GOOD], ['::1']],
-  ])('is refused with %s', async (_name, ipv4, ipv6) => {
+    ['a bad address first', [INNER, GOOD], ['::1']],
+  ])('a name is refused when it resolves to addresses such as: %s', async (_name, ipv4, ipv6) => {
     answers = (family) => (family === 4 ? ipv4 : ipv6);
     expect(await send(rebindUrl())).toMatchObject({ delivered: false, error: 'destination_rejected' });
     expect(receiver.connections() + inner.connections()).toBe(0);
   });
 
-  it('works from its good address alone over a hundred flips', async () => {
+  it('a name that flips a hundred times is called at its good address alone', async () => {
     let asked = 0;
     answers = (family) => {
       if (family === 6) return [];
@@ -113,24 +113,27 @@ describe('a name whose address changes', () => {
     ['nxdomain', 'dns', 10_000],
     ['servfail', 'dns', 10_000],
     ['silence', 'timeout', 500],
-  ] as const)('fails by its class where DNS says %s', async (answer, error, timeoutMs) => {
-    answers = () => answer;
-    await attempts.close();
-    attempts = new WebhookSender({ allowed: parseAllowedDestinations(GOOD), resolver, timeoutMs });
-    // 127.0.0.1 alone is allowed, so https shows the class of DNS itself.
-    const result = await send(`https://rebind.test:${receiver.port}/`);
-    expect(result).toMatchObject({ delivered: false, error });
-  });
+  ] as const)(
+    'an attempt fails with its class when the answer of DNS is %s: %s',
+    async (answer, error, timeoutMs) => {
+      answers = () => answer;
+      await attempts.close();
+      attempts = new WebhookSender({ allowed: parseAllowedDestinations(GOOD), resolver, timeoutMs });
+      // Only 127.0.0.1 is allowed, so https shows the class of the DNS failure itself.
+      const result = await send(`https://rebind.test:${receiver.port}/`);
+      expect(result).toMatchObject({ delivered: false, error });
+    },
+  );
 });
 
 describe('a host that is refused at every send', () => {
   const hosts = [...HOSTILE_LITERALS, ...HOSTILE_SPELLINGS].filter((host) => !leadsToGood(host));
 
-  it('has sixty and more spellings', () => {
+  it('the refused hosts are sixty or more', () => {
     expect(hosts.length).toBeGreaterThanOrEqual(60);
   });
 
-  it.each(hosts)('%s', async (host) => {
+  it.each(hosts)('%s is refused at every send', async (host) => {
     for (const scheme of ['https', 'http']) {
       const result = await send(`${scheme}://${host}:${receiver.port}/`);
       expect(result).toEqual({
@@ -143,12 +146,15 @@ describe('a host that is refused at every send', () => {
     expect(receiver.connections() + inner.connections()).toBe(0);
   });
 
-  it.each(['not a url', 'ftp://127.0.0.1/', 'https://user@127.0.0.1/', ''])('%j', async (url) => {
-    expect(await send(url)).toMatchObject({ delivered: false, error: 'destination_rejected' });
-  });
+  it.each(['not a url', 'ftp://127.0.0.1/', 'https://user@127.0.0.1/', ''])(
+    '%j is refused at every send',
+    async (url) => {
+      expect(await send(url)).toMatchObject({ delivered: false, error: 'destination_rejected' });
+    },
+  );
 });
 
-/** The receiver's own address is allowed in this file; its spellings are tested where nothing is allowed. */
+/** The receiver's address is allowed in this file. Its spellings are tested where nothing is allowed. */
 function leadsToGood(host: string): boolean {
   return new URL(`https://${host}/`).hostname === GOOD || host === 'loopback.test';
 }

@@ -1,4 +1,4 @@
-// One attempt against real receivers on loopback: what is sent, what is read, and what each fault is called.
+// Attempts against real receivers on loopback: what is sent, what is read, and the class of each fault.
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -45,7 +45,7 @@ function sender(options: Partial<WebhookSenderOptions> = {}): WebhookSender {
 const address = (receiver: Receiver, path = '/hook'): string => `http://127.0.0.1:${receiver.port}${path}`;
 
 describe('what a receiver gets', () => {
-  it('a signed POST of the body with the original host, path and query', async () => {
+  it('a receiver gets a signed POST of the body with the original host, path and query', async () => {
     const receiver = keep(await startReceiver((response) => response.end('thanks')));
     const result = await sender().send(message(`http://receiver.test:${receiver.port}/a/b?c=d%20e`));
 
@@ -62,7 +62,7 @@ describe('what a receiver gets', () => {
     });
   });
 
-  it('signatures that the standardwebhooks package verifies, both of them in an overlap', async () => {
+  it('the standardwebhooks package verifies the signature, and both of them in the overlap of a rotation', async () => {
     const receiver = keep(await startReceiver());
     const older = newSigningSecret();
     await sender().send({ ...message(address(receiver)), secrets: [SECRET, older] });
@@ -74,7 +74,7 @@ describe('what a receiver gets', () => {
     expect(() => verifyWebhook(request, newSigningSecret())).toThrow('No matching signature');
   });
 
-  it('the same id and body, and a timestamp of its own, on each attempt', async () => {
+  it('each attempt has the same id and body, and its own timestamp', async () => {
     let nowMs = 1_700_000_000_999;
     const receiver = keep(await startReceiver());
     const attempts = sender({ now: () => nowMs });
@@ -92,7 +92,7 @@ describe('what a receiver gets', () => {
     ]);
   });
 
-  it('nothing through a proxy of the environment', async () => {
+  it('an attempt ignores the proxies of the environment', async () => {
     const receiver = keep(await startReceiver());
     const proxy = keep(await startReceiver());
     const variables = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY'];
@@ -105,7 +105,7 @@ describe('what a receiver gets', () => {
     expect(proxy.connections()).toBe(0);
   });
 
-  it('refuses to send unsigned, and says no secret', async () => {
+  it('a message without a valid secret is not sent, and the error does not show the secret', async () => {
     const receiver = keep(await startReceiver());
     const send = sender().send({ ...message(address(receiver)), secrets: ['sigcb_v1_planted'] });
     await expect(send).rejects.toThrow(/^(?!.*planted)/);
@@ -114,16 +114,16 @@ describe('what a receiver gets', () => {
 });
 
 describe('connections', () => {
-  it('are used again for the same name and addresses', async () => {
+  it('a connection is used again for the same name and addresses', async () => {
     const receiver = keep(await startReceiver((response) => response.end('ok')));
     const attempts = sender();
     for (let index = 0; index < 20; index += 1) await attempts.send(message(address(receiver)));
-    // One rests for a turn of the event loop after each answer, so two take turns. They end after some seconds of rest,
-    // which a machine that stands still may bring.
+    // A connection rests for a turn of the event loop after each answer, so two take turns. They end after some idle
+    // seconds, which a machine that stands still may cause.
     expect(receiver.connections()).toBeLessThan(10);
   });
 
-  it('that a receiver closed unseen cost no failed attempt', async () => {
+  it('a connection that the receiver closed unseen costs no failed attempt', async () => {
     let served = 0;
     const receiver = keep(
       await startRawReceiver((socket) => {
@@ -131,7 +131,7 @@ describe('connections', () => {
         socket.on('data', (chunk) => {
           if (!chunk.toString().includes('POST')) return;
           requests += 1;
-          // The second request on a connection meets one that is gone.
+          // The second request finds the connection closed.
           if (requests > 1) return socket.resetAndDestroy();
           served += 1;
           socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
@@ -144,7 +144,7 @@ describe('connections', () => {
     expect(served).toBe(2);
   });
 
-  it('go to the next checked address where nobody listens at the first', async () => {
+  it('a connection goes to the next checked address when nobody listens at the first', async () => {
     const receiver = keep(await startReceiver());
     const hostsText = '127.0.0.3 two.test\n127.0.0.1 two.test';
     const attempts = sender({
@@ -156,7 +156,7 @@ describe('connections', () => {
     });
   });
 
-  it('are bounded: idle pools go when others come', async () => {
+  it('idle connection pools are closed when there are more than the bound', async () => {
     const receivers = await Promise.all([1, 2, 3].map(async () => keep(await startReceiver())));
     const attempts = sender({ maxPools: 2 });
     for (const receiver of [...receivers, ...receivers]) {
@@ -167,7 +167,7 @@ describe('connections', () => {
 });
 
 describe('TLS', () => {
-  it('is verified for the name in the URL, which is also sent as SNI', async () => {
+  it('a certificate is verified for the name in the URL, which is also sent as SNI', async () => {
     const names: unknown[] = [];
     const receiver = keep(
       await startReceiver(
@@ -189,7 +189,7 @@ describe('TLS', () => {
   it.each([
     ['a certificate that nobody trusts', 'receiver.test', undefined],
     ['a certificate for another name', 'other.test', RECEIVER_CA],
-  ])('fails for %s', async (_fault, host, ca) => {
+  ])('TLS fails for %s', async (_fault, host, ca) => {
     const receiver = keep(await startReceiver(ok, { tls: true }));
     const result = await sender({ ca }).send(message(`https://${host}:${receiver.port}/`));
     expect(result).toMatchObject({ delivered: false, error: 'tls' });
@@ -197,7 +197,7 @@ describe('TLS', () => {
     expect(receiver.requests).toEqual([]);
   });
 
-  it('fails for a receiver that speaks plain HTTP on that port', async () => {
+  it('TLS fails for a receiver that speaks plain HTTP', async () => {
     const receiver = keep(await startReceiver());
     const result = await sender().send(message(`https://127.0.0.1:${receiver.port}/`));
     expect(result).toMatchObject({ delivered: false, error: 'tls' });
@@ -214,14 +214,17 @@ describe('answers', () => {
     [400, false, undefined],
     [404, false, undefined],
     [500, false, undefined],
-  ])('%i', async (statusCode, delivered, error) => {
-    const receiver = keep(await startReceiver(status(statusCode)));
-    const result = await sender().send(message(address(receiver)));
-    expect(result).toMatchObject({ statusCode, delivered, gone: false });
-    expect(result.error).toBe(error);
-  });
+  ])(
+    'an attempt that is answered with %i has delivered: %s, error: %s',
+    async (statusCode, delivered, error) => {
+      const receiver = keep(await startReceiver(status(statusCode)));
+      const result = await sender().send(message(address(receiver)));
+      expect(result).toMatchObject({ statusCode, delivered, gone: false });
+      expect(result.error).toBe(error);
+    },
+  );
 
-  it('410 says that the endpoint is gone', async () => {
+  it('an endpoint that answers 410 is gone', async () => {
     const receiver = keep(await startReceiver(status(410)));
     expect(await sender().send(message(address(receiver)))).toMatchObject({
       delivered: false,
@@ -230,7 +233,7 @@ describe('answers', () => {
     });
   });
 
-  it('follows no redirect', async () => {
+  it('an attempt follows no redirect', async () => {
     const inner = keep(await startReceiver((response) => response.end('secret')));
     const receiver = keep(
       await startReceiver((response) =>
@@ -249,7 +252,7 @@ describe('answers', () => {
     [503, '86400', 3_600_000],
     [429, 'soon', undefined],
     [200, '7', undefined],
-  ])('%i with Retry-After: %s', async (statusCode, header, retryAfterMs) => {
+  ])('the Retry-After of an answer %i is read: %s', async (statusCode, header, retryAfterMs) => {
     const receiver = keep(
       await startReceiver((response) => response.writeHead(statusCode, { 'retry-after': header }).end()),
     );
@@ -257,7 +260,7 @@ describe('answers', () => {
     expect((await attempts.send(message(address(receiver)))).retryAfterMs).toBe(retryAfterMs);
   });
 
-  it('shows the first 1,024 bytes and no half character or NUL', async () => {
+  it('the result shows the first 1,024 bytes of the answer, without half a character and without NUL', async () => {
     const receiver = keep(
       await startReceiver((response) => response.end(`\0${'a'.repeat(1022)}ä${'b'.repeat(5000)}`)),
     );
@@ -265,7 +268,7 @@ describe('answers', () => {
     expect(body).toBe(`\uFFFD${'a'.repeat(1022)}`);
   });
 
-  it('ignores an early hint and takes the answer after it', async () => {
+  it('an early hint is ignored, and the answer after it counts', async () => {
     const receiver = keep(
       await startReceiver((response) => {
         response.writeEarlyHints({ link: '</a>; rel=preload' });
@@ -277,11 +280,11 @@ describe('answers', () => {
 });
 
 describe('receivers that misbehave', () => {
-  /** A raw receiver that begins its answer once the request is there. */
+  /** A raw receiver that starts its answer when the request has arrived. */
   const raw = async (answer: (socket: Socket) => void): Promise<Receiver> =>
     keep(await startRawReceiver((socket) => socket.once('data', () => answer(socket))));
 
-  it('one that never answers is left at the deadline, and its connection closed', async () => {
+  it('the attempt at a receiver that never answers ends at the deadline, with its connection', async () => {
     let isClosed = false;
     const receiver = await raw((socket) => socket.on('close', () => (isClosed = true)));
     const result = await sender({ timeoutMs: 200 }).send(message(address(receiver)));
@@ -290,7 +293,7 @@ describe('receivers that misbehave', () => {
     await waitFor(() => isClosed, { what: 'the connection to close' });
   });
 
-  it('one that drips its headers is left at the deadline', async () => {
+  it('the attempt at a receiver that drips its headers ends at the deadline', async () => {
     const receiver = await raw((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nx-drip: ');
       const drip = setInterval(() => socket.write('a'), 20);
@@ -300,7 +303,7 @@ describe('receivers that misbehave', () => {
     expect(result).toMatchObject({ delivered: false, error: 'timeout' });
   });
 
-  it('one that drips its body has answered with its status', async () => {
+  it('the status counts when a receiver drips its body', async () => {
     let isClosed = false;
     const receiver = await raw((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n');
@@ -312,14 +315,14 @@ describe('receivers that misbehave', () => {
     });
     const send = (timeoutMs: number) => sender({ timeoutMs }).send(message(address(receiver)));
     const first = await send(300);
-    // On a slow machine the status itself may come after the deadline.
+    // On a slow machine the status itself may arrive after the deadline.
     const result = first.error === 'timeout' ? await send(10_000) : first;
     expect(result).toMatchObject({ delivered: true, statusCode: 200 });
     expect(result.body).toMatch(/^a+$/);
     await waitFor(() => isClosed, { what: 'the connection to close' });
   });
 
-  it('one whose body has no end is read for 1,024 bytes', async () => {
+  it('1,024 bytes are read from a body without an end', async () => {
     let isClosed = false;
     const receiver = await raw((socket) => {
       socket.on('close', () => (isClosed = true));
@@ -335,7 +338,7 @@ describe('receivers that misbehave', () => {
     await waitFor(() => isClosed, { what: 'the connection to close' });
   });
 
-  it('one whose body breaks off has answered with its status', async () => {
+  it('the status counts when the body breaks off', async () => {
     const receiver = await raw((socket) => {
       socket.end('HTTP/1.1 500 Oops\r\ncontent-length: 900\r\n\r\npartial');
     });
@@ -343,7 +346,7 @@ describe('receivers that misbehave', () => {
     expect(result).toMatchObject({ delivered: false, statusCode: 500, body: 'partial' });
   });
 
-  it('one that resets the connection is asked once', async () => {
+  it('a receiver that resets a new connection is asked once', async () => {
     const receiver = await raw((socket) => socket.resetAndDestroy());
     const result = await sender().send(message(address(receiver)));
     expect(result).toMatchObject({ delivered: false, error: 'connection_reset' });
@@ -354,12 +357,12 @@ describe('receivers that misbehave', () => {
     ['no HTTP', 'SSH-2.0-OpenSSH_9.6\r\n', 'protocol'],
     ['endless headers', `HTTP/1.1 200 OK\r\nx: ${'a'.repeat(100_000)}\r\n\r\n`, 'protocol'],
     ['nothing and closes', '', 'connection_reset'],
-  ])('one that answers %s', async (_name, answer, error) => {
+  ])('an attempt fails with its class when the receiver answers %s', async (_name, answer, error) => {
     const receiver = await raw((socket) => socket.end(answer));
     expect(await sender().send(message(address(receiver)))).toMatchObject({ delivered: false, error });
   });
 
-  it('one that listens no more', async () => {
+  it('an attempt at a receiver that no longer listens fails as connection_refused', async () => {
     const receiver = await startReceiver();
     await receiver.close();
     const result = await sender().send(message(address(receiver)));
@@ -372,7 +375,7 @@ describe('receivers that misbehave', () => {
   });
 
   it.each(['http://127.0.0.1:0/', 'http://127.0.0.1:1/\'"<>`{}|^?\'"<>`{}', 'http://a_b.receiver.test:1/'])(
-    'a URL that leads to nobody: %s',
+    'an attempt at a URL without a receiver fails: %s',
     async (url) => {
       const result = await sender().send(message(url));
       expect(result.delivered).toBe(false);
@@ -380,7 +383,7 @@ describe('receivers that misbehave', () => {
     },
   );
 
-  it('one of them holds up no other', async () => {
+  it('a receiver that hangs holds up no other', async () => {
     const dead = await raw(() => {});
     const healthy = keep(await startReceiver());
     const attempts = sender({ timeoutMs: 60_000 });

@@ -1,5 +1,5 @@
-// How many due monitors are woken at once: as many as a moment allows, on a machine that may be slow. A trigger makes it
-// slow by a known time for each row, so that no other pace matters.
+// How many due monitors one transaction wakes: as many as a moment allows, on a machine that may be slow. A trigger slows
+// the database by a known time for each row, so that the machine's own pace does not matter.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 afterEach(() => fixture?.close());
 
-/** Monitors that were written in one transaction, the most first. */
+/** How many monitors each transaction wrote, the most first. */
 async function batches(): Promise<number[]> {
   const { rows } = await fixture.pool.query<{ size: number }>(
     `select count(*)::integer as size from monitor_live where open_incidents = 1
@@ -38,7 +38,7 @@ async function batches(): Promise<number[]> {
   return rows.map(({ size }) => size);
 }
 
-it('no batch but the first holds its rows for longer than half a second', async () => {
+it('no batch of due monitors but the first locks its rows for longer than half a second', async () => {
   await drain(makeSweep(fixture.pool));
   const [first = 0, ...others] = await batches();
   expect(first).toBeLessThanOrEqual(250);
@@ -46,7 +46,7 @@ it('no batch but the first holds its rows for longer than half a second', async 
   expect(first + others.reduce((sum, size) => sum + size, 0)).toBe(MONITORS);
 });
 
-it('a batch that the database ends for its time is tried again as a smaller one', async () => {
+it('a batch that runs into the statement timeout is tried again as a smaller one', async () => {
   const statementTimeoutMs = 900; // the first 250 rows take 1.25 s
   const pool = openPool({
     databaseUrl: fixture.databaseUrl,
@@ -61,7 +61,7 @@ it('a batch that the database ends for its time is tried again as a smaller one'
       await sweep.run().catch(() => undefined);
       return (await batches()).reduce((sum, size) => sum + size, 0) === MONITORS;
     };
-    // On a machine that is slower still the rest is found by the look of the next minute.
+    // On an even slower machine the lookback of the next minute finds the rest.
     await waitFor(isDone, { what: 'all incidents are open', timeoutMs: 180_000 });
   } finally {
     await pool.end();

@@ -1,4 +1,4 @@
-// The sweep of deadlines on a real database: what opens, what doesn't, and that many sweepers open nothing twice.
+// The sweep of deadlines on a real database: which incidents it opens, and which it does not.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
@@ -19,7 +19,7 @@ afterAll(() => fixture?.close());
 
 const MINUTE_MS = 60_000;
 
-/** A monitor of one minute and one minute of grace whose last beat was `agoMs` ago. */
+/** A monitor with an interval of one minute and a grace of one minute, whose last beat was `agoMs` ago. */
 async function monitorBeatenAgo(
   agoMs: number,
   configuration: Record<string, unknown> = {},
@@ -48,7 +48,7 @@ async function sweep(): Promise<void> {
 }
 
 describe('a missed deadline', () => {
-  it('opens one incident, with its timeline and its alert, and no more after that', async () => {
+  it('a missed deadline opens one incident, with its timeline and its alert, and no other one later', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
     await sweep();
     await sweep();
@@ -71,7 +71,7 @@ describe('a missed deadline', () => {
     });
   });
 
-  it('is marked late first: the status feed hears of it', async () => {
+  it('a late monitor is written before its deadline, so that the status feed shows it as late', async () => {
     const monitor = await monitorBeatenAgo(MINUTE_MS + 500);
     const before = await liveOf(fixture.pool, monitor);
     await sweep();
@@ -81,7 +81,7 @@ describe('a missed deadline', () => {
     expect(after.wake_ms).toBe(after.deadline_ms);
   });
 
-  it('opens after as many in a row as the monitor lets pass', async () => {
+  it('an incident opens after as many missed deadlines in a row as missedBeatsToOpen says', async () => {
     const lets = { missed_beats_to_open: 3 };
     const after2 = await monitorBeatenAgo(3 * MINUTE_MS + 500, lets);
     const after3 = await monitorBeatenAgo(4 * MINUTE_MS + 500, lets);
@@ -91,7 +91,7 @@ describe('a missed deadline', () => {
     expect(await incidentsOf(fixture.pool, after3)).toHaveLength(1);
   });
 
-  it('waits for no beat after the horizon: nobody could have accepted it', async () => {
+  it('a deadline behind the service clock opens nothing, because no api could accept a beat', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
     await moveClock(fixture.pool, (await liveOf(fixture.pool, monitor)).deadline_ms - 1);
     await drain(makeSweep(fixture.pool));
@@ -100,7 +100,7 @@ describe('a missed deadline', () => {
     expect(await incidentsOf(fixture.pool, monitor)).toHaveLength(1);
   });
 
-  it('is told to nobody, and says so, where no endpoint can be told', async () => {
+  it('an incident without an endpoint sends no alert and records why in its timeline', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500, {
       binding_kind: 'named',
       binding_alias: 'nobody',
@@ -113,7 +113,7 @@ describe('a missed deadline', () => {
     ]);
   });
 
-  it('does not count while the monitor is paused or in maintenance', async () => {
+  it('a missed deadline opens nothing while the monitor is paused or in maintenance', async () => {
     const now = await readNow(fixture.pool);
     const paused = await monitorBeatenAgo(3 * MINUTE_MS, { lifecycle: 'paused' });
     const endsMs = now + 10 * MINUTE_MS;
@@ -131,7 +131,7 @@ describe('a missed deadline', () => {
     });
   });
 
-  it('counts when the window has ended without a beat', async () => {
+  it('a deadline that passes without a beat after the maintenance window opens an incident', async () => {
     const now = await readNow(fixture.pool);
     const ended = {
       maintenance_starts_at: new Date(now - 10 * MINUTE_MS),
@@ -147,7 +147,7 @@ describe('a missed deadline', () => {
 });
 
 describe('a run', () => {
-  it('that lasts too long is reported once', async () => {
+  it('a run that lasts too long opens one incident', async () => {
     const now = await readNow(fixture.pool);
     const runs = [{ runId: 'a', startedMs: now - 61_000, dueMs: now - 1_000 }];
     const monitor = await monitorBeatenAgo(
@@ -163,11 +163,11 @@ describe('a run', () => {
 });
 
 describe('an outage of our own', () => {
-  it('longer than interval and grace makes no false incident, and stands in the timeline of a true one', async () => {
+  it('an outage longer than interval and grace opens no false incident, and is shown in the timeline of a true one', async () => {
     const own = await openProjectFixture();
     try {
       const now = await readNow(own.pool);
-      // The last beat came, then everything was down for ten minutes.
+      // After the last beat everything was down for ten minutes.
       const seed = (agoMs: number) =>
         seedMonitor(own.pool, own.project, {
           live: {
@@ -185,7 +185,7 @@ describe('an outage of our own', () => {
       await drain(makeSweep(own.pool));
       const open = 'select monitor_key, incident_id from incidents';
       expect((await own.pool.query(open)).rows).toEqual([]);
-      // Its deadline was 100 ms after the outage began: it is interval and grace after its end now.
+      // The deadline was 100 ms after the start of the outage. Now it is interval and grace after its end.
       const [shifted] = (
         await own.pool.query(
           `select deadline_ms - to_ms as after_ms from monitor_live, service_outages where monitor_key = $1`,
@@ -214,7 +214,7 @@ describe('an outage of our own', () => {
 });
 
 describe('a beat and a sweep on one row', () => {
-  it('the beat that is first wins, and the sweep does not wait for it', async () => {
+  it('a beat that has locked the row prevents the incident, and the sweep does not wait for it', async () => {
     const monitor = await monitorBeatenAgo(2 * MINUTE_MS + 500);
     const beat = await fixture.pool.connect();
     try {
@@ -233,7 +233,7 @@ describe('a beat and a sweep on one row', () => {
     expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
   });
 
-  it('at the same moment, many times: each beat is recorded, and no incident stays open', async () => {
+  it('when many beats and sweeps meet, each beat is recorded and no incident stays open', async () => {
     const own = await openProjectFixture();
     const server = await startPingServer(own.databaseUrl, { lanes: 2 });
     try {
@@ -267,7 +267,7 @@ describe('a beat and a sweep on one row', () => {
   });
 });
 
-/** An incident of the monitor, which is not counted in its live row. */
+/** An incident of the monitor that its live row does not count. */
 function openedBefore(monitor: SeedMonitor, openedMs: number): IncidentRow {
   return {
     ...monitor,
@@ -287,7 +287,7 @@ function openedBefore(monitor: SeedMonitor, openedMs: number): IncidentRow {
 }
 
 describe('a monitor at fault', () => {
-  it('holds up nobody: it is looked at again a minute later', async () => {
+  it('a monitor at fault holds up no other, and is tried again a minute later', async () => {
     const monitors = await Promise.all(
       Array.from({ length: 20 }, () => monitorBeatenAgo(2 * MINUTE_MS + 500)),
     );
@@ -307,7 +307,7 @@ describe('a monitor at fault', () => {
     expect((await liveOf(fixture.pool, unversioned)).wake_ms).toBeGreaterThan(now + 30_000);
   });
 
-  it('does not leave those behind it to be looked at one by one', async () => {
+  it('the monitors behind one at fault are not woken one by one', async () => {
     const own = await openProjectFixture();
     try {
       const now = await readNow(own.pool);
@@ -316,11 +316,11 @@ describe('a monitor at fault', () => {
       await seedMonitors(own.pool, own.project, 400, dueAt(now - 500));
       await moveClock(own.pool);
       const deadlines = makeSweep(own.pool);
-      let rounds = 1;
-      while ((await deadlines.run()) === 'more') rounds += 1;
+      let runs = 1;
+      while ((await deadlines.run()) === 'more') runs += 1;
       const { rows } = await own.pool.query('select count(*)::integer as count from incidents');
       expect(rows).toEqual([{ count: 401 }]);
-      expect(rounds).toBeLessThan(50);
+      expect(runs).toBeLessThan(50);
     } finally {
       await own.close();
     }

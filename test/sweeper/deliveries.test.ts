@@ -17,7 +17,7 @@ afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 describe('a delivery', () => {
-  it('is signed, sent once, and written down with its attempt, its timeline and the endpoint', async () => {
+  it('a delivery is signed, sent once, and recorded with its attempt, in the timeline and at the endpoint', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
     fixture.dispatch();
@@ -44,7 +44,7 @@ describe('a delivery', () => {
     });
   });
 
-  it('is signed with both secrets in an overlap, the newest first', async () => {
+  it('a delivery in the overlap of a rotation is signed with both secrets, the newest first', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const newest = newSigningSecret();
     const { pool, project, secrets } = fixture;
@@ -71,11 +71,11 @@ describe('a delivery', () => {
     }
   });
 
-  it('that fails is tried again by the schedule, with one webhook-id, until there is no attempt left', async () => {
+  it('a delivery that fails is tried again on the schedule, with one webhook-id, until no attempt is left', async () => {
     const { receiver, endpoint } = await fixture.receive(status(500));
     const row = await fixture.enqueueOne(endpoint);
     for (let attempt = 1; attempt <= 8; attempt += 1) {
-      // A dispatcher of its own for each: the breaker of one would open.
+      // Each attempt has its own dispatcher: the breaker of a single one would open.
       const dispatcher = startDispatcher(fixture, { pollMs: 20 });
       const isMade = async () => (await fixture.rowOf(row)).attempt_count === attempt;
       await waitFor(isMade, { what: 'the attempt is made' });
@@ -85,7 +85,7 @@ describe('a delivery', () => {
       if (attempt === 8) expect([nextAt, endedAt]).toEqual([null, expect.any(Date)]);
       const waitMs = [5_000, 30_000, 120_000, 600_000, 3_600_000, 14_400_000, 43_200_000][attempt - 1];
       if (waitMs !== undefined) {
-        // From the end of the attempt, which was somewhere between its begin and now.
+        // It counts from the end of the attempt, which is between its start and now.
         const last = (await fixture.attemptsOf(row)).at(-1);
         expect(nextAt.getTime() - last.at.getTime()).toBeGreaterThan(waitMs * 0.899);
         expect(nextAt.getTime() - (await fixture.nowMs())).toBeLessThan(waitMs * 1.101);
@@ -104,7 +104,7 @@ describe('a delivery', () => {
     });
   });
 
-  it('of a test is never tried again', async () => {
+  it('a test delivery is never tried again', async () => {
     const { endpoint } = await fixture.receive(status(500));
     const ofTest = { event: 'callback.test', incidentId: undefined, sequence: undefined } as const;
     const row = await fixture.enqueueOne(endpoint, ofTest);
@@ -113,7 +113,7 @@ describe('a delivery', () => {
     expect(await fixture.attemptsOf(row)).toHaveLength(1);
   });
 
-  it('that can not be read for want of a key is left alone, and costs no attempt', async () => {
+  it('a delivery to an endpoint whose address cannot be decrypted is postponed and costs no attempt', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     await fixture.pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
       endpoint.endpointId,
@@ -129,7 +129,7 @@ describe('a delivery', () => {
 });
 
 describe('the order inside an incident', () => {
-  it('is kept: a later event waits until the one before has ended', async () => {
+  it('a later event of an incident waits until the delivery of the one before has ended', async () => {
     let failures = 1;
     const { receiver, endpoint } = await fixture.receive((...request) => {
       failures -= 1;
@@ -146,7 +146,7 @@ describe('the order inside an incident', () => {
     expect(idsOf(receiver)).toEqual([first.webhookId, ...rows.map(({ webhookId }) => webhookId)]);
   });
 
-  it('waits for no redelivery, and goes on after a cancellation', async () => {
+  it('an event waits for no redelivery, and is sent when the one before is canceled', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const incidentId = newId('inc');
     const farAway = await seedEndpoint(fixture, 'http://127.0.0.1:9/');
@@ -165,7 +165,7 @@ describe('the order inside an incident', () => {
     await fixture.stateIs(after, 'delivered');
   });
 
-  it('is looked at twice a second, however long an endpoint has had nothing else to send', async () => {
+  it('an event that waits is checked twice a second, however long its endpoint has had nothing else to send', async () => {
     let release: () => void = () => undefined;
     const first = await fixture.receive((...request) => {
       release = () => ok(...request);
@@ -176,7 +176,7 @@ describe('the order inside an incident', () => {
     await fixture.enqueueOne(second.endpoint, { incidentId, sequence: 2 });
     fixture.dispatch({ attemptTimeoutMs: 60_000 });
     await waitFor(() => first.receiver.requests.length > 0, { what: 'the first event' });
-    // Pauses that doubled without an end would have come to four seconds by now.
+    // A pause that doubled without a bound would be four seconds long by now.
     const startedAt = performance.now();
     await waitFor(() => performance.now() - startedAt > 4_500, { what: 'four pauses' });
     expect(second.receiver.requests).toEqual([]);

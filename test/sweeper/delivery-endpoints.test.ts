@@ -1,4 +1,4 @@
-// What the state of an endpoint does to its deliveries: gone, disabled, removed, or one that hangs.
+// What the state of an endpoint (gone, disabled, removed, hanging) does to its deliveries.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
 import { ok, status } from '../support/receiver.ts';
@@ -13,7 +13,7 @@ afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 describe('an endpoint', () => {
-  it('that answers 410 is disabled, and what waits for it is canceled', async () => {
+  it('an endpoint that answers 410 is disabled, and its pending deliveries are canceled', async () => {
     const { receiver, endpoint } = await fixture.receive(status(410));
     const rows = await fixture.enqueue(endpoint, 5);
     fixture.dispatch();
@@ -25,7 +25,7 @@ describe('an endpoint', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('that has moved when its old address answers 410 stays, and what waits goes to the new one', async () => {
+  it('an endpoint that has a new address when its old one answers 410 stays active, and its deliveries go to the new one', async () => {
     const held = holding();
     const old = await fixture.receive((...request) => void held.released.then(() => status(410)(...request)));
     const next = await fixture.receive(ok);
@@ -46,7 +46,7 @@ describe('an endpoint', () => {
     expect(idsOf(next.receiver)).toEqual([waiting.webhookId]);
   });
 
-  it('that was disabled or removed after the event is told nothing, and the timeline says why', async () => {
+  it('an endpoint that was disabled or removed after the event gets nothing, and the timeline records why', async () => {
     const disabled = await fixture.receive(ok);
     const removed = await fixture.receive(ok);
     const { pool } = fixture;
@@ -68,7 +68,7 @@ describe('an endpoint', () => {
     expect(await fixture.attemptsOf(one)).toEqual([]);
   });
 
-  it('that is disabled while an attempt is under way keeps the delivery canceled, with the attempt on record', async () => {
+  it('a delivery that is canceled during an attempt stays canceled, and its attempt is recorded', async () => {
     const held = holding();
     const { receiver, endpoint } = await fixture.receive(held.answer);
     const row = await fixture.enqueueOne(endpoint);
@@ -85,18 +85,18 @@ describe('an endpoint', () => {
     });
   });
 
-  it('that hangs holds up no other', async () => {
+  it('an endpoint that hangs holds up no other', async () => {
     const hanging = await Promise.all(Array.from({ length: 5 }, () => fixture.receive(() => undefined)));
     const healthy = await Promise.all(Array.from({ length: 45 }, () => fixture.receive(ok)));
     for (const { endpoint } of hanging) await fixture.enqueue(endpoint, 40);
     const rows = (await Promise.all(healthy.map(({ endpoint }) => fixture.enqueue(endpoint, 10)))).flat();
-    // So long that none of the attempts that hang ends before all others have theirs.
+    // The timeout is so long that no hanging attempt ends before all others have their answers.
     fixture.dispatch({ attemptTimeoutMs: 60_000 });
     await waitFor(() => healthy.every(({ receiver }) => new Set(idsOf(receiver)).size === 10), {
       what: 'all healthy endpoints have theirs',
     });
     expect(healthy.reduce((sum, { receiver }) => sum + receiver.requests.length, 0)).toBe(rows.length);
-    // One place each: a receiver that has never answered gets one attempt at a time.
+    // A receiver that has never answered gets one attempt at a time.
     await waitFor(() => hanging.every(({ receiver }) => receiver.requests.length > 0), {
       what: 'the others are asked too',
     });
@@ -104,24 +104,24 @@ describe('an endpoint', () => {
     for (const { receiver } of hanging) await receiver.close();
   });
 
-  it('that waits for a later attempt costs little, however many there are', async () => {
+  it('endpoints that wait for a later attempt cost few polls, however many they are', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const { pool } = fixture;
     await fixture.enqueueElsewhere(3_000, 3_600_000);
-    const look = () => findDueEndpoints(pool, { limit: 10_000 });
-    const before = await timesOf(5, look);
+    const poll = () => findDueEndpoints(pool, { limit: 10_000 });
+    const before = await timesOf(5, poll);
     const queries = vi.spyOn(pool, 'query');
     const startedAt = performance.now();
     fixture.dispatch({ pollMs: 1 });
     const isEnough = () => performance.now() - startedAt > 60 * Math.min(...before);
-    await waitFor(isEnough, { what: 'time for sixty looks' });
+    await waitFor(isEnough, { what: 'time for sixty polls' });
     const elapsedMs = performance.now() - startedAt;
-    const looks = queries.mock.calls.filter(([query]) => nameOf(query) === 'find-due-endpoints').length;
+    const polls = queries.mock.calls.filter(([query]) => nameOf(query) === 'find-due-endpoints').length;
     queries.mockRestore();
-    expect(looks).toBeGreaterThan(0);
-    // A quarter of the time, with as much again for a machine that is faster now than it was.
-    expect(looks).toBeLessThan(elapsedMs / 2 / Math.min(...before, ...(await timesOf(5, look))));
-    // What is new is found all the same.
+    expect(polls).toBeGreaterThan(0);
+    // Polls take a quarter of the time; half of it is allowed, for a machine that is faster now than before.
+    expect(polls).toBeLessThan(elapsedMs / 2 / Math.min(...before, ...(await timesOf(5, poll))));
+    // A new delivery is found all the same.
     const row = await fixture.enqueueOne(endpoint);
     await fixture.stateIs(row, 'delivered');
     expect(receiver.requests).toHaveLength(1);

@@ -1,4 +1,4 @@
-// Several dispatchers on one outbox, the end of one, and a database that goes away under it.
+// Several dispatchers on one outbox, the end of a dispatcher, and a database that goes away.
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
@@ -17,9 +17,9 @@ afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 describe('several dispatchers', () => {
-  it('share the work and double nothing', async () => {
+  it('several dispatchers share the deliveries and send none twice', async () => {
     const endpoints = await Promise.all(Array.from({ length: 8 }, () => fixture.receive(ok)));
-    // Not more than the slowest machine sends within a lease: what is claimed longer is sent again, rightly.
+    // No more than the slowest machine sends within a lease: a delivery that is claimed for longer is rightly sent again.
     const rows = (await Promise.all(endpoints.map(({ endpoint }) => fixture.enqueue(endpoint, 30)))).flat();
     fixture.dispatch();
     fixture.dispatch();
@@ -36,7 +36,7 @@ describe('several dispatchers', () => {
     expect(received().toSorted()).toEqual(rows.map(({ webhookId }) => webhookId).toSorted());
   });
 
-  it('take over what a dead one held, when its lease is over and not before', async () => {
+  it('a dispatcher takes over the deliveries of a dead one when their leases end, and not before', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
     const { pool, project } = fixture;
@@ -54,8 +54,8 @@ describe('several dispatchers', () => {
     expect(idsOf(receiver)).toEqual([other.webhookId, row.webhookId]);
   });
 
-  it('give back what they hold when they stop, after the attempts under way have ended', async () => {
-    // Many times, so that a round is under way in some of them.
+  it('a dispatcher that stops waits for its attempts under way and gives back its leases', async () => {
+    // Many times, so that a run of the loop is under way in some of them.
     for (let time = 0; time < 12; time += 1) {
       const held = holding();
       const { receiver, endpoint } = await fixture.receive(held.answer);
@@ -75,7 +75,7 @@ describe('several dispatchers', () => {
 });
 
 describe('a database that is away', () => {
-  it('while an attempt ends loses nothing and sends nothing twice', async () => {
+  it('an attempt that ends while the database is away is recorded later, and nothing is sent twice', async () => {
     const proxy = await TcpProxy.start(fixture.databaseUrl);
     const pool = openPool({ databaseUrl: proxy.url, size: 4, applicationName: 'test' });
     fixture.atEnd(() => proxy.close());
@@ -94,14 +94,14 @@ describe('a database that is away', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('to what came of an attempt, for longer than its lease, makes nobody send it again', async () => {
+  it('a delivery whose outcome cannot be written for longer than its lease is not sent again', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const { receiver: other, endpoint: otherEndpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
     const client = await fixture.pool.connect();
     await client.query('begin');
     await client.query('set local idle_in_transaction_session_timeout = 0');
-    // Outcomes are written under this lock; claims do without it.
+    // Outcomes are written under this lock, claims are made without it.
     await client.query('select from callback_endpoints where endpoint_id = $1 for update', [
       endpoint.endpointId,
     ]);

@@ -1,4 +1,4 @@
-// Looks of different length: what a short one can't see a longer one finds, and a long one that fails holds up no short one.
+// Lookbacks of different length: a longer one finds what a short one cannot see, and holds up no short one when it fails.
 import type { QueryConfig } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Pool } from '../../src/store/postgres/pool.ts';
@@ -31,7 +31,7 @@ it('a deadline that becomes visible ten seconds late opens its incident', async 
   expect((await pool.query('select state from incidents')).rows).toEqual([{ state: 'open' }]);
 });
 
-it('a first look that takes too long, under an old snapshot, keeps nobody from what becomes due', async () => {
+it('new deadlines are found while the first lookback takes too long, as under an old snapshot', async () => {
   const { pool, project } = fixture;
   await moveClock(pool);
   const sweep = makeSweep(withSlowBeginning(pool));
@@ -43,7 +43,7 @@ it('a first look that takes too long, under an old snapshot, keeps nobody from w
   expect((await pool.query('select state from incidents')).rows).toEqual([{ state: 'open' }]);
 });
 
-/** As if millions of dead entries stood at the beginning of the index. */
+/** A pool that acts as if the beginning of the index held millions of dead entries. */
 function withSlowBeginning(pool: Pool): Pool {
   return new Proxy(pool, {
     get(target, property) {

@@ -8,7 +8,7 @@ import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 const KILL_ONE = `select pg_terminate_backend(pid) from pg_stat_activity
   where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
 
-it('open each of 10,000 incidents once, while their connections are ended', async () => {
+it('many sweepers whose connections are ended open each of 10,000 incidents once', async () => {
   const { pool, ...own } = await openProjectFixture();
   try {
     await seedEndpoint({ pool, ...own }, 'http://127.0.0.1:9/', true);
@@ -26,17 +26,17 @@ it('open each of 10,000 incidents once, while their connections are ended', asyn
     const sweepUntilDone = async () => {
       const deadlines = makeSweep(pool, { batchSize: 250 });
       for (;;) {
-        const round = await deadlines.run().catch(() => 'failed' as const);
-        if (round === 'idle') return;
-        if (round === 'failed') continue;
-        // After rounds that were done, and not by the clock: a machine too slow for that pace would never be done.
+        const result = await deadlines.run().catch(() => 'failed' as const);
+        if (result === 'idle') return;
+        if (result === 'failed') continue;
+        // After runs, and not by the clock: a machine too slow for the clock would never finish.
         done += 1;
         if (done % 2 === 0) await pool.query(KILL_ONE).catch(() => undefined);
       }
     };
     await Promise.all(Array.from({ length: 8 }, sweepUntilDone));
     expect(done).toBeGreaterThan(10);
-    // What a killed sweeper held while the others looked is found by the next scan from the beginning.
+    // The next lookback from the beginning finds the rows that a killed sweeper held while the others searched.
     await drain(makeSweep(pool));
     const { rows } = await pool.query(
       `select (select count(*)::integer from incidents) as incidents,

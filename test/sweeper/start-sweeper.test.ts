@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => fixture?.close());
 
 describe('the role sweeper', () => {
-  it('tells the receiver of a missed deadline, is ready meanwhile, shows it in its metrics, and ends', async () => {
+  it('the sweeper alerts the receiver of missed deadlines, is ready, shows its sweeps in the metrics, and closes its connections', async () => {
     const { pool, project, databaseUrl } = fixture;
     const receiver = await startReceiver();
     await seedEndpoint(fixture, receiver.url, true);
@@ -27,7 +27,7 @@ describe('the role sweeper', () => {
       await startSweeper(makeConfig(databaseUrl), telemetry),
       await startSweeper(makeConfig(databaseUrl), createTelemetry({ role: 'sweeper', logLevel: 'silent' })),
     ];
-    // As if an api ran all the time.
+    // Beats count as accepted all the time, as if an api ran.
     await moveClock(pool, (await readNow(pool)) + 86_400_000);
     try {
       await waitFor(async () => Object.keys(await telemetry.readiness.findFaults()).length === 0, {
@@ -47,7 +47,7 @@ describe('the role sweeper', () => {
       await Promise.all(sweepers.map((sweeper) => sweeper.close()));
       await receiver.close();
     }
-    // The server ends its side a moment after ours.
+    // The server closes its side a moment after ours.
     const left = async () => {
       const { rows } = await pool.query(
         `select from pg_stat_activity
@@ -58,7 +58,7 @@ describe('the role sweeper', () => {
     await waitFor(async () => (await left()) === 0, { what: 'no connection is left' });
   });
 
-  it('waits for the schema, and is not ready meanwhile', async () => {
+  it('the sweeper waits for the schema and is not ready meanwhile', async () => {
     const empty = await openDatabaseFixture({ hasSchema: false });
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
     const sweeper = await startSweeper(makeConfig(empty.databaseUrl), telemetry);
@@ -74,7 +74,7 @@ describe('the role sweeper', () => {
     }
   });
 
-  it('refuses destinations that are no list of blocks and hosts', async () => {
+  it('the sweeper refuses to start with allowed destinations that are not valid', async () => {
     const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
     const config = makeConfig(fixture.databaseUrl, { allowedPrivateDestinations: '10.0.0.0/99' });
     await expect(startSweeper(config, telemetry)).rejects.toThrow('allowed private destinations');

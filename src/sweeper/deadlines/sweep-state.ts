@@ -1,4 +1,4 @@
-// What the sweep of deadlines remembers between its runs: how far back a run looks for due monitors (its lookback), and
+// What the sweep of deadlines remembers between its runs: how far back a run searches for due monitors (its lookback), and
 // how many of them one transaction wakes (its pace). Pure: (state, event, now) -> state. It neither reads nor measures.
 import type { DueSpan } from '../../store/monitors/due-monitors.ts';
 
@@ -50,12 +50,12 @@ export function leaveUnfinished(state: LookbackState, lookback: Lookback): Lookb
   return { ...state, unfinished: lookback };
 }
 
-/** Nothing is left up to the end of `span`. Without a horizon nothing was looked at. */
+/** Nothing is left up to the end of `span`. Without a horizon nothing was searched. */
 export function advanceWatermark(state: LookbackState, { horizonMs, uptoMs }: DueSpan): LookbackState {
   return horizonMs === undefined ? state : { ...state, watermarkMs: uptoMs };
 }
 
-/** The moment after which a run looks; undefined: from the beginning. */
+/** The moment after which a run searches; undefined: from the beginning. */
 export function sinceMsOf({ watermarkMs }: LookbackState, { backMs }: Lookback): number | undefined {
   return backMs === undefined || watermarkMs === undefined ? undefined : watermarkMs - backMs;
 }

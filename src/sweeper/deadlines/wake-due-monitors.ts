@@ -17,11 +17,11 @@ export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   /** When the earliest of them was due, ms. */
   earliestMs?: number;
   transitions: Transition[];
-  /** Monitors that could not be decided about; they are looked at again in a minute. */
+  /** Monitors that could not be judged. They are tried again in a minute. */
   faults: { monitorKey: string; error: unknown }[];
 }
 
-/** A batch that the database refuses for what is in it: the same rows would fail again. */
+/** The database refuses a batch for the data in it: the same rows would fail again. */
 export class BatchFaultError extends Error {
   readonly rows: readonly LiveRow[];
 
@@ -32,7 +32,7 @@ export class BatchFaultError extends Error {
   }
 }
 
-/** How long a monitor that is at fault is left alone. */
+/** How long a monitor at fault is left alone. */
 export const FAULT_DELAY_MS = 60_000;
 
 /** Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows. */
@@ -56,7 +56,7 @@ export async function wakeDueMonitors(
 async function wakeRows(tx: Queryable, due: DueMonitors, minimumIntervalMs: number): Promise<WokenBatch> {
   const { rows, ...clock } = due;
   const monitors = await loadWatchedMonitors(tx, rows, minimumIntervalMs);
-  // A row alone may be one that a batch failed on: its counter is not trusted.
+  // A single row may be the one at which a batch failed: its counter is not trusted.
   const isAlone = rows.length === 1;
   const incidents = await findOpenIncidents(
     tx,
@@ -98,9 +98,9 @@ function decide(
   const { nowMs } = work.moment;
   const { projectId, monitorKey } = row;
   try {
-    // Who changes a configuration locks the live row first: another version is a fault of ours, not a race.
+    // Every change of a configuration locks the live row first: another version is a fault of ours, not a race.
     if (monitor?.configurationVersion !== row.configurationVersion) {
-      throw new Error('The live row and the configuration of the monitor are not of one version.');
+      throw new Error('The live row and the configuration of the monitor have different versions.');
     }
     const { live, transitions } = wakeMonitor(monitor.timing, row.live, incidents, work.moment);
     work.changed.push({ ...row, live });
@@ -119,7 +119,7 @@ function decide(
   }
 }
 
-/** Outages that ended before any of these clocks and runs began cannot have touched them. */
+/** When the first of these clocks and runs began: an outage that ended before cannot have touched them. */
 function firstStart(rows: readonly LiveRow[]): number {
   const starts = rows.flatMap(({ live }) => [
     live.anchorMs ?? live.deadlineMs ?? Number.POSITIVE_INFINITY,

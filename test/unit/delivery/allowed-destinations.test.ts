@@ -19,7 +19,7 @@ function faultsOf(text: string): readonly string[] {
 }
 
 describe('the list of allowed private destinations', () => {
-  it('takes blocks, addresses and host suffixes, and blanks between them', () => {
+  it('the list of allowed destinations takes blocks, addresses and host suffixes, with blanks between them', () => {
     const allowed = parseAllowedDestinations(
       ' 10.0.0.0/8 , fd00::/8,::1,192.168.1.7,, .svc, *.Corp.Test., büro.test ',
     );
@@ -55,14 +55,14 @@ describe('the list of allowed private destinations', () => {
     '.',
     '*.*.test',
     'a b',
-  ])('says what is wrong with %j', (entry) => {
+  ])('the error of a bad entry says what to write instead of %j', (entry) => {
     const faults = faultsOf(`10.0.0.0/8,${entry}`);
     expect(faults).toHaveLength(1);
     expect(faults[0]).toContain(`"${entry}"`);
     expect(faults[0]).toMatch(/write .+\.$/);
   });
 
-  it('names every fault at once, and the network that was meant', () => {
+  it('the error names every bad entry at once, and the network of an address with host bits', () => {
     expect(faultsOf('10.1.2.3/8,svc,a..b,::/999')).toHaveLength(3);
     expect(faultsOf('10.1.2.3/8')[0]).toContain('10.0.0.0/8');
   });
@@ -92,7 +92,7 @@ describe('an address', () => {
     expect(verdicts).toEqual(['public', 'refused', 'refused', 'public']);
   });
 
-  it('of IPv6 is never public outside of 2000::/3', () => {
+  it('an IPv6 address outside of 2000::/3 is never public', () => {
     const hextet = fc.integer({ min: 0, max: 0xffff });
     fc.assert(
       fc.property(fc.array(hextet, { minLength: 8, maxLength: 8 }), (hextets) => {
@@ -104,13 +104,13 @@ describe('an address', () => {
   });
 
   it.each(['', 'a.test', '10.1', '127.1', '0x7f.0.0.1', 'fe80::1%eth0', '1.2.3.4%0', '[::1]'])(
-    'is not %j: refused',
+    '%j is refused, because it is not an address',
     (text) => {
       expect(judgeAddress(text, 'a.test', parseAllowedDestinations('0.0.0.0/0,::/0'))).toBe('refused');
     },
   );
 
-  it('under a trusted name may be private, never link-local or our own', () => {
+  it('an address under a trusted name may be private, but not link-local or loopback', () => {
     const allowed = parseAllowedDestinations('svc,localhost');
     const judge = (address: string, host = 'a.svc') => judgeAddress(address, host, allowed);
     for (const address of ['10.0.0.1', '172.16.0.1', '192.168.0.1', '100.64.0.1', 'fd00::1']) {

@@ -25,16 +25,16 @@ describe('the breaker', () => {
     ['xxxx.x', 'open'],
     ['xx......', 'closed'],
     ['', 'closed'],
-  ])('after %s is %s', (results, kind) => {
+  ])('the breaker after attempts %j is %s', (results, kind) => {
     expect(stateAfter(results).kind).toBe(kind);
   });
 
-  it('forgets what is more than five minutes ago', () => {
+  it('the breaker forgets attempts of more than five minutes ago', () => {
     expect(stateAfter('x', 5 * MINUTE_MS + 4 * SECOND_MS, stateAfter('xxxx')).kind).toBe('closed');
     expect(stateAfter('x', 4 * MINUTE_MS, stateAfter('xxxx')).kind).toBe('open');
   });
 
-  it('opens for 30 s, lets one probe through, doubles to ten minutes, and closes with a success', () => {
+  it('the breaker opens for 30 s, lets one probe through, doubles up to ten minutes, and closes after a success', () => {
     let state = stateAfter('xxxxx');
     let nowMs = 4 * SECOND_MS;
     for (const openSeconds of [30, 60, 120, 240, 480, 600, 600]) {
@@ -50,7 +50,7 @@ describe('the breaker', () => {
     expect(record(probe.state, { admittedAs: 'probe', failed: false }, nowMs)).toEqual(CLOSED_BREAKER);
   });
 
-  it('is not moved by attempts that began before it opened', () => {
+  it('the breaker is not changed by attempts that began before it opened', () => {
     const open = stateAfter('xxxxx');
     expect(record(open, { admittedAs: 'attempt', failed: false }, 6 * SECOND_MS)).toBe(open);
     const probing = admit(open, MINUTE_MS).state;
@@ -58,13 +58,13 @@ describe('the breaker', () => {
     expect(record(probing, { admittedAs: 'attempt', failed: true }, MINUTE_MS)).toBe(probing);
   });
 
-  it('lets another probe through where the first never ended', () => {
+  it('the breaker lets another probe through when the first never ends', () => {
     const probing = admit(stateAfter('xxxxx'), MINUTE_MS).state;
     expect(admit(probing, MINUTE_MS + 29_999).kind).toBe('refused');
     expect(admit(probing, MINUTE_MS + 30_000).kind).toBe('probe');
   });
 
-  it('agrees with a plain list of attempts over any history', () => {
+  it('the breaker agrees with a plain list of attempts over any history', () => {
     const steps = fc.array(
       fc.record({ waitMs: fc.integer({ min: 0, max: 90 * SECOND_MS }), failed: fc.boolean() }),
       { maxLength: 200 },
@@ -72,7 +72,7 @@ describe('the breaker', () => {
     fc.assert(fc.property(steps, (history) => compareWithModel(history)));
   });
 
-  it('keeps a bounded state however busy the endpoint is', () => {
+  it('the state of the breaker is bounded, however busy the endpoint is', () => {
     let state: BreakerState = CLOSED_BREAKER;
     for (let index = 0; index < 20_000; index += 1) {
       state = record(state, { admittedAs: 'attempt', failed: false }, index * 50);

@@ -8,7 +8,7 @@ function enter(gate: EndpointGate, endpointId: string, nowMs = 0): Passage {
   return answer;
 }
 
-/** As many as get in at once. */
+/** As many passages as the gate gives at once. */
 function fill(gate: EndpointGate, endpointId: string, nowMs = 0): Passage[] {
   const passages: Passage[] = [];
   for (let answer = gate.enter(endpointId, nowMs); answer.state === 'entered'; ) {
@@ -19,7 +19,7 @@ function fill(gate: EndpointGate, endpointId: string, nowMs = 0): Passage[] {
 }
 
 describe('the gate of endpoints', () => {
-  it('lets one attempt through at first, twice as many after each success, up to the bound', () => {
+  it('the gate lets one attempt through at first, and twice as many after each success, up to the bound', () => {
     const gate = new EndpointGate({ maxPerEndpoint: 8 });
     for (const expected of [1, 2, 4, 8, 8]) {
       const passages = fill(gate, 'cb_1');
@@ -29,14 +29,14 @@ describe('the gate of endpoints', () => {
     }
   });
 
-  it('falls back to one after a failure', () => {
+  it('the gate lets one attempt through after a failure', () => {
     const gate = new EndpointGate();
     for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: false }, 0);
     enter(gate, 'cb_1').leave({ failed: true }, 0);
     expect(fill(gate, 'cb_1')).toHaveLength(1);
   });
 
-  it('keeps a receiver that hangs from holding up the others', () => {
+  it('an endpoint that hangs takes one place and holds up no other', () => {
     const gate = new EndpointGate({ maxTotal: 10 });
     expect(fill(gate, 'cb_hangs')).toHaveLength(1);
     expect(gate.placesFor('cb_hangs', 0)).toBe(0);
@@ -45,7 +45,7 @@ describe('the gate of endpoints', () => {
     enter(gate, 'cb_works');
   });
 
-  it('bounds what is in flight altogether', () => {
+  it('the gate bounds the attempts in flight over all endpoints', () => {
     const gate = new EndpointGate({ maxTotal: 3 });
     const passages = ['a', 'b', 'c'].map((endpointId) => enter(gate, endpointId));
     expect(gate.free).toBe(0);
@@ -55,7 +55,7 @@ describe('the gate of endpoints', () => {
     expect(gate.free).toBe(1);
   });
 
-  it('opens the breaker of a failing receiver, and says until when', () => {
+  it('the gate is open for nobody after five failures, and says until when', () => {
     const gate = new EndpointGate();
     for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: true }, 1_000);
     expect(gate.enter('cb_1', 2_000)).toEqual({ state: 'open', retryAtMs: 31_000 });
@@ -65,7 +65,7 @@ describe('the gate of endpoints', () => {
     expect(gate.enter('cb_1', 31_600).state).toBe('entered');
   });
 
-  it('gives the probe to the next attempt where the first was not made', () => {
+  it('the next attempt is the probe when the first probe was not made', () => {
     const gate = new EndpointGate();
     for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: true }, 0);
     enter(gate, 'cb_1', 30_000).cancel();
@@ -73,7 +73,7 @@ describe('the gate of endpoints', () => {
     expect(gate.enter('cb_1', 90_000)).toEqual({ state: 'open', retryAtMs: 90_001 });
   });
 
-  it('remembers a bounded number of endpoints, those in flight always', () => {
+  it('the gate remembers a bounded number of endpoints, and always those with an attempt in flight', () => {
     const gate = new EndpointGate({ maxTotal: 3, maxEndpoints: 4 });
     const hanging = enter(gate, 'cb_hangs');
     for (let index = 0; index < 5; index += 1) enter(gate, 'cb_fails').leave({ failed: true }, 0);
@@ -83,7 +83,7 @@ describe('the gate of endpoints', () => {
     expect(gate.enter('cb_fails', 0).state).toBe('entered');
   });
 
-  it('never lets more in than its bounds, and gives every place back', () => {
+  it('the gate never exceeds its bounds, and gives every place back', () => {
     const step = fc.record({
       endpoint: fc.integer({ min: 0, max: 5 }),
       action: fc.constantFrom('enter', 'succeed', 'fail', 'cancel'),

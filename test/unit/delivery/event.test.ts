@@ -33,7 +33,7 @@ function event(monitor: Partial<IncidentEventInput['monitor']> = {}, name = 'pay
   };
 }
 
-/** More labels than a monitor may have, as long as Kubernetes allows: prefix 253, name 63, value 63. */
+/** More labels than a monitor may have, each as long as Kubernetes allows: prefix 253, name 63, value 63. */
 const LABELS = Object.fromEntries(
   Array.from({ length: 48 }, (_, index) => [
     `${'p'.repeat(253)}/${'n'.repeat(60)}-${String(index).padStart(2, '0')}`,
@@ -42,7 +42,7 @@ const LABELS = Object.fromEntries(
 );
 
 describe('the body of a webhook', () => {
-  it('has the shape of the contract, and nothing besides', () => {
+  it('the body of an incident event has the fields of the contract and no others', () => {
     expect(JSON.parse(buildIncidentEvent(event()))).toEqual({
       type: 'incident.reopened',
       timestamp: '2026-01-01T00:00:00.000Z',
@@ -71,7 +71,7 @@ describe('the body of a webhook', () => {
     expect(buildIncidentEvent(withMore)).not.toContain('planted');
   });
 
-  it('of a test names organization, project and endpoint', () => {
+  it('the body of a test event names organization, project and endpoint', () => {
     const input = {
       atMs: AT_MS,
       organizationId: ID,
@@ -85,7 +85,7 @@ describe('the body of a webhook', () => {
     });
   });
 
-  it('leaves out the last labels first where it would be too long, and says so', () => {
+  it('a body that is too long leaves out the last labels first, and names them as truncated', () => {
     const body = buildIncidentEvent(event({ labels: LABELS }));
     const { data } = JSON.parse(body);
     expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_EVENT_BYTES);
@@ -96,7 +96,7 @@ describe('the body of a webhook', () => {
     expect(data.monitor.name).toBe('Nightly export');
   });
 
-  it('then shortens names, never ids', () => {
+  it('a body that is too long without labels shortens names, and never ids', () => {
     const long = '☂'.repeat(6_000);
     const input = event({ name: long, labels: LABELS }, long);
     input.incident.acknowledgedBy = { kind: 'session', id: 'u'.repeat(128), display: long };

@@ -6,7 +6,7 @@ const FAILED = { delivered: false, gone: false };
 const HOUR_MS = 3_600_000;
 
 describe('the retry schedule', () => {
-  it('is the one of the contract', () => {
+  it('the retry schedule is the one of the contract', () => {
     const next = [1, 2, 3, 4, 5, 6, 7].map((attemptNumber) =>
       nextDeliveryState({ outcome: FAILED, attemptNumber, finishedAtMs: 0, random: 0.5 }),
     );
@@ -19,7 +19,7 @@ describe('the retry schedule', () => {
     });
   });
 
-  it('waits within ±10 %, or as long as the receiver asks, at most one hour longer than nothing', () => {
+  it('the wait is the scheduled one ±10 %, or what the receiver asks for, up to one hour', () => {
     const attempt = fc.record({
       attemptNumber: fc.integer({ min: 1, max: RETRY_WAITS_MS.length - 1 }),
       finishedAtMs: fc.integer({ min: 0, max: 4e12 }),
@@ -39,7 +39,7 @@ describe('the retry schedule', () => {
     );
   });
 
-  it('ends any delivery after at most eight attempts', () => {
+  it('a delivery ends after at most eight attempts', () => {
     const outcome = fc.record({ delivered: fc.boolean(), gone: fc.boolean() });
     fc.assert(
       fc.property(fc.array(outcome, { minLength: 8, maxLength: 8 }), (outcomes) => {
@@ -54,7 +54,7 @@ describe('the retry schedule', () => {
     );
   });
 
-  it('ends at 410 and disables the endpoint', () => {
+  it('a delivery ends at 410, which disables the endpoint', () => {
     const outcome = { delivered: false, gone: true, retryAfterMs: 5_000 };
     expect(nextDeliveryState({ outcome, attemptNumber: 1, finishedAtMs: 0, random: 0 })).toEqual({
       state: 'exhausted',
@@ -88,7 +88,7 @@ describe('Retry-After', () => {
     ['2026-01-01T12:00:30Z', undefined],
     ['Thu, 99 Jan 2026 12:00:30 GMT', undefined],
     ['soon', undefined],
-  ])('%j', (header, expected) => {
+  ])('a Retry-After of %j is a wait of %j ms', (header, expected) => {
     expect(parseRetryAfter(header, NOW_MS)).toBe(expected);
   });
 });

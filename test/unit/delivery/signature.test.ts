@@ -7,13 +7,13 @@ const nowSeconds = (): number => Date.now() / 1000;
 const webhookOf = (secret: string): Webhook => new Webhook(signingKey(secret).toString('base64'));
 
 describe('a signing secret', () => {
-  it('has the form of the contract and is new each time', () => {
+  it('a signing secret has the form of the contract and is new each time', () => {
     const secrets = Array.from({ length: 1_000 }, newSigningSecret);
     for (const secret of secrets) expect(secret).toMatch(/^sigcb_v1_[A-Za-z0-9_-]{43}$/);
     expect(new Set(secrets).size).toBe(1_000);
   });
 
-  it('stands for the 32 bytes that its 43 characters encode', () => {
+  it('the key of a signing secret is the 32 bytes that its 43 characters encode', () => {
     const key = Buffer.from(Array.from({ length: 32 }, (_, index) => index * 8));
     expect(signingKey(`sigcb_v1_${key.toString('base64url')}`)).toEqual(key);
   });
@@ -24,17 +24,17 @@ describe('a signing secret', () => {
     `whsec_${'A'.repeat(43)}`,
     `sigcb_v1_${'A'.repeat(42)}`,
     `sigcb_v1_${'A'.repeat(44)}`,
-  ])('is not %j', (text) => {
+  ])('%j is not a signing secret', (text) => {
     expect(() => signingKey(text)).toThrow('not a signing secret');
   });
 
-  it('is not shown by the error about it', () => {
+  it('the error about a bad secret does not show it', () => {
     expect(() => signingKey('sigcb_v1_planted')).toThrow(/^(?!.*planted)/);
   });
 });
 
 describe('the signature', () => {
-  it('is verified by the standardwebhooks package, for any text', () => {
+  it('the standardwebhooks package verifies the signature of any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.uuid(), (text, id) => {
         const secret = newSigningSecret();
@@ -50,7 +50,7 @@ describe('the signature', () => {
     );
   });
 
-  it('stands twice in an overlap, newest first', () => {
+  it('two secrets give two signatures, newest first', () => {
     const [newest, older] = [newSigningSecret(), newSigningSecret()];
     const input = { webhookId: 'msg_1', timestampSeconds: nowSeconds(), body: '{}' };
     const both = signatureHeaders({ ...input, secrets: [newest, older] });
@@ -59,7 +59,7 @@ describe('the signature', () => {
     for (const secret of [newest, older]) expect(webhookOf(secret).verify('{}', both)).toEqual({});
   });
 
-  it('covers id, timestamp and body', () => {
+  it('the signature covers id, timestamp and body', () => {
     const secret = newSigningSecret();
     const headers = signatureHeaders({
       webhookId: 'msg_1',
@@ -74,11 +74,11 @@ describe('the signature', () => {
     expect(() => verify({ 'webhook-timestamp': String(Number(headers['webhook-timestamp']) + 1) })).toThrow();
   });
 
-  it('is the one of the specification’s own example', () => {
+  it('the signature is that of the specification’s own example', () => {
     // standard-webhooks: spec; the key is the base64 of `whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw`.
     const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64');
     const padded = Buffer.concat([key, Buffer.alloc(32 - key.length)]);
-    // HMAC pads short keys with zeros, so the padded key signs the same.
+    // HMAC pads short keys with zeros, so the padded key gives the same signature.
     const headers = signatureHeaders({
       webhookId: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
       timestampSeconds: 1_614_265_330,
@@ -88,7 +88,7 @@ describe('the signature', () => {
     expect(headers['webhook-signature']).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
   });
 
-  it('is never left out', () => {
+  it('a message without a secret is not signed', () => {
     const input = { webhookId: 'msg_1', timestampSeconds: 1, body: '{}', secrets: [] };
     expect(() => signatureHeaders(input)).toThrow('at least one');
   });

@@ -18,12 +18,12 @@ const DRAINED: BatchEvent = { type: 'drained' };
 const FAILED: BatchEvent = { type: 'failed' };
 
 describe('the pace of batches', () => {
-  it('starts with 250 rows, or with fewer where a batch may not have as many, and polls first', () => {
+  it('the first batch has 250 rows, or fewer where a batch may not have as many, and is polled for', () => {
     expect(firstPace()).toEqual({ largest: 2_000, size: 250, mode: 'polling' });
     expect(firstPace(25)).toEqual({ largest: 25, size: 25, mode: 'polling' });
   });
 
-  it('sizes the next batch for half a second: at most twice the last one, from 50 to 2,000 rows', () => {
+  it('the next batch is sized for half a second: at most twice the last one, from 50 to 2,000 rows', () => {
     expect(paceAfter([filled(1_000)])).toMatchObject({ size: 125, mode: 'draining' });
     expect(paceAfter([filled(400)])).toMatchObject({ size: 313 });
     expect(paceAfter([filled(10)])).toMatchObject({ size: 500 });
@@ -31,17 +31,17 @@ describe('the pace of batches', () => {
     expect(paceAfter([filled(60_000)])).toMatchObject({ size: 50 });
   });
 
-  it('polls again when a batch was not full, and keeps its size', () => {
+  it('a sweep polls again when a batch was not full, and keeps the size', () => {
     expect(paceAfter([filled(400), DRAINED])).toEqual({ largest: 2_000, size: 313, mode: 'polling' });
   });
 
-  it('quarters the size when a batch failed, and stays in its mode', () => {
+  it('a batch that failed is followed by a quarter of its size, in the same mode', () => {
     expect(paceAfter([FAILED])).toMatchObject({ size: 63, mode: 'polling' });
     expect(paceAfter([filled(500), FAILED])).toMatchObject({ size: 63, mode: 'draining' });
     expect(paceAfter([FAILED, FAILED])).toMatchObject({ size: 50 });
   });
 
-  it('halves a refused batch until the row at fault is alone, and then goes back to its mode and size', () => {
+  it('a refused batch is halved until the row at fault is alone; then the mode and the size are those of before', () => {
     let pace = paceAfter([filled(500)]);
     const limits: number[] = [];
     while (limitOf(pace) > 1) {
@@ -54,7 +54,7 @@ describe('the pace of batches', () => {
     expect(paceAfter([refused(250), refused(1)])).toMatchObject({ mode: 'polling' });
   });
 
-  it('doubles the limit when a batch without the row at fault was full, up to the size', () => {
+  it('the limit doubles up to the size when a batch without the row at fault was full', () => {
     const isolating = paceAfter([refused(100)]);
     expect(limitOf(isolating)).toBe(50);
     const twice = nextPace(isolating, filled(9_000));
@@ -62,7 +62,7 @@ describe('the pace of batches', () => {
     expect(paceAfter([filled(1), filled(1)], twice)).toEqual({ largest: 2_000, size: 250, mode: 'draining' });
   });
 
-  it('claims between 1 row and its size, whatever happens', () => {
+  it('a batch has between 1 row and its size, whatever happens', () => {
     const event = fc.oneof(
       fc.double({ min: 0, max: 1e6, noNaN: true }).map(filled),
       fc.constantFrom(DRAINED, FAILED),

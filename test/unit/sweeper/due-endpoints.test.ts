@@ -18,24 +18,24 @@ const stateAfter = (...events: [number, PollEvent][]): PollState =>
   events.reduce<PollState>((state, [now, event]) => nextPoll(state, event, now), { kind: 'stale' });
 
 describe('the result of a poll', () => {
-  it('serves three times as long as the poll took', () => {
+  it('the result of a poll serves three times as long as the poll took', () => {
     expect(stateAfter([1_000, BEGUN], [1_010, FOUND])).toMatchObject({ kind: 'fresh', untilAt: 1_040 });
   });
 
-  it('serves no longer than 250 ms after a slow poll', () => {
+  it('the result of a slow poll serves no longer than 250 ms', () => {
     expect(stateAfter([0, BEGUN], [4_000, FOUND])).toMatchObject({ kind: 'fresh', untilAt: 4_250 });
   });
 
-  it('no longer serves when a delivery is added', () => {
+  it('the result of a poll no longer serves when a delivery is added', () => {
     expect(stateAfter([0, BEGUN], [10, FOUND], [11, ADDED])).toMatchObject({ kind: 'stale' });
   });
 
-  it('serves one run alone when a delivery was added during the poll', () => {
+  it('the result of a poll serves only one run when a delivery was added during the poll', () => {
     const state = stateAfter([0, BEGUN], [5, ADDED], [10, FOUND]);
     expect(state).toMatchObject({ kind: 'fresh', due: [ENDPOINT], untilAt: 10 });
   });
 
-  it('serves as long as ever after a poll that failed, whatever was added before', () => {
+  it('the result of a poll after a failed one serves as long as any, whatever was added before', () => {
     const state = stateAfter([0, BEGUN], [5, ADDED], [20, BEGUN], [30, FOUND]);
     expect(state).toMatchObject({ kind: 'fresh', untilAt: 60 });
   });
@@ -47,18 +47,18 @@ describe('the next poll', () => {
     endpointId: `cb_${index}`,
   }));
 
-  it('begins behind the last endpoint when there was more than one poll finds', () => {
+  it('the next poll begins behind the last endpoint when there was more than one poll finds', () => {
     const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [11, ADDED], [12, BEGUN]);
     expect(state).toMatchObject({ kind: 'polling', after: full.at(-1) });
     expect(nextPoll(state, FOUND, 20).after).toBeUndefined();
   });
 
-  it('begins at the same endpoint again after a poll that failed', () => {
+  it('the poll after a failed one begins at the same endpoint', () => {
     const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [90, BEGUN], [100, BEGUN]);
     expect(state.after).toEqual(full.at(-1));
   });
 
-  it('begins with the first endpoint when all were found', () => {
+  it('the next poll begins with the first endpoint when all were found', () => {
     expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toBeUndefined();
   });
 });
@@ -66,7 +66,7 @@ describe('the next poll', () => {
 describe('the pause of an endpoint', () => {
   const NEXT_POLL_AT = 40;
 
-  it('is 250 ms after a claim that found nothing, and 500 ms after each further one', () => {
+  it('an endpoint pauses for 250 ms after a claim that found nothing, and for 500 ms after each further one', () => {
     const event = { isServed: false, nextPollAt: NEXT_POLL_AT };
     const first = nextPause(undefined, event, 1_000);
     expect(first).toEqual({ kind: 'backing_off', untilAt: 1_250, pauseMs: 250 });
@@ -75,7 +75,7 @@ describe('the pause of an endpoint', () => {
     expect(nextPause(second, event, 1_900)).toEqual({ kind: 'backing_off', untilAt: 2_400, pauseMs: 500 });
   });
 
-  it('lasts until the next poll when an earlier claim took all that was due', () => {
+  it('an endpoint pauses until the next poll when an earlier claim took all that was due', () => {
     const drained = nextPause(undefined, { isServed: true, nextPollAt: NEXT_POLL_AT }, 20);
     expect(drained).toEqual({ kind: 'drained', untilAt: NEXT_POLL_AT });
     expect(nextPause(drained, { isServed: false, nextPollAt: 90 }, 50)).toMatchObject({ pauseMs: 250 });
@@ -94,20 +94,20 @@ describe('the endpoints that are worth a claim', () => {
     due.recordClaim(['a', 'b'], new Set(found), now);
   const pausedAt = (due: DueEndpoints, now: number) => ['a', 'b'].filter((key) => due.isPaused(key, now));
 
-  it('are those of the last poll while that serves', () => {
+  it('the endpoints of the last poll are due while its result serves', () => {
     const due = polled();
     expect(due.fresh(39)).toEqual([ENDPOINT]);
     expect(due.fresh(40)).toBeUndefined();
   });
 
-  it('are without an endpoint for 250 ms when a claim found nothing at it', () => {
+  it('an endpoint is left out for 250 ms when a claim found nothing at it, and no other', () => {
     const due = polled();
     claim(due, ['b'], 20);
     expect(pausedAt(due, 269)).toEqual(['a']);
     expect(pausedAt(due, 270)).toEqual([]);
   });
 
-  it('are without an endpoint until the next poll when earlier claims took all that was due', () => {
+  it('an endpoint whose due deliveries were all claimed is left out until the next poll', () => {
     const due = polled();
     claim(due, ['a', 'b'], 20);
     claim(due, ['b'], 30);
@@ -119,7 +119,7 @@ describe('the endpoints that are worth a claim', () => {
     expect(pausedAt(due, 309)).toEqual(['a']);
   });
 
-  it('have the shortest pause again after a claim that found something', () => {
+  it('an endpoint has the shortest pause again after a claim that found something', () => {
     const due = polled();
     claim(due, [], 20);
     claim(due, [], 300);
@@ -131,14 +131,14 @@ describe('the endpoints that are worth a claim', () => {
     expect(pausedAt(due, 1_250)).toEqual(['b']);
   });
 
-  it('are with an endpoint again when a delivery to it has ended', () => {
+  it('an endpoint no longer pauses when a delivery to it has ended', () => {
     const due = polled();
     claim(due, [], 20);
     due.resume('a');
     expect(pausedAt(due, 30)).toEqual(['b']);
   });
 
-  it('are all endpoints, as the next poll finds them, when a delivery was added', () => {
+  it('no endpoint pauses, and the next run polls, when a delivery was added', () => {
     const due = polled();
     claim(due, [], 20);
     due.recordAdded(21);
@@ -146,7 +146,7 @@ describe('the endpoints that are worth a claim', () => {
     expect(due.fresh(22)).toBeUndefined();
   });
 
-  it('pause up to a bound: beyond it all pauses are forgotten', () => {
+  it('all pauses are forgotten when there are more than the bound', () => {
     const due = polled();
     const many = Array.from({ length: 10_001 }, (_, index) => `cb_${index}`);
     due.recordClaim(many, new Set(), 20);

@@ -11,7 +11,7 @@ const SECOND_MS = 1_000;
 const span = { nowMs: 50_000, horizonMs: 40_000, uptoMs: 40_000 };
 
 describe('the lookback of a run', () => {
-  it('is without an end each minute, 30 s each five seconds, and 1 s in every other run', () => {
+  it('the lookback is without a bound each minute, 30 s each five seconds, and 1 s in every other run', () => {
     let state = FIRST_LOOKBACK;
     const lookbacks: (number | undefined)[] = [];
     for (let now = 0; now <= 65 * SECOND_MS; now += SECOND_MS) {
@@ -25,7 +25,7 @@ describe('the lookback of a run', () => {
     expect(lookbacks).toEqual(expected);
   });
 
-  it('stays the same while something is left in it', () => {
+  it('the lookback stays the same while something is left in it', () => {
     const { lookback, state } = beginLookback(FIRST_LOOKBACK, 0);
     const again = beginLookback(leaveUnfinished(state, lookback), SECOND_MS);
     expect(again.lookback).toEqual(lookback);
@@ -34,19 +34,19 @@ describe('the lookback of a run', () => {
     expect(beginLookback(again.state, 60 * SECOND_MS).lookback.backMs).toBeUndefined();
   });
 
-  it('is a short one after a long one that failed', () => {
+  it('a short lookback follows a long one that failed', () => {
     const { state } = beginLookback(FIRST_LOOKBACK, 0);
     expect(beginLookback(state, 1).lookback).toEqual({ backMs: 1_000 });
   });
 
-  it('counts from the watermark, and is from the beginning before there is one', () => {
+  it('the lookback counts from the watermark, and is from the beginning where there is none', () => {
     expect(sinceMsOf(FIRST_LOOKBACK, { backMs: 1_000 })).toBeUndefined();
     const state = advanceWatermark(FIRST_LOOKBACK, span);
     expect(sinceMsOf(state, { backMs: 1_000 })).toBe(39_000);
     expect(sinceMsOf(state, {})).toBeUndefined();
   });
 
-  it('keeps its watermark where no api has run yet: nothing was looked at', () => {
+  it('the watermark does not move before the first api has run, because nothing was searched', () => {
     expect(advanceWatermark(FIRST_LOOKBACK, { nowMs: 50_000, uptoMs: 50_000 })).toEqual(FIRST_LOOKBACK);
   });
 });

@@ -48,7 +48,7 @@ export function createSweeperMetrics(registry: Registry): SweeperMetrics {
     }),
     monitorsWoken: new Counter({
       name: 'beatkeeper_monitors_woken_total',
-      help: 'Monitors that were due and were judged.',
+      help: 'Due monitors that a sweep of deadlines has woken.',
       registers,
     }),
     incidentsOpened: new Counter({

@@ -134,7 +134,10 @@ export class DeadlineSweep {
     const [row, ...others] = rows;
     if (row && others.length === 0) {
       const { projectId, monitorKey } = row;
-      log.error({ err: cause, projectId, monitorKey }, 'A due monitor could not be written.');
+      log.error(
+        { err: cause, projectId, monitorKey },
+        'A due monitor could not be written. It will be tried again in a minute.',
+      );
       await postponeWake(pool, row, FAULT_DELAY_MS);
     }
     this.#pace = nextPace(this.#pace, { type: 'refused', rows: rows.length });
@@ -150,7 +153,10 @@ export class DeadlineSweep {
       metrics.clockLag.set(Math.max(0, batch.nowMs - batch.horizonMs) / 1000);
     }
     for (const { monitorKey, error } of batch.faults) {
-      log.error({ err: error, monitorKey }, 'A due monitor could not be judged.');
+      log.error(
+        { err: error, monitorKey },
+        'A due monitor could not be woken. It will be tried again in a minute.',
+      );
     }
     // The database's clock was read when the batch began.
     const committedMs = batch.nowMs + durationMs;

@@ -17,7 +17,7 @@ export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   /** When the earliest of them was due, ms. */
   earliestMs?: number;
   transitions: Transition[];
-  /** Monitors that could not be judged. They are tried again in a minute. */
+  /** Monitors that could not be woken. They are tried again in a minute. */
   faults: { monitorKey: string; error: unknown }[];
 }
 

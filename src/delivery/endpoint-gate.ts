@@ -111,17 +111,11 @@ const DEFAULTS = { maxPerEndpoint: 32, maxTotal: 512, maxEndpoints: 10_000 };
 /** One per process. Times are milliseconds of any one clock that does not go back. */
 export class EndpointGate {
   readonly #bounds: Required<EndpointGateOptions>;
-  readonly #entries: RecentlyUsed<EndpointEntry>;
+  readonly #entries = new RecentlyUsed<EndpointEntry>();
   #inFlight = 0;
 
   constructor(options: EndpointGateOptions = {}) {
     this.#bounds = { ...DEFAULTS, ...options };
-    const { maxEndpoints, maxTotal } = this.#bounds;
-    this.#entries = new RecentlyUsed({
-      // More than can be in flight, so that the endpoint that is asked for is not the one that is forgotten.
-      maxEntries: Math.max(maxEndpoints, maxTotal + 1),
-      isInUse: (entry) => entry.inFlight > 0,
-    });
   }
 
   /** How many attempts may begin now, over all endpoints: an upper bound for the next claim. */
@@ -136,8 +130,7 @@ export class EndpointGate {
   /** Asks for a place for one attempt. */
   enter(endpointId: string, nowMs: number): GateAnswer {
     const entry = this.#entries.use(endpointId, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
-    // A forgotten endpoint begins again as an unknown one: with one attempt at a time.
-    this.#entries.dropSurplus();
+    this.#forgetSurplus();
     if (this.#inFlight >= this.#bounds.maxTotal || entry.inFlight >= entry.limit) return { state: 'busy' };
     const before = entry.breaker;
     const admission = admit(before, nowMs);
@@ -150,7 +143,7 @@ export class EndpointGate {
 
   /** How many attempts to the endpoint may begin now. A claim of no more is not filled by one receiver that hangs. */
   placesFor(endpointId: string, nowMs: number): number {
-    const entry = this.#entries.peek(endpointId);
+    const entry = this.#entries.get(endpointId);
     if (!entry) return Math.min(1, this.free);
     const admission = admit(entry.breaker, nowMs);
     if (admission.kind === 'refused') return 0;
@@ -180,5 +173,12 @@ export class EndpointGate {
         if (admittedAs === 'probe') entry.breaker = before;
       },
     };
+  }
+
+  /** A forgotten endpoint begins again as an unknown one: with one attempt at a time. */
+  #forgetSurplus(): void {
+    const { maxEndpoints, maxTotal } = this.#bounds;
+    // More than can be in flight, so that the endpoint that is asked for is not the one that is forgotten.
+    this.#entries.dropSurplus(Math.max(maxEndpoints, maxTotal + 1), (entry) => entry.inFlight > 0);
   }
 }

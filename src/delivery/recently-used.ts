@@ -1,50 +1,23 @@
-// A map that is held at a size: the entries that were used least recently go first, those in use never.
+// A map in the order of last use, oldest first, that can be held at a size.
 
-export interface RecentlyUsedOptions<Entry> {
-  maxEntries: number;
-  isInUse: (entry: Entry) => boolean;
-  onDrop?: (entry: Entry) => void;
-}
-
-export class RecentlyUsed<Entry> {
-  readonly #options: RecentlyUsedOptions<Entry>;
-  /** In the order of last use, oldest first. */
-  readonly #entries = new Map<string, Entry>();
-
-  constructor(options: RecentlyUsedOptions<Entry>) {
-    this.#options = options;
-  }
-
-  /** Without a use. */
-  peek(key: string): Entry | undefined {
-    return this.#entries.get(key);
-  }
-
-  /** The entry of the key, or a new one. */
+export class RecentlyUsed<Entry> extends Map<string, Entry> {
+  /** The entry of the key, or a new one. It is the newest then. */
   use(key: string, create: () => Entry): Entry {
-    const entry = this.#entries.get(key) ?? create();
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
+    const entry = this.get(key) ?? create();
+    this.delete(key);
+    this.set(key, entry);
     return entry;
   }
 
-  /** Drops the oldest entries beyond `maxEntries` that are not in use. */
-  dropSurplus(): void {
-    const { maxEntries, isInUse, onDrop } = this.#options;
-    let surplus = this.#entries.size - maxEntries;
-    for (const [key, entry] of this.#entries) {
-      if (surplus <= 0) return;
+  /** Drops the oldest entries beyond `maxEntries`, but none in use, and returns them. */
+  dropSurplus(maxEntries: number, isInUse: (entry: Entry) => boolean): Entry[] {
+    const dropped: Entry[] = [];
+    for (const [key, entry] of this) {
+      if (this.size <= maxEntries) break;
       if (isInUse(entry)) continue;
-      this.#entries.delete(key);
-      surplus -= 1;
-      onDrop?.(entry);
+      this.delete(key);
+      dropped.push(entry);
     }
-  }
-
-  /** Drops all entries, those in use too, and returns them. */
-  clear(): Entry[] {
-    const entries = [...this.#entries.values()];
-    this.#entries.clear();
-    return entries;
+    return dropped;
   }
 }

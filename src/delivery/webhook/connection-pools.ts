@@ -41,28 +41,23 @@ const NEXT_ADDRESS_MS = 1_000;
 /** One pool per origin and set of checked addresses, so that a connection is reused only for the same set. */
 export class ConnectionPools {
   readonly #options: ConnectionPoolsOptions;
-  readonly #entries: RecentlyUsed<Entry>;
+  readonly #entries = new RecentlyUsed<Entry>();
 
   constructor(options: ConnectionPoolsOptions) {
     this.#options = options;
-    this.#entries = new RecentlyUsed({
-      maxEntries: options.maxPools,
-      isInUse: (entry) => entry.leases > 0,
-      onDrop: (entry) => void entry.pool.destroy(),
-    });
   }
 
   lease(destination: Destination, addresses: readonly string[]): PoolLease {
     const key = `${destination.url.origin} ${addresses.toSorted().join(' ')}`;
     const entry = this.#entries.use(key, () => this.#openEntry(destination, addresses));
     entry.leases += 1;
-    this.#entries.dropSurplus();
+    this.#closeSurplus();
     return {
       pool: entry.pool,
       mayReuse: entry.connections > 0,
       release: () => {
         entry.leases -= 1;
-        this.#entries.dropSurplus();
+        this.#closeSurplus();
       },
     };
   }
@@ -74,7 +69,9 @@ export class ConnectionPools {
 
   /** Drops every connection; requests under way fail. */
   async close(): Promise<void> {
-    await Promise.all(this.#entries.clear().map(({ pool }) => pool.destroy()));
+    const entries = [...this.#entries.values()];
+    this.#entries.clear();
+    await Promise.all(entries.map(({ pool }) => pool.destroy()));
   }
 
   #openEntry(destination: Destination, addresses: readonly string[]): Entry {
@@ -101,6 +98,11 @@ export class ConnectionPools {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+  }
+
+  #closeSurplus(): void {
+    const dropped = this.#entries.dropSurplus(this.#options.maxPools, (entry) => entry.leases > 0);
+    for (const { pool } of dropped) void pool.destroy();
   }
 }
 

@@ -66,7 +66,7 @@ export class DeadlineSweep {
    * least what becomes due from now on.
    */
   async #setWatermark(): Promise<void> {
-    // A poll behind every moment returns the time and reads no entry of the index.
+    // A poll for what comes after all moments returns the time, and reads no entry of the index.
     const span = await findDue(this.#options.pool, Number.MAX_SAFE_INTEGER);
     this.#lookback = advanceWatermark(FIRST_LOOKBACK, span);
   }

@@ -1,5 +1,5 @@
-// The attempts that are under way in this process: lets each endpoint have as many as it takes, opens its secrets, sends,
-// and hands on what came of it. It reads and writes no database.
+// The attempts that are under way in this process: gives each endpoint as many as it takes, opens its secrets, sends, and
+// hands on the outcomes. It reads and writes no database.
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
@@ -112,7 +112,10 @@ export class Attempts {
       metrics.attemptDuration.observe(result.latencyMs / 1000);
       return { claim, kind: 'sent', result, startedAt, finishedAt: performance.now() };
     } catch (err) {
-      log.error({ err, deliveryId: claim.deliveryId, endpointId }, 'A delivery could not be attempted.');
+      log.error(
+        { err, deliveryId: claim.deliveryId, endpointId },
+        'A delivery could not be attempted. It will be tried again in a minute.',
+      );
       return { claim, kind: 'postponed' };
     }
   }

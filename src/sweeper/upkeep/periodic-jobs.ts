@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000;
  *
  * 1. Write its step in a file of this folder, with its statements in src/store. A step does a bounded piece of work,
  *    such as one batch of rows, within a minute, and returns `more` while there is more to do. It may fail anywhere and
- *    run again, and two replicas may overlap in it (a lease can end early): neither may do harm.
+ *    run again, and two replicas may overlap in it (when a step outlives its lease): neither may do harm.
  * 2. Add a row here. A name stays for good: under another name a job has another lease.
  * 3. Test the step on a real database, as test/sweeper/housekeeping.test.ts does.
  *

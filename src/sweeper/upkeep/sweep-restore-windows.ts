@@ -19,7 +19,7 @@ export async function sweepRestoreWindows({ pool, log }: JobDeps): Promise<RunRe
     try {
       if (await eraseExpired(pool, ref)) erased += 1;
     } catch (err) {
-      log.error({ err, ...ref }, 'An archived monitor could not be deleted.');
+      log.error({ err, ...ref }, 'An archived monitor could not be deleted. It will be tried again.');
     }
   }
   if (erased > 0) log.info({ erased }, 'Archived monitors were deleted. Their time to be restored was over.');

@@ -1,5 +1,5 @@
-// `kill -9` of the operator, api, sweeper and Postgres while objects are made, changed and deleted: at the end there is
-// one monitor an object, every Secret is right, and nothing is left of what was deleted.
+// Kills operator, api, sweeper and Postgres with SIGKILL while objects are created, changed and deleted. In the end each
+// object has one monitor, every Secret is right, and nothing is left of deleted objects.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   findControlPlaneBinaries,
@@ -44,7 +44,7 @@ afterAll(async () => {
 
 const at = (name: string) => ({ namespace: 'default', name });
 
-/** Applies until the API server takes it: its database may be restarting. */
+/** Applies an object, again until the API server accepts it. */
 function apply({ apiVersion, kind }: KubeResource, name: string, spec: object) {
   const object = { apiVersion, kind, metadata: { name }, ...{ spec } } as KubeObject;
   return waitFor(
@@ -73,7 +73,7 @@ const decoded = async (name: string, key: string) => {
   return Buffer.from(data?.[key] ?? '', 'base64').toString();
 };
 
-it('converges to one monitor an object, with the right Secrets', async () => {
+it('after kills of all roles each Monitor has one monitor and the right Secrets', async () => {
   const monitorSpec = (graceSeconds: number) => ({
     intervalSeconds: 3600,
     graceSeconds,
@@ -83,7 +83,7 @@ it('converges to one monitor an object, with the right Secrets', async () => {
   const names: string[] = [];
   for (let kill = 0; kill < KILLS; kill += 1) {
     const name = `job-${kill}`;
-    // A step of the operator is always under way when it dies.
+    // The operator is in the middle of this Monitor when it dies.
     await apply(MONITORS, name, monitorSpec(60));
     names.push(name);
     await run.killAndAwaitNext('operator');

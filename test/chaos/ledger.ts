@@ -1,4 +1,4 @@
-// Load with books: beats monitors all the time and remembers every acknowledged sequence.
+// Beats monitors without a pause and remembers the sequence of every acknowledged beat.
 import type { Beaten, ProductClient } from './product-client.ts';
 
 export class Ledger {
@@ -19,7 +19,7 @@ export class Ledger {
     return [...this.acknowledged.values()].reduce((sum, sequences) => sum + sequences.size, 0);
   }
 
-  /** Each monitor is beaten in a loop of its own, `pauseMs` after each answer. */
+  /** Beats each monitor in a loop of its own, `pauseMs` after each answer. */
   start(pauseMs: number): void {
     this.#loops = Promise.all(this.#monitors.map((monitor) => this.#beat(monitor, pauseMs)));
   }
@@ -50,7 +50,7 @@ export class Ledger {
       const sequence = await this.#client.beat(monitor);
       if (sequence === undefined) this.failures += 1;
       else this.acknowledged.get(monitor.monitorId)?.add(sequence);
-      // The pace of the load: not a wait for anything.
+      // This is the pace of the load, not a wait for a state.
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }

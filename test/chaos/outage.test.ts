@@ -1,5 +1,5 @@
-// Everything of ours is away for longer than interval and grace, then back: no false incident, the true ones are found,
-// and the span is in the timeline.
+// The whole service is down for longer than interval and grace, then up again: it opens no false incident, finds the true
+// ones, and records the outage in their timelines.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -10,7 +10,7 @@ const OPTIONS = {
   args: ['--no-cluster', '--no-examples'],
   env: { BEATKEEPER_MINIMUM_INTERVAL_SECONDS: '1' },
 };
-/** As grace too: a sender that gets no turn for so long looks as if it were dead. */
+/** Also the grace. A sender that does not run for that long looks dead. */
 const INTERVAL_SECONDS = 10;
 const AWAY_MS = 22_000;
 
@@ -25,7 +25,7 @@ afterAll(async () => {
   await state?.remove();
 });
 
-it('reports what died in the outage, once, and nothing that lives', async () => {
+it('after an outage the service opens one incident for each job that died in it, and none for the others', async () => {
   run = new DevelopmentRun(state.folder, OPTIONS);
   const before = new ProductClient(await run.ready());
   const timing = { intervalSeconds: INTERVAL_SECONDS, graceSeconds: INTERVAL_SECONDS };
@@ -33,10 +33,10 @@ it('reports what died in the outage, once, and nothing that lives', async () => 
   const dead = await before.makeMonitors(5, { name: 'dead', ...timing });
   for (const monitor of [...alive, ...dead]) await before.beatSurely(monitor);
   await run.stop();
-  // The time away is what is tested.
+  // The test is about this time: there is nothing to wait for.
   await new Promise((resolve) => setTimeout(resolve, AWAY_MS));
 
-  // Senders go on all the time: their next beat is there as soon as the api is, which has its address of before.
+  // Senders never stop: their next beat arrives as soon as the api is back at its old address.
   const ledger = new Ledger(before, alive);
   ledger.start(500);
   run = new DevelopmentRun(state.folder, OPTIONS);
@@ -58,7 +58,7 @@ it('reports what died in the outage, once, and nothing that lives', async () => 
   expect(found.map(({ monitor_id }) => monitor_id).sort()).toEqual(
     dead.map(({ monitorId }) => monitorId).sort(),
   );
-  // Others may stand beside it: seconds in which the machine stood still are an outage too.
+  // There may be others: seconds in which the machine stopped are an outage too.
   const spans = await after.query<{ ms: number }>(
     'select (to_ms - from_ms)::float8 as ms from service_outages where to_ms - from_ms > $1',
     [AWAY_MS],
@@ -70,8 +70,10 @@ it('reports what died in the outage, once, and nothing that lives', async () => 
       'GET',
       `/v1/incidents/${incident_id}/timeline`,
     );
-    const told = timeline.items.filter(({ type }) => type === 'service_outage');
-    const lengths = told.map(({ detail }) => Date.parse(detail?.to ?? '') - Date.parse(detail?.from ?? ''));
+    const outages = timeline.items.filter(({ type }) => type === 'service_outage');
+    const lengths = outages.map(
+      ({ detail }) => Date.parse(detail?.to ?? '') - Date.parse(detail?.from ?? ''),
+    );
     expect(lengths, monitor_id).toContain(spanMs);
   }
 });

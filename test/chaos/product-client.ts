@@ -1,5 +1,5 @@
-// What a user's scripts do with a running product: make monitors, beat them, read the books. Retries what a retry may
-// mend, under one idempotency key, as the documentation says.
+// Does what a user's scripts do with the product: makes monitors, beats them, reads what is stored. It retries under one
+// idempotency key as the documentation says.
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { ReadyFields } from '../dev/development-run.ts';
@@ -17,7 +17,7 @@ export class ProductClient {
     this.#ready = ready;
   }
 
-  /** Calls the API until it answers something other than a 5xx or 429; throws for a refusal. */
+  /** Calls the API until it answers with something other than 5xx, 429 or 409. Throws for a refusal. */
   async call<T>(
     method: string,
     path: string,
@@ -51,7 +51,7 @@ export class ProductClient {
     });
   }
 
-  /** An endpoint for everything that has no other, and its signing secret. */
+  /** Makes the organization's default endpoint and returns its signing secret. */
   async makeDefaultEndpoint(alias: string, url: string): Promise<string> {
     const made = await this.call<{ endpoint: { id: string }; signingSecret: { secret: string } }>(
       'POST',
@@ -70,7 +70,7 @@ export class ProductClient {
     );
   }
 
-  /** One beat; its sequence, or undefined when it was not acknowledged. */
+  /** Sends one beat. Returns its sequence, or undefined when it was not acknowledged. */
   async beat(monitor: Beaten): Promise<number | undefined> {
     const api = this.#ready.apis[Math.floor(Math.random() * this.#ready.apis.length)] ?? this.#ready.api;
     const url = new URL(new URL(monitor.publishUrl).pathname, api);
@@ -86,12 +86,12 @@ export class ProductClient {
     }
   }
 
-  /** Beats until it is acknowledged. */
+  /** Beats until a beat is acknowledged. */
   async beatSurely(monitor: Beaten): Promise<number> {
     return await waitFor(() => this.beat(monitor), { what: 'an acknowledged beat', timeoutMs: 60_000 });
   }
 
-  /** A query against the product's database, for the books. */
+  /** Queries the product's database. */
   async query<T extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<T[]> {
     const client = new pg.Client({ connectionString: this.#ready.databaseUrl });
     client.on('error', () => undefined);

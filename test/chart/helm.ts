@@ -1,4 +1,4 @@
-// Runs the real helm on the chart and reads what it renders. Where there is no helm, says what to install.
+// Runs the real helm on the chart and reads what it renders. Where there is no helm, it says what to install.
 import { readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ export const CHART = fileURLToPath(new URL('../../charts/beatkeeper', import.met
 export const RELEASE = 'beatkeeper';
 export const NAMESPACE = 'monitoring';
 
-/** One object of a render, as far as the tests look into it. */
+/** The fields of a rendered object that tests read. */
 export interface Manifest {
   apiVersion: string;
   kind: string;
@@ -24,7 +24,7 @@ export interface Manifest {
   [field: string]: unknown;
 }
 
-/** The program's path: of KUBEBUILDER_ASSETS, the project's cache, or PATH. Undefined where it is nowhere. */
+/** The path of a program in KUBEBUILDER_ASSETS, the project's cache, or PATH. Undefined when none has it. */
 export async function findProgram(name: string): Promise<string | undefined> {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'beatkeeper');
   const folders = [
@@ -37,30 +37,31 @@ export async function findProgram(name: string): Promise<string | undefined> {
   return await findOnPath(name);
 }
 
-/** helm's path; undefined outside CI where there is none, with a sentence on standard error. Throws in CI. */
+/** The path of helm. Without helm: undefined and a message on standard error; in CI it throws. */
 export async function requireHelm(): Promise<string | undefined> {
   const helm = await findProgram('helm');
   if (helm !== undefined) return helm;
-  const advice = 'No helm: put helm 3.14 or newer on PATH, or into the folder that KUBEBUILDER_ASSETS names.';
+  const advice =
+    'There is no helm: put helm 3.14 or newer on PATH, or into the folder that KUBEBUILDER_ASSETS names.';
   if (process.env.CI) throw new Error(advice);
-  console.error(`The chart suite is left out. ${advice}`);
+  console.error(`The chart suite is skipped. ${advice}`);
   return undefined;
 }
 
-/** The values files that stand for ways to install. */
+/** The values files in `ci`: one for each way to install the chart. */
 export function listValuesFiles(): string[] {
   const folder = join(CHART, 'ci');
   return readdirSync(folder).map((name) => join(folder, name));
 }
 
-/** `helm template` with values files and values on top. */
+/** Runs `helm template` with values files, and `values` over them. */
 export async function template(helm: string, values: object = {}, ...files: string[]): Promise<Outcome> {
   const args = ['template', RELEASE, CHART, '--namespace', NAMESPACE, '--values', '-'];
   for (const file of files) args.push('--values', file);
   return await runProgram(helm, args, { input: stringify(values) });
 }
 
-/** The objects that `template` renders. Throws with helm's words where it refuses. */
+/** The objects that `template` renders. Throws helm's message when helm refuses the values. */
 export async function render(helm: string, values: object = {}, ...files: string[]): Promise<Manifest[]> {
   const { code, stdout, stderr } = await template(helm, values, ...files);
   if (code !== 0) throw new Error(stderr);
@@ -72,7 +73,7 @@ export async function render(helm: string, values: object = {}, ...files: string
     .filter((manifest) => manifest !== null);
 }
 
-/** The one object of that kind and name. */
+/** The object of this kind and name. Throws unless there is exactly one. */
 export function pick(manifests: Manifest[], kind: string, name: string): Manifest {
   const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name);
   const [only] = found;

@@ -1,4 +1,4 @@
-// Reads the pods out of rendered objects, whatever carries them.
+// Reads the pods from rendered objects of any kind.
 import type { Manifest } from './helm.ts';
 
 interface Variable {
@@ -47,7 +47,7 @@ interface Template {
   spec: PodSpec;
 }
 
-/** Every pod that the objects make. */
+/** Every pod that the objects create. */
 export function listPods(manifests: Manifest[]): Pod[] {
   return manifests.flatMap((manifest) => {
     const template = templateOf(manifest);
@@ -77,7 +77,7 @@ export function pickPod(manifests: Manifest[], owner: string): Pod {
   return found;
 }
 
-/** The value of an environment variable, where it is plain. */
+/** The value of an environment variable that is not taken from elsewhere. */
 export function variable(container: Container | undefined, name: string): string | undefined {
   return container?.env?.find((each) => each.name === name)?.value;
 }

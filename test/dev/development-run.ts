@@ -1,4 +1,4 @@
-// Starts `npm run dev` as a user does, in a state folder of its own, and reads what it says.
+// Starts `npm run dev` as a user does, in a state folder of its own, and reads its output.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';

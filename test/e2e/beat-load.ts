@@ -1,16 +1,16 @@
-// Beats at a steady rate, as jobs send them: half on a new connection each, half on kept ones. No retries: a beat
-// that is refused or cut off is lost.
+// Sends beats at a steady rate: half on new connections, as jobs do, half on kept ones. It does not retry: a beat that is
+// refused or cut off is lost.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 
 export interface BeatLoad {
-  /** Ends the load and says what became of every beat. */
+  /** Ends the load and returns the result of every beat. */
   stop(): Promise<{ sent: number; acknowledged: number; lost: string[] }>;
 }
 
 const INTERVAL_MS = 200;
 
-/** Sends to each address five beats a second. */
+/** Sends five beats a second to each address. */
 export function startBeatLoad(urls: readonly string[]): BeatLoad {
   const kept = new Agent();
   const single = new Agent({ pipelining: 0 });
@@ -24,15 +24,15 @@ export function startBeatLoad(urls: readonly string[]): BeatLoad {
     const startedAt = new Date().toISOString();
     try {
       const { statusCode, body } = await request(url, { method: 'POST', dispatcher, headersTimeout: 15_000 });
-      const words = await body.text();
+      const text = await body.text();
       if (statusCode === 200) acknowledged += 1;
-      else lost.push(`${startedAt} ${statusCode} ${words}`);
+      else lost.push(`${startedAt} ${statusCode} ${text}`);
     } catch (error) {
       lost.push(`${startedAt} ${error instanceof Error ? `${error.name} ${error.message}` : String(error)}`);
     }
   };
 
-  // Each tick has its own beats in flight: a slow answer does not slow the rate.
+  // Beats of several ticks may be in flight, so a slow answer does not lower the rate.
   const run = async () => {
     const inFlight = new Set<Promise<void>>();
     for (let tick = 0; !end.signal.aborted; tick += 1) {

@@ -1,5 +1,5 @@
-// A whole Kubernetes cluster of a run's own, with the image built from the Dockerfile in it, and the tools to use it.
-// The cluster comes from scripts beside the checkout (or BEATKEEPER_CLUSTER_SCRIPTS): build, up, load, down.
+// A whole Kubernetes cluster for the run, which has the image of the Dockerfile, and the tools to use it. Scripts beside the
+// checkout (or in BEATKEEPER_CLUSTER_SCRIPTS) make the cluster: build, up, load, down.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,24 +10,24 @@ export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(CHECKOUT, 'charts', 'beatkeeper');
 /** Two tags of one build: an upgrade from one to the other replaces every pod. */
 export const IMAGE = { repository: 'beatkeeper', first: 'e2e-first', second: 'e2e-second' };
-/** Where pods reach this machine. */
+/** The address of this machine for pods. */
 export const HOST_ADDRESS = '10.200.0.1';
 
 export interface Cluster {
   kubectl(...args: string[]): Promise<string>;
   helm(...args: string[]): Promise<string>;
-  /** `kubectl apply` of objects. Throws with the server's words. */
+  /** Runs `kubectl apply`. Throws the server's message. */
   apply(...objects: object[]): Promise<void>;
-  /** One object, undefined if it is not there. */
+  /** One object; undefined if it does not exist. */
   find<T extends object>(kind: string, name: string, namespace: string): Promise<T | undefined>;
-  /** What a JSONPath finds: `read('{.spec.clusterIP}', namespace, 'service', 'beatkeeper-api')`. */
+  /** The result of a JSONPath: `read('{.spec.clusterIP}', namespace, 'service', 'beatkeeper-api')`. */
   read(path: string, namespace: string, ...what: string[]): Promise<string>;
   /** A key of a Secret as text. */
   secret(name: string, key: string, namespace: string): Promise<string>;
   down(): Promise<void>;
 }
 
-/** Builds what is missing, the image, and starts an empty cluster. Minutes the first time. */
+/** Builds the tools that are missing and the image, and starts an empty cluster. Takes minutes the first time. */
 export async function startCluster(): Promise<Cluster> {
   const scripts = process.env.BEATKEEPER_CLUSTER_SCRIPTS ?? join(CHECKOUT, '..', 'shared', 'cluster');
   if (!existsSync(join(scripts, 'up'))) {
@@ -51,7 +51,7 @@ async function buildImage(): Promise<void> {
   const tag = (name: string) => `${IMAGE.repository}:${name}`;
   const build = () =>
     execute('docker', ['build', '--quiet', '--network', 'host', '--tag', tag(IMAGE.first), CHECKOUT]);
-  await build().catch(build); // a registry that did not answer may do so now
+  await build().catch(build); // the registry may answer the second time
   await execute('docker', ['tag', tag(IMAGE.first), tag(IMAGE.second)]);
 }
 
@@ -81,7 +81,7 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
   };
 }
 
-/** Runs a program and returns its standard output. Throws with what it said where it fails. */
+/** Runs a program and returns its standard output. Throws its output when it fails. */
 export async function execute(program: string, args: string[], options?: ProgramOptions): Promise<string> {
   const { code, stdout, stderr } = await runProgram(program, args, options);
   if (code === 0) return stdout;

@@ -1,5 +1,5 @@
-// The chart on a real cluster, from an empty one to an uninstall and back. The tests are one story, in order: each
-// goes on from where the one before it ended.
+// The chart on a real cluster, from the first install to an uninstall and back. The tests run in this order: each one
+// starts from the state that the test before it left.
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ const waitForMonitor = (
 const waitUntilReady = (name: string) =>
   cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', `monitor/${name}`, '--timeout=180s');
 
-// This machine does not ask the cluster's DNS: the Service's address stands for its name.
+// This machine does not use the cluster's DNS, so the address of the Service replaces its name.
 async function beatUrl(name: string): Promise<string> {
   const url = new URL(await cluster.secret(`${name}-beat`, 'url', TEAM));
   url.hostname = await cluster.read('{.spec.clusterIP}', SYSTEM, 'service', 'beatkeeper-api');
@@ -86,14 +86,14 @@ const lastSequences = async () => {
 };
 
 describe('on an empty cluster', () => {
-  it('helm install gives a working service, and helm test says so', async () => {
+  it('helm install makes a working service, and helm test confirms it', async () => {
     await cluster.helm('install', 'beatkeeper', CHART, ...settings(IMAGE.first));
-    const words = await cluster.helm('test', 'beatkeeper', '--namespace', SYSTEM, '--timeout', '4m');
-    expect(words).toMatch(/Phase:\s+Succeeded/);
+    const output = await cluster.helm('test', 'beatkeeper', '--namespace', SYSTEM, '--timeout', '4m');
+    expect(output).toMatch(/Phase:\s+Succeeded/);
     expect(await cluster.kubectl('-n', SYSTEM, 'get', 'monitors')).toBe('');
   });
 
-  it('the roles have the rights that they need and no more', async () => {
+  it('each role has the rights that it needs and no others', async () => {
     const can = async (role: string, ...what: string[]) => {
       const as = `--as=system:serviceaccount:${SYSTEM}:beatkeeper-${role}`;
       const answer = await cluster.kubectl('auth', 'can-i', ...what, as, '-n', TEAM).catch(() => 'no');
@@ -111,13 +111,13 @@ describe('on an empty cluster', () => {
   });
 });
 
-describe('the loop, by YAML alone', () => {
+describe('the loop, with YAML alone', () => {
   const events = async (): Promise<AlertBody[]> => {
     const secret = await cluster.secret('oncall-signing', 'secret', TEAM);
     return receiver.requests.map((request) => verifyWebhook(request, secret) as AlertBody);
   };
 
-  it('a Monitor and its Callback become ready, with their Secrets', async () => {
+  it('a Monitor and its Callback become ready and get their Secrets', async () => {
     await cluster.apply(
       callback('oncall', TEAM, receiver.url),
       monitor('backup', TEAM, {
@@ -134,7 +134,7 @@ describe('the loop, by YAML alone', () => {
     expect(await cluster.secret('oncall-signing', 'secret', TEAM)).toMatch(/^sigcb_v1_/);
   });
 
-  it('a job that takes the address from the Secret makes it up', async () => {
+  it('a job that beats the address in the Secret makes the monitor up', async () => {
     await cluster.apply(beatingPod('backup-run', TEAM, `${IMAGE.repository}:${IMAGE.first}`, 'backup-beat'));
     await cluster.kubectl(
       '-n',
@@ -147,7 +147,7 @@ describe('the loop, by YAML alone', () => {
     await waitForMonitor('backup', 'is up', ({ health }) => health === 'up');
   });
 
-  it('silence makes it down within 2 s of the deadline, and one signed alert arrives', async () => {
+  it('a silent monitor is down within 2 s of its deadline, and one signed alert arrives', async () => {
     const { nextDeadlineAt = '' } = (await findMonitor('backup'))?.status ?? {};
     const [startedAt, stopwatch] = [performance.now(), startStopwatch()];
     const { openIncidents = [] } = await waitForMonitor(
@@ -158,7 +158,7 @@ describe('the loop, by YAML alone', () => {
     expect(openIncidents).toMatchObject([{ kind: 'missed_deadline', state: 'open' }]);
     const delayMs = Date.parse(openIncidents[0]?.openedAt ?? '') - Date.parse(nextDeadlineAt);
     expect(delayMs).toBeGreaterThanOrEqual(0);
-    // The whole cluster is on this machine: what it stood still, the sweeper stood still too.
+    // The whole cluster runs on this machine: time in which this process stopped is time in which the sweeper stopped.
     const ranMs = stopwatch.stop();
     expect(delayMs).toBeLessThan(2_000 + performance.now() - startedAt - ranMs);
     await waitFor(() => receiver.requests.length > 0, { what: 'the alert', timeoutMs: 60_000 });
@@ -173,14 +173,14 @@ describe('the loop, by YAML alone', () => {
     );
   });
 
-  it('the next beat recovers it', async () => {
+  it('the next beat makes the monitor up again and sends a recovery', async () => {
     await beat('backup');
     await waitForMonitor('backup', 'is up again', ({ health }) => health === 'up');
     await waitFor(() => receiver.requests.length > 1, { what: 'the second alert', timeoutMs: 60_000 });
     expect((await events()).map(({ type }) => type)).toEqual(['incident.opened', 'incident.recovered']);
   });
 
-  it('kubectl delete archives it and goes through', async () => {
+  it('kubectl delete of a Monitor finishes and archives the monitor', async () => {
     const { monitorId } = (await findMonitor('backup'))?.status ?? {};
     for (const name of JOBS)
       await cluster.apply(monitor(name, TEAM, { intervalSeconds: 3600, callback: { kind: 'disabled' } }));
@@ -195,7 +195,7 @@ const databasePod = () => cluster.read('{.metadata.uid}', SYSTEM, 'pod', 'beatke
 const podImages = () => cluster.read('{.items[*].spec.containers[0].image}', SYSTEM, 'pods');
 
 describe('a release', () => {
-  it('is upgraded under load without losing a beat, definitions and all', async () => {
+  it('an upgrade under load loses no beat and updates the CRDs', async () => {
     const chart = await nextChart();
     const column = [{ op: 'remove', path: '/spec/versions/0/additionalPrinterColumns/0' }];
     await cluster.kubectl(
@@ -224,7 +224,7 @@ describe('a release', () => {
     expect(await cluster.kubectl('get', 'monitors', '-n', TEAM)).toMatch(/^NAME +HEALTH/);
   });
 
-  it('leaves definitions, objects, data and secrets at an uninstall, and nothing hangs', async () => {
+  it('an uninstall leaves CRDs, objects, data and secrets, and no object hangs in its deletion', async () => {
     await cluster.helm('uninstall', 'beatkeeper', '--namespace', SYSTEM, '--wait', '--timeout', '3m');
     const crds = await cluster.kubectl('get', 'crd', '-o', 'name');
     expect(crds).toContain('monitors.beatkeeper.dev');
@@ -240,14 +240,18 @@ describe('a release', () => {
     await cluster.kubectl('-n', TEAM, 'delete', 'monitor', JOBS.at(-1) ?? '', '--timeout=60s');
   });
 
-  it('goes on where it ended when it is installed again', async () => {
+  it('a new install continues with the data of the old one', async () => {
     const [name = ''] = JOBS;
     const before = await findMonitor(name);
     const address = await cluster.secret(`${name}-beat`, 'url', TEAM);
     await cluster.helm('install', 'beatkeeper', CHART, ...settings(IMAGE.first));
     const finalized = async () =>
       (await findMonitor(name))?.metadata.finalizers?.includes('beatkeeper.dev/sync');
-    await waitFor(finalized, { what: 'the operator has taken it up', timeoutMs: 180_000, intervalMs: 500 });
+    await waitFor(finalized, {
+      what: 'the operator manages the Monitor',
+      timeoutMs: 180_000,
+      intervalMs: 500,
+    });
     await waitUntilReady(name);
     const sequence = (await lastSequences()).get(name) ?? 0;
     expect(sequence).toBeGreaterThan(0);
@@ -257,12 +261,12 @@ describe('a release', () => {
     expect(await cluster.secret(`${name}-beat`, 'url', TEAM)).toBe(address);
   });
 
-  it('lets a namespace go with all that is in it', async () => {
+  it('a namespace with Monitors can be deleted', async () => {
     await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=180s');
   });
 });
 
-// The chart as its next version: what carries a version must not restart the database.
+// A copy of the chart with a higher version: a version alone must not restart the database.
 async function nextChart(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-chart-'));
   await cp(CHART, folder, { recursive: true });

@@ -1,6 +1,6 @@
-// The objects that the e2e tests apply, and what they read of them.
+// The objects that the e2e tests apply, and the fields that they read.
 
-/** What the tests read of a Monitor. */
+/** The fields of a Monitor that the tests read. */
 export interface MonitorObject {
   metadata: { name: string; finalizers?: string[]; deletionTimestamp?: string };
   status?: {
@@ -30,7 +30,7 @@ function ours(kind: string, name: string, namespace: string, spec: object): obje
   return { apiVersion: 'beatkeeper.dev/v1alpha1', kind, metadata: { name, namespace }, spec };
 }
 
-/** A job as users write it: it takes its address from the Monitor's Secret and beats once. */
+/** A job as users write it: it reads its address from the Monitor's Secret and beats once. */
 export function beatingPod(name: string, namespace: string, image: string, secretName: string): object {
   const script = 'fetch(process.env.BEAT_URL).then((answer) => process.exit(answer.ok ? 0 : 1))';
   return {

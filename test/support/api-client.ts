@@ -17,14 +17,14 @@ import type { Problem } from '../../src/contract/resources/problem.ts';
 export interface ApiRequest {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
-  /** Sent as JSON. `rawBody` is sent as it is. */
+  /** Sent as JSON; `rawBody` is sent unchanged. */
   body?: unknown;
   rawBody?: string | Buffer;
-  /** Default for operations with K: a new key. Null: none is sent. */
+  /** Default for operations that take one: a new key. Null: no key. */
   idempotencyKey?: string | null;
-  /** With its quotes. */
+  /** With quotes. */
   ifMatch?: string;
-  /** Over those of the client; undefined takes one away. */
+  /** Replace the client's headers; undefined removes one. */
   headers?: Record<string, string | undefined>;
   signal?: AbortSignal;
 }
@@ -32,23 +32,23 @@ export interface ApiRequest {
 export interface ApiAnswer<Body> {
   status: number;
   headers: Headers;
-  /** Of a success. Undefined for a 204. */
+  /** The body of a success; undefined for a 204. */
   body: Body;
-  /** Of a refusal; else undefined. */
+  /** The body of a refusal; else undefined. */
   problem: Problem | undefined;
   etag: string;
 }
 
 export interface ApiClient {
   readonly url: string;
-  /** Calls an operation. Throws when the answer is not as the contract says; a refusal is an answer. */
+  /** Calls an operation. Throws when the answer breaks the contract; a refusal is an answer. */
   call<Id extends OperationId>(id: Id, request?: ApiRequest): Promise<ApiAnswer<OperationOutput<Id>>>;
-  /** As `call`, and throws unless it succeeds. */
+  /** Calls an operation and throws unless it succeeds. */
   expectSuccess<Id extends OperationId>(
     id: Id,
     request?: ApiRequest,
   ): Promise<ApiAnswer<OperationOutput<Id>>>;
-  /** The same with another token, or another `Service-Project`; null: with none. */
+  /** A client with another token, or another `Service-Project` (null: none). */
   as(token: string | undefined, project?: string | null): ApiClient;
 }
 
@@ -85,7 +85,7 @@ export function createApiClient({ url, token, project }: ClientOptions): ApiClie
       return {
         status: response.status,
         headers: response.headers,
-        // Checked above against the schema that the type comes from.
+        // `checkAnswer` has compared it with the schema that the type comes from.
         body: answer as OperationOutput<Id>,
         problem: response.ok ? undefined : (answer as Problem),
         etag: response.headers.get('etag') ?? '',
@@ -127,7 +127,7 @@ async function readAnswer(response: Response): Promise<unknown> {
   return text === '' ? undefined : JSON.parse(text);
 }
 
-/** Throws unless the contract describes this answer of the operation. */
+/** Throws unless the contract of the operation describes this answer. */
 export function checkAnswer(spec: OperationSpec, status: number, headers: Headers, body: unknown): void {
   const where = `${spec.operationId} ${status}`;
   for (const name of ['x-request-id', 'x-correlation-id']) {
@@ -145,7 +145,7 @@ export function checkAnswer(spec: OperationSpec, status: number, headers: Header
   const [type] = Object.keys(response.content ?? {});
   const sent = headers.get('content-type')?.split(';')[0];
   if (type === undefined) {
-    if (body !== undefined) throw new Error(`${where}: there is a body.`);
+    if (body !== undefined) throw new Error(`${where}: the answer must have no body.`);
     return;
   }
   if (sent !== type) throw new Error(`${where}: the media type is ${sent}, not ${type}.`);
@@ -174,7 +174,8 @@ function dereference(value: unknown): ResponseObject {
 }
 
 function requireRetryAfter(where: string, headers: Headers): void {
-  if (!/^[1-9]\d*$/.test(headers.get('retry-after') ?? '')) throw new Error(`${where}: no Retry-After.`);
+  if (!/^[1-9]\d*$/.test(headers.get('retry-after') ?? ''))
+    throw new Error(`${where}: the header retry-after is missing.`);
 }
 
 function checkBody(where: string, name: string, schema: AnySchemaObject | undefined, body: unknown): void {
@@ -182,11 +183,11 @@ function checkBody(where: string, name: string, schema: AnySchemaObject | undefi
   const validate = validators.get(name) ?? ajv.compile(absolute(schema));
   validators.set(name, validate);
   if (validate(body)) return;
-  throw new Error(`${where}: the body is not as the contract says: ${ajv.errorsText(validate.errors)}
+  throw new Error(`${where}: the body breaks the contract: ${ajv.errorsText(validate.errors)}
 ${JSON.stringify(body)}`);
 }
 
-/** `#/components/…` -> `openapi#/components/…`, where ajv has the document. */
+/** Turns `#/components/…` into `openapi#/components/…`, the name under which ajv has the document. */
 function absolute(schema: AnySchemaObject): AnySchemaObject {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"openapi#/components'));
 }

@@ -1,5 +1,5 @@
-// The role `api` on a fresh database, listening on a free port: an organization with a project, credentials and
-// sessions of every sort, and a second organization that must see nothing of the first.
+// The role `api` on a new database and a free port: an organization with a project, credentials and sessions of every
+// role, and a second organization that must see nothing of the first.
 import { type ApiConfig, type RunningApi, startApi } from '../../src/api/start-api.ts';
 import { newUuid } from '../../src/domain/id.ts';
 import type { PlanId } from '../../src/domain/problem.ts';
@@ -16,21 +16,21 @@ import { startTokenIssuer, type TokenIssuer } from './token-issuer.ts';
 
 export interface ApiFixtureOptions {
   plan?: PlanId;
-  /** Address of the database that the api is given, such as a proxy's. */
+  /** Turns the address of the database into the one that the api gets, such as a proxy's. */
   databaseUrl?: (url: string) => Promise<string>;
-  /** Over those of `makeConfig`. */
+  /** Replaces values of `makeConfig`. */
   config?: Partial<ApiConfig>;
 }
 
 export interface ApiFixture {
   url: string;
   databaseUrl: string;
-  /** For looking into the database, and for arranging what no operation can. */
+  /** For the test's own queries, and to arrange what no operation can. */
   pool: Pool;
   organizationId: string;
   projectId: string;
   projectName: string;
-  /** Of the second organization, with a project of the same name. */
+  /** The second organization, with a project of the same name. */
   other: { organizationId: string; projectId: string; owner: ApiClient; manage: ApiClient };
   tokens: {
     manage: string;
@@ -40,27 +40,27 @@ export interface ApiFixture {
     viewer: string;
     operator: string;
   };
-  /** A client with a credential of preset manage. */
+  /** With a credential of preset manage. */
   manage: ApiClient;
-  /** … of preset read. */
+  /** With a credential of preset read. */
   read: ApiClient;
-  /** Sessions that name the project. */
+  /** With sessions of these roles, which name the project. */
   owner: ApiClient;
   member: ApiClient;
   viewer: ApiClient;
   operator: ApiClient;
-  /** Without any token. */
+  /** Without a token. */
   anonymous: ApiClient;
   issuer: TokenIssuer;
-  /** Opens what the api has sealed. */
+  /** Opens what the api sealed. */
   secrets: SecretBox;
   telemetry: Telemetry;
-  /** One more api on the same database. */
+  /** Starts one more api on the same database. */
   startReplica(): Promise<RunningApi & { url: string }>;
   close(): Promise<void>;
 }
 
-/** Starts it; call `close` in `afterAll`. */
+/** Call `close` in `afterAll`. */
 export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<ApiFixture> {
   const database = await openDatabaseFixture();
   const { databaseUrl, pool } = database;
@@ -81,7 +81,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
   const start = (given: Telemetry) =>
     startApi(
       makeConfig(apiDatabaseUrl, {
-        // A database behind a proxy is one that fails: the limits are then what is tested.
+        // Tests put a database behind a proxy to let it fail: they test the product's own limit.
         connectTimeoutMs: options.databaseUrl ? undefined : 60_000,
         issuers: [trusted],
         ...options.config,
@@ -139,7 +139,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
   };
 }
 
-/** A test that stands still for some seconds is no outage of the service. */
+/** Keeps a test that stops for some seconds from looking like an outage of the service. */
 async function forbidOutages(pool: Pool): Promise<void> {
   await pool.query(`
     create function leave_out() returns trigger language plpgsql as 'begin return null; end';

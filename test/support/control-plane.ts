@@ -1,4 +1,4 @@
-// A Kubernetes control plane for a test run: found or built as in development, with the CRDs in it.
+// Starts a Kubernetes control plane with the CRDs for a test run, from binaries that are found or built as in development.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ export interface TestControlPlane {
   stop(): Promise<void>;
 }
 
-/** Starts a control plane, or undefined where none can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. */
+/** Undefined where no control plane can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. */
 export async function startTestControlPlane(): Promise<TestControlPlane | undefined> {
   const given = process.env.TEST_KUBECONFIG;
   const started = given
@@ -51,7 +51,7 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   const env = { PATH, HOME, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
   const servers = [plane.etcd, plane.apiserver].map((command) => runServer(command, env));
   const stop = async () => {
-    // The API server first: it waits for etcd's answers.
+    // The API server ends first, because it waits for etcd's answers.
     for (const server of servers.toReversed()) await server.end('SIGTERM', 3_000);
     await watchdog.end();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });

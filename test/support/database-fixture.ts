@@ -1,5 +1,5 @@
-// A database of a test's own, cloned from the run's migrated template in about 50 ms, and what most suites need in it:
-// an organization with one project.
+// A new database for a suite, cloned in about 50 ms from the run's migrated template, and what most suites need in it: an
+// organization with one project.
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
@@ -10,11 +10,11 @@ import { type SeedProject, seedProject } from './seed.ts';
 import { waitFor } from './wait-for.ts';
 
 export interface DatabaseFixture {
-  /** Connection address, of a superuser. */
+  /** The address for a superuser. */
   databaseUrl: string;
-  /** For looking into the database, and for arranging what no operation can. */
+  /** For the test's own queries. */
   pool: Pool;
-  /** Ends the pool and drops the database, with whatever is still connected to it. */
+  /** Ends the pool and drops the database, also when something is still connected to it. */
   close(): Promise<void>;
 }
 
@@ -25,13 +25,13 @@ export interface ProjectFixture extends DatabaseFixture {
 }
 
 /**
- * Makes a migrated database without rows; `hasSchema: false`: without a schema too. Close it in `afterAll`; the end of
- * the run drops databases that stay open.
+ * Makes a migrated database without rows; with `hasSchema: false` also without a schema. Close it in `afterAll`; the end
+ * of the run drops the databases that were not closed.
  */
 export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<DatabaseFixture> {
   const prefix = inject('postgresPrefix');
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
-  // Postgres gives a client that is still connected (to the template: the migration, autovacuum) five seconds to leave.
+  // Postgres waits five seconds for clients that are connected to the template (the migration, autovacuum), then fails.
   const template = hasSchema ? `${prefix}_template` : 'template1';
   await waitFor(() => runAsAdmin(`create database ${name} template ${template}`), {
     what: 'the database is made',
@@ -61,7 +61,7 @@ export async function openProjectFixture(): Promise<ProjectFixture> {
   };
 }
 
-/** Connections for a test's own queries, with time-outs that no busy machine meets. */
+/** Its time-outs are so long that no busy machine reaches them. */
 function openTestPool(databaseUrl: string): Pool {
   const minuteMs = 60_000;
   return openPool({

@@ -1,5 +1,5 @@
-// A scripted HTTP server in the place of a kube-apiserver, for answers that a real one gives only after hours:
-// expired versions, rejected tokens, overload. Each request is answered by the next step of the script.
+// A scripted HTTP server in place of a kube-apiserver, for answers that a real one gives only after hours: expired
+// versions, rejected tokens, overload. The next step of the script answers each request.
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -12,12 +12,12 @@ export interface FakeRequest {
   headers: IncomingMessage['headers'];
 }
 
-/** Answers one request. Leave the response open for a watch. */
+/** Answers one request. It leaves the response open for a watch. */
 export type FakeStep = (request: FakeRequest, response: ServerResponse) => void;
 
 export interface FakeKubeServer {
   requests: FakeRequest[];
-  /** Answers requests after the script's end. */
+  /** Answers the requests after the end of the script. */
   otherwise: FakeStep;
   config(token?: string): KubeConfig;
   close(): Promise<void>;
@@ -69,7 +69,7 @@ export function status(code: number, reason: string, headers: Record<string, str
   return json(code, body, headers);
 }
 
-/** A watch that gives these events at once; then it ends, or stays open. */
+/** Answers with a watch that sends these events at once and then ends, or stays open. */
 export function watch(events: object[], then: 'ends' | 'stays'): FakeStep {
   return (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' });

@@ -1,7 +1,7 @@
-// Calls to a product in processes of its own, on a machine that may be too busy for them.
+// Calls to a product that runs in processes of its own, on a machine that may be too busy to serve them.
 import { waitFor } from './wait-for.ts';
 
-/** Calls again what is answered with 503, as every client does: an api on a busy machine sheds what it can not serve. */
+/** Repeats a call that is answered with 503, as every client does: an api on a busy machine sheds load. */
 export async function fetchServed(url: string, init?: RequestInit): Promise<Response> {
   const served = async () => {
     const answer = await fetch(url, init);

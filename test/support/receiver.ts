@@ -1,5 +1,5 @@
-// The webhook receiver of tests and benchmarks: a real HTTP or HTTPS server that answers as a test says and keeps what
-// it gets; and a raw socket for receivers that misbehave.
+// The webhook receiver of tests and benchmarks: a real HTTP or HTTPS server that answers as the test says and keeps each
+// request; and a raw socket for receivers that misbehave.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import {
@@ -30,10 +30,10 @@ export interface ReceivedRequest {
 
 export interface Receiver {
   port: number;
-  /** `/hook` on it. */
+  /** Its address with the path `/hook`. */
   url: string;
   requests: ReceivedRequest[];
-  /** Connections accepted so far. */
+  /** The number of connections accepted so far. */
   connections(): number;
   close(): Promise<void>;
 }
@@ -54,17 +54,17 @@ export interface ReceiverOptions {
   /** Default: a free one. */
   port?: number;
   tls?: boolean;
-  /** False: `requests` stays empty, for benchmarks. */
+  /** False, for benchmarks: `requests` stays empty. */
   keepsRequests?: boolean;
 }
 
 const certificate = (name: string): string =>
   readFileSync(new URL(`certificates/${name}`, import.meta.url), 'utf8');
 
-/** Trust this to trust the receivers with TLS: names `receiver.test`, `*.receiver.test`, `127.0.0.1`. */
+/** The CA of the receivers with TLS: for `receiver.test`, `*.receiver.test` and `127.0.0.1`. */
 export const RECEIVER_CA = certificate('receiver-certificate.pem');
 
-/** Calls `answer` when it has read a request to its end. */
+/** Starts a receiver that calls `answer` after it has read a whole request. */
 export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}): Promise<Receiver> {
   const { tls = false, keepsRequests = true } = options;
   const requests: ReceivedRequest[] = [];
@@ -76,7 +76,7 @@ export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}
         if (keepsRequests) requests.push(received);
         answer(response, received, request);
       },
-      () => undefined, // the sender ended in the middle: that is no request
+      () => undefined, // the sender ended before the request did
     );
   };
   const server = tls
@@ -85,7 +85,7 @@ export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}
   return listen(server, requests, options);
 }
 
-/** A receiver that speaks what the test writes on the socket. It keeps no requests. */
+/** Starts a receiver that sends what the test writes on the socket. It keeps no requests. */
 export function startRawReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
   const server = createTcpServer((socket) => {
     socket.on('error', () => socket.destroy());
@@ -122,7 +122,7 @@ async function listen(
   };
 }
 
-/** The body of an alert, as far as tests look into it. */
+/** The fields of an alert's body that tests read. */
 export interface AlertBody {
   type: string;
   data: {
@@ -134,8 +134,8 @@ export interface AlertBody {
 }
 
 /**
- * The body of a request, verified by the library of the Standard Webhooks specification. Throws when no signature is of
- * this secret, or the request is older than five minutes.
+ * The body of a request, verified by the library of Standard Webhooks. Throws when this secret made none of the signatures,
+ * or the request is older than five minutes.
  */
 export function verifyWebhook(request: ReceivedRequest | undefined, signingSecret: string): unknown {
   if (!request) throw new Error('There is no request.');

@@ -1,4 +1,4 @@
-// Runs a program to its end: one of somebody else (kubectl, helm, docker, a compiler), or a role of the product.
+// Runs a program to its end: another project's (kubectl, helm, docker, a compiler), or a role of the product.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -12,17 +12,17 @@ export interface Outcome {
 }
 
 export interface ProgramOptions {
-  /** The program's folder; else this process's. */
+  /** Default: this process's folder. */
   cwd?: string;
-  /** Its whole environment; else this process's. */
+  /** The whole environment; default: this process's. */
   env?: NodeJS.ProcessEnv;
-  /** What it can read on its standard input. */
+  /** The program's standard input. */
   input?: string;
 }
 
 /**
- * Runs a program to its end. An exit code is an outcome; throws Node's error where the program is not there, a signal
- * ended it or it said more than 64 MiB.
+ * Resolves with the exit code, whatever it is. Rejects with Node's error when there is no such program, a signal ended it,
+ * or it wrote more than 64 MiB.
  */
 export function runProgram(
   program: string,
@@ -40,12 +40,12 @@ export function runProgram(
         else reject(error);
       },
     );
-    child.stdin?.on('error', () => undefined); // it may end before it has read: its exit code says whether that is well
+    child.stdin?.on('error', () => undefined); // it may end before it has read all: its exit code tells whether it failed
     child.stdin?.end(input);
   });
 }
 
-/** Runs `node src/main.ts <role>`, as a container would. `env` is all that the process gets, but for PATH. */
+/** Runs `node src/main.ts <role>` as a container would. The process gets `env` and PATH, and nothing else. */
 export function runRole(args: readonly string[], env: Record<string, string>): Promise<Outcome> {
   return runProgram(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, ...env } });
 }

@@ -1,4 +1,4 @@
-// A server of a test run (Postgres, etcd, kube-apiserver), as a process that the run's watchdog knows by its mark.
+// Runs a server for a test run: Postgres, etcd, kube-apiserver.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { ServerCommand } from '../../src/dev/postgres/postgres-server.ts';
@@ -6,7 +6,7 @@ import type { ServerCommand } from '../../src/dev/postgres/postgres-server.ts';
 export interface RunningServer {
   /** Rejects when the process ends, with the end of what it wrote to standard error. */
   failed: Promise<never>;
-  /** Ends it; kills it when it has not ended after `killAfterMs`. */
+  /** Sends the signal, and SIGKILL if the process has not ended after `killAfterMs`. */
   end(signal: NodeJS.Signals, killAfterMs: number): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ export function runServer({ command, args, options }: ServerCommand, env: NodeJS
   const failed = exited.then((): never => {
     throw new Error(`${command} ended: ${output}`);
   });
-  failed.catch(() => undefined); // nobody waits for it once the server has started
+  failed.catch(() => undefined); // nobody awaits it after the server has started
   return {
     failed,
     async end(signal, killAfterMs) {

@@ -22,7 +22,7 @@ export interface SeedMonitor extends SeedProject {
   address: string;
 }
 
-/** Set over the defaults, named as in the tables `monitors` and `monitor_live`. */
+/** Replace the defaults; named as in the tables `monitors` and `monitor_live`. */
 export interface SeedColumns {
   configuration?: Record<string, unknown>;
   live?: Record<string, unknown>;
@@ -30,7 +30,7 @@ export interface SeedColumns {
 
 type Db = Pick<pg.Pool, 'query'>;
 
-/** An organization with one project. */
+/** Makes an organization with one project. */
 export async function seedProject(db: Db, plan = 'scale'): Promise<SeedProject> {
   const organizationId = randomUUID();
   const projectId = randomUUID();
@@ -46,7 +46,7 @@ export async function seedProject(db: Db, plan = 'scale'): Promise<SeedProject> 
   return { organizationId, projectId };
 }
 
-/** Active monitors that are due every minute with a minute of grace, but for what `columns` says. */
+/** Makes active monitors with an interval and a grace of one minute, unless `columns` says otherwise. */
 export async function seedMonitors(
   db: Db,
   project: SeedProject,
@@ -116,7 +116,7 @@ export async function seedMonitors(
   return seeded;
 }
 
-/** One monitor, as `seedMonitors` makes it. */
+/** Makes one monitor as `seedMonitors` does. */
 export async function seedMonitor(
   db: Db,
   project: SeedProject,
@@ -142,7 +142,7 @@ export interface SeedEndpoint {
   secret: string;
 }
 
-/** A webhook endpoint with one signing secret; its alias is its id. `isDefault`: all monitors' alerts go there. */
+/** Makes a webhook endpoint with one signing secret; its alias is its id. `isDefault`: it gets all monitors' alerts. */
 export async function seedEndpoint(
   { pool, project, secrets }: { pool: Db; project: SeedProject; secrets: SecretBox },
   url: string,
@@ -168,7 +168,7 @@ export async function seedEndpoint(
   return { endpointId, secret };
 }
 
-/** An API credential, as a caller sends it. */
+/** Makes an API credential and returns it as a caller sends it. */
 export async function seedCredential(
   db: Db,
   wanted: { projectId: string; preset: 'manage' | 'read'; scopes?: string[]; expiresMs?: number },

@@ -1,16 +1,16 @@
-// Time in which this process ran: for the few limits of the specification that a test has to measure. A machine that
-// is busy, or that stood still for some seconds, must not look like a product that is late.
+// Measures the time in which this process ran, for the few limits of the contract that a test must measure. A machine that
+// is busy, or stops for some seconds, must not look like a late product.
 
 const TICK_MS = 20;
-/** A tick that comes later than this came to a process that was not run. */
+/** A tick that is later than this shows that the process did not run. */
 const LATE_MS = 5 * TICK_MS;
 
 export interface Stopwatch {
-  /** Milliseconds since the start, without those in which this process got no turn. */
+  /** Milliseconds since the start, without those in which the process did not run. */
   stop(): number;
 }
 
-/** Starts to measure. Call `stop` in the end: it runs until then. */
+/** Call `stop` in the end: the stopwatch keeps the process alive until then. */
 export function startStopwatch(): Stopwatch {
   let ranMs = 0;
   let last = performance.now();

@@ -12,7 +12,7 @@ import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import type { ProjectFixture } from './database-fixture.ts';
 
-/** Metrics and a log of their own. TEST_LOG_LEVEL shows the log. */
+/** A new registry of metrics, and a log that TEST_LOG_LEVEL shows. */
 export function makeParts() {
   return {
     metrics: createSweeperMetrics(new Registry()),
@@ -46,7 +46,7 @@ export function startDispatcher(
   });
 }
 
-/** An `incident.opened` to the endpoint, of an incident of its own: a row for `insertDeliveries`. */
+/** A row for `insertDeliveries`: `incident.opened` of a new incident to the endpoint, unless `more` says otherwise. */
 export function makeDelivery(
   { projectId }: { projectId: string },
   { endpointId }: { endpointId: string },

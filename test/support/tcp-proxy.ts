@@ -28,8 +28,8 @@ export class TcpProxy {
   }
 
   /**
-   * A proxy to the server of this address. It listens on a free port of 127.0.0.1: one that no outgoing connection takes
-   * while the proxy refuses.
+   * Starts a proxy to the server of this address, on a free port of 127.0.0.1 that no outgoing connection takes while the
+   * proxy refuses.
    */
   static async start(url: string): Promise<TcpProxy> {
     const proxy = new TcpProxy(new URL(url), await findFreePort());
@@ -117,7 +117,7 @@ export class TcpProxy {
     this.#listener = listener;
   }
 
-  /** Ends everything. */
+  /** Stops listening and ends all connections. */
   async close(): Promise<void> {
     await this.refuse();
   }
@@ -131,7 +131,7 @@ export class TcpProxy {
     this.#pass(pair, client, server);
     this.#pass(pair, server, client);
     for (const socket of [client, server]) {
-      // A fault is what we are for: the other side learns of it by 'close'.
+      // Errors are expected here: 'close' passes them to the other side.
       socket.on('error', () => undefined);
       socket.on('close', () => this.#drop(pair));
     }
@@ -169,7 +169,7 @@ export class TcpProxy {
     pair.server.resetAndDestroy();
   }
 
-  /** One side is gone. Of a black hole the other side must not learn it. */
+  /** Ends a pair when one side has ended, unless it is black-holed: then the other side must not notice. */
   #drop(pair: Pair): void {
     if (pair.isBlackHoled && !(pair.client.destroyed && pair.server.destroyed)) return;
     if (!this.#pairs.delete(pair)) return;

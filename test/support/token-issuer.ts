@@ -1,4 +1,4 @@
-// A token issuer on loopback, as an identity provider would be: keys by discovery, tokens of any shape.
+// An identity provider on loopback: it publishes keys by discovery and signs tokens of any shape.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -25,13 +25,13 @@ export interface TokenOptions {
 
 export interface TokenIssuer {
   url: string;
-  /** Keys and discovery served so far. */
+  /** The paths of all requests so far. */
   requests: string[];
   trusted(settings: Partial<TrustedIssuer> & Pick<TrustedIssuer, 'organization' | 'roles'>): TrustedIssuer;
   sign(options?: TokenOptions): Promise<string>;
-  /** Signs with a new key from now on; the old one is served no more. */
+  /** Replaces the key that it signs with and publishes. */
   rotateKey(): Promise<void>;
-  /** The public key that is served. */
+  /** The public key that it publishes. */
   publicJwk(): JWK;
   /** Answers 500 to everything while true. */
   broken: boolean;

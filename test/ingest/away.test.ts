@@ -1,5 +1,5 @@
-// The beat path while the database is away, seen from inside of one api: what it notices, what it tells the service
-// clock, and how soon it is itself again. faults.test.ts looks at the same from outside.
+// The beat path while the database is away, seen from inside one api: what it notices, what it reports to the service
+// clock, and how soon it recovers. faults.test.ts tests the same from outside.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { startServiceClock } from '../../src/api/service-clock.ts';
 import type { BeatItem } from '../../src/ingest/apply-items.ts';
@@ -63,7 +63,7 @@ async function findEntry(directory: MonitorDirectory): Promise<DirectoryEntry> {
 
 const beatOf = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'success' } });
 
-/** Slow answers bring the second lane into use: then both are connected. A monitor has its beats in one lane at a time. */
+/** Slow answers bring the second lane into use, so that both connect. A monitor's beats use one lane at a time. */
 async function useBothLanes(batcher: Batcher, entry: DirectoryEntry): Promise<void> {
   const another = await seedMonitor(fixture.pool, fixture.project);
   const second = await openDirectory().load(another.address);
@@ -83,7 +83,7 @@ async function useBothLanes(batcher: Batcher, entry: DirectoryEntry): Promise<vo
   );
 }
 
-it('trusts no idle lane when another one has lost the database', async () => {
+it('the batcher reconnects an idle lane after another lane has lost the database', async () => {
   const directory = openDirectory();
   const entry = await findEntry(directory);
   const { batcher, failures } = openBatcher(directory, 2);
@@ -92,7 +92,7 @@ it('trusts no idle lane when another one has lost the database', async () => {
 
   proxy.blackHole();
   const hung = batcher.submit(beatOf(entry));
-  await waitFor(() => failures.length > 0, { what: 'the lane that hangs' });
+  await waitFor(() => failures.length > 0, { what: 'the failure of the lane that hangs' });
   proxy.forward();
   expect(await hung).toHaveProperty('answer');
   const known = failures.length;
@@ -103,14 +103,14 @@ it('trusts no idle lane when another one has lost the database', async () => {
   expect(failures).toHaveLength(known);
 });
 
-it('keeps the order of the beats of a monitor when two lanes are at work', async () => {
+it('the beats of a monitor keep their order while two lanes write', async () => {
   const directory = openDirectory();
   const other = await seedMonitor(fixture.pool, fixture.project);
   const [entry, neighbour] = [await findEntry(directory), await directory.load(other.address)];
   if (!neighbour) throw new Error('the address was not found');
   const { batcher } = openBatcher(directory, 2);
   await useBothLanes(batcher, neighbour);
-  // The failure goes behind the plain beat of its batch: a success in the other lane could overtake it.
+  // A batch writes its plain beats first, then the failure: a success in the other lane could overtake it.
   const first = [batcher.submit(beatOf(neighbour)), batcher.submit({ entry, beat: { kind: 'fail' } })];
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   const success = batcher.submit(beatOf(entry));
@@ -119,27 +119,27 @@ it('keeps the order of the beats of a monitor when two lanes are at work', async
   expect(await incidentsOf(fixture.pool, monitor)).toMatchObject([{ state: 'recovered' }]);
 });
 
-it('says that beats can not be accepted while some wait and none gets through', async () => {
+it('the batcher reports for how long it is stuck while beats wait and none becomes durable', async () => {
   const directory = openDirectory();
   const entry = await findEntry(directory);
   const { batcher } = openBatcher(directory, 1);
   expect(await batcher.submit(beatOf(entry))).toHaveProperty('answer');
   expect(batcher.stuckMs).toBe(0);
   await proxy.refuse();
-  // Nobody waits: nothing is known to be wrong.
+  // No beat waits: nothing shows a fault.
   expect(batcher.stuckMs).toBe(0);
   const waiting = batcher.submit(beatOf(entry));
-  await waitFor(() => batcher.stuckMs > 0, { what: 'the beat that waits' });
+  await waitFor(() => batcher.stuckMs > 0, { what: 'a waiting beat' });
   await proxy.accept();
   expect(await waiting).toHaveProperty('answer');
   expect(batcher.stuckMs).toBe(0);
 });
 
-it('waits with an address that it does not know, and takes the one that it knows', async () => {
+it('while the database is away an unknown address waits, and a cached one is found at once', async () => {
   const directory = openDirectory();
   await proxy.refuse();
   const unknown = directory.load(monitor.address);
-  await waitFor(() => directory.stuckMs > 0, { what: 'the address that is asked for' });
+  await waitFor(() => directory.stuckMs > 0, { what: 'a waiting look-up' });
   await proxy.accept();
   expect(await unknown).toMatchObject({ address: monitor.address });
   expect(directory.stuckMs).toBe(0);
@@ -147,7 +147,7 @@ it('waits with an address that it does not know, and takes the one that it knows
   expect(await directory.load(monitor.address)).toMatchObject({ address: monitor.address });
 });
 
-it('refuses an address that nobody knows when its time is over', async () => {
+it('the look-up of an unknown address is rejected when its patience ends before the database is back', async () => {
   const pool = openPool({ databaseUrl: proxy.url, size: 1, applicationName: 'addresses' });
   endings.push(() => pool.end());
   const errors: unknown[] = [];
@@ -158,7 +158,7 @@ it('refuses an address that nobody knows when its time is over', async () => {
   expect(errors).toContainEqual(expect.objectContaining({ message: expect.any(String) }));
 });
 
-it('counts the wait for the address into the patience of the beat', async () => {
+it('the wait for the address counts against the patience of the beat', async () => {
   const directory = openDirectory();
   const entry = await findEntry(directory);
   const { batcher } = openBatcher(directory, 1);
@@ -168,7 +168,7 @@ it('counts the wait for the address into the patience of the beat', async () => 
   });
 });
 
-it('lets the service clock stand still while beats wait, though the database answers it, and says so in time', async () => {
+it('the service clock stops while beats wait, even if the database answers it, and records an outage', async () => {
   let stuckMs = 2_000;
   let asked = 0;
   const clock = startServiceClock(fixture.pool, createLog({ role: 'test', level: 'silent' }), () => {
@@ -180,7 +180,7 @@ it('lets the service clock stand still while beats wait, though the database ans
     (await fixture.pool.query('select last_ms from service_clock')).rows[0]?.last_ms;
   const readOutage = async () =>
     (await fixture.pool.query('select from_ms, to_ms from service_outages')).rows[0];
-  await waitFor(() => asked > 2, { what: 'some ticks' });
+  await waitFor(() => asked > 2, { what: 'some readings of the clock' });
   expect(await readClock()).toBeUndefined();
   expect(await readOutage()).toBeUndefined();
   stuckMs = 5_000;
@@ -190,22 +190,22 @@ it('lets the service clock stand still while beats wait, though the database ans
   await waitFor(async () => (await readClock()) > outage.to_ms, { what: 'the first beat' });
 });
 
-it('takes no process that was stopped, and had no time to read its answers, for an outage', async () => {
-  const looks = [0, 60_000, 0, 60_000, 500, 60_000];
+it('a process that was stopped, and could not read its answers, records no outage', async () => {
+  const readings = [0, 60_000, 0, 60_000, 500, 60_000];
   const clock = startServiceClock(
     fixture.pool,
     createLog({ role: 'test', level: 'silent' }),
-    () => looks.shift() ?? 0,
+    () => readings.shift() ?? 0,
   );
   endings.push(() => clock.stop());
-  await waitFor(() => looks.length === 0, { what: 'all looks' });
+  await waitFor(() => readings.length === 0, { what: 'all readings of the clock' });
   await clock.stop();
-  // A shorter one is of a machine that stood still itself.
+  // A shorter outage comes from a busy machine.
   const { rowCount } = await fixture.pool.query('select from service_outages where to_ms - from_ms >= 60000');
   expect(rowCount).toBe(0);
 });
 
-it('tells incidents of beats that waited in vain, also when the process ends before the fault does', async () => {
+it('an open incident names the outage in its timeline even if the process ends before the outage does', async () => {
   await fixture.pool.query(
     `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
        opened_at, summary)
@@ -221,7 +221,7 @@ it('tells incidents of beats that waited in vain, also when the process ends bef
   expect(rows).toEqual([{ type: 'service_outage' }]);
 });
 
-it('opens nothing for beats that a lock keeps out, whatever an api without beats says', async () => {
+it('no incident opens for beats that a lock keeps out, whatever an api without beats reports', async () => {
   const entry = await findEntry(openDirectory());
   const { batcher } = openBatcher(openDirectory(), 1);
   const log = createLog({ role: 'test', level: 'silent' });
@@ -246,7 +246,7 @@ it('opens nothing for beats that a lock keeps out, whatever an api without beats
     const { rowCount } = await fixture.pool.query('select from monitor_live where outage_ms > 0');
     return rowCount === 1;
   };
-  await waitFor(findMoved, { what: 'the deadline that moves' });
+  await waitFor(findMoved, { what: 'the moved deadline' });
   await admin.query('rollback');
   admin.release();
   expect(await beat).toHaveProperty('answer');

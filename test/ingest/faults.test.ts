@@ -1,5 +1,5 @@
-// The beat path while the network and the database fail: what was acknowledged is stored, nothing is stored twice by
-// the service, everybody is answered in time.
+// The beat path while the network and the database fail: every acknowledged beat is stored, the service stores none
+// twice, and every sender is answered in time.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
@@ -20,13 +20,13 @@ beforeEach(async () => {
   monitors = await seedMonitors(fixture.pool, fixture.project, 8);
 });
 afterEach(async () => {
-  // First: a connection that hangs would hold up the end of who has it.
+  // The proxy first: a connection that hangs would delay the end of the server.
   await proxy?.close();
   await server?.close();
   await fixture?.close();
 });
 
-/** Beats round-robin until told to stop; counts what was acknowledged, and how. */
+/** Beats the monitors in turn until it is stopped; counts the acknowledged beats and the statuses. */
 function startLoad(clients: number, path: (beat: number) => string) {
   const statuses = new Map<number, number>();
   const acknowledged = new Map<string, number>();
@@ -65,7 +65,7 @@ async function expectBooksToBalance(acknowledged: Map<string, number>): Promise<
   for (const row of rows) {
     expect(row.stored, 'without gaps').toBe(row.last_sequence);
     expect(row.highest ?? 0).toBe(row.last_sequence);
-    expect(row.stored, 'nothing acknowledged is missing').toBeGreaterThanOrEqual(
+    expect(row.stored, 'no acknowledged beat is missing').toBeGreaterThanOrEqual(
       acknowledged.get(row.monitor_key) ?? 0,
     );
   }
@@ -73,11 +73,11 @@ async function expectBooksToBalance(acknowledged: Map<string, number>): Promise<
 
 const mixed = (beat: number) => ['', '/log', '', '/start', '', '/0'][beat % 6] ?? '';
 
-it('keeps its books through resets at any byte of an answer', async () => {
+it('every acknowledged beat is stored when the database connection is reset at any byte of an answer', async () => {
   const load = startLoad(16, mixed);
   for (let fault = 0; fault < 60; fault += 1) {
     const passed = proxy.bytesToClient;
-    // Somewhere in the answers of the next transactions: also between COMMIT and its answer.
+    // At some byte of the answers to the next transactions, also between COMMIT and its answer.
     proxy.resetAfter(1 + ((fault * 37) % 900));
     await waitFor(() => proxy.bytesToClient > passed + 2000, { what: 'answers' });
   }
@@ -87,7 +87,7 @@ it('keeps its books through resets at any byte of an answer', async () => {
   await expectBooksToBalance(load.acknowledged);
 });
 
-it('keeps its books while connections are ended by the server', async () => {
+it('every acknowledged beat is stored when the database ends the connections', async () => {
   const load = startLoad(16, mixed);
   for (let kill = 0; kill < 25; kill += 1) {
     const before = load.statuses.get(200) ?? 0;
@@ -102,7 +102,7 @@ it('keeps its books while connections are ended by the server', async () => {
   await expectBooksToBalance(load.acknowledged);
 });
 
-it('answers 503 with Retry-After in time while the database hangs, and goes on by itself', async () => {
+it('a beat is answered 503 with Retry-After in time while the database hangs, and 200 when it works again', async () => {
   const [monitor] = monitors;
   expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
   proxy.blackHole();
@@ -122,7 +122,7 @@ it('answers 503 with Retry-After in time while the database hangs, and goes on b
   });
 });
 
-it('saves the beats that arrive while the database is away for a moment', async () => {
+it('beats that arrive while the database is away for a moment are stored and answered 200', async () => {
   const [monitor] = monitors;
   expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
   await proxy.refuse();

@@ -1,4 +1,4 @@
-// A lane whose connection goes wrong: nothing is left behind, nothing is written twice, no process ends.
+// A lane whose connection fails: no connection is left open, nothing is written twice, no process ends.
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 
-/** The batch of one beat that its lane lost on the way: nothing of it had reached the database. */
+/** A batch that its lane lost before anything of it reached the database. */
 async function loseBatch(lane: Lane): Promise<LaneBatch> {
   let lost: LaneBatch | undefined;
   const lose = (_: unknown, batch: LaneBatch) => {
@@ -40,8 +40,8 @@ type Run = (
 
 it.each<[string, Run, string | undefined]>([
   ['a plain beat', runPlainBeats, undefined],
-  ['a beat of the other way', runBeatTransaction, 'a message'],
-])('lets nothing of a batch in that arrives after it was given up: %s', async (_, run, message) => {
+  ['a beat with a message', runBeatTransaction, 'a message'],
+])('a batch that reaches the database after it was given up writes nothing: %s', async (_, run, message) => {
   const directory = new MonitorDirectory({ db: fixture.pool, minimumIntervalMs: 60_000 });
   const monitor = await seedMonitor(fixture.pool, fixture.project);
   const entry = await directory.load(monitor.address);
@@ -69,7 +69,7 @@ function endingMessage(): Buffer {
   return Buffer.concat([head, fields]);
 }
 
-/** Says in one packet that the session is ready and that it ends. */
+/** A server that announces in one packet that the session is ready and that it ends. */
 async function startEndingServer(): Promise<Server> {
   const server = createServer((socket: Socket) => {
     socket.on('error', () => undefined);
@@ -80,7 +80,7 @@ async function startEndingServer(): Promise<Server> {
   return server;
 }
 
-it('survives a server that ends the session in the moment in which it begins', async () => {
+it('a server that ends the session at its start rejects the batch and does not end the process', async () => {
   const server = await startEndingServer();
   const { port } = server.address() as AddressInfo;
   const lane = new Lane(`postgres://somebody@127.0.0.1:${port}/any`);
@@ -95,8 +95,8 @@ async function countConnections(): Promise<number> {
   return rows[0].lanes;
 }
 
-// The last one: nobody who connects to this database after it can write.
-it('keeps no connection to a database that lets nobody write, such as a standby', async () => {
+// This test is the last one: after it, connections to this database cannot write.
+it('a lane keeps no connection to a database that is read-only, such as a standby', async () => {
   const name = new URL(fixture.databaseUrl).pathname.slice(1);
   await fixture.pool.query(`alter database ${name} set default_transaction_read_only = on`);
   const lane = new Lane(fixture.databaseUrl);

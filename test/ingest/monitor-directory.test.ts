@@ -1,4 +1,4 @@
-// What the beat path remembers of monitors, and for how long.
+// For how long the beat path caches monitors.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 
-it('knows a monitor of the shortest interval at its next beats, and its new plan after ten minutes', async () => {
+it('a cached monitor of the shortest interval is reused for ten minutes and then reloaded with its new plan', async () => {
   const { pool, project } = fixture;
   let nowMs = 0;
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: MINUTE_MS, now: () => nowMs });

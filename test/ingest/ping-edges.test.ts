@@ -1,5 +1,5 @@
-// What senders do at the edge of the rules (docs/contract/beats.md): odd types, odd times, pipelines, keys that are
-// used twice, methods and paths that are none.
+// Senders at the edge of the rules (docs/contract/beats.md): odd types, odd times, pipelines, reused keys, wrong
+// methods and paths.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sendRaw } from '../support/raw-http.ts';
 import type { SeedMonitor } from '../support/seed.ts';
@@ -20,7 +20,7 @@ async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
   return rows.map((row) => row[name]);
 }
 
-it('keeps a body as the message, whatever its type is called', async () => {
+it('a body is kept as the message when its Content-Type is unknown, malformed or empty', async () => {
   const monitor = await ping.makeMonitor();
   for (const type of [';;', 'no type at all', 'text', 'application/json-patch+json', '']) {
     const head = `POST /ping/${monitor.address} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n`;
@@ -30,7 +30,7 @@ it('keeps a body as the message, whatever its type is called', async () => {
   expect(await column(monitor, 'message')).toEqual(Array(5).fill('hi'));
 });
 
-it('refuses times that no calendar or no database has, and keeps the others', async () => {
+it('an observedAt that does not exist or cannot be stored is refused, and other times are kept', async () => {
   const monitor = await ping.makeMonitor();
   const post = (observedAt: string) =>
     send(monitor.address, {
@@ -60,7 +60,7 @@ it('refuses times that no calendar or no database has, and keeps the others', as
   expect(await column(monitor, 'sequence')).toEqual([1, 2, 3, 4, 5]);
 });
 
-it('keeps the order of beats that come down one connection together', async () => {
+it('pipelined beats on one connection keep their order', async () => {
   const monitor = await ping.makeMonitor();
   const head = (suffix: string) => `GET /ping/${monitor.address}${suffix} HTTP/1.1\r\nHost: x\r\n`;
   const calls = ['/start', '', '/fail', '', '/log', ''].map((suffix) => `${head(suffix)}\r\n`);
@@ -77,7 +77,7 @@ it('keeps the order of beats that come down one connection together', async () =
   ]);
 });
 
-it('refuses the key of another beat, and moves the deadline all the same', async () => {
+it('a beat with the Idempotency-Key of another beat is refused with 409 and still moves the deadline', async () => {
   const monitor = await ping.makeMonitor();
   const headers = { 'idempotency-key': 'run-1', accept: 'application/json' };
   const deadline = async (): Promise<number> => (await liveOf(ping.pool, monitor)).deadline_ms;
@@ -90,14 +90,14 @@ it('refuses the key of another beat, and moves the deadline all the same', async
   expect(await column(monitor, 'kind')).toEqual(['start']);
 });
 
-it('says in text what is wrong, and no sentence twice', async () => {
+it('a refusal in text says what is wrong and repeats no sentence', async () => {
   const monitor = await ping.makeMonitor();
   const headers = { 'content-type': 'application/json' };
   const answer = await send(monitor.address, { method: 'POST', headers, body: '{"runId":"a","runId":"b"}' });
   expect(await answer.text()).toBe('The request is not valid. runId: State this field once.\n');
 });
 
-it('says in text what method to use, and that a path is not known', async () => {
+it('a wrong method is answered 405 with Allow, an unknown path 404, both in text', async () => {
   const monitor = await ping.makeMonitor();
   const put = await send(monitor.address, { method: 'PUT' });
   expect(put.status).toBe(405);

@@ -1,4 +1,4 @@
-// The beat path on a listening server of its own.
+// The beat path on its own listening server.
 import Fastify from 'fastify';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
@@ -11,7 +11,7 @@ import { type SeedColumns, type SeedMonitor, seedMonitor } from '../support/seed
 export interface PingServerOptions {
   /** Default 1. */
   lanes?: number;
-  /** A beat waits as long as in the product. Default: a minute, so that no busy machine fails a test. */
+  /** Beats wait as long as in the product. Default: a minute, so that a busy machine fails no test. */
   hasProductPatience?: boolean;
   bodyTimeMs?: number;
 }
@@ -27,7 +27,7 @@ export interface PingFixture extends ProjectFixture {
   makeMonitor(columns?: SeedColumns): Promise<SeedMonitor>;
 }
 
-/** A project, and a server that takes its beats. */
+/** A project, and a server that accepts its beats. */
 export async function openPingFixture(options: PingServerOptions = {}): Promise<PingFixture> {
   const fixture = await openProjectFixture();
   const server = await startPingServer(fixture.databaseUrl, options);

@@ -1,5 +1,5 @@
-// What real senders of all ages send and read: spellings of headers, a slash at the end, bodies that never end, paths
-// that nobody can read, caches on the way (docs/contract/beats.md).
+// What old and new senders send and read: spellings of headers, trailing slashes, bodies that never end, unreadable
+// paths, caches on the way (docs/contract/beats.md).
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';
@@ -33,9 +33,9 @@ async function readState({ monitorKey }: SeedMonitor) {
   return row;
 }
 
-describe('headers', () => {
+describe('the headers of a beat', () => {
   it.each(['application/json', 'Application/JSON', 'text/html, APPLICATION/json;q=0.5'])(
-    'Accept: %s is for JSON, in an answer and in a refusal',
+    'a sender with Accept: %s gets JSON, in an answer and in a refusal',
     async (accept) => {
       const monitor = await ping.makeMonitor();
       const answer = await send(monitor.address, { headers: { accept } });
@@ -48,20 +48,23 @@ describe('headers', () => {
     },
   );
 
-  it.each(['gzip', 'x-gzip', 'X-GZIP', ' GZip '])('Content-Encoding: %s is gzip', async (encoding) => {
-    const monitor = await ping.makeMonitor();
-    const post = (contentType: string, body: string) =>
-      send(monitor.address, {
-        method: 'POST',
-        headers: { 'content-type': contentType, 'content-encoding': encoding },
-        body: gzipSync(body),
-      });
-    expect((await post('application/json', '{"message":"in JSON"}')).status).toBe(200);
-    expect((await post('text/plain', 'in text')).status).toBe(200);
-    expect((await readState(monitor)).messages).toEqual(['in JSON', 'in text']);
-  });
+  it.each(['gzip', 'x-gzip', 'X-GZIP', ' GZip '])(
+    'a body with Content-Encoding: %s is read as gzip',
+    async (encoding) => {
+      const monitor = await ping.makeMonitor();
+      const post = (contentType: string, body: string) =>
+        send(monitor.address, {
+          method: 'POST',
+          headers: { 'content-type': contentType, 'content-encoding': encoding },
+          body: gzipSync(body),
+        });
+      expect((await post('application/json', '{"message":"in JSON"}')).status).toBe(200);
+      expect((await post('text/plain', 'in text')).status).toBe(200);
+      expect((await readState(monitor)).messages).toEqual(['in JSON', 'in text']);
+    },
+  );
 
-  it('let no cache answer for us', async () => {
+  it('answers and refusals carry Cache-Control: no-store', async () => {
     const monitor = await ping.makeMonitor();
     for (const path of [monitor.address, `${monitor.address}/256`, 'nothing']) {
       expect((await send(path)).headers.get('cache-control'), path).toBe('no-store');
@@ -70,7 +73,7 @@ describe('headers', () => {
 });
 
 describe('an address', () => {
-  it('with a slash at its end is the address', async () => {
+  it('an address with a trailing slash is the same address', async () => {
     const monitor = await ping.makeMonitor();
     expect((await send(`${monitor.address}/`)).status).toBe(200);
     expect((await send(`${monitor.address}/?rid=a`, { method: 'POST', body: 'text' })).status).toBe(200);
@@ -86,7 +89,7 @@ describe('a body that does not end', () => {
       `POST /ping/${address} HTTP/1.1\r\nhost: x\r\ncontent-type: ${contentType}\r\ncontent-length: 1000\r\n\r\n${text}`,
     );
 
-  it('is refused when it is JSON; the deadline moves, because the job ran', async () => {
+  it('an unfinished JSON body is refused, and the deadline moves because the job ran', async () => {
     const monitor = await ping.makeMonitor();
     expect((await send(monitor.address)).status).toBe(200);
     const before = await readState(monitor);
@@ -98,7 +101,7 @@ describe('a body that does not end', () => {
     expect(after.deadline_ms).toBeGreaterThan(before.deadline_ms);
   });
 
-  it('is kept as far as it came when it is text', async () => {
+  it('an unfinished text body is kept as far as it arrived', async () => {
     const monitor = await ping.makeMonitor();
     const answer = await begin(monitor.address, 'text/plain', 'as far as this');
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
@@ -107,7 +110,7 @@ describe('a body that does not end', () => {
   });
 });
 
-describe('in the whole api', () => {
+describe('the beat path in the whole api', () => {
   let api: ApiFixture;
   beforeAll(async () => {
     api = await openApiFixture();
@@ -117,7 +120,7 @@ describe('in the whole api', () => {
   });
 
   it.each(['%zz', '%ff', 'x'.repeat(5_000)])(
-    'a path that can not be read is refused as every path: %s',
+    'an unreadable path under /ping is refused in the form that the sender accepts: %s',
     async (path) => {
       const text = await fetch(`${api.url}/ping/${path}`);
       expect(text.headers.get('content-type')).toBe('text/plain; charset=utf-8');
@@ -131,11 +134,11 @@ describe('in the whole api', () => {
     },
   );
 
-  it('the server waits longer for a request than the beat path for its body, which keeps what has come', async () => {
+  it('the server waits longer for a request than the beat path waits for its body', async () => {
     const context = openContext(makeConfig(api.databaseUrl), 'test');
     const telemetry = createTelemetry({ role: 'api', logLevel: 'silent' });
     const app = await buildApp({ context, telemetry, issuers: [] });
-    // The server looks at its connections once a second.
+    // The server checks its connections once a second.
     expect(app.server.requestTimeout).toBeGreaterThan(BODY_TIME_MS + 1_000);
     expect(BODY_TIME_MS).toBe(30_000);
     await app.close();

@@ -23,7 +23,7 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
   });
 
 describe('addresses', () => {
-  it('answers OK in text after the beat is stored, for GET, HEAD and POST', async () => {
+  it('a beat by GET, HEAD or POST is stored and answered OK in text', async () => {
     const monitor = await ping.makeMonitor();
     for (const method of ['GET', 'HEAD', 'POST']) {
       const response = await send(monitor.address, { method });
@@ -39,7 +39,7 @@ describe('addresses', () => {
     ]);
   });
 
-  it('answers with the sequence and the next deadline for those who accept JSON', async () => {
+  it('a sender that accepts JSON gets the sequence and the next deadline', async () => {
     const monitor = await ping.makeMonitor();
     const answer = await (await send(monitor.address, { headers: json })).json();
     const live = await liveOf(ping.pool, monitor);
@@ -54,7 +54,7 @@ describe('addresses', () => {
     expect(live.deadline_ms).toBe(live.last_beat_ms + 120_000);
   });
 
-  it('reads start, fail, log and exit codes from the path', async () => {
+  it('the suffix of the address makes a beat a start, a fail, a log or an exit status', async () => {
     const monitor = await ping.makeMonitor();
     for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(200);
@@ -71,13 +71,13 @@ describe('addresses', () => {
     expect(rows[2].duration_seconds).toBeGreaterThanOrEqual(0);
   });
 
-  it('takes an address in upper case', async () => {
+  it('an address in upper case is the same address', async () => {
     const monitor = await ping.makeMonitor();
     expect((await send(monitor.address.toUpperCase())).status).toBe(200);
   });
 
   it.each(['256', '-1', '00', '01', 'begin', 'start/', '%2e%2e', 'start%00'])(
-    'does not know the suffix %s',
+    'a beat with the unknown suffix %s is answered 404 and not stored',
     async (suffix) => {
       const monitor = await ping.makeMonitor();
       expect((await send(`${monitor.address}/${suffix}`)).status).toBe(404);
@@ -85,7 +85,7 @@ describe('addresses', () => {
     },
   );
 
-  it('does not know other addresses, and says so in text and in JSON', async () => {
+  it('a beat to an unknown address is answered 404 with a hint at publishUrl', async () => {
     for (const address of [randomUUID(), 'nightly-backup', "'%20or%201=1"]) {
       const response = await send(address);
       expect(response.status).toBe(404);
@@ -93,7 +93,7 @@ describe('addresses', () => {
     }
   });
 
-  it('stops at the end of a rotated address', async () => {
+  it('a rotated address takes beats until its end', async () => {
     const monitor = await ping.makeMonitor();
     const old = randomUUID();
     await ping.pool.query(
@@ -115,7 +115,7 @@ describe('addresses', () => {
     expect((await send(monitor.address)).status).toBe(200);
   });
 
-  it('refuses beats to an archived monitor with 409', async () => {
+  it('a beat to an archived monitor is refused with 409 and not stored', async () => {
     const monitor = await ping.makeMonitor({ configuration: { lifecycle: 'archived' } });
     expect((await send(monitor.address)).status).toBe(409);
     expect(await observationsOf(ping.pool, monitor)).toEqual([]);
@@ -123,7 +123,7 @@ describe('addresses', () => {
 });
 
 describe('bodies', () => {
-  it('keeps measurements, message, run and exit status of a JSON beat', async () => {
+  it('a JSON beat is stored with its measurements, message, time, run and exit status', async () => {
     const monitor = await ping.makeMonitor();
     const response = await post(`${monitor.address}?rid=from-query`, {
       measurements: { rows: 12.5 },
@@ -144,7 +144,7 @@ describe('bodies', () => {
     expect(row.observed_at.toISOString()).toBe('2026-01-31T08:00:00.000Z');
   });
 
-  it('takes an exit status other than 0 for a failure, unless the status says otherwise', async () => {
+  it('an exit status other than 0 is a failure unless the status of the beat says otherwise', async () => {
     const monitor = await ping.makeMonitor();
     await post(monitor.address, { exitStatus: 2 });
     await post(monitor.address, { exitStatus: 2, status: 'success' });
@@ -156,7 +156,7 @@ describe('bodies', () => {
     ]);
   });
 
-  it('keeps the first 1,024 characters of any other body', async () => {
+  it('the first 1,024 characters of a body that is not JSON are kept', async () => {
     const monitor = await ping.makeMonitor();
     const response = await send(monitor.address, {
       method: 'POST',
@@ -168,7 +168,7 @@ describe('bodies', () => {
     expect(row.message).toBe(`${'ä'.repeat(1000)}${'😀'.repeat(24)}`);
   });
 
-  it('reads gzip, of JSON and of text, and never unpacks a bomb', async () => {
+  it('a gzip body is read as JSON or text, and a gzip bomb is never unpacked', async () => {
     const monitor = await ping.makeMonitor();
     const gzip = { 'content-encoding': 'gzip' };
     const body = (bytes: string) => new Uint8Array(gzipSync(bytes));
@@ -188,7 +188,7 @@ describe('bodies', () => {
     ['an unknown field', 400, '{"mesurements":{}}', {}],
     ['a field stated twice', 400, '{"status":"success","status":"fail"}', {}],
     ['a measurement stated twice', 400, '{"measurements":{"rows":1,"rows":2}}', {}],
-    ['a number that is none', 400, '{"measurements":{"rows":1e999}}', {}],
+    ['a number out of range', 400, '{"measurements":{"rows":1e999}}', {}],
     ['a measurement as text', 400, '{"measurements":{"rows":"1"}}', {}],
     ['a bad measurement key', 400, '{"measurements":{"Rows":1}}', {}],
     ['a long message', 400, JSON.stringify({ message: 'x'.repeat(1025) }), {}],
@@ -196,34 +196,37 @@ describe('bodies', () => {
     ['a bad status', 400, '{"status":"done"}', {}],
     ['an exit status out of range', 400, '{"exitStatus":256}', {}],
     ['JSON that is not UTF-8', 400, new Uint8Array([0x7b, 0xff, 0x7d]), {}],
-    ['gzip that is none', 400, '{}', { 'content-encoding': 'gzip' }],
-    ['another encoding', 415, '{}', { 'content-encoding': 'br' }],
-    ['too much', 413, JSON.stringify({ message: 'x'.repeat(17_000) }), {}],
+    ['invalid gzip', 400, '{}', { 'content-encoding': 'gzip' }],
+    ['an unknown content encoding', 415, '{}', { 'content-encoding': 'br' }],
+    ['more bytes than allowed', 413, JSON.stringify({ message: 'x'.repeat(17_000) }), {}],
     ['a bad Idempotency-Key', 400, '{}', { 'idempotency-key': '-bad' }],
-  ])('refuses %s with %i, and the deadline moves all the same', async (_name, status, body, headers) => {
-    const monitor = await ping.makeMonitor({
-      live: { deadline_ms: Date.now() + 1000, anchor_ms: Date.now() - 119_000 },
-    });
-    const response = await send(monitor.address, {
-      method: 'POST',
-      body,
-      headers: { 'content-type': 'application/json', ...headers },
-    });
-    expect(response.status).toBe(status);
-    const live = await liveOf(ping.pool, monitor);
-    expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
-    expect(live.last_sequence).toBe(0);
-    expect(await observationsOf(ping.pool, monitor)).toEqual([]);
-  });
+  ])(
+    'a body with %s is refused with %i and still moves the deadline',
+    async (_name, status, body, headers) => {
+      const monitor = await ping.makeMonitor({
+        live: { deadline_ms: Date.now() + 1000, anchor_ms: Date.now() - 119_000 },
+      });
+      const response = await send(monitor.address, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json', ...headers },
+      });
+      expect(response.status).toBe(status);
+      const live = await liveOf(ping.pool, monitor);
+      expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
+      expect(live.last_sequence).toBe(0);
+      expect(await observationsOf(ping.pool, monitor)).toEqual([]);
+    },
+  );
 
-  it('refuses a status that contradicts the address', async () => {
+  it('a status that contradicts the suffix of the address is refused', async () => {
     const monitor = await ping.makeMonitor();
     expect((await post(`${monitor.address}/fail`, { status: 'success' })).status).toBe(400);
     expect((await post(`${monitor.address}/3`, { exitStatus: 4 })).status).toBe(400);
     expect((await post(`${monitor.address}/fail`, { status: 'fail' })).status).toBe(200);
   });
 
-  it('begins no clock with a refused beat', async () => {
+  it('a refused beat starts no clock', async () => {
     const monitor = await ping.makeMonitor();
     expect((await post(monitor.address, '{')).status).toBe(400);
     expect((await liveOf(ping.pool, monitor)).deadline_ms).toBeNull();
@@ -231,11 +234,15 @@ describe('bodies', () => {
 });
 
 describe('idempotency keys', () => {
-  it('counts a resent beat once, also on GET and at the same moment', async () => {
+  it('a beat that is sent again with its Idempotency-Key counts once, also by GET and at the same moment', async () => {
     const monitor = await ping.makeMonitor();
     const headers = { ...json, 'idempotency-key': 'run-77' };
-    const twins = await Promise.all(Array.from({ length: 20 }, () => send(monitor.address, { headers })));
-    const answers = (await Promise.all(twins.map((twin) => twin.json()))) as { sequence: number }[];
+    const duplicates = await Promise.all(
+      Array.from({ length: 20 }, () => send(monitor.address, { headers })),
+    );
+    const answers = (await Promise.all(duplicates.map((duplicate) => duplicate.json()))) as {
+      sequence: number;
+    }[];
     expect(new Set(answers.map((answer) => answer.sequence))).toEqual(new Set([1]));
     expect(await (await send(monitor.address, { headers })).json()).toEqual(answers[0]);
     expect(await observationsOf(ping.pool, monitor)).toHaveLength(1);
@@ -243,7 +250,7 @@ describe('idempotency keys', () => {
 });
 
 describe('runs', () => {
-  it('ties start and end together by rid and says how long it took', async () => {
+  it('a rid ties the start and the end of a run together, and the end records the duration', async () => {
     const monitor = await ping.makeMonitor({ configuration: { max_runtime_seconds: 600 } });
     await send(`${monitor.address}/start?rid=a`);
     await send(`${monitor.address}/start?rid=b`);
@@ -258,21 +265,21 @@ describe('runs', () => {
 });
 
 describe('limits', () => {
-  it('answers 429 over the plan’s cadence, records nothing and moves the deadline', async () => {
+  it('a beat over the cadence of the plan is answered 429, is not recorded and moves the deadline', async () => {
     const free = await seedProject(ping.pool, 'free');
     const monitor = await seedMonitor(ping.pool, free);
     const statuses: number[] = [];
     for (let beat = 0; beat < 4; beat += 1) statuses.push((await send(monitor.address)).status);
     expect(statuses).toEqual([200, 200, 429, 429]);
     const refused = await send(monitor.address);
-    // A beat in 30 s, less what passed since the first one.
+    // One beat per 30 s, less the time since the first one.
     expect(refused.headers.get('retry-after')).toMatch(/^([1-9]|[12]\d|30)$/);
     const live = await liveOf(ping.pool, monitor);
     expect(live.last_sequence).toBe(2);
     expect(live.anchor_ms).toBeGreaterThan(live.last_beat_ms);
   });
 
-  it('answers 403 in an organization that is suspended, and the deadline moves', async () => {
+  it('a beat to a suspended organization is answered 403 and moves the deadline', async () => {
     const suspended = await seedProject(ping.pool);
     await ping.pool.query("update organizations set service_state = 'canceled' where organization_id = $1", [
       suspended.organizationId,
@@ -286,7 +293,7 @@ describe('limits', () => {
 });
 
 describe('incidents', () => {
-  it('opens reported_failure at once and recovers by the next success', async () => {
+  it('a failure opens a reported_failure incident at once, and the next success recovers it', async () => {
     const monitor = await ping.makeMonitor();
     await send(`${monitor.address}/7`);
     const find = () => incidentsOf(ping.pool, monitor);
@@ -309,7 +316,7 @@ describe('incidents', () => {
     ]);
   });
 
-  it('opens one incident for failures that arrive at the same moment', async () => {
+  it('failures that arrive at the same moment open one incident', async () => {
     const monitor = await ping.makeMonitor();
     await Promise.all(Array.from({ length: 30 }, () => send(`${monitor.address}/fail`)));
     expect(await incidentsOf(ping.pool, monitor)).toMatchObject([{ violation_count: 30 }]);

@@ -1,5 +1,5 @@
-// The short way of plain beats and the state machine must agree: whatever a monitor's state, the row and the answer are
-// those that domain/beat.ts gives. Random states, real Postgres.
+// The statement of plain beats and the state machine must agree: in every state of a monitor, the row and the answer
+// are those of domain/beat.ts. Random states, real Postgres.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { applyBeat } from '../../src/domain/beat.ts';
@@ -31,7 +31,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 
-/** Connected: a machine that stands still meanwhile makes it try again, as the batcher does. */
+/** A connected lane. On a busy machine it may need several tries, as in the batcher. */
 async function openLane(): Promise<Lane> {
   const opened = new Lane(fixture.databaseUrl);
   const connect = () => opened.write((connection) => connection.query('select 1'));
@@ -54,7 +54,7 @@ const state = fc.record({
   count: fc.integer({ min: 1, max: 4 }),
 });
 
-it('leaves the row and gives the answers of the state machine, or leaves the row alone', async () => {
+it('the statement of plain beats writes and answers what the state machine does, or leaves the row unchanged', async () => {
   const entry = await directory.load(monitor.address);
   if (!entry) throw new Error('the address was not found');
   await fc.assert(
@@ -100,7 +100,7 @@ it('leaves the row and gives the answers of the state machine, or leaves the row
       let model: typeof after = { ...after, ...before };
       const perMinute = findPlan('scale').beatsPerMinute;
       for (const outcome of outcomes) {
-        if (outcome === 'ineligible' || !('answer' in outcome)) throw new Error('one of them was refused');
+        if (outcome === 'ineligible' || !('answer' in outcome)) throw new Error('a plain beat was refused');
         const bucket = takeToken(model, perMinute, beatMs);
         expect(bucket.allowed).toBe(true);
         const counted = { ...model, tokens: bucket.tokens, tokensMs: bucket.tokensMs };
@@ -117,7 +117,7 @@ it('leaves the row and gives the answers of the state machine, or leaves the row
   );
 });
 
-it('takes only what has no detail, for monitors that need none', async () => {
+it('only a success without detail for an active monitor with a fixed interval is plain', async () => {
   const entry = await directory.load(monitor.address);
   if (!entry) throw new Error('the address was not found');
   const plain = { entry, beat: { kind: 'success' as const } };
@@ -146,7 +146,7 @@ it('takes only what has no detail, for monitors that need none', async () => {
   }
 });
 
-it('locks rows in key order: two lanes on the same rows never wait for each other in a circle', async () => {
+it('two lanes that write the same rows never deadlock because both lock in key order', async () => {
   const monitors = await seedMonitors(pool, fixture.project, 60);
   const entries = await Promise.all(monitors.map((seeded) => directory.load(seeded.address)));
   const items = entries.flatMap((entry) => (entry ? [{ entry, beat: { kind: 'success' as const } }] : []));

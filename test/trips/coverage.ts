@@ -23,9 +23,9 @@ export interface CalledFunction {
 }
 
 export interface Trip {
-  /** From the first to the last step that counts. */
+  /** Runs from the first to the last step that counts. */
   run(): Promise<unknown>;
-  /** Waits until a run has left nothing undone. */
+  /** Waits until nothing of a run is left to do. */
   settle?(): Promise<unknown>;
 }
 
@@ -41,7 +41,7 @@ export class CountedProcess {
     this.port = port;
   }
 
-  /** Starts a role and resolves when it is ready. `env`: its settings without its address. */
+  /** Starts a role and resolves when it is ready. `env`: its settings, without host and port. */
   static async start(role: string, env: Record<string, string>): Promise<CountedProcess> {
     const port = await findFreePort();
     const child = fork(MAIN, [role], {

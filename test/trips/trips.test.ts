@@ -1,5 +1,5 @@
-// How many source files four trips enter: what a reader must know to follow each of them. The counts are held by a
-// budget: a change that needs more files raises it on purpose, with a reason.
+// How many source files four trips enter: a reader must know these to follow each trip. A budget limits the counts: a
+// change that needs more files raises it on purpose, with a reason.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
@@ -16,14 +16,14 @@ import { startTokenIssuer, type TokenIssuer } from '../support/token-issuer.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CountedProcess } from './coverage.ts';
 
-/** Files of the trip alone: without src/kube and src/telemetry, and in the api without what every request enters. */
+/** Files per trip: without src/kube and src/telemetry, and in the api without those that every request enters. */
 const BUDGET = { beat: 11, patch: 45, monitor: 39, deadline: 38 };
 
 let fixture: ProjectFixture;
 let issuer: TokenIssuer;
 let settings: Record<string, string>;
 let api: CountedProcess;
-/** What the simplest request to the api enters: the HTTP server, and no product. */
+/** The files that the simplest request to the api enters: the HTTP server, without the product. */
 let frame: Set<string>;
 
 beforeAll(async () => {
@@ -67,7 +67,7 @@ function expectWithinBudget(trip: keyof typeof BUDGET, entered: readonly string[
   expect(files.length, `files that the trip ${trip} enters`).toBeLessThanOrEqual(BUDGET[trip]);
 }
 
-/** A trip of the api, without the frame. */
+/** Counts a trip through the api, without the frame. */
 const countApi = async (run: () => Promise<void>) =>
   (await api.count({ run })).filter((file) => !frame.has(file));
 

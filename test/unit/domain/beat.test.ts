@@ -14,15 +14,15 @@ const started = liveOf({
 const apply = (beat: Beat, live = started, timing = timingOf(), incidents: Incident[] = []) =>
   applyBeat(timing, live, incidents, beat, NOW);
 
-describe('what each kind of beat does (docs/contract/beats.md)', () => {
-  it('a success moves the deadline and closes a run', () => {
+describe('the kinds of beats (docs/contract/beats.md)', () => {
+  it('a success moves the deadline and closes its run', () => {
     const live = { ...started, openRuns: [{ runId: 'a', startedMs: NOW - 30 * SECOND }] };
     const result = apply({ kind: 'success', runId: 'a' }, live);
     expect(result).toMatchObject({ sequence: 5, late: false, durationSeconds: 30, transitions: [] });
     expect(result.live).toMatchObject({ deadlineMs: NOW + 2 * MINUTE, lastBeatMs: NOW, openRuns: [] });
   });
 
-  it('a fail moves it too, and opens an incident once', () => {
+  it('a fail moves the deadline; the first one opens an incident, the next one counts on it', () => {
     const first = apply({ kind: 'fail', exitStatus: 3 });
     expect(first.live).toMatchObject({ deadlineMs: NOW + 2 * MINUTE, openIncidents: 1 });
     const [opening] = first.transitions;
@@ -30,7 +30,7 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
       isNew: true,
       incident: { kind: 'reported_failure', severity: 'critical' },
     });
-    if (!opening) throw new Error('nothing opened');
+    if (!opening) throw new Error('no incident opened');
     const second = apply({ kind: 'fail' }, first.live, timingOf(), [opening.incident]);
     expect(second.transitions).toMatchObject([
       { isNew: false, incident: { violationCount: 2, state: 'open' } },
@@ -38,7 +38,7 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(second.live.openIncidents).toBe(1);
   });
 
-  it('a start moves nothing, but begins a clock where none runs', () => {
+  it('a start moves no deadline, but starts the clock of a monitor that has none', () => {
     const timing = timingOf({ maxRuntimeMs: 10 * SECOND });
     expect(apply({ kind: 'start' }, started, timing).live).toMatchObject({
       deadlineMs: started.deadlineMs,
@@ -55,7 +55,7 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(apply({ kind: 'log' }).live).toEqual({ ...started, lastSequence: 5 });
   });
 
-  it('a refused one moves a deadline that runs, and begins none', () => {
+  it('a refused beat moves a running deadline and starts none', () => {
     expect(applyRefusedBeat(timingOf(), started, NOW)).toMatchObject({
       deadlineMs: NOW + 2 * MINUTE,
       lastSequence: 4,
@@ -63,12 +63,12 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(applyRefusedBeat(timingOf(), liveOf(), NOW)).toEqual(liveOf());
   });
 
-  it('one past the deadline is late, and wins: nothing opens', () => {
+  it('a success after the deadline is late, and no incident opens', () => {
     const result = apply({ kind: 'success' }, { ...started, deadlineMs: NOW - 1 });
     expect(result).toMatchObject({ late: true, transitions: [] });
   });
 
-  it('one past the deadline is late whatever the sweeper has made of that: a miss counted, or an incident', () => {
+  it('a success after the deadline is late, whether the sweeper has counted a miss or opened an incident', () => {
     const patient = timingOf({ missedBeatsToOpen: 3 });
     expect(apply({ kind: 'success' }, { ...started, missedCount: 1 }, patient).late).toBe(true);
     const { incident } = openIncident(
@@ -85,11 +85,11 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(apply({ kind: 'success' }, down, paused, [incident]).late).toBe(false);
   });
 
-  it('nothing opens in a window or a pause; a success ends what is open even then', () => {
+  it('no incident opens in a window or a pause, and a success recovers an open one even then', () => {
     const window = timingOf({ maintenance: { startsMs: NOW, endsMs: NOW + HOUR } });
     expect(apply({ kind: 'fail' }, started, window).transitions).toEqual([]);
     const [opening] = apply({ kind: 'fail' }).transitions;
-    if (!opening) throw new Error('nothing opened');
+    if (!opening) throw new Error('no incident opened');
     const live = { ...started, openIncidents: 1 };
     const paused = timingOf({ lifecycle: 'paused' });
     const result = apply({ kind: 'success' }, live, paused, [opening.incident]);
@@ -97,7 +97,7 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(result.live).toMatchObject({ openIncidents: 0, deadlineMs: undefined, wakeMs: undefined });
   });
 
-  it('ties fifty runs at once to their ends; of more the oldest are forgotten', () => {
+  it('fifty open runs are tied to their ends; one more start drops the oldest run', () => {
     let live = started;
     for (let run = 0; run <= 50; run += 1) live = apply({ kind: 'start', runId: `run-${run}` }, live).live;
     expect(apply({ kind: 'success', runId: 'run-0' }, live).durationSeconds).toBeUndefined();
@@ -109,7 +109,7 @@ describe('what each kind of beat does (docs/contract/beats.md)', () => {
     expect(live.openRuns).toEqual([]);
   });
 
-  it('an end without an id closes every run; one with an unknown id closes none', () => {
+  it('an end without an id closes every run, and an end with an unknown id closes none', () => {
     const openRuns = [
       { runId: 'a', startedMs: NOW - MINUTE },
       { runId: 'b', startedMs: NOW - SECOND },
@@ -134,7 +134,7 @@ describe('learned cadence', () => {
     return state;
   };
 
-  it('runs no deadline before five beats, and then one by the gaps', () => {
+  it('a learning monitor has no deadline before five beats, and then one that follows the gaps', () => {
     const four = beatEvery(liveOf(), [0, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE]);
     expect(four).toMatchObject({ deadlineMs: undefined, cadenceMs: undefined });
     const five = beatEvery(four, [5 * MINUTE]);
@@ -142,14 +142,14 @@ describe('learned cadence', () => {
     expect(five.deadlineMs).toBe((five.lastSuccessMs ?? 0) + 6 * MINUTE);
   });
 
-  it('learns nothing from a gap that was broken, nor below the floor', () => {
+  it('a learned cadence ignores a broken gap and is at least the minimum interval', () => {
     const learned = beatEvery(liveOf(), [0, SECOND, SECOND, SECOND, SECOND]);
     expect(learned.cadenceMs).toBe(MINUTE);
     const broken = beatEvery({ ...learned, gapBroken: true }, [10 * HOUR]);
     expect(broken).toMatchObject({ cadenceMs: MINUTE, gapBroken: false, gaps: learned.gaps });
   });
 
-  it('learns nothing from a clock that was set back, by however much, and goes on from there', () => {
+  it('a learned cadence ignores the gap of a clock that was set back, and learns from the next gap', () => {
     const learned = beatEvery(liveOf(), [0, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE, 5 * MINUTE]);
     const back = beatEvery(learned, [-1_000 * HOUR]);
     expect(back).toMatchObject({ cadenceMs: 5 * MINUTE, gaps: learned.gaps });
@@ -171,7 +171,7 @@ describe('any sequence of beats', () => {
     afterMs: fc.integer({ min: 0, max: 7_200_000 }),
   });
 
-  it('counts sequences without a gap, open incidents rightly, and looks again in time', () => {
+  it('any sequence of beats has sequences without a gap, the right count of open incidents and a wake in time', () => {
     fc.assert(
       fc.property(anyTiming, fc.array(anyBeat, { maxLength: 40 }), (timing, beats) => {
         let live = liveOf();
@@ -193,7 +193,7 @@ describe('any sequence of beats', () => {
           const moments = [live.deadlineMs, ...live.openRuns.map(({ dueMs }) => dueMs)].filter(
             (moment) => moment !== undefined,
           );
-          // Inside of a window a run is looked at when it ends.
+          // Inside a window, the next wake for a run is the end of the window.
           const { maintenance } = timing;
           const isWithin = maintenance && maintenance.startsMs <= nowMs && nowMs < maintenance.endsMs;
           if (moments.length > 0 && !isWithin && beat.kind !== 'log') {
@@ -204,7 +204,7 @@ describe('any sequence of beats', () => {
     );
   });
 
-  it('never counts below none', () => {
+  it('the count of open incidents is never negative', () => {
     expect(countOpen(0, apply({ kind: 'success' }).transitions)).toBe(0);
   });
 });

@@ -28,7 +28,7 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
   afterMs: fc.integer({ min: 0, max: 400 }).map((seconds) => seconds * SECOND),
 });
 
-/** What the pages say, in the plainest words: docs/contract/incidents.md. */
+/** The rules of docs/contract/incidents.md in their simplest form. */
 class Model {
   state: Incident['state'] = 'open';
   inARow = 0;
@@ -63,14 +63,14 @@ function apply(incident: Incident, step: Step, nowMs: number, needed: number): T
   const hasEnded = incident.state === 'recovered' || incident.state === 'resolved';
   if (step.kind === 'resolve') return resolveIncident(incident, by, nowMs);
   if (step.kind === 'acknowledge') return acknowledgeIncident(incident, by, nowMs);
-  // Writers find not-ended incidents alone.
+  // Writers find only incidents that have not ended.
   if (hasEnded) return undefined;
   if (step.kind === 'violate') return violateIncident(incident, {}, nowMs);
   return conformIncident(incident, { sequence: 1, needed }, nowMs);
 }
 
 describe('an incident', () => {
-  it('keeps the deadline that opened it; the one that was missed again stands in its timeline', () => {
+  it('a reopened incident keeps its first deadline, and its timeline names the deadline that was missed again', () => {
     const first = NOW - SECOND;
     const again = NOW + 60 * SECOND;
     const { incident } = openIncident(
@@ -85,7 +85,7 @@ describe('an incident', () => {
     ]);
   });
 
-  it('does what the model does, whatever happens to it', () => {
+  it('an incident agrees with the model after any sequence of steps', () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 30 }), fc.integer({ min: 1, max: 5 }), (steps, needed) => {
         const model = new Model();
@@ -101,7 +101,7 @@ describe('an incident', () => {
           if (!transition) continue;
           incident = transition.incident;
           if (transition.event) events.push(transition.event.type);
-          // The timeline tells the whole way, without a gap.
+          // The timeline has every change of state, without a gap.
           for (const entry of transition.entries) {
             if (entry.to === undefined) continue;
             expect(entry.from).toBe(state);
@@ -121,7 +121,7 @@ describe('an incident', () => {
     );
   });
 
-  it('with one success goes through recovering to recovered at once: two entries, one event', () => {
+  it('one success takes an incident through recovering to recovered with two timeline entries and one event', () => {
     const { incident, entries, event } = conformIncident(
       opened().incident,
       { sequence: 2, needed: 1 },

@@ -4,7 +4,7 @@ import { changeLifecycle, LIFECYCLE_ACTIONS, type LifecycleAction } from '../../
 import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
 import { HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
-/** docs/contract/monitors.md. */
+/** The table of docs/contract/monitors.md. */
 const TABLE: Record<LifecycleAction, { from: Timing['lifecycle'][]; to: Timing['lifecycle'] }> = {
   pause: { from: ['active'], to: 'paused' },
   resume: { from: ['paused'], to: 'active' },
@@ -20,7 +20,7 @@ function windowOf(nowMs: number) {
 }
 
 describe('lifecycle actions', () => {
-  it('are allowed from where the table says, in any order', () => {
+  it('lifecycle actions are allowed only from the states in the table, after any sequence of actions', () => {
     const anyStep = fc.tuple(fc.constantFrom(...LIFECYCLE_ACTIONS), fc.integer({ min: 0, max: 5_000 }));
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 20 }), (steps) => {
@@ -50,7 +50,7 @@ describe('lifecycle actions', () => {
     );
   });
 
-  it('resume and restore begin a full interval plus grace, also before the first beat', () => {
+  it('resume and restore begin a full interval plus grace even before the first beat', () => {
     for (const [lifecycle, action] of [
       ['paused', 'resume'],
       ['archived', 'restore'],
@@ -60,7 +60,7 @@ describe('lifecycle actions', () => {
     }
   });
 
-  it('a run goes on through a pause, and its time counts anew from the end of it', () => {
+  it('an open run continues through a pause, and its longest time begins again at the end of the pause', () => {
     const timing = timingOf({ maxRuntimeMs: 10 * MINUTE });
     const openRuns = [{ runId: 'a', startedMs: NOW, dueMs: NOW + 10 * MINUTE }];
     const paused = changeLifecycle(timing, { ...running, openRuns }, 'pause', { nowMs: NOW + MINUTE });
@@ -68,7 +68,7 @@ describe('lifecycle actions', () => {
     expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW, dueMs: NOW + HOUR + 10 * MINUTE }]);
   });
 
-  it('a window moves a deadline inside of it to its end, and leaves the others; its end can be brought forward', () => {
+  it('a window moves a deadline inside it to its end; an early exit begins a full interval plus grace', () => {
     const enter = (window: { startsMs: number; endsMs: number }) =>
       changeLifecycle(timingOf(), running, 'enter_maintenance', { nowMs: NOW, window });
     expect(enter({ startsMs: NOW, endsMs: NOW + HOUR }).live.deadlineMs).toBe(NOW + HOUR);

@@ -1,8 +1,8 @@
-// Names of projects that are the same, for the store and for the operator.
+// Which project names are the same, for the store and for the operator.
 import { expect, it } from 'vitest';
 import { projectNameKey } from '../../../src/domain/name-key.ts';
 
-it('of projects ignore case, extra spaces and Unicode form', () => {
+it('project names that differ only in case, extra spaces or Unicode form have the same key', () => {
   const same = [
     ['Night  Jobs ', 'night\u00a0jobs'],
     ['Straße', 'STRASSE', 'Stra\u1e9ee', 'strasse'],
@@ -16,7 +16,7 @@ it('of projects ignore case, extra spaces and Unicode form', () => {
   expect(new Set(keys.flatMap((key) => [...key])).size).toBe(same.length);
 });
 
-it('of projects tell apart what is not the same', () => {
+it('project names that differ otherwise have different keys', () => {
   const names = ['a b', 'ab', 'a-b', 'ı', 'i', 'ä', 'a'];
   expect(new Set(names.map(projectNameKey)).size).toBe(names.length);
 });

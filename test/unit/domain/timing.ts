@@ -1,11 +1,11 @@
-// Timings, states and incidents for the tests of the domain, and what fast-check makes of them.
+// Timings and live states for the tests of the domain, fixed and arbitrary.
 import fc from 'fast-check';
 import { type LiveState, newLiveState, type Timing } from '../../../src/domain/monitor.ts';
 
 export const SECOND = 1_000;
 export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
-/** Some moment. */
+/** Any moment will do. */
 export const NOW = Date.UTC(2026, 5, 1, 12);
 
 /** One minute of interval, one of grace. */

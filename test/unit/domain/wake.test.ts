@@ -14,8 +14,8 @@ const beaten = (timing = timingOf(), beatMs = NOW): LiveState =>
 const kindsOf = ({ transitions }: ReturnType<typeof wakeMonitor>) =>
   transitions.map(({ incident }) => incident.kind);
 
-describe('time that passes without a beat', () => {
-  it('makes the monitor late, and then down', () => {
+describe('silence', () => {
+  it('silence makes a monitor late, and then down', () => {
     const timing = timingOf();
     const live = beaten();
     const late = wakeMonitor(timing, live, [], at(NOW + MINUTE));
@@ -27,7 +27,7 @@ describe('time that passes without a beat', () => {
     expect(healthOf(timing, down.live, [down.transitions[0]?.incident as Incident], NOW)).toBe('down');
   });
 
-  it('opens nothing about a deadline after the horizon', () => {
+  it('a wake opens no incident for a deadline after the horizon', () => {
     const { transitions, live } = wakeMonitor(
       timingOf(),
       beaten(),
@@ -38,7 +38,7 @@ describe('time that passes without a beat', () => {
     expect(live.wakeMs).toBe(NOW + 2 * MINUTE);
   });
 
-  it('lets as many deadlines pass as the monitor says, each an interval after the one before', () => {
+  it('an incident opens after as many missed deadlines as the monitor allows, each an interval after the last', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 10 }),
@@ -46,7 +46,7 @@ describe('time that passes without a beat', () => {
         (missedBeatsToOpen, steps) => {
           const timing = timingOf({ missedBeatsToOpen });
           const opensMs = NOW + 2 * MINUTE + (missedBeatsToOpen - 1) * MINUTE;
-          // Looked at as often as you like, or once for all.
+          // Woken at any pace, or only once at the end.
           let live = beaten(timing);
           let opened: number | undefined;
           for (let nowMs = NOW; nowMs <= opensMs + HOUR; nowMs += steps * SECOND) {
@@ -64,7 +64,7 @@ describe('time that passes without a beat', () => {
     );
   });
 
-  it('counts on an incident that is open or recovering already, and opens no second one', () => {
+  it('a missed deadline counts on a recovering incident, reopens it and opens no second one', () => {
     const timing = timingOf({ recoveryBeats: 3 });
     const opening = {
       incidentId: 'inc_1',
@@ -83,12 +83,12 @@ describe('time that passes without a beat', () => {
     expect(again.live.openIncidents).toBe(1);
   });
 
-  it('does nothing to a monitor that is not active', () => {
+  it('a wake changes nothing on a monitor that is not active', () => {
     const paused = wakeMonitor(timingOf({ lifecycle: 'paused' }), beaten(), [], at(NOW + HOUR));
     expect(paused).toMatchObject({ transitions: [], live: { wakeMs: undefined } });
   });
 
-  it('opens nothing in a window, and waits for its end', () => {
+  it('no incident opens in a window, and the deadline moves to the end of the window', () => {
     const maintenance = { startsMs: NOW + MINUTE, endsMs: NOW + HOUR };
     const live = { ...beaten(), deadlineMs: NOW + 30 * SECOND };
     const { transitions, live: after } = wakeMonitor(
@@ -106,7 +106,7 @@ describe('a run', () => {
   const timing = timingOf({ maxRuntimeMs: 30 * SECOND });
   const started = applyBeat(timing, beaten(timing), [], { kind: 'start', runId: 'a' }, NOW).live;
 
-  it('is overdue after its longest time, once', () => {
+  it('a run is overdue after its longest time, once', () => {
     expect(wakeMonitor(timing, started, [], at(NOW + 29 * SECOND)).transitions).toEqual([]);
     const overdue = wakeMonitor(timing, started, [], at(NOW + 30 * SECOND));
     expect(kindsOf(overdue)).toEqual(['overdue_run']);
@@ -120,7 +120,7 @@ describe('a run', () => {
     expect(again.transitions).toEqual([]);
   });
 
-  it('is given the time of an outage, which its timeline names', () => {
+  it("a run gets the length of an outage in addition, and its incident's timeline names the outage", () => {
     const outage = { fromMs: NOW + 10 * SECOND, toMs: NOW + 50 * SECOND };
     const within = wakeMonitor(timing, started, [], at(NOW + 51 * SECOND, [outage]));
     expect(within.transitions).toEqual([]);
@@ -131,10 +131,10 @@ describe('a run', () => {
 });
 
 describe('an outage of our own', () => {
-  it('also moves a deadline that is met only while looking at an earlier one', () => {
+  it('an outage also moves a deadline that follows an earlier missed one in the same wake', () => {
     const timing = timingOf({ missedBeatsToOpen: 2 });
     const live = beaten(timing);
-    // The first deadline passed just before it; the second one is inside of it.
+    // The first deadline passed just before the outage; the second one is inside it.
     const outage = { fromMs: NOW + 2 * MINUTE + SECOND, toMs: NOW + HOUR };
     const { transitions, live: after } = wakeMonitor(timing, live, [], at(NOW + HOUR, [outage]));
     expect(transitions).toEqual([]);
@@ -142,7 +142,7 @@ describe('an outage of our own', () => {
     expect(after.deadlineMs).toBeGreaterThan(NOW + HOUR);
   });
 
-  it('of any length opens nothing for a sender that is back within one grace of its end', () => {
+  it('an outage of any length opens no incident for a sender that is back within one grace of its end', () => {
     fc.assert(
       fc.property(
         anyTiming.filter(({ maintenance }) => maintenance === undefined),
@@ -151,7 +151,7 @@ describe('an outage of our own', () => {
         (timing, length, before) => {
           const live = startClock(timing, liveOf({ cadenceMs: MINUTE }), NOW - before * SECOND);
           const clocked = { ...live, wakeMs: nextWake(timing, live, NOW - before * SECOND) };
-          // It was not missed before the outage began.
+          // The beat was not missed before the outage began.
           fc.pre(live.deadlineMs !== undefined && live.deadlineMs - timing.graceMs >= NOW);
           const toMs = NOW + length * SECOND;
           const outages = [{ fromMs: NOW, toMs }];
@@ -179,7 +179,7 @@ describe('any monitor at any moment', () => {
     return { ...live, openRuns };
   };
 
-  it('is looked at again after the horizon or never, and a second look changes nothing', () => {
+  it('the next wake is after the horizon or never, and a second wake at the same moment changes nothing', () => {
     const seconds = fc.record({
       beat: fc.integer({ min: 0, max: 20_000 }),
       runs: fc.array(fc.integer({ min: 0, max: 20_000 }), { maxLength: 4 }),
@@ -198,12 +198,12 @@ describe('any monitor at any moment', () => {
           const moment = at(NOW, sorted, NOW - lag * SECOND);
           const first = wakeMonitor(timing, anyLive(timing, ago), [], moment);
           const { wakeMs } = first.live;
-          // Else the sweep would claim it again, and again.
+          // Otherwise the sweep would claim it again and again.
           if (wakeMs !== undefined) expect(wakeMs).toBeGreaterThan(moment.horizonMs);
           const open = first.transitions.map(({ incident }) => incident);
           const second = wakeMonitor(timing, first.live, open, moment);
           expect(second.transitions).toEqual([]);
-          // The end of a window that is near the end of an outage moves with it, at the second look.
+          // A deadline at the end of a window near the end of an outage moves with the outage at the second wake.
           if (!timing.maintenance) expect(second.live).toEqual(first.live);
           for (const { deadlineMs } of open) expect(deadlineMs).toBeLessThanOrEqual(moment.horizonMs);
           expect(first.live.openIncidents).toBe(open.length);
@@ -212,7 +212,7 @@ describe('any monitor at any moment', () => {
     );
   });
 
-  it('with a beat in time is never down', () => {
+  it('a monitor whose beats are in time is never down', () => {
     fc.assert(
       fc.property(
         anyTiming,
@@ -222,7 +222,7 @@ describe('any monitor at any moment', () => {
           let live = beaten(timing, nowMs);
           for (const step of steps) {
             const dueMs = deadlineAfter(timing, live, nowMs) ?? nowMs + HOUR;
-            // Any moment up to the deadline, with a look just before the beat.
+            // Any moment up to the deadline, with a wake just before the beat.
             nowMs += Math.min(step * SECOND, Math.max(0, dueMs - nowMs - 1));
             const woken = wakeMonitor(timing, live, [], at(nowMs));
             expect(kindsOf(woken)).toEqual([]);

@@ -19,14 +19,14 @@ describe('an occasional warning', () => {
   });
   const logged = () => lines.map(({ n, others, msg }) => ({ n, others, msg }));
 
-  test('an occasional warning logs the first occurrence at once, and the later ones as one line after the period', () => {
+  test('the first occurrence is logged at once, and later ones as one line after the period', () => {
     for (let n = 1; n <= 4; n += 1) warning.record({ n });
     expect(logged()).toEqual([{ n: 1, others: undefined, msg: 'It does not work.' }]);
     vi.advanceTimersByTime(5_000);
     expect(logged().slice(1)).toEqual([{ n: 4, others: 2, msg: 'It does not work.' }]);
   });
 
-  test('an occasional warning logs one line a period while occurrences go on, and the first after a pause at once', () => {
+  test('occurrences that continue are logged as one line a period, and the first after a pause at once', () => {
     for (let n = 1; n <= 120; n += 1) {
       warning.record({ n });
       vi.advanceTimersByTime(100);

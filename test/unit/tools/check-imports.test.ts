@@ -11,7 +11,7 @@ const TABLE = readImportTable(`
 `);
 
 describe('the check of imports', () => {
-  it('accepts an import of the own room, of a room and of a package that the table names, and of Node', () => {
+  it('an import of Node, of the same room, or of a room or package that the table names is accepted', () => {
     const text = `import { a } from './a.ts';
 import type { B } from '../domain/b.ts';
 import {
@@ -23,7 +23,7 @@ const d = await import('../domain/d.ts');
     expect(findImportFaults(TABLE, 'src/store/x.ts', text)).toEqual([]);
   });
 
-  it('refuses a room that the table does not name, and says what may be imported', () => {
+  it('an import of a room that the table does not name is refused with a list of what may be imported', () => {
     const text = `import { a } from '../store/a.ts';\n`;
     expect(findImportFaults(TABLE, 'src/domain/x.ts', text)).toEqual([
       'src/domain/x.ts may not import src/store/a.ts: src/domain may import nothing.',
@@ -35,24 +35,24 @@ const d = await import('../domain/d.ts');
     `import 'zod';\n`,
     `import {\n  a,\n} from 'zod/v4';\n`,
     `const a = await import('zod');\n`,
-  ])('refuses a package that the table does not name: %j', (text) => {
+  ])('an import of a package that the table does not name is refused: %j', (text) => {
     expect(findImportFaults(TABLE, 'src/store/x.ts', text)).toEqual([
       'src/store/x.ts may not import zod: src/store may import domain, pg.',
     ]);
   });
 
-  it('takes the row with the longest path: a folder with its own row is a room of its own', () => {
+  it('a folder with a row of its own is a room of its own: the row with the longest path applies', () => {
     expect(findImportFaults(TABLE, 'src/store/samples/x.ts', `import 'pg';\n`)).toHaveLength(1);
     expect(findImportFaults(TABLE, 'src/store/samples/x.ts', `import '@scope/sample/deep';\n`)).toEqual([]);
   });
 
-  it('refuses a file that no row covers, and asks for a row', () => {
+  it('a file that no row covers is refused, and the message asks for a row', () => {
     expect(findImportFaults(TABLE, 'src/new/x.ts', '')).toEqual([
       'src/new/x.ts is in no room of docs/architecture.md: add a row.',
     ]);
   });
 
-  it('lets a row with * import everything', () => {
+  it('a room whose row says * may import everything', () => {
     expect(findImportFaults(TABLE, 'src/main.ts', `import 'zod';\nimport './store/a.ts';\n`)).toEqual([]);
   });
 });

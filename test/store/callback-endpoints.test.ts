@@ -1,4 +1,4 @@
-// Rows of callback endpoints on a real Postgres: what is unique, what is locked, how pages go on.
+// Rows of callback endpoints on a real Postgres: uniqueness, locks, pages.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   findEndpoint,
@@ -31,7 +31,7 @@ const webhook = (projectId: string, endpointId: string, alias: string) => ({
 });
 
 describe('what is unique in a project', () => {
-  it('says whether the id or the alias is taken', async () => {
+  it('an insert of an endpoint reports whether its id or its alias is taken', async () => {
     const { pool, project } = fixture;
     const { projectId } = project;
     expect(await insertEndpoint(pool, webhook(projectId, 'unique-1', 'pager'))).toBe('inserted');
@@ -39,7 +39,7 @@ describe('what is unique in a project', () => {
     expect(await insertEndpoint(pool, webhook(projectId, 'unique-2', 'pager'))).toBe('alias_taken');
   });
 
-  it('frees the alias of a removed endpoint, and never its id', async () => {
+  it('the alias of a removed endpoint is free again, its id is not', async () => {
     const { pool, project } = fixture;
     const ref = { projectId: project.projectId, endpointId: 'gone-1' };
     await insertEndpoint(pool, webhook(ref.projectId, 'gone-1', 'gone'));
@@ -49,7 +49,7 @@ describe('what is unique in a project', () => {
     expect(await insertEndpoint(pool, webhook(ref.projectId, 'gone-2', 'gone'))).toBe('inserted');
   });
 
-  it('keeps projects apart', async () => {
+  it("two projects may have an endpoint with the same id and alias, and neither sees the other's", async () => {
     const { pool, project } = fixture;
     const other = await seedProject(pool);
     await insertEndpoint(pool, webhook(project.projectId, 'apart', 'apart'));
@@ -57,7 +57,7 @@ describe('what is unique in a project', () => {
     expect(await findEndpoint(pool, { projectId: other.projectId, endpointId: 'unique-1' })).toBeUndefined();
   });
 
-  it('refuses an alias of another endpoint in an update, also when two ask for it at once', async () => {
+  it('of two concurrent updates that take the same alias one fails', async () => {
     const { pool, project, inTx } = fixture;
     for (const id of ['race-1', 'race-2']) await insertEndpoint(pool, webhook(project.projectId, id, id));
     const rename = (endpointId: string) =>
@@ -76,7 +76,7 @@ describe('what is unique in a project', () => {
 });
 
 describe('pages', () => {
-  it('go through endpoints of one moment without a gap or a repeat', async () => {
+  it('pages of endpoints with the same creation time have no gap and no repeat', async () => {
     const { pool } = fixture;
     const { projectId } = await seedProject(pool);
     for (let n = 0; n < 7; n += 1) await insertEndpoint(pool, webhook(projectId, `page-${n}`, `page-${n}`));
@@ -96,7 +96,7 @@ describe('pages', () => {
 });
 
 describe('the last delivery', () => {
-  it('is never replaced by an older one', async () => {
+  it('an older delivery does not replace the last delivery of an endpoint', async () => {
     const { pool, project, makeEndpoint } = fixture;
     const ref = { projectId: project.projectId, endpointId: await makeEndpoint('last') };
     const atMs = (second: number) => NOW_MS + second * 1000;

@@ -1,4 +1,4 @@
-// A project with an actor of its organization, and endpoints made by the use cases.
+// A project with an actor of its organization, and endpoints that the use cases create.
 import { createCallback } from '../../src/service/callbacks/callbacks.ts';
 import type { Caller } from '../../src/service/calls/context.ts';
 import type { AtTheEnd } from '../../src/service/calls/write.ts';
@@ -10,11 +10,11 @@ import type { SeedProject } from '../support/seed.ts';
 export interface CallbackFixture extends ProjectFixture {
   caller: Caller;
   inTx<T>(work: (tx: Connection) => Promise<T>): Promise<T>;
-  /** Makes a webhook endpoint and answers its id. */
+  /** Makes a webhook endpoint and returns its id. */
   makeEndpoint(alias: string, of?: Caller): Promise<string>;
 }
 
-/** Milliseconds; later than anything that a test makes by the clock. */
+/** Now, when the tests start. */
 export const NOW_MS = Date.now();
 
 export function callerOf(project: SeedProject): Caller {

@@ -1,4 +1,4 @@
-// Where bindings lead: every reason, the default of another project, thousands of monitors in one query.
+// The targets of bindings: every reason, the default of another project, thousands of monitors in one query.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { presentTarget } from '../../src/api/present/present-callback.ts';
@@ -44,7 +44,7 @@ const disable = (endpointId: string, projectId = fixture.project.projectId) =>
   fixture.inTx((tx) => disableEndpoint(tx, { projectId, endpointId }, 'gone', NOW_MS));
 
 describe('a named binding', () => {
-  it('leads to the endpoint that has the alias now', async () => {
+  it('a named binding resolves to the endpoint that has the alias now', async () => {
     const endpointId = await fixture.makeEndpoint('named');
     const result = await resolveOne({ kind: 'named', alias: 'named' });
     expect(result).toMatchObject({
@@ -59,7 +59,7 @@ describe('a named binding', () => {
     });
   });
 
-  it('says why there is none', async () => {
+  it('a named binding without a target gives the reason', async () => {
     expect(await resolveOne({ kind: 'named', alias: 'never' })).toEqual({
       unavailableReason: 'alias_not_found',
     });
@@ -77,7 +77,7 @@ describe('a named binding', () => {
     });
   });
 
-  it('does not see the aliases of other projects', async () => {
+  it('a named binding does not see the aliases of other projects', async () => {
     await fixture.makeEndpoint('private');
     const other = await seedProject(fixture.pool);
     expect(await resolveOne({ kind: 'named', alias: 'private' }, other.projectId)).toEqual({
@@ -87,7 +87,7 @@ describe('a named binding', () => {
 });
 
 describe("the organization's default", () => {
-  it('serves monitors of every project, and no other organization', async () => {
+  it("the organization's default serves monitors of every project of the organization, and no others", async () => {
     const { pool, project, caller } = fixture;
     const sibling = randomUUID();
     await pool.query(
@@ -114,7 +114,7 @@ describe("the organization's default", () => {
 });
 
 describe('an inline endpoint', () => {
-  it('serves its monitor, keeps its secret over a changed URL, and goes without a trace of its address', async () => {
+  it('an inline endpoint serves its monitor, keeps its secret under a new URL, and leaves no address after its removal', async () => {
     const { pool, secrets, project, inTx } = fixture;
     const monitor = { projectId: project.projectId, monitorKey: randomUUID() };
     const { endpointId, secret } = await inTx((tx) =>
@@ -152,7 +152,7 @@ describe('an inline endpoint', () => {
   });
 });
 
-it('resolves thousands of monitors in one query, and leaves disabled bindings out', async () => {
+it('thousands of monitors are resolved in one query, and disabled bindings have no result', async () => {
   const { pool, project, caller } = fixture;
   const endpointId = await fixture.makeEndpoint('many');
   await fixture.inTx((tx) => setDefaultCallback(tx, caller, endpointId));

@@ -1,4 +1,4 @@
-// Connections that hang, as after a network that lost its way: no error comes, and no answer either.
+// Connections that hang, as after a network failure: neither an error nor an answer arrives.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const HANGS = 'Query read timeout';
 
-/** With `size` idle connections. A statement counts as hung after 3.5 s: longer than a busy machine stands still. */
+/** A pool with `size` idle connections. A statement is hung after 3.5 s, longer than a busy machine stands still. */
 async function openBusyPool(size: number): Promise<Pool> {
   const pool = openPool({
     databaseUrl: proxy.url,
@@ -34,7 +34,7 @@ async function openBusyPool(size: number): Promise<Pool> {
   return pool;
 }
 
-it('go with the first of them: its idle neighbours cost nobody a time-out', async () => {
+it('after one connection hangs the pool closes its idle neighbours, and later queries do not wait for a time-out', async () => {
   const pool = await openBusyPool(4);
   proxy.blackHole();
   await expect(pool.query('select 1')).rejects.toThrow(HANGS);
@@ -45,11 +45,11 @@ it('go with the first of them: its idle neighbours cost nobody a time-out', asyn
   await pool.end();
 });
 
-it('end their transaction at once: no rollback is waited for', async () => {
+it('a transaction on a hung connection ends at once, without waiting for a rollback', async () => {
   const pool = await openBusyPool(2);
   const neighbour = await pool.connect();
   const order: string[] = [];
-  // A rollback after the statement would take as long as a second one here.
+  // A rollback would be a second statement on the hung connection, and take as long.
   const sendTwoStatements = () =>
     neighbour
       .query('select 1')

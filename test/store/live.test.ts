@@ -6,7 +6,7 @@ import { openProjectFixture } from '../support/database-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-it('reads the clock after the last lock was had: what it waited for is in the past', async () => {
+it('lockLive reads the clock after it has got the last lock', async () => {
   const { pool, project, close } = await openProjectFixture();
   const holder = await pool.connect();
   const waiter = await pool.connect();
@@ -23,7 +23,7 @@ it('reads the clock after the last lock was had: what it waited for is in the pa
       );
       return rows.length === 1;
     };
-    await waitFor(isWaiting, { what: 'the lock that is waited for' });
+    await waitFor(isWaiting, { what: 'a session that waits for a lock' });
     const waitedUntilMs = await readNow(holder);
     await holder.query('commit');
     const { nowMs, rows: locked } = await locking;

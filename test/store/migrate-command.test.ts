@@ -15,7 +15,7 @@ describe('the command migrate', () => {
   });
   afterEach(() => database?.close());
 
-  test('brings an empty database up to date and makes the organization, also three times at once', async () => {
+  test('migrate brings an empty database up to date and makes the organization, even when it runs three times at once', async () => {
     const env = { DATABASE_URL: url, BEATKEEPER_ORGANIZATION: 'acme' };
     const results = await Promise.all([1, 2, 3].map(() => runRole(['migrate'], env)));
     expect(results.map(({ code, stderr }) => ({ code, stderr }))).toEqual(
@@ -24,7 +24,7 @@ describe('the command migrate', () => {
     expect(await query('select name, plan from organizations')).toEqual([{ name: 'acme', plan: 'scale' }]);
   });
 
-  test('run again with another plan it moves the organization to it and changes nothing else', async () => {
+  test('migrate with another plan moves the organization to that plan and changes nothing else', async () => {
     await runRole(['migrate'], { DATABASE_URL: url });
     const before = await query('select organization_id, name from organizations');
     expect((await runRole(['migrate'], { DATABASE_URL: url, BEATKEEPER_PLAN: 'builder' })).code).toBe(0);
@@ -32,7 +32,7 @@ describe('the command migrate', () => {
     expect(await query('select plan from organizations')).toEqual([{ plan: 'builder' }]);
   });
 
-  test('refuses a newer database in one sentence', async () => {
+  test('migrate refuses a database with a newer schema in one sentence', async () => {
     await runRole(['migrate'], { DATABASE_URL: url });
     await query("insert into schema_migrations (version, name) values (9999, '9999-future.sql')");
     const { code, stderr } = await runRole(['migrate'], { DATABASE_URL: url });
@@ -41,7 +41,7 @@ describe('the command migrate', () => {
     expect(stderr.trim().split('\n')).toHaveLength(1);
   });
 
-  test('gives up on a database that does not answer, without its password in the words', async () => {
+  test('migrate gives up on a database that does not answer, and prints no password', async () => {
     const port = await findFreePort();
     const env = {
       DATABASE_URL: `postgres://user:hunter2@127.0.0.1:${port}/none`,

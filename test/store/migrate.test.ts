@@ -1,4 +1,4 @@
-// Migrations on a real server: many at once, twice, and against a schema of a later version.
+// Migrations on a real server: many at once, repeated, and against a newer schema.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
 import {
@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => database?.close());
 
-it('applies each migration once, however many run at the same time', async () => {
+it('each migration is applied once, however many processes migrate at the same time', async () => {
   const applied: string[] = [];
   const run = () => migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
   expect(await readSchemaVersion(pool)).toBe(0);
@@ -33,7 +33,7 @@ it('applies each migration once, however many run at the same time', async () =>
   expect(await run()).toBe(known.length);
 });
 
-it('takes a schema one version newer, so that an old pod starts during an upgrade, and refuses an older build', async () => {
+it('a build accepts a schema one version newer, as during an upgrade, and refuses one two versions newer', async () => {
   const installation = { databaseUrl, organization: 'default', plan: 'scale' as const, waitSeconds: 0 };
   const { log } = createTelemetry({ role: 'test', logLevel: 'silent' });
   await migrateInstallation(installation, log);

@@ -1,4 +1,4 @@
-// The health filter in SQL says what domain/health.ts says, for every state that a monitor can be in.
+// The health filter in SQL agrees with domain/health.ts in every state of a monitor.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
@@ -69,7 +69,7 @@ async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProje
 }
 
 describe('the health filter', () => {
-  it('finds exactly the monitors whose health is asked for', async () => {
+  it('the health filter finds exactly the monitors of that health', async () => {
     const project = await seedProject(pool);
     const drawn = fc.sample(monitor, 250);
     for (const one of drawn) await insert(one, project);
@@ -85,7 +85,7 @@ describe('the health filter', () => {
       const { monitors: found } = await listMonitors(pool, project.projectId, { health }, { limit: 1_000 });
       const wanted = all.filter((record) => expected.get(record.monitorId) === health);
       expect(found.map((record) => record.monitorId)).toEqual(wanted.map((record) => record.monitorId));
-      expect(wanted.length, `no monitor was drawn that is ${health}`).toBeGreaterThan(0);
+      expect(wanted.length, `no drawn monitor is ${health}`).toBeGreaterThan(0);
     }
   });
 });

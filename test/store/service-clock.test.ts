@@ -1,4 +1,4 @@
-// The service clock: gaps become outages, once, with an entry in the timeline of every incident that runs.
+// The service clock: each gap becomes one outage, with an entry in the timeline of every incident that has not ended.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { newId, newUuid } from '../../src/domain/id.ts';
 import type { Outage } from '../../src/domain/monitor.ts';
@@ -38,7 +38,7 @@ async function seedIncident(projectId: string, state: string): Promise<string> {
 }
 
 describe('the service clock', () => {
-  it('begins without an outage, and moves with each beat', async () => {
+  it('the service clock begins at the time of the database, without an outage', async () => {
     expect(await readClock()).toBeUndefined();
     expect(await advanceServiceClock(pool)).toBeUndefined();
     const first = (await readClock()) ?? 0;
@@ -46,10 +46,10 @@ describe('the service clock', () => {
     expect(await readOutages(pool, 0)).toEqual([]);
   });
 
-  it('writes no outage after three seconds and less', async () => {
+  it('a gap of at most three seconds records no outage', async () => {
     await advanceServiceClock(pool);
     for (let gapMs = Number.POSITIVE_INFINITY; gapMs > 3_000; ) {
-      // Until a try is fast enough: the time that it takes is in the gap.
+      // Repeated until a try is fast enough: the gap includes the time of the try.
       await pool.query(
         'update service_clock set last_ms = extract(epoch from clock_timestamp()) * 1000 - 2500',
       );
@@ -60,7 +60,7 @@ describe('the service clock', () => {
     }
   });
 
-  it('writes an outage after more than three seconds, from the last beat to the next', async () => {
+  it('a gap of more than three seconds records an outage from the last advance to the next', async () => {
     await advanceServiceClock(pool);
     await stopFor(10_000);
     const fromMs = await readClock();
@@ -71,18 +71,18 @@ describe('the service clock', () => {
     expect(await readOutages(pool, outage?.toMs ?? 0)).toEqual([]);
   });
 
-  it('writes it once, however many apis find it', async () => {
+  it('an outage is recorded once, however many apis find it', async () => {
     await advanceServiceClock(pool);
     await stopFor(60_000);
     const fromMs = await readClock();
     const found = await Promise.all(Array.from({ length: 8 }, () => advanceServiceClock(pool)));
-    // By where it begins: one of them that came seconds after the others would have found another gap.
+    // Recognized by its start: an api that came seconds after the others would have found another gap.
     const isThis = (outage: Outage | undefined) => outage?.fromMs === fromMs;
     expect(found.filter(isThis)).toHaveLength(1);
     expect((await readOutages(pool, 0)).filter(isThis)).toHaveLength(1);
   });
 
-  it('writes the span into the timeline of each incident that has not ended', async () => {
+  it('an outage is in the timeline of each incident that has not ended', async () => {
     const { projectId } = fixture.project;
     const running = [await seedIncident(projectId, 'open'), await seedIncident(projectId, 'recovering')];
     await seedIncident(projectId, 'recovered');
@@ -104,14 +104,14 @@ describe('the service clock', () => {
         },
         at: new Date(outage?.toMs ?? 0),
       });
-      // In the order of time, between ids that the application makes.
+      // Ids are in the order of time, like those that the application makes.
       expect(row.entry_id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
       expect(row.entry_id.slice(0, 8) >= before.slice(0, 8)).toBe(true);
       expect(row.entry_id.slice(0, 13) <= newUuid().slice(0, 13)).toBe(true);
     }
   });
 
-  it('tells an incident of a span once, though the answer to the first time is lost', async () => {
+  it('an incident names an outage once, even if it is notified twice', async () => {
     const { projectId } = fixture.project;
     await seedIncident(projectId, 'open');
     await notifyIncidentsOfOutage(pool, { fromMs: 1_000, toMs: 6_000 });
@@ -119,10 +119,10 @@ describe('the service clock', () => {
     expect((await pool.query('select from timeline_entries')).rowCount).toBe(1);
   });
 
-  it('is moved back by no api that comes late', async () => {
+  it('a late api does not move the service clock back', async () => {
     await advanceServiceClock(pool);
     for (let aheadMs = 0; aheadMs < 100; ) {
-      // Until a try is fast enough: the time that it takes brings the clocks together.
+      // Repeated until a try is fast enough: during a slow one the database's clock overtakes the service clock.
       await pool.query(
         'update service_clock set last_ms = extract(epoch from clock_timestamp()) * 1000 + 2000',
       );
@@ -134,7 +134,7 @@ describe('the service clock', () => {
     }
   });
 
-  it('follows the clock of the database when that is set back: later outages are found', async () => {
+  it('the service clock follows a database clock that was set back, and later outages are found', async () => {
     await advanceServiceClock(pool);
     await stopFor(-3_600_000);
     expect(await advanceServiceClock(pool)).toMatchObject({ kind: 'set_back' });
@@ -143,7 +143,7 @@ describe('the service clock', () => {
     expect(await advanceServiceClock(pool)).toMatchObject({ kind: 'outage' });
   });
 
-  it('that was an hour ahead for a moment leaves no outage of an hour', async () => {
+  it('a clock that was an hour ahead for a moment leaves no outage of an hour', async () => {
     await advanceServiceClock(pool);
     const startMs = (await readClock()) ?? 0;
     await pool.query('insert into service_outages (from_ms, to_ms) values ($1, $2), ($3, $4)', [
@@ -158,7 +158,7 @@ describe('the service clock', () => {
     ]);
   });
 
-  it('has the outage of beats that wait in vain while it lasts, in pieces, and no second one when they get through', async () => {
+  it('the outage of stuck beats is recorded in pieces while it lasts, and not again when beats get through', async () => {
     await advanceServiceClock(pool);
     await stopFor(90_000);
     const startMs = (await readClock()) ?? 0;
@@ -175,11 +175,11 @@ describe('the service clock', () => {
     expect(await readClock()).toBe(startMs);
     const gap = await advanceServiceClock(pool);
     expect(await readClock()).toBeGreaterThanOrEqual(third.toMs);
-    // None but what a test that stood still for some seconds has added.
+    // Only a machine that stood still for some seconds may add one.
     if (gap) expect(gap.toMs - third.toMs).toBeGreaterThan(3_000);
   });
 
-  it('has the whole outage, though the api that wrote its beginning died long before its end', async () => {
+  it('an outage is recorded whole even if the api that recorded its beginning died before its end', async () => {
     await advanceServiceClock(pool);
     await stopFor(10_000);
     const { toMs } = await recordStuckBeats(pool, 4_000);

@@ -24,7 +24,7 @@ afterAll(async () => {
 
 const refOf = (endpointId: string): EndpointRef => ({ projectId: fixture.project.projectId, endpointId });
 
-it('keeps nothing of a secret in the clear', async () => {
+it('no part of a signing secret is stored in the clear', async () => {
   const { pool, secrets } = fixture;
   const { secret } = await issueSecret(pool, secrets, refOf('sealed'), Date.now());
   const { rows } = await pool.query<{ box: string }>(
@@ -35,7 +35,7 @@ it('keeps nothing of a secret in the clear', async () => {
   expect(await openValidSecrets(pool, secrets, refOf('sealed'))).toEqual([secret]);
 });
 
-it('does not open a box that was copied from another endpoint', async () => {
+it('a sealed secret that was copied from another endpoint does not open', async () => {
   const { pool, secrets } = fixture;
   await issueSecret(pool, secrets, refOf('mine'), Date.now());
   await issueSecret(pool, secrets, refOf('theirs'), Date.now());
@@ -46,7 +46,7 @@ it('does not open a box that was copied from another endpoint', async () => {
   await expect(openValidSecrets(pool, secrets, refOf('theirs'))).rejects.toThrow();
 });
 
-it('lets two sign in an overlap, newest first, and one after it', async () => {
+it('in an overlap two secrets are valid, newest first, and one after it', async () => {
   const { pool, secrets } = fixture;
   const ref = refOf('overlap');
   const nowMs = Date.now();
@@ -63,7 +63,7 @@ it('lets two sign in an overlap, newest first, and one after it', async () => {
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret]);
 });
 
-it('ends the old one at once without an overlap', async () => {
+it('a rotation without an overlap ends the old secret at once', async () => {
   const { pool, secrets } = fixture;
   const ref = refOf('abrupt');
   await issueSecret(pool, secrets, ref, Date.now() - 1000);
@@ -76,7 +76,7 @@ it('ends the old one at once without an overlap', async () => {
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([next.secret]);
 });
 
-it('reads what an older key has sealed, while it is there', async () => {
+it('a secret sealed with an older key opens as long as the key is configured', async () => {
   const { pool } = fixture;
   const older = { id: 'old', key: randomBytes(32) };
   const newer = { id: 'new', key: randomBytes(32) };
@@ -87,7 +87,7 @@ it('reads what an older key has sealed, while it is there', async () => {
   expect(openUrl(new SecretBox([newer]), 'keys', box)).toBe('https://a.example');
 });
 
-it('is gone when it is erased', async () => {
+it('a deleted signing secret is gone', async () => {
   const { pool, secrets } = fixture;
   await issueSecret(pool, secrets, refOf('erased'), Date.now());
   await deleteSigningSecrets(pool, refOf('erased'));

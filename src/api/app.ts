@@ -1,4 +1,4 @@
-// Builds the HTTP application of the role `api` from what it is given. It never listens: start-api.ts does.
+// Builds the HTTP application of the role `api`. It never listens: start-api.ts does.
 import cors from '@fastify/cors';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { contractOperations } from '../contract/operations/operations.ts';
@@ -35,13 +35,13 @@ export interface AppDeps {
   issuers: readonly TrustedIssuer[];
   /** The one origin whose pages may call the API from a browser. */
   dashboardOrigin?: string;
-  /** A process whose turns come later than this refuses calls; 0: never. Default 1,500 ms. */
+  /** A process with a longer delay of its event loop refuses calls; 0: never. Default 1,500 ms. */
   maxEventLoopDelayMs?: number;
-  /** Registers what is outside of /v1, such as the addresses of beats. */
+  /** Registers routes outside /v1, such as the addresses of beats. */
   mount?: (app: FastifyInstance) => void;
 }
 
-/** The application, ready to listen. Closing it ends what is held open, finishes calls and settles counters. */
+/** The application, ready to listen. Closing it ends held calls, finishes running ones and settles counters. */
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const app = newApp(deps);
   const pool = deps.context.databases.default;
@@ -62,7 +62,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     openCalls,
   };
 
-  // Also what was held open since before: its caller must not come back on this connection.
+  // Also for held calls that began earlier: their callers must not use this connection again.
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (openCalls.isDraining || deps.telemetry.readiness.isEnding) reply.header('connection', 'close');
     done();
@@ -111,13 +111,13 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     genReqId: () => newId('req'),
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: 512 },
-    // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps what came of a body in its 30 s: it
-    // must be the first to act.
+    // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps the part of a body that came
+    // within 30 s, so it must end first.
     requestTimeout: 32_000,
     keepAliveTimeout: 65_000,
-    // A request without Host is refused by the problem plug-in, in the form of every refusal.
+    // The problem plug-in refuses a request without Host, in the form of every refusal.
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000, requireHostHeader: false },
-    // While closing, calls on open connections are still served; the connections are told to close.
+    // While closing, calls on open connections are served, and their answers close the connections.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     frameworkErrors: (error, request, reply) => {
@@ -128,14 +128,14 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     clientErrorHandler: (error, socket) => clientErrors.answer(error, socket),
   });
   app.server.on('request', (_request, response) => clientErrors.begin(response));
-  // A client that has sent its request and closed its half waits for the answer.
+  // A client that has closed its half of the connection waits for the answer.
   Object.assign(app.server, { httpAllowHalfOpen: true });
-  // An expectation that nobody knows stays unmet (RFC 9110 10.1.1): no beat is lost for it.
+  // An unknown expectation is ignored (RFC 9110 10.1.1): no beat is lost for it.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   return app;
 }
 
-/** Load, foreign browsers, caches: what every answer of /v1 is kept from. */
+/** Protects every answer of /v1 from overload, browsers of other origins and caches. */
 async function protect(
   v1: FastifyInstance,
   { dashboardOrigin, maxEventLoopDelayMs }: AppDeps,

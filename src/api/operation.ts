@@ -1,6 +1,6 @@
 // The frame of every operation under /v1: a route for each handler, from the table of the contract. The frame
-// authenticates, admits, parses, guards against concurrent duplicates and answers; a handler says only what the
-// operation does.
+// authenticates, admits, parses, guards against concurrent duplicates and answers. A handler does only what is special
+// to its operation.
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -27,8 +27,8 @@ import type { OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
 
 /**
- * A success: the body that the operation's response describes, and the version that its `ETag` names. Status, kind of
- * ETag and media type are the operation's.
+ * A success: the body that the contract describes, and the version for the `ETag`. Status, kind of ETag and media type
+ * come from the contract.
  */
 export type Answer<Spec> = Content<Spec> & (Spec extends { etag: EtagKind } ? { version: number } : object);
 type Content<Spec> = Spec extends { streams: string }
@@ -41,26 +41,26 @@ type Content<Spec> = Spec extends { streams: string }
 export type WriteAnswer<Spec> = Answer<Spec> &
   (Spec extends { idempotent: true }
     ? {
-        /** The body that a replay gets, when it differs: secrets left out. */
+        /** The body of a replay, where it differs: it has no secrets. */
         replayBody?: ResultOf<Spec>;
       }
     : object);
 
 export interface Call<Spec> {
-  /** Parsed by the contract, defaults filled in. */
+  /** Parsed by the contract, with defaults filled in. */
   input: InputOf<Spec>;
   caller: Caller;
   principal: Principal;
   context: ServiceContext;
-  /** The database of what the call is about, known before any transaction opens. */
+  /** The database that the call reads and writes, found before a transaction opens. */
   db: Pool;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
   write: Write<WriteAnswer<Spec>>;
-  /** Aborted when the caller is gone or the service drains: what is held open answers as it is now. */
+  /** Aborts when the caller leaves or the service drains: a held call then answers at once. */
   signal: AbortSignal;
 }
 
-/** Answers a success, or with what `write` found; refusals are thrown as ProblemError. */
+/** Returns a success, or the replay that `write` found. It throws refusals as ProblemError. */
 export type Handler<Spec> = (call: Call<Spec>) => Promise<Answer<Spec> | Replay>;
 export type Handlers<Ids extends OperationId> = { [Id in Ids]: Handler<Operations[Id]> };
 
@@ -77,7 +77,7 @@ export interface OperationDeps extends FrameDeps {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set on operations of the contract, before the body is read. */
+    /** Set for operations of the contract, before the body is read. */
     admission: Admission | undefined;
   }
 }
@@ -106,9 +106,9 @@ export function registerOperation<Spec extends OperationSpec>(
     schema: routeSchema(spec.operationId),
     validatorCompiler: () => () => true,
     serializerCompiler: () => (data) => JSON.stringify(data),
-    // Before the body is read: a stranger's bytes are not worth a buffer.
+    // Before the body is read: bytes of an unknown caller get no buffer.
     onRequest: async (request) => {
-      // `/v1/projects/` is no project without an id.
+      // `/v1/projects/` is not a project with an empty id.
       if (Object.values(request.params ?? {}).includes('')) throw notFound();
       request.admission = await deps.admit(spec, request);
     },
@@ -160,8 +160,8 @@ interface Located {
 }
 
 /**
- * A replay answers before the handler runs, so that nothing that the handler looks at can refuse it. Many replays
- * may run at once; the first call with a key runs alone. What commits between the two is found by `write`.
+ * A replay is answered before the handler runs, so that nothing that the handler checks can refuse it. Many replays may
+ * run at once; the first call with a key runs alone. `write` finds an answer that commits between the two.
  */
 async function guarded<Result>(
   runningKeys: RunningKeys,
@@ -190,7 +190,7 @@ function guardOf(
   };
 }
 
-/** An Answer of any operation. */
+/** The answer to any operation. */
 interface AnyAnswer {
   body?: unknown;
   replayBody?: unknown;
@@ -210,7 +210,7 @@ async function send(
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/** Resolves when everything is sent or the caller is gone: until then the call runs. Fastify ends the stream then. */
+/** Resolves when the stream is sent or the caller has left, which makes Fastify destroy the stream. */
 async function sendStream(
   reply: FastifyReply,
   spec: OperationSpec,
@@ -231,7 +231,7 @@ function toKeptAnswer(spec: OperationSpec, answer: AnyAnswer): KeptAnswer {
   return toWire(spec, { ...answer, body: answer.replayBody ?? answer.body });
 }
 
-/** A 201 as 200, and `replayed: true` where the body has it. */
+/** A replayed 201 is a 200, and `replayed` is true where the body has it. */
 function replayed({ replay: { status, headers, body } }: Replay): KeptAnswer {
   const hasMark = typeof body === 'object' && body !== null && 'replayed' in body;
   return {

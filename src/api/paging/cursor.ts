@@ -1,10 +1,10 @@
-// Cursors of lists: opaque to callers, a position in a keyset for us (docs/contract/calls.md). A cursor of one list is
-// refused by another, and so is anything that a caller made up.
+// Cursors of lists: opaque to callers, a position in a keyset inside (docs/contract/calls.md). A list refuses the
+// cursor of another list, and text that is no cursor.
 import type { z } from 'zod';
 import { invalidField } from '../../domain/problem.ts';
 import { isStorable } from '../http/request.ts';
 
-/** `list` names the list and what it is filtered by, where a position means nothing under another filter. */
+/** `list` names the list, and its filter where a position means nothing under another filter. */
 export function encodeCursor(list: string, position: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify([list, ...position]), 'utf8').toString('base64url');
 }
@@ -28,7 +28,7 @@ function readParts(cursor: string): unknown[] {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
     return Array.isArray(parts) ? parts : [];
   } catch {
-    return []; // not JSON: not a cursor of ours, and the caller is told so
+    return []; // not JSON, so not a cursor: it is refused
   }
 }
 
@@ -40,7 +40,7 @@ function foreignCursor() {
   );
 }
 
-/** A page of a list that asked for one row more than `limit`: `{items, nextCursor?}` before presentation. */
+/** Cuts a page from rows that were read with one row more than `limit`. */
 export function cutPage<Row>(
   rows: readonly Row[],
   limit: number,

@@ -1,15 +1,15 @@
-// The status feed's cursor as text. It is a Postgres snapshot: `f1.<history>.<snapshot>`, and in the middle of a
-// listing `.<since>.<project>.<monitor key>` besides. Numbers are in base 36, transactions that ran relative to xmin.
+// The status feed's cursor as text. It is a Postgres snapshot: `f1.<history>.<snapshot>`, and inside a listing also
+// `.<since>.<project>.<monitor key>`. Numbers are in base 36, running transactions relative to xmin.
 import { invalidField } from '../../domain/problem.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
 const FORM = 'f1';
-/** Two snapshots and the rest stay below the 512 characters of a cursor (docs/contract/calls.md). */
+/** Two snapshots and the other parts fit the 512 characters of a cursor (docs/contract/calls.md). */
 const MAX_SNAPSHOT = 200;
 
 /**
- * A snapshot whose list of running transactions is too long becomes its xmin: what committed since then comes again,
- * and nothing is skipped.
+ * A snapshot with too many running transactions becomes its xmin: changes that committed since then are repeated, and
+ * none is skipped.
  */
 export function encodeFeedCursor({ history, snapshot, listing }: FeedCursor): string {
   const parts = [FORM, history, encodeSnapshot(snapshot)];
@@ -20,7 +20,7 @@ export function encodeFeedCursor({ history, snapshot, listing }: FeedCursor): st
   return parts.join('.');
 }
 
-/** Throws `validation_failed` for what encodeFeedCursor did not make. */
+/** Throws `validation_failed` for text that encodeFeedCursor did not make. */
 export function decodeFeedCursor(text: string): FeedCursor {
   const [form, history = '', snapshotText = '', sinceText, project, key, ...rest] = text.split('.');
   const snapshot = decodeSnapshot(snapshotText);
@@ -53,13 +53,13 @@ function decodeSnapshot(text: string): Snapshot | undefined {
   return isSnapshot(snapshot) ? snapshot : undefined;
 }
 
-/** What pg_snapshot accepts: anything else would be an error of the database. */
+/** Whether pg_snapshot accepts it: other values would be an error of the database. */
 function isSnapshot({ xmin, xmax, running }: Snapshot): boolean {
   const isOrdered = running.every((xid, index) => xid > (running[index - 1] ?? xmin - 1) && xid < xmax);
   return isOrdered && xmin <= xmax && [xmin, xmax, ...running].every(isTransactionId);
 }
 
-/** Zero is not one, in any epoch of 2^32. */
+/** The low 32 bits of a transaction id are never zero. */
 function isTransactionId(value: number): boolean {
   return Number.isSafeInteger(value) && value > 0 && value % 2 ** 32 !== 0;
 }

@@ -1,12 +1,12 @@
-// Pages of the lists that are ordered by (time, id): cursor in, page out. Ordering by name is the monitors' affair.
+// Pages of the lists that are ordered by (time, id). The list of monitors is ordered by name: routes/monitors.ts.
 import { z } from 'zod';
 import type { KeysetPage, Positioned } from '../../store/postgres/keyset.ts';
 import { cutPage, decodeCursor, encodeCursor } from './cursor.ts';
 
-/** Of a time since 1970: Postgres keeps more digits than a Date. */
+/** Since 1970. Postgres keeps more digits than a Date. */
 const microseconds = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const position = z.tuple([microseconds, z.string()]);
-// The timeline's ids are UUIDs, and Postgres compares them as such.
+// Ids of timeline entries are UUIDs, which Postgres refuses to compare with other text.
 const uuidPosition = z.tuple([microseconds, z.uuid()]);
 
 interface PageQuery {
@@ -14,7 +14,7 @@ interface PageQuery {
   cursor?: string;
 }
 
-/** What to read: one row more than is shown. `list` is in the cursor. Throws `validation_failed`. */
+/** The rows to read: one more than is shown. The cursor must be of `list`. Throws `validation_failed`. */
 export function readPage(
   list: string,
   { limit, cursor }: PageQuery,
@@ -24,7 +24,7 @@ export function readPage(
   return { limit: limit + 1, after: after && { micros: after[0], id: after[1] } };
 }
 
-/** `{items, nextCursor?}` of what was read with `readPage`. */
+/** The page of rows that were read with `readPage`. */
 export function presentPage<Row, Item>(
   list: string,
   { limit }: PageQuery,

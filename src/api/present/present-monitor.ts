@@ -16,7 +16,7 @@ import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { MaintenanceWindow } from '../../store/monitors/monitor-row.ts';
 import type { FeedItem } from '../../store/monitors/status-feed.ts';
 
-/** What a monitor looks like depends on who asks: only who may manage sees the publish address. */
+/** Only a caller who may manage sees the publish address. */
 export interface Viewer {
   context: Pick<ServiceContext, 'publicUrl' | 'secrets'>;
   caller: Pick<Caller, 'mayManage'>;
@@ -43,7 +43,7 @@ export function presentMonitor(monitor: MonitorRecord, { context, caller }: View
   };
 }
 
-/** Where the beats of a monitor are sent to. */
+/** The address for the beats of a monitor. */
 export function publishUrlOf({ publishAddress }: MonitorRecord, { publicUrl }: Viewer['context']): string {
   return `${publicUrl}/ping/${publishAddress}`;
 }
@@ -69,7 +69,7 @@ function presentMeasurements(measurements: MonitorConfiguration['measurements'])
   return Object.fromEntries(rules.map(([key, rule]) => [key, measurementRuleWithDefaults(rule)]));
 }
 
-/** Live status at the moment of the read. */
+/** The live status at the moment of the read. */
 function presentStatus(monitor: MonitorRecord): MonitorStatus {
   const { live, lifecycle, maintenance, openIncidents, nowMs } = monitor;
   const graceMs = monitor.configuration.graceSeconds * 1000;
@@ -109,7 +109,7 @@ export function presentObservation(observation: ObservationRecord): Observation 
     ...rest,
     receivedAt: toTime(receivedMs),
     observedAt: optionalTime(observedMs),
-    // Written by the evaluator in the shape of the contract.
+    // The evaluator writes them in the shape of the contract.
     violations: violations as Observation['violations'],
   };
 }

@@ -1,4 +1,4 @@
-// API credentials, for owners. Secrets stand in two answers and in no replay.
+// API credentials, for owners. Two answers have a secret, and no replay has one.
 import { notFound } from '../../domain/problem.ts';
 import {
   createCredential,
@@ -20,7 +20,7 @@ type CredentialOperations =
 
 const LIST = 'credentials';
 
-/** `forget`: what this replica knows of a credential is over. Other replicas know within seconds. */
+/** `forget` drops this replica's cached copy of a credential. Other replicas read it again within seconds. */
 export function credentialHandlers(forget: (credentialId: string) => void): Handlers<CredentialOperations> {
   return {
     async listCredentials({ input: { query }, caller, db }) {

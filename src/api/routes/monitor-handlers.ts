@@ -1,4 +1,4 @@
-// Every handler of monitors and their status feed, with the two watches that waiting calls share in this process.
+// All handlers of monitors and their status feed, with the two watches that waiting calls share in this process.
 import type { ServiceContext } from '../../service/calls/context.ts';
 import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
 import { createFeedWatch } from '../../service/monitors/status-feed.ts';

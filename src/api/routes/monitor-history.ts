@@ -10,7 +10,7 @@ import { presentChange, presentObservation } from '../present/present-monitor.ts
 import { monitorNameOf } from './monitors.ts';
 
 const OBSERVATIONS = 'observations';
-/** The last millisecond that a Date can hold: more would be no time in the database either. */
+/** The last millisecond that a Date can hold: a later one is no time in the database either. */
 const LAST_MS = 8_640_000_000_000_000;
 const observationPlace = z.tuple([z.int().min(1), z.int().min(0).max(LAST_MS)]);
 

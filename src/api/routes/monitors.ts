@@ -24,7 +24,7 @@ import { presentMonitor, presentObservation, type Viewer } from '../present/pres
 
 type MonitorOperation = 'listMonitors' | 'createMonitor' | 'getMonitor' | 'updateMonitor' | 'deleteMonitor';
 
-/** Path and query of a route below a monitor. */
+/** A call that names a monitor in its path. */
 interface NamedCall {
   input: { params: { monitorId: string }; query: { jurisdiction?: Jurisdiction } };
   caller: { projectId: string };
@@ -39,7 +39,7 @@ export function monitorNameOf({ input, caller }: NamedCall) {
   };
 }
 
-/** The same with the version of `If-Match`. */
+/** As monitorNameOf, with the version in `If-Match`. */
 export function versionedNameOf(call: NamedCall & { input: { ifMatch: number } }) {
   return { ...monitorNameOf(call), expectedVersion: call.input.ifMatch };
 }
@@ -131,7 +131,7 @@ function labelsOf(stated: readonly string[] | undefined): { key: string; value: 
 }
 
 const LIST = 'monitors';
-/** Characters of base64url that a cursor may have (docs/contract/calls.md). */
+/** Most characters of a cursor (docs/contract/calls.md). */
 const MAX_CURSOR = 512;
 const placeSchema = z.union([
   z.tuple([z.string().max(640), z.string().max(128), jurisdiction]),
@@ -142,7 +142,7 @@ function cursorOf(position: MonitorPosition): string {
   const { nameKey, monitorId, jurisdiction: where } = position;
   const cursor = encodeCursor(LIST, [nameKey, monitorId, where]);
   if (cursor.length <= MAX_CURSOR) return cursor;
-  // A name of many characters outside of ASCII.
+  // The name has many characters outside ASCII.
   const { prefix, digest } = shorten(position);
   return encodeCursor(LIST, [prefix, digest, monitorId, where]);
 }

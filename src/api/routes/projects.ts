@@ -1,4 +1,4 @@
-// Projects. A credential sees its own; sessions see those of their organization.
+// Projects. A credential sees its own project, a session those of its organization.
 import { z } from 'zod';
 import { notFound } from '../../domain/problem.ts';
 import { createProject, renameProject } from '../../service/tenancy/projects.ts';
@@ -34,7 +34,7 @@ export const projectHandlers: Handlers<ProjectOperations> = {
   async getProject({ input: { params }, caller, principal, db }) {
     const project = await findProject(db, caller.organizationId, params.projectId);
     const own = ownProjectId(principal);
-    // By id alone here: a name may change, and the path names the resource.
+    // Only by id: a name may change, and the path names the resource.
     if (project?.projectId !== params.projectId.toLowerCase()) throw notFound();
     if (own !== undefined && project.projectId !== own) throw notFound();
     return answer(project);

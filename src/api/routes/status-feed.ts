@@ -1,4 +1,4 @@
-// The status feed: what changed after a cursor, for the operator and dashboards.
+// The status feed: monitors that changed after a cursor, for the operator and dashboards.
 import { HEADER } from '../../contract/fields/headers.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
@@ -25,7 +25,7 @@ export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> 
   };
 }
 
-/** The operator sees all projects, or the one that it names; others must be in one. */
+/** The operator sees all projects, or the one that it names. Other callers must have a project. */
 function scopeOf({ caller, principal }: { caller: Caller; principal: Principal }): FeedScope {
   const { organizationId, projectId } = caller;
   if (projectId !== NO_PROJECT) return { organizationId, projectId };

@@ -1,4 +1,4 @@
-// Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints themselves are in callbacks.ts, those of
+// Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints are in callbacks.ts, those of
 // inline bindings in inline-endpoints.ts.
 import type { UnavailableReason } from '../../domain/callback.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -19,10 +19,10 @@ import {
 
 export interface BindingView {
   monitor: MonitorRecord;
-  /** Where alerts go now. Neither this nor a reason for a disabled binding. */
+  /** Where alerts go now. A disabled binding has neither a target nor a reason. */
   target?: Target;
   unavailableReason?: UnavailableReason;
-  /** Of an inline binding, when one was issued: shown once. */
+  /** Set when one was issued for an inline binding: shown once. */
   secret?: IssuedSecret;
 }
 
@@ -39,8 +39,8 @@ export interface BindingChange {
 }
 
 /**
- * Sets the binding; one that stays the same keeps the version. An inline binding that stays inline keeps its endpoint
- * and its secret, also under another URL (docs/contract/callbacks.md).
+ * Sets the binding; the same binding keeps the version. An inline binding that stays inline keeps its endpoint and its
+ * secret, also with another URL (docs/contract/callbacks.md).
  * Throws `not_found`, `conflict` and `precondition_failed`.
  */
 export async function setBinding(

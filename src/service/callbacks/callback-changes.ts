@@ -1,5 +1,5 @@
 // Changes of one callback endpoint: update, lifecycle, rotation of its secret (docs/contract/callbacks.md).
-// Each raises the generation, in the caller's transaction, under the endpoint's lock.
+// Each raises the generation, under the endpoint's lock, in the caller's transaction.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointLifecycle } from '../../domain/callback.ts';
 import type { Actor } from '../../domain/incident.ts';
@@ -26,11 +26,11 @@ export interface CallbackPatch {
   relayGroup?: object;
 }
 
-/** Which endpoint, in which version, by whom. */
+/** Which endpoint, in which version, for which caller. */
 export interface CallbackChange {
   caller: Caller;
   endpointId: string;
-  /** Of the caller's `If-Match`. */
+  /** From the caller's `If-Match`. */
   generation: number;
 }
 
@@ -42,9 +42,8 @@ const refOf = ({ caller, endpointId }: CallbackChange): EndpointRef => ({
 });
 
 /**
- * What has to be known before the transaction. The endpoint is looked at first, so that DNS is not asked for a
- * change that is stale. Throws `not_found`, `precondition_failed`, `validation_failed`,
- * `callback_destination_rejected`.
+ * Checks what must be known before the transaction. It reads the endpoint first, so that a stale change causes no DNS
+ * query. Throws `not_found`, `precondition_failed`, `validation_failed`, `callback_destination_rejected`.
  */
 export async function checkCallbackPatch(
   db: Queryable,
@@ -65,7 +64,7 @@ export async function checkCallbackPatch(
   if (patch.url !== undefined) await checkDestination(patch.url, destinations);
 }
 
-/** Applies a patch; one that changes nothing keeps the generation. Throws `conflict` for an alias that is taken. */
+/** Applies a patch. Without a change the generation stays. Throws `conflict` for an alias that is taken. */
 export async function updateCallback(
   tx: Queryable,
   { secrets }: Sealing,
@@ -91,9 +90,9 @@ export async function updateCallback(
 const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
 
 /**
- * Disables an endpoint by decision of the service: its receiver answered 410 (docs/contract/callbacks.md). For dispatchers,
- * who hold no lock of a delivery meanwhile. Does nothing where it is removed or disabled already, or has another
- * address than the one that answered (`urlBox`, as it was sealed): a move is no reason to give the new address up.
+ * Disables an endpoint whose receiver answered 410 (docs/contract/callbacks.md). The caller holds no lock of a
+ * delivery. Does nothing for an endpoint that is removed or disabled, or whose address (`urlBox`, sealed) is no
+ * longer the one that answered: its new address may work.
  */
 export async function disableEndpoint(
   tx: Queryable,
@@ -127,7 +126,7 @@ async function disable(
   );
 }
 
-/** Issues a new secret; the one before it signs beside it for `overlapSeconds` (0 to 900). */
+/** Issues a new secret; the old one also signs for `overlapSeconds` (0 to 900). */
 export async function rotateCallbackSecret(
   tx: Queryable,
   { secrets }: Sealing,
@@ -139,7 +138,7 @@ export async function rotateCallbackSecret(
   requireVersion({ version: endpoint.generation }, change.generation);
   if (!endpoint.secret) {
     throw new ProblemError('conflict', {
-      detail: `An endpoint of kind ${endpoint.kind} has no signing secret.`,
+      detail: `An endpoint of kind ${endpoint.kind} has no signing secret: there is nothing to rotate.`,
     });
   }
   const { version } = endpoint.secret;

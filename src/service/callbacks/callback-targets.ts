@@ -1,5 +1,5 @@
-// Where the alerts of monitors go now, or why they cannot (docs/contract/callbacks.md). Reads only; used by everyone who writes
-// deliveries and by the reads of bindings.
+// Where the alerts of monitors go now, or why they go nowhere (docs/contract/callbacks.md). For writers of deliveries
+// and reads of bindings.
 import type { EndpointKind, EndpointLifecycle, UnavailableReason } from '../../domain/callback.ts';
 import {
   type BindingQuery,
@@ -16,7 +16,7 @@ export interface BindingItem extends MonitorRef {
 
 export interface Target {
   endpointId: string;
-  /** The endpoint's: the organization's default may be of another project than the monitor. */
+  /** Of the endpoint: the organization's default may be in another project than the monitor. */
   projectId: string;
   alias?: string;
   kind: EndpointKind;
@@ -28,14 +28,14 @@ export interface Target {
 export type TargetResult = { target: Target } | { unavailableReason: UnavailableReason };
 
 /**
- * Resolves the bindings of any number of monitors in one query, keyed by monitor key.
- * A `disabled` binding has no entry: its alerts go nowhere by decision.
+ * Resolves the bindings of any number of monitors in one query, keyed by monitor key. A `disabled` binding has no
+ * entry.
  */
 export async function resolveTargets(
   db: Queryable,
   items: readonly BindingItem[],
 ): Promise<Map<string, TargetResult>> {
-  // Monitors that share a binding share its row: thousands that fail at once mostly have the same one.
+  // Monitors with one binding share its row: thousands that fail at once mostly have the same binding.
   const queries = new Map<string, BindingQuery>();
   for (const { projectId, binding } of items) {
     const { kind } = binding;

@@ -27,12 +27,12 @@ export interface IssuedCallback {
   secret: IssuedSecret;
 }
 
-/** An endpoint that people manage, or `not_found`: an inline binding's is its monitor's affair. */
+/** An endpoint that people manage, or `not_found`: endpoints of inline bindings are changed through their monitors. */
 export async function requireCallback(db: Queryable, ref: EndpointRef): Promise<EndpointRow> {
   return managed(await findEndpoint(db, ref));
 }
 
-/** The same, with the row locked until the transaction ends. */
+/** As requireCallback, with the row locked until the transaction ends. */
 export async function lockCallback(tx: Queryable, ref: EndpointRef): Promise<EndpointRow> {
   return managed(await lockEndpoint(tx, ref));
 }
@@ -50,7 +50,7 @@ export interface CallbackInput {
 }
 
 /**
- * What has to be known before the transaction: the kind can be had, and the URL leads where callbacks may go.
+ * Checks what must be known before the transaction: the kind is supported, and callbacks may go to the URL.
  * Throws `relay_not_configured`, `validation_failed`, `callback_destination_rejected`.
  */
 export async function checkNewCallback(context: ServiceContext, input: CallbackInput): Promise<void> {
@@ -64,7 +64,7 @@ function relayNotConfigured(): ProblemError {
   });
 }
 
-/** Makes a webhook endpoint with its first secret. Throws `conflict`, `plan_limit_reached`. */
+/** Creates a webhook endpoint with its first secret. Throws `conflict`, `plan_limit_reached`. */
 export async function createCallback(
   tx: Queryable,
   { secrets }: Pick<ServiceContext, 'secrets'>,
@@ -111,9 +111,9 @@ async function countUp(tx: Queryable, organizationId: string): Promise<void> {
 }
 
 /**
- * Removes an endpoint for good: secrets and address are erased, pending deliveries canceled, its alias is free.
- * Bindings that lead to it report `endpoint_removed`; so does the organization's default until a new one is set,
- * which is why its name stays there.
+ * Removes an endpoint for good: secrets and address are erased, pending deliveries canceled, the alias is free.
+ * Bindings to it report `endpoint_removed`. So does the organization's default until a new one is set, so its name
+ * stays there.
  */
 export async function removeCallback(
   tx: Queryable,
@@ -133,14 +133,14 @@ export async function removeCallback(
   await changeEndpointCount(tx, caller.organizationId, -1);
 }
 
-/** Sets the organization's default to an endpoint of the caller's project; null clears it, wherever it is. */
+/** Sets the organization's default to an endpoint of the caller's project. Null clears it, whatever its project is. */
 export async function setDefaultCallback(
   tx: Queryable,
   caller: Caller,
   endpointId: string | null,
 ): Promise<void> {
   const ref = endpointId === null ? undefined : { projectId: caller.projectId, endpointId };
-  // Locked, so that it is not removed at the same moment.
+  // The lock keeps it from being removed at the same moment.
   if (ref) await lockCallback(tx, ref);
   await setDefaultEndpoint(tx, caller.organizationId, ref);
 }

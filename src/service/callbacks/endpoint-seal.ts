@@ -1,5 +1,5 @@
-// How addresses and signing secrets of endpoints are sealed: with the endpoint's id as associated data, so that a
-// box which is copied to another endpoint does not open.
+// Seals addresses and signing secrets of endpoints, with the endpoint's id as associated data: a box that is copied to
+// another endpoint does not open.
 import { newSigningSecret } from '../../delivery/webhook/signature.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { EndpointRef, SecretMetadata } from '../../store/callbacks/callback-endpoints.ts';
@@ -20,12 +20,12 @@ export function sealUrl(secrets: SecretBox, endpointId: string, url: string): Bu
   return secrets.seal(url, endpointId);
 }
 
-/** Throws when the installation does not have the key any more. */
+/** Throws when the installation no longer has the key. */
 export function openUrl(secrets: SecretBox, endpointId: string, urlBox: Buffer): string {
   return secrets.open(urlBox, endpointId);
 }
 
-/** The secrets that sign now, newest first, in the clear: for the headers of one attempt alone. */
+/** The secrets that sign now, newest first, in the clear: only for the headers of one attempt. */
 export async function openValidSecrets(
   db: Queryable,
   secrets: SecretBox,
@@ -35,7 +35,7 @@ export async function openValidSecrets(
   return boxes.map((box) => secrets.open(box, ref.endpointId));
 }
 
-/** Makes the first secret of an endpoint. */
+/** Issues the first secret of an endpoint. */
 export async function issueSecret(
   tx: Queryable,
   secrets: SecretBox,
@@ -49,7 +49,7 @@ export async function issueSecret(
 const MAX_SECRET_VERSION = 65_535;
 
 /**
- * Makes a secret of the next version; the one before it signs for `overlapSeconds` more.
+ * Issues a secret of the next version; the one before it signs for `overlapSeconds` more.
  * Throws `conflict` after the last version.
  */
 export async function reissueSecret(
@@ -61,7 +61,7 @@ export async function reissueSecret(
   const { version, overlapSeconds, projectId, endpointId } = current;
   if (version >= MAX_SECRET_VERSION) {
     throw new ProblemError('conflict', {
-      detail: `The signing secret has had all of its ${MAX_SECRET_VERSION} versions: make a new endpoint, or bind the monitor anew.`,
+      detail: `The signing secret has its last version, ${MAX_SECRET_VERSION}: create a new endpoint, or set a new inline binding.`,
     });
   }
   const endsMs = nowMs + overlapSeconds * 1000;

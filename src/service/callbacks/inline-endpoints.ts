@@ -1,6 +1,6 @@
-// The endpoint of an inline binding: a URL used by one monitor only (docs/contract/callbacks.md). It has no alias, is in no list
-// and counts against no plan limit. Every function works in the caller's transaction, which holds the monitor's lock.
-// The caller has checked the URL (checkDestination) before its transaction.
+// The endpoint of an inline binding: a URL of one monitor (docs/contract/callbacks.md). It has no alias, is in no
+// list and counts against no plan limit. Every function runs in the caller's transaction, which holds the monitor's
+// lock. The caller has checked the URL (checkDestination) before that transaction.
 import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { newId } from '../../domain/id.ts';
 import {
@@ -25,11 +25,11 @@ export interface InlineEndpoint {
   endpointId: string;
   /** Its URL, sealed. */
   urlBox: Buffer;
-  /** Shown once, in the answer that is being made. */
+  /** Shown once, in the answer to this call. */
   secret: IssuedSecret;
 }
 
-/** Makes the endpoint of an inline binding with its first secret. */
+/** Creates the endpoint with its first secret. */
 export async function createInlineEndpoint(
   tx: Queryable,
   { secrets }: Sealing,
@@ -42,7 +42,7 @@ export async function createInlineEndpoint(
   return { endpointId: ref.endpointId, urlBox, secret: await issueSecret(tx, secrets, ref, nowMs) };
 }
 
-/** Issues a new secret where the old one is lost. A receiver that still has the old one loses nothing for the overlap. */
+/** Issues a new secret. For the overlap, a receiver that still has the old one loses nothing. */
 export async function rotateInlineSecret(
   tx: Queryable,
   { secrets }: Sealing,
@@ -56,9 +56,8 @@ export async function rotateInlineSecret(
 }
 
 /**
- * Points the endpoint to `url` and makes it active again if it was disabled (a receiver answered 410): setting the
- * binding is the way to do that. The secret stays (docs/contract/callbacks.md). Returns the URL, sealed, where anything
- * changed.
+ * Sets the URL, and activates an endpoint that a 410 of its receiver disabled: setting the binding is the way to do
+ * that. The secret stays (docs/contract/callbacks.md). Returns the sealed URL, or undefined when nothing changed.
  */
 export async function updateInlineUrl(
   tx: Queryable,
@@ -75,7 +74,7 @@ export async function updateInlineUrl(
   return urlBox;
 }
 
-/** Erases address and secrets, and cancels what is pending, `why`. Does nothing where it is gone already. */
+/** Erases address and secrets, and cancels pending deliveries, `why`. Does nothing for a removed endpoint. */
 export async function removeInlineEndpoint(
   tx: Queryable,
   ref: EndpointRef,
@@ -100,6 +99,6 @@ async function writeState(tx: Queryable, endpoint: EndpointRow, nowMs: number): 
 async function requireInline(tx: Queryable, ref: EndpointRef): Promise<EndpointRow> {
   const endpoint = await lockEndpoint(tx, ref);
   if (endpoint?.monitorKey) return endpoint;
-  // monitors.inline_endpoint_id names it and the monitor is locked: a fault of ours.
-  throw new Error(`The inline endpoint ${ref.endpointId} is not there.`);
+  // monitors.inline_endpoint_id names it and the monitor is locked: this is a bug.
+  throw new Error(`The inline endpoint ${ref.endpointId} does not exist.`);
 }

@@ -1,4 +1,4 @@
-// What every use case is given: the databases and settings of this process, and who calls.
+// What every use case gets: the databases and settings of this process, and the caller.
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
 import type { Databases } from '../../store/postgres/pool.ts';
@@ -7,20 +7,20 @@ import type { SecretBox } from '../../store/postgres/secret-box.ts';
 export interface ServiceContext {
   databases: Databases;
   secrets: SecretBox;
-  /** Where callbacks may lead: checked at create, at update and at every send. */
+  /** Where callbacks may go: checked at create, at update and at every send. */
   destinations: DestinationDeps;
-  /** Base of publish addresses, without a slash at the end. */
+  /** Base of publish addresses, without a trailing slash. */
   publicUrl: string;
-  /** Floor of interval and grace: 60, lower in development alone. */
+  /** Floor of interval and grace: 60, lower only in development. */
   minimumIntervalSeconds: number;
 }
 
-/** Who calls, in which project. Made by the api from the principal; services never see a credential. */
+/** Who calls, in which project. The api makes it from the principal; use cases see no credential. */
 export interface Caller {
   actor: Actor;
   organizationId: string;
   projectId: string;
-  /** May read what only a manager sees (publish addresses). */
+  /** May see publish addresses. */
   mayManage: boolean;
   requestId: string;
 }

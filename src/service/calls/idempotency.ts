@@ -12,18 +12,18 @@ export interface FingerprintParts {
   path: string;
   /** Name and value pairs, in any order. */
   query: Iterable<readonly [string, string]>;
-  /** The parsed body, before defaults; undefined without one. */
+  /** The parsed body, before defaults; undefined without a body. */
   body: unknown;
 }
 
-/** SHA-256 of method, path, sorted query and canonical body: the same request, however its JSON is written. */
+/** SHA-256 of method, path, sorted query and canonical body: equal for one request, however its JSON is written. */
 export function fingerprintOf({ method, path, query, body }: FingerprintParts): Buffer {
   const pairs = [...query].map(([name, value]) => JSON.stringify([name, value])).sort(byCodeUnits);
   const text = [method, path, pairs.join('&'), canonicalJson(body)].join('\n');
   return createHash('sha256').update(text).digest();
 }
 
-/** JSON with the keys of every object in order. Undefined is the empty text. */
+/** JSON with the keys of every object sorted. Undefined becomes the empty text. */
 export function canonicalJson(value: unknown): string {
   if (value === undefined) return '';
   return JSON.stringify(value, (_key, inner: unknown) => {
@@ -37,7 +37,9 @@ function byCodeUnits(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** The keys whose first call runs in this process: a duplicate is refused without a connection to the database. */
+/**
+ * The keys whose first call runs in this process. A duplicate is refused here, without a connection to the database.
+ */
 export class RunningKeys {
   readonly #running = new Map<string, Buffer>();
 

@@ -1,4 +1,4 @@
-// Opens what use cases work with: the databases, the keys, the way to callbacks. Each process has one.
+// Opens what use cases work with: databases, keys, allowed destinations. Each process has one.
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
 import { openDatabases, type PoolOptions } from '../../store/postgres/pool.ts';
@@ -7,18 +7,18 @@ import type { ServiceContext } from './context.ts';
 
 export interface ContextSettings {
   databaseUrl: string;
-  /** Connections to Postgres at most. */
+  /** Most connections to Postgres. */
   databasePool: number;
   /** As in `PoolOptions`; tests, which run on any machine, wait longer. */
   connectTimeoutMs?: number;
   encryptionKeys: readonly EncryptionKey[];
-  /** CIDRs and host suffixes, with commas. */
+  /** CIDRs and host suffixes, separated by commas. */
   allowedPrivateDestinations: string;
   publicUrl: string;
   minimumIntervalSeconds: number;
 }
 
-/** Connects to nothing yet. Close it by ending its databases. Throws for keys or destinations that are not valid. */
+/** Connects to nothing yet. Close it by ending its databases. Throws for invalid keys or destinations. */
 export function openContext(
   settings: ContextSettings,
   applicationName: string,

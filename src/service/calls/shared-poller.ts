@@ -29,8 +29,8 @@ export class SharedPoller<Subject, Found> {
   }
 
   /**
-   * Waits until something is found for the subject. Undefined when `waitMs` have passed or the signal aborts. Throws what
-   * the query throws.
+   * Waits until something is found for the subject. Undefined when `waitMs` have passed or the signal aborts. Throws
+   * what the query throws.
    */
   async wait(
     subject: Subject,

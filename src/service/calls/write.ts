@@ -1,5 +1,5 @@
-// One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md). The
-// api makes the answers and says what is kept of one; nothing here reads them.
+// One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md).
+// The api makes the answers and says what is kept of one; nothing here reads them.
 import { ProblemError } from '../../domain/problem.ts';
 import type { Connection, Pool } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
@@ -12,18 +12,19 @@ import {
 } from '../../store/tenancy/idempotency.ts';
 
 /**
- * Puts a step off until everything else is written, the stored answer too: for rows that all writers share (an
- * organization's counters), which are then held for hardly longer than the commit. It may throw as the work may.
+ * Defers a step until everything else is written, the kept answer included. For rows that all writers share (counters
+ * of an organization): their locks are then held for little longer than the commit. The step may throw as the work
+ * may.
  */
 export type AtTheEnd = (step: Step) => void;
 type Step = (tx: Connection) => Promise<void>;
 
-/** A write in a transaction at the database's time `nowMs`. It may be run again: no effect outside of `tx`. */
+/** A write in a transaction, at the database's time `nowMs`. It may run again: it has no effect outside `tx`. */
 export type WriteWork<T> = (tx: Connection, nowMs: number, atTheEnd: AtTheEnd) => Promise<T>;
 
 /**
- * Runs one write in one transaction, under the call's idempotency key where the operation has one, and makes the
- * answer from its result inside the transaction. A replay runs nothing. Refusals are thrown, so none is kept.
+ * Runs one write in one transaction, under the call's idempotency key where the operation has one, and makes the answer
+ * from the result inside the transaction. A replay runs nothing. Refusals are thrown, so none is kept.
  */
 export type Write<Answer> = <T>(
   work: WriteWork<T>,
@@ -32,15 +33,15 @@ export type Write<Answer> = <T>(
 
 export interface WriteOptions<Answer> {
   pool: Pool;
-  /** Set where the call has an idempotency key. */
+  /** Set for a call with an idempotency key. */
   guard?: IdempotencyGuard;
-  /** What a replay of the answer is made from. */
+  /** What replays are made from. */
   keep: (answer: Answer) => KeptAnswer;
 }
 
 /**
- * The `Write` of one call.
- * It throws `conflict` while a duplicate runs on another replica, `idempotency_conflict` for another request's key.
+ * The `Write` of one call. It throws `conflict` while a duplicate runs at another replica, and `idempotency_conflict`
+ * for the key of another request.
  */
 export function createWrite<Answer>({ pool, guard, keep }: WriteOptions<Answer>): Write<Answer> {
   return async (work, present) =>

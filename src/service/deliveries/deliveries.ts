@@ -1,4 +1,4 @@
-// Deliveries as people see them, and sending one again (docs/contract/callbacks.md). The sending itself is the sweeper's.
+// Deliveries as people manage them: read, and sent again (docs/contract/callbacks.md). The sweeper sends.
 import { newId } from '../../domain/id.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockEndpoint } from '../../store/callbacks/callback-endpoints.ts';
@@ -24,8 +24,8 @@ export async function requireDelivery(
 }
 
 /**
- * Puts the message of a delivery into the outbox again: the same `webhook-id` and body, to the endpoint where it went,
- * under a new `deliveryId`. Throws `conflict` when that endpoint is removed or disabled.
+ * Puts the message of a delivery into the outbox again, under a new `deliveryId`: the same `webhook-id`, body and
+ * endpoint. Throws `conflict` when the endpoint is removed or disabled.
  */
 export async function redeliver(
   tx: Queryable,
@@ -63,7 +63,7 @@ export async function redeliver(
   return await requireDelivery(tx, projectId, newDeliveryId);
 }
 
-/** Locked, so that the endpoint is not disabled at the same moment: that would cancel all but this delivery. */
+/** Locks the endpoint: disabling it at the same moment would cancel all deliveries but the new one. */
 async function requireOpenEndpoint(tx: Queryable, delivery: DeliveryRow): Promise<void> {
   const { endpointProjectId, endpointId } = delivery;
   const endpoint = await lockEndpoint(tx, { projectId: endpointProjectId, endpointId });
@@ -71,6 +71,6 @@ async function requireOpenEndpoint(tx: Queryable, delivery: DeliveryRow): Promis
   throw new ProblemError('conflict', {
     detail: endpoint
       ? `The callback endpoint ${endpointId} is disabled: activate it, then redeliver.`
-      : `The callback endpoint ${endpointId} is removed: nothing can be sent to it any more.`,
+      : `The callback endpoint ${endpointId} is removed: nothing can be sent to it.`,
   });
 }

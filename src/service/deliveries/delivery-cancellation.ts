@@ -1,5 +1,5 @@
-// Ends the pending deliveries of an endpoint or a monitor, and says so in the timelines of their incidents.
-// In the caller's transaction. An attempt that is under way is not recalled.
+// Cancels the pending deliveries of an endpoint or a monitor, and records that in the timelines of their incidents, in
+// the caller's transaction. An attempt that is running is not recalled.
 import type { Actor } from '../../domain/incident.ts';
 import { type CancellationScope, cancelDeliveries } from '../../store/deliveries/deliveries.ts';
 import { insertTimelineEntries, type TimelineRow } from '../../store/incidents/incidents.ts';
@@ -9,11 +9,11 @@ export interface Cancellation {
   scope: CancellationScope;
   /** Shown as `detail.reason` of the timeline entry. */
   reason: 'endpoint_disabled' | 'endpoint_removed' | 'monitor_deleted';
-  /** Absent when the service itself decided. */
+  /** Absent for a decision of the service itself. */
   actor?: Actor;
 }
 
-/** Cancels, and returns how many deliveries that were. Lock the endpoint's or the monitor's live row before. */
+/** Returns how many deliveries it canceled. Lock the endpoint or the monitor's live row before. */
 export async function cancelPendingDeliveries(
   tx: Queryable,
   { scope, reason, actor }: Cancellation,

@@ -1,6 +1,6 @@
-// One signed POST to an endpoint, now, and the receiver's answer (docs/contract/callbacks.md). Row first, then the request with
-// no transaction open, then the outcome together with the idempotency record. A crash in between leaves a pending
-// row, which the dispatcher sends later with the same webhook-id.
+// One signed POST to an endpoint, now, and the receiver's answer (docs/contract/callbacks.md). The row is committed
+// first; the request is sent with no transaction open; the outcome commits with the idempotency record. A crash in
+// between leaves a pending row, which a dispatcher sends later with the same webhook-id.
 import { createHash } from 'node:crypto';
 import { buildTestEvent } from '../../delivery/formats/event.ts';
 import type { DisabledReason } from '../../delivery/retry-schedule.ts';
@@ -27,7 +27,7 @@ const TAKEOVER_MS = 60_000;
 const DAY_MS = 86_400_000;
 const GONE: DisabledReason = 'gone';
 
-/** The record of docs/contract/callbacks.md. */
+/** What came of a test, as its caller is shown it (docs/contract/callbacks.md). */
 export interface TestDeliveryRecord {
   delivered: boolean;
   statusCode?: number;
@@ -44,12 +44,12 @@ export interface TestDeliveryCall {
   idempotencyKey: string;
 }
 
-/** What was sent; to be finished with `finishTest` in the transaction that keeps the answer. */
+/** A test that was sent. `finishTest` records it, in the transaction that keeps the answer. */
 export interface SentTest {
   ref: EndpointRef;
   record: TestDeliveryRecord;
   gone: boolean;
-  /** Set where another call of the same key has sent it: there is nothing to write. */
+  /** Another call with the same key has sent it: there is nothing to record. */
   isDuplicate?: true;
 }
 
@@ -62,8 +62,8 @@ interface PreparedTest {
 }
 
 /**
- * Writes the row, sends, and answers what came back, within some 10 s. Holds no transaction while it sends.
- * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a duplicate is on its way.
+ * Writes the row, sends, and returns the answer, within some 10 s. Holds no transaction while it sends.
+ * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a duplicate is running.
  */
 export async function sendTest(
   pool: Pool,
@@ -74,7 +74,7 @@ export async function sendTest(
   const prepared = await inTransaction(pool, (tx) => prepare(tx, context, ref, call));
   if ('record' in prepared) return { ref, record: prepared.record, gone: false, isDuplicate: true };
   const { deliveryId, kind, url, secrets, message } = prepared;
-  // Tests are rare, and their connections are not worth keeping.
+  // Tests are rare: their connections are not kept.
   const senders = new Senders(context.destinations);
   try {
     const result = await senders.of({ kind }).send({ url, secrets, ...message });
@@ -117,15 +117,15 @@ function requireActive(endpoint: EndpointRow): void {
 }
 
 /**
- * The same for every call of one key, so that concurrent duplicates on several replicas, and a repeated call after a crash,
- * send one message. The day is in it because a key may be used anew when its window of 24 hours is over.
+ * The same id for every call with one key, so that concurrent duplicates on several replicas, and a repeated call
+ * after a crash, send one message. The day is part of it, because a key may be used again after 24 hours.
  */
 function deliveryIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
   const text = [caller.projectId, endpointId, idempotencyKey, Math.floor(nowMs / DAY_MS)].join('\n');
   return `dlv_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
-/** What the call that came first has found out, without the receiver's words: they are not kept. */
+/** The result of the call that came first, without the body of the receiver's answer, which is not kept. */
 async function readDuplicate(
   tx: Queryable,
   projectId: string,
@@ -135,7 +135,7 @@ async function readDuplicate(
   const attempt = (await listAttempts(tx, projectId, deliveryId)).at(-1);
   if (!delivery || !attempt) {
     throw new ProblemError('conflict', {
-      detail: 'The test delivery of this Idempotency-Key is on its way: try again with the same key.',
+      detail: 'The test delivery of this Idempotency-Key is still running: try again with the same key.',
       retryAfterSeconds: 1,
     });
   }
@@ -143,7 +143,7 @@ async function readDuplicate(
   return { delivered: delivery.state === 'delivered', statusCode, latencyMs, error, deliveryId };
 }
 
-/** Records the outcome at `nowMs`; a 410 disables the endpoint, as it does for every delivery. */
+/** Records the outcome at `nowMs`. A 410 disables the endpoint, as for every delivery. */
 export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): Promise<TestDeliveryRecord> {
   const { ref, record } = sent;
   if (sent.isDuplicate) return record;
@@ -151,8 +151,8 @@ export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): 
   const atMs = nowMs - (latencyMs ?? 0);
   const attempt = { projectId: ref.projectId, deliveryId, delivered, atMs, endedMs: nowMs };
   const last = { state: delivered ? 'delivered' : 'exhausted', atMs: nowMs, statusCode } as const;
-  // The endpoint's row before the delivery's: see the lock order in callback-endpoints.ts. The delivery is finished
-  // before the endpoint is disabled, which would cancel it.
+  // The endpoint's row is locked before the delivery's (lock order in callback-endpoints.ts). The delivery is finished
+  // before the endpoint is disabled, because disabling cancels pending deliveries.
   await updateLastDeliveries(tx, [{ ...ref, last }]);
   await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
   if (sent.gone) await disableEndpoint(tx, ref, GONE, nowMs);

@@ -1,5 +1,5 @@
-// Writes what the state machine decided: incidents, timelines and the outbox, in the caller's transaction and for any
-// number of monitors at once. The caller holds the locks of the monitors' live rows and writes those itself.
+// Writes what the state machine decided: incidents, timelines and the outbox, for any number of monitors at once, in
+// the caller's transaction. The caller holds the locks of the live rows and writes those rows itself.
 import { buildIncidentEvent } from '../../delivery/formats/event.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
@@ -15,7 +15,7 @@ import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { type BindingItem, resolveTargets, type TargetResult } from '../callbacks/callback-targets.ts';
 
-/** A monitor whose incidents changed, with what its alerts show of it. */
+/** A monitor whose incidents changed, with what alerts show of the monitor. */
 export interface MonitorTransitions extends MonitorRef {
   monitorId: string;
   jurisdiction: string;
@@ -26,7 +26,7 @@ export interface MonitorTransitions extends MonitorRef {
   projectName: string;
   lastBeatMs?: number;
   nextDeadlineMs?: number;
-  /** Alerts are suppressed while paused or in maintenance (docs/contract/incidents.md): the timeline says so. */
+  /** Why alerts are suppressed (docs/contract/incidents.md): the timeline records it. */
   suppressed?: 'paused' | 'maintenance';
   transitions: Transition[];
 }
@@ -80,7 +80,7 @@ function collect(
   }
 }
 
-/** Adds the event to the outbox, or an entry that says why nobody is told. */
+/** Adds the event to the outbox, or a timeline entry with the reason why no alert is sent. */
 function alert(
   monitor: MonitorTransitions,
   transition: Transition,

@@ -1,4 +1,4 @@
-// What people do with incidents: read them, acknowledge, resolve, write a note (docs/contract/incidents.md). An action locks the
+// What people do with incidents: acknowledge, resolve, write a note (docs/contract/incidents.md). An action locks the
 // monitor's live row, then the incident, as every writer of incidents does. Ended states never change.
 import { countOpen } from '../../domain/beat.ts';
 import { nextWake, startClock } from '../../domain/deadline.ts';
@@ -38,7 +38,9 @@ export interface IncidentAction {
 
 type ActionContext = Pick<ServiceContext, 'minimumIntervalSeconds'>;
 
-/** Marks that somebody looks after it. Throws `conflict` for one that has ended. A second time only adds its note. */
+/**
+ * Records who takes care of it; a second acknowledgement only adds its note. Throws `conflict` for an ended incident.
+ */
 export async function acknowledgeIncident(
   tx: Queryable,
   context: ActionContext,
@@ -58,7 +60,7 @@ export async function acknowledgeIncident(
   return readAgain(tx, locked);
 }
 
-/** Ends it by decision. Throws `conflict` for one that has ended. */
+/** Ends it by decision. Throws `conflict` for an ended incident. */
 export async function resolveIncident(
   tx: Queryable,
   context: ActionContext,
@@ -78,8 +80,8 @@ export async function resolveIncident(
 }
 
 /**
- * The gap around an incident is not learned from. A monitor that was silent gets a fresh interval and grace, as after
- * a pause: it must not stay unwatched because somebody closed its incident.
+ * The gap around an incident does not change the learned cadence. A silent monitor gets a new interval and grace, as
+ * after a pause: closing its incident must not leave it unwatched.
  */
 function liveAfterEnd(timing: Timing, live: LiveState, transition: Transition, nowMs: number): LiveState {
   const openIncidents = countOpen(live.openIncidents, [transition]);
@@ -89,7 +91,7 @@ function liveAfterEnd(timing: Timing, live: LiveState, transition: Transition, n
   return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };
 }
 
-/** Writes a note into the timeline, also of an incident that has ended: its state does not change. */
+/** Writes a note into the timeline, also of an ended incident. The state does not change. */
 export async function noteIncident(
   tx: Queryable,
   action: IncidentAction,
@@ -102,9 +104,9 @@ export async function noteIncident(
 
 interface LockedIncident {
   row: IncidentRow;
-  /** Absent when the monitor is deleted: then the incident has ended. */
+  /** Absent for a deleted monitor, whose incidents have ended. */
   liveRow?: LiveRow;
-  /** The database's clock after the locks were had, so that the timeline's order is that of the locks. */
+  /** The database's clock, read under the locks, so that the timeline has the order of the locks. */
   nowMs: number;
 }
 
@@ -116,16 +118,18 @@ async function lockForAction(
   const row = await requireIncident(tx, caller.projectId, incidentId);
   const live = await lockLive(tx, [row]);
   const incident = await lockIncident(tx, caller.projectId, incidentId);
-  // The sweeper may have dropped it between the two: a deleted monitor's incidents stay for 30 days.
+  // The sweeper may have dropped it between the two statements: incidents of a deleted monitor stay for 30 days.
   if (!incident) throw notFound();
   const [liveRow] = live.rows;
   return { row: { ...row, incident }, liveRow, nowMs: liveRow ? live.nowMs : nowMs };
 }
 
 function hasEndedProblem(incident: Incident): ProblemError {
-  const how = hasEnded(incident) ? incident.state : 'of a monitor that is deleted';
+  const why = hasEnded(incident)
+    ? `The incident is ${incident.state}`
+    : 'The monitor of the incident is deleted';
   return new ProblemError('conflict', {
-    detail: `The incident is ${how}: it can't be acknowledged or resolved any more.`,
+    detail: `${why}, so it cannot be acknowledged or resolved: write a note instead.`,
   });
 }
 
@@ -136,7 +140,7 @@ async function loadMonitor(
 ): Promise<WatchedMonitor> {
   const monitors = await loadWatchedMonitors(tx, [row], context.minimumIntervalSeconds * 1000);
   const monitor = monitors.get(row.monitorKey);
-  // The live row is locked, and it is deleted together with its monitor: a fault of ours.
+  // A live row is deleted together with its monitor, and it is locked here: this is a bug.
   if (!monitor) throw new Error(`The monitor ${row.monitorKey} has a live row and no configuration.`);
   return monitor;
 }

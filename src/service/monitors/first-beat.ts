@@ -1,4 +1,5 @@
-// Waits for the first beat of a monitor (docs/contract/beats.md). One watch a process: all waiting calls share its query.
+// Waits for the first beat of a monitor (docs/contract/beats.md). Each process has one watch: all waiting calls share
+// its query.
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import { findBegunMonitors } from '../../store/monitors/monitors.ts';
@@ -10,7 +11,7 @@ const POLL_MS = 150;
 
 export type FirstBeatWatch = SharedPoller<MonitorRef, true>;
 
-/** `found` is true for a monitor that has had its first beat, or is gone. */
+/** Finds the monitors that have had their first beat or are deleted. */
 export function createFirstBeatWatch(db: Queryable): FirstBeatWatch {
   return new SharedPoller<MonitorRef, true>({
     everyMs: POLL_MS,
@@ -22,14 +23,14 @@ export function createFirstBeatWatch(db: Queryable): FirstBeatWatch {
 }
 
 export interface FirstBeat {
-  /** ms; undefined while none has come. */
+  /** ms; undefined before the first beat. */
   firstBeatMs?: number;
   /** ms. */
   nextDeadlineMs?: number;
 }
 
 /**
- * The first beat as it is known when it comes, or when `waitSeconds` are over or the signal aborts.
+ * Answers when the first beat comes, when `waitSeconds` have passed, or when the signal aborts.
  * Throws `not_found` and `conflict`.
  */
 export async function waitForFirstBeat(

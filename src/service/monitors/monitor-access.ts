@@ -1,6 +1,6 @@
-// The monitor that a call names: how it is found, and what every change of it does. A change locks the monitor, compares
-// its version with the caller's, and writes configuration, live row and change record under the next version. What
-// changes is decided in the files of the use cases.
+// The monitor that a call names: finding it, and the steps of every change. A change locks the monitor, compares its
+// version with the caller's, and writes configuration, live row and change record under the next version. The files of
+// the use cases decide what changes.
 import type { LiveState, Timing } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockLive, type MonitorRef, updateLive } from '../../store/monitors/live.ts';
@@ -21,12 +21,12 @@ import { toTiming } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 
-/** The keys of a monitor of the project. Throws `not_found`, and `conflict` for an id of two jurisdictions. */
+/** The keys of a monitor. Throws `not_found`, and `conflict` for an id that exists in two jurisdictions. */
 export async function findMonitorRef(db: Queryable, name: MonitorName): Promise<MonitorRef> {
   return requireOne(await findMonitorRefs(db, name));
 }
 
-/** As findMonitorRef, with everything that a read shows, in one round trip. */
+/** As findMonitorRef, with everything that a read needs, in one round trip. */
 export async function findMonitor(db: Queryable, name: MonitorName): Promise<MonitorRecord> {
   return requireOne(await findMonitors(db, name));
 }
@@ -36,7 +36,7 @@ function requireOne<Found>(found: readonly Found[]): Found {
   if (first === undefined) throw notFound();
   if (second === undefined) return first;
   throw new ProblemError('conflict', {
-    detail: 'This monitor ID exists in more than one jurisdiction: say which with ?jurisdiction=.',
+    detail: 'This monitorId exists in more than one jurisdiction: name one with ?jurisdiction=.',
   });
 }
 
@@ -49,7 +49,7 @@ export interface VersionedName extends MonitorName {
 export interface LockedMonitor {
   record: MonitorRecord;
   timing: Timing;
-  /** The database's clock, read after the lock was had. */
+  /** The database's clock, read under the lock. */
   nowMs: number;
 }
 
@@ -62,17 +62,17 @@ export async function lockMonitor(
   const ref = await findMonitorRef(tx, name);
   const { nowMs } = await lockLive(tx, [ref]);
   const record = await findLockedMonitor(tx, ref);
-  // Deleted between the two statements.
+  // It was deleted between the two statements.
   if (!record) throw notFound();
   if (record.configurationVersion !== name.expectedVersion) {
     throw new ProblemError('precondition_failed', {
-      detail: `The monitor has configuration version ${record.configurationVersion}: read it again, then repeat the change.`,
+      detail: `The monitor now has configuration version ${record.configurationVersion}: read it again, then repeat the change.`,
     });
   }
   return { record, timing: timingOf(context, record), nowMs };
 }
 
-/** What the deciding code reads of a record. */
+/** The part of a record that the domain decides by. */
 export function timingOf(
   context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
   record: Pick<MonitorRecord, 'configuration' | 'lifecycle' | 'maintenance'>,
@@ -80,7 +80,7 @@ export function timingOf(
   return toTiming(record.configuration, record, context.minimumIntervalSeconds * 1000);
 }
 
-/** What a change makes of a locked monitor. */
+/** A locked monitor after a change. */
 export interface ChangedMonitor {
   record: MonitorRecord;
   live: LiveState;
@@ -105,7 +105,7 @@ export async function saveMonitor(
   return record;
 }
 
-/** The change record of the record's configuration version. */
+/** The change record for the configuration version of `record`. */
 export function changeRecordOf(
   caller: Pick<Caller, 'actor' | 'requestId'>,
   record: Pick<MonitorRecord, 'configurationVersion' | 'configuration' | 'binding' | 'updatedMs'>,

@@ -1,10 +1,10 @@
-// How often a plan lets a monitor expect beats (docs/contract/organization.md, minimum_interval_seconds).
+// The shortest interval that a plan allows (docs/contract/organization.md, minimum_interval_seconds).
 import { type Plan, planLimitReached } from '../../domain/plan.ts';
 import { compileSchedule, type ScheduleSpec } from '../../domain/schedule.ts';
 
-/** The floor of the contract. An installation in development lowers this one, and no plan's own that is higher. */
+/** The floor of the contract. A development run lowers it; a plan with a higher floor keeps its own. */
 const CONTRACT_FLOOR_SECONDS = 60;
-/** Occurrences looked at for the shortest gap of a schedule: a working day of every five minutes, and more. */
+/** How many occurrences the shortest gap is searched in: more than a working day of every five minutes. */
 const OCCURRENCES = 128;
 
 export interface Cadence {
@@ -12,10 +12,10 @@ export interface Cadence {
   schedule?: ScheduleSpec;
 }
 
-/** Throws `plan_limit_reached` for an interval, or a gap of the schedule, below the plan's minimum. */
+/** Throws `plan_limit_reached` for an interval, or a gap of a schedule, below the plan's minimum. */
 export function requireAllowedCadence(plan: Plan, cadence: Cadence, nowMs: number): void {
   const limit = plan.minimumIntervalSeconds;
-  // Input has been held to the floor already.
+  // The contract has checked the input against its floor.
   if (limit <= CONTRACT_FLOOR_SECONDS) return;
   const attempted = cadence.intervalSeconds ?? shortestGapSeconds(cadence.schedule, limit, nowMs);
   if (attempted === undefined || attempted >= limit) return;

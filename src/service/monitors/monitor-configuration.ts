@@ -1,4 +1,4 @@
-// Changes of a monitor's configuration. How a patch is merged the contract says: the api hands the merge in.
+// Changes of a monitor's configuration. The contract defines how a patch is merged: the api passes the merge in.
 import { isDeepStrictEqual } from 'node:util';
 import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing } from '../../domain/monitor.ts';
@@ -9,7 +9,7 @@ import type { Caller, ServiceContext } from '../calls/context.ts';
 import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 
-/** Makes the configuration after a change of the one before. Throws `validation_failed`. */
+/** Makes the new configuration from the current one. Throws `validation_failed`. */
 export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
 
 export interface ConfigurationChange {
@@ -18,7 +18,7 @@ export interface ConfigurationChange {
 }
 
 /**
- * Changes the configuration; one that stays the same keeps its version and writes nothing.
+ * Changes the configuration. The same configuration keeps its version, and nothing is written.
  * Throws `not_found`, `conflict`, `precondition_failed`, `plan_limit_reached` and what `merge` throws.
  */
 export async function changeConfiguration(
@@ -47,7 +47,7 @@ function cadenceOf({ intervalSeconds, schedule }: MonitorConfiguration) {
   return { intervalSeconds, schedule };
 }
 
-/** As they would be stored: a field that is undefined is one that is not there. */
+/** Compares as stored: an undefined field is an absent one. */
 function isSame(one: object, other: object): boolean {
   return isDeepStrictEqual(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)));
 }
@@ -66,7 +66,7 @@ function changes(
   return { deadline, runs: old.maxRuntimeSeconds !== now.maxRuntimeSeconds };
 }
 
-/** The live state under the new timing. What was not changed keeps its moments. */
+/** The live state under the new timing. Parts that did not change keep their moments. */
 function refit(
   timing: { before: Timing; after: Timing },
   changed: TimingChanges,

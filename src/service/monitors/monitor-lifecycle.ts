@@ -1,5 +1,5 @@
-// Lifecycle actions (docs/contract/monitors.md). What is allowed, and what it does to the clock, the domain
-// decides; here is what else changes with it: incidents, the plan's counter, the change record.
+// Lifecycle actions (docs/contract/monitors.md). The domain decides what is allowed and what it does to the clock. This
+// file makes the other changes: incidents, the plan's counter, the change record.
 import { type LifecycleAction, RESTORABLE_MS, changeLifecycle as step } from '../../domain/lifecycle.ts';
 import { type Lifecycle, suppression } from '../../domain/monitor.ts';
 import { findPlan } from '../../domain/plan.ts';
@@ -17,13 +17,13 @@ import { alertSubject, resolveOpenIncidents, takeSlot } from './monitors.ts';
 export interface LifecycleChange {
   name: VersionedName;
   action: LifecycleAction;
-  /** Of `enter_maintenance`; its order and length are checked by the contract. */
+  /** Of `enter_maintenance`. The contract checks its order and length. */
   maintenance?: MaintenanceWindow;
 }
 
 /**
- * Applies an action. Throws `not_found`, `conflict` (also where the action is not allowed), `precondition_failed`,
- * `validation_failed` for a window that is over, `plan_limit_reached` for a restore without a free slot.
+ * Applies an action. Throws `not_found`, `conflict` (also for an action that is not allowed), `precondition_failed`,
+ * `validation_failed` for a window in the past, `plan_limit_reached` for a restore without a free slot.
  */
 export async function changeLifecycle(
   tx: Queryable,
@@ -63,7 +63,7 @@ function changeKind(from: Lifecycle, changed: MonitorRecord, change: LifecycleCh
   return { kind: 'lifecycle', action, from, to: changed.lifecycle, maintenance };
 }
 
-/** What is open is resolved, and told as any end of an incident is, unless alerts are suppressed at this moment. */
+/** Resolves open incidents. Each sends its alert, unless alerts are suppressed now. */
 async function endIncidents(tx: Queryable, { record, timing, nowMs }: LockedMonitor, caller: Caller) {
   const transitions = await resolveOpenIncidents(tx, record, { actor: caller.actor, nowMs });
   const subject = alertSubject(record, { ...record.live, deadlineMs: undefined });

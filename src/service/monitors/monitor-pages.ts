@@ -1,4 +1,4 @@
-// Pages of a project's monitors: where one begins, also after a monitor whose name is too long for a cursor.
+// Pages of a project's monitors: where a page starts, also after a monitor whose name is too long for a cursor.
 import { createHash } from 'node:crypto';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import {
@@ -10,9 +10,9 @@ import {
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 
-/** A place whose name is cut: the monitor says the rest, as long as it is there under that name. */
+/** A position with a shortened name. The monitor has the whole name, as long as it exists under that name. */
 export interface ShortPosition {
-  /** How the name key begins. */
+  /** The beginning of the name key. */
   prefix: string;
   /** Of the whole name key. */
   digest: string;
@@ -20,10 +20,10 @@ export interface ShortPosition {
   jurisdiction: Jurisdiction;
 }
 
-/** What a page begins after. */
+/** What a page starts after. */
 export type MonitorPageStart = MonitorPosition | ShortPosition;
 
-/** Code points of a name key that go into a cursor when all of them do not. */
+/** Code points of a long name key that go into a cursor. */
 const PREFIX = 48;
 
 export function shorten({ nameKey, monitorId, jurisdiction }: MonitorPosition): ShortPosition {
@@ -50,7 +50,7 @@ async function placeOf(db: Queryable, projectId: string, start: MonitorPageStart
   if ('nameKey' in start) return start;
   const place = await findMonitorPosition(db, projectId, start);
   if (place && digestOf(place.nameKey) === start.digest) return place;
-  // It is gone, or has another name: names that begin as its did come again, and none is left out.
+  // It is deleted or renamed: names with the same beginning are repeated, and none is left out.
   return { nameKey: start.prefix, monitorId: '', jurisdiction: start.jurisdiction };
 }
 

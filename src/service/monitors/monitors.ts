@@ -1,5 +1,5 @@
-// Monitors: made, read, deleted. Lists are in monitor-pages.ts, changes of a monitor that stays in
-// monitor-configuration.ts, monitor-lifecycle.ts, bindings.ts and publish-address.ts.
+// Monitors: create, read, delete. Lists are in monitor-pages.ts; changes are in monitor-configuration.ts,
+// monitor-lifecycle.ts, publish-address.ts and callbacks/bindings.ts.
 import { randomUUID } from 'node:crypto';
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import { nextWake, startClock } from '../../domain/deadline.ts';
@@ -38,7 +38,7 @@ import { recordTransitions } from '../incidents/incident-writer.ts';
 import { changeRecordOf, findMonitor, lockMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 
-/** A binding as a caller states it (docs/contract/callbacks.md). */
+/** A binding as a caller sends it (docs/contract/callbacks.md). */
 export type BindingInput =
   | { kind: 'organization_default' }
   | { kind: 'named'; alias: string }
@@ -46,7 +46,7 @@ export type BindingInput =
   | { kind: 'disabled' };
 
 export interface MonitorInput {
-  /** Default: one that the service makes. */
+  /** Default: the service makes one. */
   monitorId?: string;
   jurisdiction: Jurisdiction;
   configuration: MonitorConfiguration;
@@ -59,7 +59,7 @@ export interface CreatedMonitor {
   secret?: IssuedSecret;
 }
 
-/** What of a creation waits for DNS: to be called before its transaction. Throws as checkDestination does. */
+/** Checks the URL of an inline binding by DNS. Call it before the transaction. Throws as checkDestination does. */
 export async function checkBinding(
   context: ServiceContext,
   binding: BindingInput,
@@ -69,8 +69,8 @@ export async function checkBinding(
 }
 
 /**
- * Makes a monitor, its address and its first change record. The binding was checked by checkBinding.
- * Throws `conflict` where the id is taken in the jurisdiction, `plan_limit_reached`.
+ * Creates a monitor, its address and its first change record. The caller has checked the binding with checkBinding.
+ * Throws `conflict` for an id that is taken in the jurisdiction, and `plan_limit_reached`.
  */
 export async function createMonitor(
   tx: Queryable,
@@ -105,7 +105,7 @@ export async function createMonitor(
   record.live = firstLive(timingOf(context, record), nowMs);
   if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
     throw new ProblemError('conflict', {
-      detail: `The project has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction} already.`,
+      detail: `The project already has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction}: choose another monitorId.`,
       fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
     });
   }
@@ -113,7 +113,7 @@ export async function createMonitor(
   return { monitor: record, secret: inline?.secret };
 }
 
-/** What a new monitor's record has of its own: the rest is its project's and its binding's. */
+/** The new monitor's own part of its record. The rest comes from its project and its binding. */
 function newRecord(
   { monitorId = newId('mon'), jurisdiction, configuration }: MonitorInput,
   nowMs: number,
@@ -133,7 +133,7 @@ function newRecord(
   };
 }
 
-/** Without awaitFirstBeat the clock starts at creation (docs/contract/monitors.md). */
+/** Without awaitFirstBeat the deadline runs from creation (docs/contract/monitors.md). */
 function firstLive(timing: Timing, nowMs: number): LiveState {
   const live = newLiveState();
   if (timing.awaitFirstBeat) return live;
@@ -141,7 +141,7 @@ function firstLive(timing: Timing, nowMs: number): LiveState {
   return { ...started, wakeMs: nextWake(timing, started, nowMs) };
 }
 
-/** Counts a monitor in. Call it last in a transaction. Throws `plan_limit_reached`. */
+/** Counts one more active monitor. Call it last in a transaction. Throws `plan_limit_reached`. */
 export async function takeSlot(tx: Queryable, organizationId: string, plan: Plan): Promise<void> {
   const limit = plan.activeMonitors;
   if (await takeMonitorSlot(tx, organizationId, limit)) return;
@@ -171,9 +171,9 @@ export async function deleteMonitor(
 }
 
 /**
- * Ends everything that a monitor has begun, and removes it: open incidents are resolved without an alert, pending
- * deliveries canceled (docs/contract/callbacks.md). The caller has locked the live row. Also for the sweeper, when the time to
- * restore an archived monitor is over.
+ * Removes a monitor with its open work: open incidents are resolved without an alert, pending deliveries canceled
+ * (docs/contract/callbacks.md). The caller has locked the live row. The sweeper calls it when the time to restore an
+ * archived monitor has passed.
  */
 export async function eraseMonitor(
   tx: Queryable,
@@ -188,7 +188,7 @@ export async function eraseMonitor(
   await recordTransitions(tx, [{ ...alertSubject(record, record.live), transitions }], nowMs);
   const why = { reason: 'monitor_deleted', actor } as const;
   const { projectId, binding } = record;
-  // Before any delivery is locked: an endpoint comes first in the lock order (store/deliveries/deliveries.ts).
+  // The endpoint is locked before any delivery: see the lock order in store/deliveries/deliveries.ts.
   if (binding.inlineEndpointId) {
     await removeInlineEndpoint(tx, { projectId, endpointId: binding.inlineEndpointId }, why, nowMs);
   }
@@ -197,7 +197,7 @@ export async function eraseMonitor(
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
 }
 
-/** The transitions that resolve all open incidents of a locked monitor; recording them is the caller's part. */
+/** The transitions that resolve all open incidents of a locked monitor. The caller records them. */
 export async function resolveOpenIncidents(
   tx: Queryable,
   record: MonitorRecord,

@@ -1,4 +1,4 @@
-// Rotation of a monitor's publish address: the address is the only secret that a beat needs.
+// Rotation of a monitor's publish address, which is the only secret that a beat needs.
 import { randomUUID } from 'node:crypto';
 import { endPublishAddresses, insertPublishAddress } from '../../store/beats/publish-addresses.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -8,13 +8,13 @@ import { lockMonitor, saveMonitor, type VersionedName } from './monitor-access.t
 
 export interface RotatedAddress {
   monitor: MonitorRecord;
-  /** ms; undefined when the old address has stopped at once. */
+  /** ms; undefined when the old address ended at once. */
   previousEndsMs?: number;
 }
 
 /**
- * Replaces the address; the old one works for `overlapSeconds` more. It raises the configuration version, so that a
- * rotation sent twice is refused the second time, and ingest drops what it keeps of the monitor.
+ * Replaces the address; the old one works for `overlapSeconds` more. The configuration version rises, so that a
+ * rotation that is sent twice is refused the second time, and ingest drops its cached copy of the monitor.
  * Throws `not_found`, `conflict` and `precondition_failed`.
  */
 export async function rotatePublishAddress(

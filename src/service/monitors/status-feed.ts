@@ -1,6 +1,6 @@
-// The status feed: monitors whose visible state changed after a cursor, held open until there is one (docs/contract/monitors.md).
-// A cursor that means nothing here any more (a restore, a failover) begins again with everything: it repeats, and
-// never skips.
+// The status feed: monitors whose visible state changed after a cursor; a call is held open until one has changed
+// (docs/contract/monitors.md). A cursor from before a restore or a failover starts again with every monitor: the feed
+// repeats changes and never skips one.
 import { createHash } from 'node:crypto';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import {
@@ -19,11 +19,11 @@ const POLL_MS = 200;
 export type { FeedItem, FeedScope, Snapshot };
 
 export interface FeedCursor {
-  /** Which history of transactions the snapshots are of. */
+  /** The history of transactions that the snapshots belong to. */
   history: string;
-  /** What has been shown once the listing is at its end. */
+  /** What has been shown at the end of the listing. */
   snapshot: Snapshot;
-  /** Set while a listing goes on: its last monitor, and the snapshot that it lists changes since (absent: all). */
+  /** Set inside a listing: its last monitor, and the snapshot since which it lists changes (absent: every monitor). */
   listing?: { after: MonitorRef; since?: Snapshot };
 }
 
@@ -34,7 +34,7 @@ export interface Feed {
 
 export type FeedWatch = SharedPoller<{ scope: FeedScope; since: Snapshot }, true>;
 
-/** One a process: all waiting calls share its query. */
+/** One for each process: all waiting calls share its query. */
 export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
@@ -51,9 +51,9 @@ export interface FeedRequest {
 }
 
 /**
- * The next page after the cursor, or of everything without one. Waits only where nothing has changed: never in the
- * middle of a listing. A listing holds no snapshot open: each of its pages reads what is there, and what changes
- * meanwhile comes after it.
+ * The next page after the cursor; without a cursor the first page of every monitor. It waits only when nothing has
+ * changed, never inside a listing. A listing holds no snapshot open: each page reads the present state, and changes
+ * that happen meanwhile come after the listing.
  */
 export async function readFeed(db: Queryable, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
   const feed = await readPage(db, request, request.cursor);
@@ -82,7 +82,7 @@ async function readPage(db: Queryable, request: FeedRequest, cursor: FeedCursor 
   return { items, next: { history, snapshot, listing: { after: { projectId, monitorKey }, since } } };
 }
 
-/** Also a cursor from this history's future: the database was put back in a way that kept its name. */
+/** True also for a cursor from this history's future: a restore can keep the history's name. */
 function isForeign(cursor: FeedCursor, history: string, page: FeedPage): boolean {
   return cursor.history !== history || cursor.snapshot.xmax > page.snapshot.xmax;
 }

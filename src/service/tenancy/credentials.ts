@@ -1,4 +1,4 @@
-// API credentials: make, rotate, revoke (docs/contract/tenancy.md). A secret leaves here once and is never stored.
+// API credentials: create, rotate, revoke (docs/contract/tenancy.md). A secret is returned once and never stored.
 import type { CredentialPreset } from '../../domain/access.ts';
 import { invalidField, notFound, ProblemError } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
@@ -32,7 +32,7 @@ export interface CredentialRequest {
   expiresMs?: number;
 }
 
-/** Throws `validation_failed` for an expiry that is over. */
+/** Throws `validation_failed` for an expiry in the past. */
 export async function createCredential(
   tx: Connection,
   { expiresMs, ...request }: CredentialRequest,
@@ -59,7 +59,10 @@ export interface CredentialChange {
   version: number;
 }
 
-/** A new secret; the old one ends at once, or after the overlap. Throws `not_found`, `precondition_failed`, `conflict`. */
+/**
+ * Issues a new secret; the old one ends at once, or after the overlap.
+ * Throws `not_found`, `precondition_failed`, and `conflict` for a credential that is revoked or expired.
+ */
 export async function rotateCredential(
   tx: Connection,
   change: CredentialChange & { overlapSeconds: number },
@@ -76,7 +79,7 @@ export async function rotateCredential(
   return { credential, secret: formatCredential({ credentialId, secret }) };
 }
 
-/** Ends it for good. Throws `not_found`, `precondition_failed`; one that is revoked already stays as it is. */
+/** Ends it for good. A revoked credential stays as it is. Throws `not_found`, `precondition_failed`. */
 export async function revokeCredential(tx: Connection, change: CredentialChange): Promise<void> {
   const credential = await lockCredential(tx, change.projectId, change.credentialId);
   if (!credential) throw notFound();
@@ -90,7 +93,7 @@ async function lockUsable(tx: Connection, change: CredentialChange, nowMs: numbe
   if (!credential) throw notFound();
   requireVersion(credential, change.version);
   if (credential.revokedMs !== undefined) throw hasEnded('is revoked');
-  // Its new secret would not work either.
+  // A new secret of an expired credential would not work either.
   if (credential.expiresMs !== undefined && credential.expiresMs <= nowMs) throw hasEnded('has expired');
   return credential;
 }

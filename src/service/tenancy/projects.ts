@@ -1,11 +1,11 @@
-// Projects: make and rename (docs/contract/tenancy.md). Whoever may not see one gets not_found.
+// Projects: create and rename (docs/contract/tenancy.md). A project that the caller may not see is `not_found`.
 import { newUuid } from '../../domain/id.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { insertProject, lockProject, type Project, updateProjectName } from '../../store/tenancy/projects.ts';
 import { requireVersion } from '../calls/write.ts';
 
-/** Throws `conflict` when the organization has one of that name. */
+/** Throws `conflict` when the organization has a project of that name. */
 export async function createProject(tx: Connection, organizationId: string, name: string): Promise<Project> {
   return await insertProject(tx, { projectId: newUuid(), organizationId, name });
 }
@@ -18,7 +18,7 @@ export interface Rename {
   version: number;
 }
 
-/** A name that is the same already is no change. Throws `not_found`, `precondition_failed`, `conflict`. */
+/** The same name is no change. Throws `not_found`, `precondition_failed`, `conflict`. */
 export async function renameProject(tx: Connection, rename: Rename): Promise<Project> {
   const project = await lockProject(tx, rename.organizationId, rename.projectId);
   if (!project) throw notFound();

@@ -1,4 +1,5 @@
 // The sender of each endpoint kind and format: the one table that the dispatcher and test deliveries choose from.
+import type { EndpointKind } from '../domain/callback.ts';
 import type { Sender } from './sender.ts';
 import type { DestinationDeps } from './webhook/destination.ts';
 import { WebhookSender } from './webhook/webhook-sender.ts';
@@ -9,7 +10,7 @@ export interface SendersOptions extends DestinationDeps {
 }
 
 /** Endpoint kind and format -> sender. A new format is a file in formats/ (a new relay: in relay/) and a row here. */
-const SENDERS: Readonly<Record<string, (options: SendersOptions) => Sender>> = {
+const SENDERS: Readonly<Record<`${EndpointKind} ${string}`, (options: SendersOptions) => Sender>> = {
   'webhook standard': (options) => new WebhookSender(options),
 };
 
@@ -22,7 +23,7 @@ export class Senders {
   }
 
   /** The sender of an endpoint. Throws where there is none: no receiver gets a format that it does not read. */
-  of({ kind, format = 'standard' }: { kind: string; format?: string }): Sender {
+  of({ kind, format = 'standard' }: { kind: EndpointKind; format?: string }): Sender {
     const sender = this.#senders.get(`${kind} ${format}`);
     if (!sender) throw new Error(`There is no sender for ${kind} endpoints of the format ${format}.`);
     return sender;

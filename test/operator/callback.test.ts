@@ -35,7 +35,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
   };
   const ref = (name: string) => ({ namespace: fixture.namespace, name });
 
-  it('is made with its signing secret in a Secret', async () => {
+  it('a Callback creates its endpoint and a Secret with the signing secret', async () => {
     await fixture.createCallback('oncall.team');
     const object = await fixture.callbackBecomes('oncall.team', 'Ready', 'True');
     expect(object.status).toMatchObject({
@@ -56,7 +56,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect(stdout).toMatch(/webhook +active +false .*True/);
   });
 
-  it('rotates once for each new value of the annotation, with the old secret beside the new one', async () => {
+  it('each new value of the annotation rotates a Callback once, and its Secret has the old secret and the new one', async () => {
     await fixture.createCallback('turning', {}, { annotations: { 'beatkeeper.dev/rotate': 'first' } });
     await fixture.callbackBecomes('turning', 'Ready', 'True');
     const before = await fixture.secret('turning-signing');
@@ -70,13 +70,13 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect(after?.previousSecret).toBe(before?.secret);
     expect(after?.secret).not.toBe(before?.secret);
     await waitFor(async () => (await fixture.callback('turning')).status?.lastRotation?.value === 'second', {
-      what: 'noted',
+      what: 'the status names the rotation',
     });
     await fixture.told('turning', 'SecretRotated');
     expect((await endpoint('turning')).body.secret?.version).toBe(2);
   });
 
-  it('drops the previous secret when the overlap is over', async () => {
+  it('the previous signing secret leaves the Secret when its overlap ends', async () => {
     await fixture.createCallback('short', { rotation: { overlapSeconds: 1 } });
     await fixture.callbackBecomes('short', 'Ready', 'True');
     await patch('short', { metadata: { annotations: { 'beatkeeper.dev/rotate': 'now' } } });
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect((await fixture.secret('short-signing'))?.version).toBe('2');
   });
 
-  it('replaces a secret that was deleted, edited or rotated elsewhere', async () => {
+  it('a signing secret that was deleted, edited or rotated elsewhere is replaced', async () => {
     await fixture.createCallback('lossy');
     await fixture.callbackBecomes('lossy', 'Ready', 'True');
     const version = (wanted: string) =>
@@ -118,7 +118,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.told('lossy', 'SecretRotated');
   });
 
-  it('puts back what was changed elsewhere, and makes a removed endpoint again under the next id', async () => {
+  it('an endpoint that was changed elsewhere is put back, and a removed one is created again under the next id', async () => {
     await fixture.createCallback('drifty', { alias: 'mine' });
     const { status } = await fixture.callbackBecomes('drifty', 'Ready', 'True');
     const first = await endpoint('drifty');
@@ -140,7 +140,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect((await fixture.secret('drifty-signing'))?.version).toBe('1');
   });
 
-  it('takes its address from a Secret, follows it, and never shows it', async () => {
+  it('a Callback follows the address in a Secret and never shows it', async () => {
     await fixture.createCallback('hidden', { url: undefined, urlSecretRef: { name: 'address', key: 'url' } });
     await fixture.callbackBecomes('hidden', 'Ready', 'False', 'SecretNotFound');
     const data = (text: string) => ({ url: Buffer.from(text).toString('base64') });
@@ -159,7 +159,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect(JSON.stringify([object, await fixture.events('hidden')])).not.toMatch(/10\.9\.8\.7|token-/);
   });
 
-  it('says so where its alias is taken', async () => {
+  it('a Callback whose alias is taken is not ready, with the reason AliasConflict', async () => {
     await fixture.createCallback('holder', { alias: 'wanted' });
     await fixture.callbackBecomes('holder', 'Ready', 'True');
     await fixture.createCallback('late', { alias: 'wanted' });
@@ -171,7 +171,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.callbackBecomes('late', 'Ready', 'True');
   });
 
-  it('takes over the endpoint that has its alias, once it is told which one that is', async () => {
+  it('a Callback takes over the endpoint with its alias when an annotation names that endpoint', async () => {
     await fixture.createCallback('former', { alias: 'kept', deletionPolicy: 'Orphan' });
     const { endpointId } = (await fixture.callbackBecomes('former', 'Ready', 'True')).status ?? {};
     expect((await fixture.kubectl(['delete', 'cb', 'former', '--timeout=120s'])).code).toBe(0);
@@ -183,7 +183,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.told('kept', 'Adopted');
   });
 
-  it('has the secret of the endpoint that it stands for, and its alias, when it is given another one', async () => {
+  it('a Callback that takes over another endpoint gives it a new secret and its own alias', async () => {
     await fixture.createCallback('left', { deletionPolicy: 'Orphan' });
     const { status } = await fixture.callbackBecomes('left', 'Ready', 'True');
     const endpointId = status?.endpointId ?? '';
@@ -200,9 +200,9 @@ describe.skipIf(!hasCluster)('a Callback', () => {
         const isReady = found.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True');
         return isReady && found.status?.endpointId === endpointId ? found : undefined;
       },
-      { what: 'it stands for the endpoint' },
+      { what: 'the Callback has the endpoint' },
     );
-    // Nobody has the secret that the endpoint had: it has a new one, of the next version.
+    // The secret that the endpoint had is lost: it gets a new one, of the next version.
     expect(await fixture.secret('taking-signing')).toMatchObject({ version: '2' });
     expect((await fixture.secret('taking-signing'))?.secret).not.toBe(secret);
     expect(await fixture.secret('taking-signing')).not.toHaveProperty('previousSecret');
@@ -211,7 +211,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect((await fixture.api.call('getCallback', { params })).status).toBe(404);
   });
 
-  it('lets Monitors alert, and those that name it wait for it', async () => {
+  it('a Monitor is ready only while the Callback that it names exists and is enabled', async () => {
     await fixture.createMonitor('waiting', { callback: { kind: 'named', callbackRef: { name: 'pager' } } });
     await fixture.monitorBecomes('waiting', 'Ready', 'False', 'CallbackNotFound');
     await fixture.createCallback('pager', { alias: 'the-pager' });
@@ -227,7 +227,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     });
   });
 
-  it('gives the organization its default endpoint: the oldest wins, the next one follows', async () => {
+  it("the oldest Callback that asks for it is the organization's default, and the next one follows it", async () => {
     await fixture.createMonitor('default');
     await fixture.monitorBecomes('default', 'Ready', 'False', 'NoOrganizationDefault');
     await fixture.createCallback('oldest', { organizationDefault: true });
@@ -255,7 +255,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.monitorBecomes('default', 'Ready', 'False', 'NoOrganizationDefault');
   });
 
-  it('is left alone when its receiver said that it is gone, until the spec changes', async () => {
+  it('an endpoint that its receiver has disabled stays disabled until the spec changes', async () => {
     await fixture.createCallback('gone');
     await fixture.callbackBecomes('gone', 'Ready', 'True');
     const { id } = (await endpoint('gone')).body;
@@ -271,7 +271,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect(operator.calls.get('updateCallback')).toBe((asked ?? 0) + 1);
   });
 
-  it('keeps the signing secret of an inline binding in the Secret of its Monitor', async () => {
+  it('the signing secret of an inline binding is in the Secret of its Monitor', async () => {
     await fixture.createMonitor('inline', { callback: { kind: 'inline', url } });
     await fixture.monitorBecomes('inline', 'Ready', 'True');
     const first = await fixture.secret('inline-beat');
@@ -296,11 +296,11 @@ describe.skipIf(!hasCluster)('a Callback', () => {
       spec: { callback: { kind: 'disabled', url: null } },
     });
     await waitFor(async () => (await fixture.secret('inline-beat'))?.signingSecret === undefined, {
-      what: 'no secret',
+      what: 'the Secret without a signing secret',
     });
   });
 
-  it('shows no secret in a log line, an Event or a status', async () => {
+  it('no log line, Event or status shows a secret', async () => {
     const names = ['oncall.team-signing', 'turning-signing', 'lossy-signing', 'inline-beat'];
     const secrets = await Promise.all(names.map((name) => fixture.secret(name)));
     const values = secrets.flatMap((data) => Object.values(data ?? {})).filter((value) => value.length > 10);

@@ -27,7 +27,7 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
   });
   afterAll(() => cluster.transport.close());
 
-  test('crds applies the definitions, as often as it is run', async () => {
+  test('crds applies the definitions each time that it runs', async () => {
     for (let run = 1; run <= 2; run += 1) {
       const { code, stdout, stderr } = await runRole(['crds'], env);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -35,7 +35,7 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
     }
   });
 
-  test('finalizers lets every object of ours go, and leaves the finalizers of others', async () => {
+  test('finalizers removes our finalizer from every object, and no finalizer of others', async () => {
     const name = 'held';
     const finalizers = [FINALIZER, 'example.org/other'];
     const metadata = { name, namespace: 'default', finalizers };
@@ -52,7 +52,7 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
     await cluster.client.delete(MONITORS, { namespace: 'default', name });
   });
 
-  test('finalizers ends the operator first, which would put them back', async () => {
+  test('finalizers first stops the operator, which would add them again', async () => {
     const labels = { app: 'operator-of-a-release' };
     const ref = { namespace: 'default', name: 'release-operator' };
     const template = { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } };
@@ -71,7 +71,7 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
     await cluster.client.delete(DEPLOYMENTS, ref);
   });
 
-  test('a cluster that is not there is named in one sentence', async () => {
+  test('a missing kubeconfig is reported in one sentence', async () => {
     const { code, stderr } = await runRole(['crds'], { KUBECONFIG: '/nowhere/kubeconfig' });
     expect(code).toBe(1);
     expect(stderr).toMatch(/^beatkeeper crds: .*\n$/);

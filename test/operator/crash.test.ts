@@ -1,4 +1,4 @@
-// An operator that is killed between any two steps leaves nothing that the next one does not mend.
+// Whatever an operator leaves when it is killed between two steps, the next one completes.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
@@ -23,7 +23,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   });
   afterAll(() => fixture.close());
 
-  /** Runs an operator until it dies or `isDone`, and says what it wrote. */
+  /** Runs an operator until it dies or `isDone`. Returns whether it died. */
   async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
     const operator = await fixture.startOperator(crash.clients);
     const end = new AbortController();
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   }
 
   it.each(['before', 'after'] as const)(
-    '%s any write of a creation',
+    'a creation is completed by the next operator when one dies %s any write',
     async (mode) => {
       let isDead = true;
       let count = 0;
@@ -99,7 +99,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         const crash = new Crash(count + 1, mode);
         isDead = await runUntilDead(crash, () => isReady(name));
         const next = await fixture.startOperator();
-        await waitFor(() => isReady(name), { what: `${name} is whole after ${crash.writes.at(-1)}` });
+        await waitFor(() => isReady(name), { what: `${name} is complete after ${crash.writes.at(-1)}` });
         await expectWhole(name, { interval: 300, lifecycle: 'paused' });
         await next.stop();
         const ref = { namespace: fixture.namespace, name };
@@ -114,7 +114,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   );
 
   it.each(['before', 'after'] as const)(
-    '%s any write of a change and of an end',
+    'a change and a deletion are completed by the next operator when one dies %s any write',
     async (mode) => {
       let isDead = true;
       let count = 0;

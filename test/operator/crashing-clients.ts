@@ -1,5 +1,5 @@
-// Clients of an operator that dies at its n-th write: just before it, or with the write done and its answer lost.
-// From then on nothing gets out, as of a process that is gone.
+// Clients of an operator that dies at its n-th write: just before it, or after it with the answer lost. From then on
+// they send nothing, like a dead process.
 
 import { type ApiAnswer, type CallOptions, RestClient } from '../../src/client/rest-client.ts';
 import {
@@ -58,7 +58,7 @@ class CrashingTransport extends KubeTransport {
 
   override async request(request: KubeRequest): Promise<unknown> {
     const send = () => super.request(request);
-    // Events are told beside the work, in no order.
+    // Events are recorded concurrently with the work, in no order.
     if (request.method === 'GET' || request.path.includes('/events')) return await this.#crash.read(send);
     return await this.#crash.write(`${request.method} ${request.path}`, send);
   }

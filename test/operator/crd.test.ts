@@ -1,4 +1,4 @@
-// The custom resource definitions on a real API server: what `kubectl apply` takes, and what it says when it refuses.
+// The custom resource definitions on a real API server: what `kubectl apply` accepts, and how it refuses the rest.
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,12 +23,12 @@ function manifest(kind: Kind, name: string, spec: object): string {
   return stringify({ apiVersion: 'beatkeeper.dev/v1alpha1', kind, metadata: { name }, spec });
 }
 
-/** One call for many objects: kubectl goes on after a refusal. */
+/** One call for many objects: kubectl continues after a refusal. */
 function createAll(manifests: string[]): Promise<Outcome> {
   return kubectl(['create', '--dry-run=server', '-o', 'name', '-f', '-'], manifests.join('---\n'));
 }
 
-/** What kubectl said about each object, by name. */
+/** The messages of kubectl about each object, by name. */
 function refusals(words: string): Map<string, string> {
   const named = words
     .split('\n')
@@ -143,7 +143,7 @@ const badMonitors: [name: string, spec: object, words: string][] = [
     measured({ ...rule, rulePolicy: { severity: 'info', version: 1 } }),
     'all of them and none of the others',
   ],
-  // The API server drops a null before it looks: it counts as left out.
+  // The API server drops a null before it validates: it counts as left out.
   [
     'null-rule',
     measured({ minimum: null, ruleAction: { mode: 'active', version: 1 } }),
@@ -206,7 +206,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
   it.each([
     ['Monitor', goodMonitors],
     ['Callback', goodCallbacks],
-  ] as const)('takes a good %s, without a warning', async (kind, good) => {
+  ] as const)('the API server accepts a good %s without a warning', async (kind, good) => {
     const answer = await createAll(Object.entries(good).map(([name, spec]) => manifest(kind, name, spec)));
     expect(answer.stderr).toBe('');
     expect(answer.stdout.trim().split('\n')).toHaveLength(Object.keys(good).length);
@@ -215,7 +215,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
   it.each([
     ['Monitor', badMonitors],
     ['Callback', badCallbacks],
-  ] as const)('refuses a bad %s with a sentence that says what to do', async (kind, bad) => {
+  ] as const)('the API server refuses a bad %s with a sentence that says what to do', async (kind, bad) => {
     const answer = await createAll(bad.map(([name, spec]) => manifest(kind, name, spec)));
     expect(answer.stdout).toBe('');
     const words = refusals(answer.stderr);
@@ -223,12 +223,12 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
       expect([name, words.get(name)]).toEqual([name, expect.stringContaining(expected)]);
   });
 
-  it('refuses a field that it does not know', async () => {
+  it('kubectl apply refuses an unknown field', async () => {
     const answer = await createAll([manifest('Monitor', 'typo', { intervalSecond: 60 })]);
     expect(answer.stderr).toContain('unknown field "spec.intervalSecond"');
   });
 
-  it('keeps the jurisdiction as it was, set or not', async () => {
+  it('the jurisdiction of a Monitor cannot be set, changed or removed later', async () => {
     const apply = (name: string, spec: object) =>
       kubectl(['apply', '-f', '-'], manifest('Monitor', name, spec));
     expect((await apply('resident', { jurisdiction: 'eu' })).code).toBe(0);
@@ -239,7 +239,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     expect((await apply('resident', { jurisdiction: 'eu', graceSeconds: 60 })).code).toBe(0);
   });
 
-  it('keeps the kind of a callback, whether it is spelled out or not', async () => {
+  it('the kind of a Callback cannot be changed, and may be spelled out later', async () => {
     const apply = (spec: object) => kubectl(['apply', '-f', '-'], manifest('Callback', 'oncall', spec));
     expect((await apply({ url })).code).toBe(0);
     expect((await apply({ kind: 'webhook', url })).code).toBe(0);
@@ -247,7 +247,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     expect(changed.stderr).toContain('Leave kind as it is');
   });
 
-  it('answers to short names and the category, with the columns of the specification', async () => {
+  it('kubectl get knows the short names and the category, and shows the documented columns', async () => {
     const columns = async (args: string[]) =>
       (await kubectl(['get', ...args])).stdout
         .split('\n')[0]
@@ -277,7 +277,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     expect(both).toContain('callback.beatkeeper.dev/shown');
   });
 
-  it('keeps every field of a status', async () => {
+  it('the API server keeps every field of a status', async () => {
     expect((await kubectl(['apply', '-f', '-'], manifest('Monitor', 'status', {}))).code).toBe(0);
     const at = '2026-01-01T00:00:00Z';
     const status = {
@@ -323,10 +323,10 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     expect(JSON.parse(patched.stdout).status).toEqual(status);
   });
 
-  it('explains its fields, the deep ones too', async () => {
+  it('kubectl explain describes every field, also the nested ones', async () => {
     const fields = ['monitors.spec.lifecycle', 'monitors.spec.measurements.ratio', 'callbacks.status.alias'];
     for (const field of fields) {
-      // The API server publishes what it has of a definition some time after it serves it.
+      // The API server publishes the schema of a definition some time after it serves the objects.
       const words = await waitFor(
         async () => {
           const { code, stdout } = await kubectl(['explain', field]);
@@ -339,7 +339,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     }
   });
 
-  it('is served with lowered floors where a development run asks for them', async () => {
+  it('the API server accepts definitions with the lowered minimums of a development run', async () => {
     const lowered = stringify(crdManifests({ minimumIntervalSeconds: 1 })['monitors.yaml']);
     const answer = await kubectl(['apply', '--dry-run=server', '-f', '-'], lowered);
     expect(answer.code).toBe(0);

@@ -1,4 +1,4 @@
-// The default endpoint handed on: who let go of it says so at once, and a namespace that lost the right loses it.
+// Handing on the default endpoint: the former Callback shows it at once, and a namespace that loses the right loses it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
@@ -13,8 +13,8 @@ describe.skipIf(!hasCluster)('the default endpoint', () => {
   afterAll(() => fixture.close());
   const shown = async (name: string) => (await fixture.callback(name)).status?.isOrganizationDefault;
 
-  it('is shown at one Callback alone, also before the next look at the one that let go', async () => {
-    // An hour: nothing but the change itself brings the status about.
+  it('when a Callback gives up the default its status shows it at once, before the next resync', async () => {
+    // An hour: only the change itself can cause the new status.
     const operator = await fixture.startOperator({
       resyncMs: 3_600_000,
       defaultCallbackNamespaces: [fixture.namespace],
@@ -30,11 +30,13 @@ describe.skipIf(!hasCluster)('the default endpoint', () => {
       { spec },
     );
     await fixture.callbackBecomes('second', 'Default', 'True');
-    await waitFor(async () => (await shown('first')) === false, { what: 'the first one shows it no more' });
+    await waitFor(async () => (await shown('first')) === false, {
+      what: 'the first one is no longer the default',
+    });
     await operator.stop();
   });
 
-  it('ends with the right of its namespace to give it', async () => {
+  it('a Callback loses the default when its namespace is no longer allowed to give it', async () => {
     const operator = await fixture.startOperator({ defaultCallbackNamespaces: ['elsewhere'] });
     const second = await fixture.callbackBecomes('second', 'Default', 'False', 'NotAllowed');
     const params = { endpointId: second.status?.endpointId ?? '' };

@@ -1,4 +1,4 @@
-// The API or the cluster away, torn or slow: what users see meanwhile, and that all is right afterwards.
+// The API or the cluster is away, breaks connections or is slow: what users see meanwhile, and the state afterwards.
 import { writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
@@ -33,7 +33,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
   });
   const ref = (name: string) => ({ namespace: fixture.namespace, name });
 
-  it('says that the API is away, keeps Ready, and goes on as soon as it is back', async () => {
+  it('while the API is away a new Monitor is ApiUnavailable and an old one stays ready, and both work when it is back', async () => {
     operator = await fixture.startOperator({ apiUrl });
     await fixture.createMonitor('early', disabled);
     await fixture.monitorBecomes('early', 'Ready', 'True');
@@ -56,11 +56,11 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     await fixture.monitorBecomes('late', 'Ready', 'True');
     await fixture.beat('late-beat');
     await waitFor(async () => (await fixture.monitor('late')).status?.health === 'up', {
-      what: 'the feed goes on',
+      what: 'the feed continues',
     });
   });
 
-  it('holds a deleted object while the API is away, and lets it go by force', async () => {
+  it('a deleted object stays while the API is away, and the force-delete annotation releases it', async () => {
     operator = await fixture.startOperator({ apiUrl });
     await fixture.createMonitor('held', disabled);
     await fixture.createCallback('held');
@@ -72,7 +72,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     await waitFor(
       async () =>
         (await fixture.monitor('held')).status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable'),
-      { what: 'it says why it is held' },
+      { what: 'the status says why the Monitor stays' },
     );
     const force = { metadata: { annotations: { 'beatkeeper.dev/force-delete': 'true' } } };
     await fixture.kube.client.mergePatch(MONITORS, ref('held'), force);
@@ -86,7 +86,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     expect(await fixture.secret('held-beat')).toBeUndefined();
   });
 
-  it('makes one monitor each although connections break all the time', async () => {
+  it('each Monitor has one monitor although connections to the API break all the time', async () => {
     operator = await fixture.startOperator({ apiUrl });
     const names = Array.from({ length: 12 }, (_, i) => `torn-${i}`);
     const { calls } = operator;
@@ -96,7 +96,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     for (const name of names) {
       await waitFor(async () => (await fixture.monitor(name)).status?.lifecycle === 'paused', { what: name });
     }
-    // So many that creations were among them; their answers were lost, and they were made again.
+    // Enough broken calls that some were creations, which were repeated after their answers were lost.
     expect(await torn.stop()).toBeGreaterThan(names.length);
     const { rows } = await fixture.apiFixture.pool.query(
       "select count(*)::int as n from monitors where name like 'torn-%'",
@@ -104,7 +104,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     expect(rows[0].n).toBe(names.length);
   });
 
-  it('gives up on an API that is silent, and goes on with the next call', async () => {
+  it('a call to a silent API ends at its time limit, and a later call completes the work', async () => {
     operator = await fixture.startOperator({ apiUrl, timeoutMs: 700 });
     proxy.blackHole();
     await fixture.createMonitor('silent', disabled);
@@ -113,13 +113,13 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
         (await fixture.monitor('silent')).status?.conditions?.some(({ message }) =>
           message.includes('timeout'),
         ),
-      { what: 'the time limit shows' },
+      { what: 'the status names the time limit' },
     );
     proxy.forward();
     await fixture.monitorBecomes('silent', 'Ready', 'True');
   });
 
-  it('takes up a token that was replaced', async () => {
+  it('the operator uses a replaced token without a restart', async () => {
     operator = await fixture.startOperator({ apiUrl });
     await writeFile(fixture.tokenFile, 'broken');
     await operator.stop();
@@ -128,13 +128,13 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     await waitFor(
       async () =>
         (await fixture.monitor('signed')).status?.conditions?.some(({ reason }) => reason === 'Unauthorized'),
-      { what: 'it says that the operator may not' },
+      { what: 'the status says Unauthorized' },
     );
     await writeFile(fixture.tokenFile, fixture.apiFixture.tokens.operator);
     await fixture.monitorBecomes('signed', 'Ready', 'True');
   });
 
-  it('goes on after its watches were reset', async () => {
+  it('the operator continues after its watches were reset', async () => {
     const { proxy: toCluster, proxied } = await startClusterProxy();
     const makeTransport = (options: ConstructorParameters<typeof KubeTransport>[0]) =>
       new KubeTransport({ ...options, loadConfig: () => proxied });
@@ -149,7 +149,7 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
   });
 });
 
-/** Resets the connection of one call in three, in the middle of its answer: paced by the calls, not by the clock. */
+/** Resets the connection of one call in three in the middle of its answer. The calls set the pace, not the clock. */
 function tearEachFewCalls(proxy: TcpProxy, ended: () => number): { stop(): Promise<number> } {
   const end = new AbortController();
   let torn = 0;

@@ -1,4 +1,4 @@
-// Which monitor an object stands for: adoption, two that claim one, projects of namespaces, ends that leave it.
+// Which monitor belongs to an object: adoption, conflicting claims, projects of namespaces, deletion.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
@@ -24,7 +24,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
   const ref = (name: string) => ({ namespace: fixture.namespace, name });
   const read = (monitorId: string) => fixture.api.call('getMonitor', { params: { monitorId } });
 
-  it('takes over a monitor that was made by the API, and changes only what it sets', async () => {
+  it('a Monitor takes over a monitor that was created through the API, and changes only the fields that it sets', async () => {
     const body = { monitorId: 'by-hand', name: 'By hand', graceSeconds: 600, callback: { kind: 'disabled' } };
     await fixture.api.expectSuccess('createMonitor', { body });
     await fixture.createMonitor('adopting', { intervalSeconds: 300 }, claiming('by-hand'));
@@ -38,7 +38,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await fixture.told('adopting', 'Adopted');
   });
 
-  it('brings back the archived monitor of an object that was deleted and restored', async () => {
+  it('a Monitor that is deleted and created again with its monitor id restores the archived monitor', async () => {
     await fixture.createMonitor('restored', disabled);
     const { status } = await fixture.monitorBecomes('restored', 'Ready', 'True');
     const id = status?.monitorId ?? '';
@@ -48,7 +48,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read(id)).body.lifecycle).toBe('active');
   });
 
-  it('leaves the monitor to the object that has it, and to the next one when that goes', async () => {
+  it('of two Monitors that claim one monitor the first has it, and the second gets it after the first is deleted', async () => {
     await fixture.createMonitor('holder', { ...disabled, deletionPolicy: 'Orphan' }, claiming('shared'));
     await fixture.monitorBecomes('holder', 'Ready', 'True');
     await fixture.createMonitor('rival', { ...disabled, name: 'rival' }, claiming('shared'));
@@ -60,7 +60,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('shared')).body.name).toBe('rival');
   });
 
-  it('takes nothing away with an object that never had it', async () => {
+  it('the deletion of a Monitor in conflict does not touch the monitor', async () => {
     await fixture.createMonitor('owner', disabled, claiming('kept'));
     await fixture.monitorBecomes('owner', 'Ready', 'True');
     await fixture.createMonitor('loser', { ...disabled, deletionPolicy: 'Delete' }, claiming('kept'));
@@ -72,7 +72,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('kept')).body.lifecycle).toBe('active');
   });
 
-  it('deletes, archives or leaves the monitor as its policy says', async () => {
+  it('the deletion policy deletes, archives or keeps the monitor', async () => {
     for (const [deletionPolicy, status, lifecycle] of [
       ['Delete', 404, undefined],
       ['Archive', 200, 'archived'],
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     }
   });
 
-  it('ends when the object names another one, unless an object has it that names it now', async () => {
+  it('the former monitor is archived when its Monitor names another one, unless another Monitor claims it now', async () => {
     await fixture.createMonitor('renamed', disabled);
     const before = (await fixture.monitorBecomes('renamed', 'Ready', 'True')).status?.monitorId ?? '';
     const name = (object: string, id: string) =>
@@ -107,7 +107,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read(before)).body.lifecycle).toBe('archived');
     await fixture.told('renamed', 'Archived');
 
-    // Two objects change places: the one that is first finds the id that it names taken, and takes nothing away.
+    // Two objects exchange their ids: the first one finds its new id taken, and changes nothing.
     await fixture.createMonitor('other', disabled, claiming('other-id'));
     await has('other', 'other-id');
     await name('renamed', 'other-id');
@@ -119,7 +119,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
     expect((await read('other-id')).body.lifecycle).toBe('active');
 
-    // One that is deleted while the id that it names is taken leaves what it had.
+    // An object that is deleted while its new id is taken archives only its old monitor.
     await name('renamed', 'renamed-to');
     await fixture.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
     expect((await fixture.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
@@ -127,7 +127,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
   });
 
-  it('is in the project that the annotation of its namespace names, and moves with it', async () => {
+  it('a monitor is in the project that the annotation of its namespace names, and moves with the annotation', async () => {
     await operator.stop();
     const everywhere = await fixture.startOperator({ watchNamespaces: [] });
     const [namespace, project] = [`annotated-${randomUUID()}`, `Shared ${randomUUID()}`];
@@ -162,7 +162,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
           ({ reason, message }) => reason === 'Refused' && message.includes(words),
         );
       },
-      { what: 'it says that no project can have that name' },
+      { what: 'the status says that no project can have that name' },
     );
     await rename(null);
     await waitFor(() => isReady(before.status?.projectId), { what: 'it has moved' });
@@ -171,7 +171,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await moved.expectSuccess('getMonitor', { params })).body.lifecycle).toBe('active');
     await client.delete(MONITORS, { namespace, name: 'moving' });
     await waitFor(async () => (await client.find(MONITORS, { namespace, name: 'moving' })) === undefined, {
-      what: 'gone',
+      what: 'the Monitor is gone',
     });
     await everywhere.stop();
   });

@@ -25,7 +25,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
   };
   const disabled = { callback: { kind: 'disabled' } };
 
-  it('is made in the project of its namespace, with its address in a Secret', async () => {
+  it('a Monitor creates its monitor in the project of its namespace, and a Secret with the address', async () => {
     await fixture.createMonitor(
       'backup',
       { intervalSeconds: 300, graceSeconds: 90, ...disabled },
@@ -52,7 +52,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect((await fixture.told('backup', 'Created')).type).toBe('Normal');
   });
 
-  it('shows beats, failures and recovery within two seconds, and tells of incidents', async () => {
+  it('a Monitor shows beats, failures and recoveries within two seconds, and has Events of incidents', async () => {
     await fixture.createMonitor('job', { intervalSeconds: 300, ...disabled });
     await fixture.monitorBecomes('job', 'Ready', 'True');
     const tookMs: number[] = [];
@@ -75,11 +75,11 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await health('up');
     expect((await fixture.told('job', 'IncidentRecovered')).note).toContain('reported_failure');
     expect((await fixture.monitor('job')).status?.openIncidents).toBeUndefined();
-    // The best of three: a stopwatch knows of this process alone, and the API server has its part in it.
+    // The best of three: the stopwatch corrects only for pauses of this process, and not of the API server.
     expect(Math.min(...tookMs)).toBeLessThan(2000);
   });
 
-  it('follows its spec, and gives back what it sets no more', async () => {
+  it('a monitor follows the spec, and a field that leaves the spec gets its default again', async () => {
     const rows = { metricType: 'gauge', minimum: 1 };
     await fixture.createMonitor('changing', {
       intervalSeconds: 300,
@@ -110,7 +110,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.told('changing', 'Updated');
   });
 
-  it('puts back what was changed elsewhere, and leaves alone what it never set', async () => {
+  it('a field that was changed elsewhere is put back, and a field that the spec never set is kept', async () => {
     await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
     await fixture.monitorBecomes('drifting', 'Ready', 'True');
     const { etag, body } = await record('drifting');
@@ -120,13 +120,13 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
       body: { patch: { graceSeconds: 999, description: 'mine' } },
     });
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
-      what: 'it is put back',
+      what: 'the field is put back',
     });
     expect((await record('drifting')).body.description).toBe('mine');
     expect((await fixture.told('drifting', 'Drifted')).note).toContain('graceSeconds');
   });
 
-  it('rights a status that somebody wrote into, and tells of nothing that was not', async () => {
+  it('a status that somebody else has written is corrected', async () => {
     await fixture.createMonitor('forged', { graceSeconds: 120, ...disabled });
     const { status } = await fixture.monitorBecomes('forged', 'Ready', 'True');
     const openIncidents = [
@@ -145,11 +145,11 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     const write = { subresource: 'status' as const, fieldManager: 'somebody' };
     await fixture.kube.client.mergePatch(MONITORS, ref, { status: forged }, write);
     await waitFor(async () => isDeepStrictEqual((await fixture.monitor('forged')).status, status), {
-      what: 'the status is as it was',
+      what: 'the status is as before',
     });
   });
 
-  it('is made again when it was deleted elsewhere', async () => {
+  it('a monitor that was deleted elsewhere is created again under the same id', async () => {
     await fixture.createMonitor('lost', disabled);
     const { status } = await fixture.monitorBecomes('lost', 'Ready', 'True');
     const { etag, body } = await record('lost');
@@ -164,7 +164,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect((await record('lost')).body.monitorId).toBe(status?.monitorId);
   });
 
-  it('pauses, resumes, archives and restores', async () => {
+  it('spec.lifecycle pauses, resumes, archives and restores the monitor', async () => {
     await fixture.createMonitor('living', disabled);
     await fixture.monitorBecomes('living', 'Ready', 'True');
     const lifecycle = (wanted: string) =>
@@ -183,7 +183,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect((await fixture.monitor('living')).status?.restorableUntil).toBeUndefined();
   });
 
-  it('has its window of maintenance, and none that is over', async () => {
+  it('a monitor is in maintenance during the window of its spec, and a past window is ignored', async () => {
     const at = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
     await fixture.createMonitor('windowed', {
       ...disabled,
@@ -194,13 +194,13 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     });
     await patch('windowed', { maintenance: null });
     await waitFor(async () => (await fixture.monitor('windowed')).status?.health === 'waiting', {
-      what: 'it has ended',
+      what: 'the end of the maintenance',
     });
     await fixture.createMonitor('old', { ...disabled, maintenance: { startsAt: at(-3), endsAt: at(-2) } });
     await fixture.monitorBecomes('old', 'Ready', 'True');
   });
 
-  it('restores its Secret, and follows an address that was rotated elsewhere', async () => {
+  it('a deleted or edited Secret is restored, and follows an address that was rotated elsewhere', async () => {
     await fixture.createMonitor('kept', disabled);
     await fixture.monitorBecomes('kept', 'Ready', 'True');
     const ref = { namespace: fixture.namespace, name: 'kept-beat' };
@@ -227,7 +227,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.told('kept', 'SecretRotated');
   });
 
-  it('never overwrites a Secret that is not its own', async () => {
+  it('a Secret of another owner is never overwritten', async () => {
     const data = { url: Buffer.from('theirs').toString('base64') };
     await fixture.kube.client.create(SECRETS, {
       metadata: { name: 'taken-beat', namespace: fixture.namespace },
@@ -242,7 +242,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect((await fixture.secret('other'))?.url).toContain('/ping/');
   });
 
-  it('is archived by kubectl delete, with its Secret gone', async () => {
+  it('kubectl delete archives the monitor and removes the Secret', async () => {
     await fixture.createMonitor('going', disabled);
     const { status } = await fixture.monitorBecomes('going', 'Ready', 'True');
     expect((await fixture.kubectl(['delete', 'monitor', 'going', '--timeout=120s'])).code).toBe(0);
@@ -251,10 +251,10 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     expect(await fixture.secret('going-beat')).toBeUndefined();
   });
 
-  it('says what the API refuses, in its words, and asks no more until it changes', async () => {
+  it('a Monitor shows a refusal of the API in its words, and is not sent again until it changes', async () => {
     const callback = { kind: 'inline', url: 'https://10.0.0.1/x' };
     const before = operator.calls.get('createMonitor') ?? 0;
-    // As `kubectl apply` marks it: what only kubectl keeps there must not make it another desired state.
+    // As `kubectl apply` marks it: an annotation of kubectl must not change the desired state.
     const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': '{}' };
     await fixture.createMonitor('refused', { callback }, { annotations });
     const object = await fixture.monitorBecomes('refused', 'Ready', 'False', 'Refused');
@@ -268,7 +268,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.monitorBecomes('refused', 'Ready', 'True');
   });
 
-  it('shows kubectl users its columns, and describes itself', async () => {
+  it('kubectl get shows the columns of a Monitor, and kubectl describe its Events', async () => {
     await fixture.createMonitor('seen', { intervalSeconds: 3600, ...disabled });
     expect(
       (await fixture.kubectl(['wait', '--for=condition=Ready', 'mon/seen', '--timeout=120s'])).code,

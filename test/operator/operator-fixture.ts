@@ -1,4 +1,4 @@
-// What the tests of the operator share: a namespace of the control plane, an api on a fresh database, operators on both.
+// Shared by the tests of the operator: a namespace of the control plane, an api on a fresh database, operators on both.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,7 +39,7 @@ const EVENTS: KubeResource<EventObject> = {
 };
 
 export interface OperatorOptions {
-  /** Default: straight to the api. */
+  /** Default: the api, without a proxy. */
   apiUrl?: string;
   /** Default: the namespace of the fixture. Empty: all. */
   watchNamespaces?: string[];
@@ -86,7 +86,7 @@ export interface OperatorFixture {
   close(): Promise<void>;
 }
 
-/** Times of creation are whole seconds: what is made after this is younger than the object, whatever their UIDs are. */
+/** Creation times are whole seconds: an object made after this wait is younger, whatever the UIDs are. */
 export async function nextSecond({ metadata }: KubeObject): Promise<void> {
   const end = Date.parse(metadata.creationTimestamp ?? '') + 1_000;
   await waitFor(() => Date.now() > end, { what: 'the next second' });

@@ -1,4 +1,4 @@
-// Calls that the API, or something between, answers with a fault: nothing is taken for done that was not.
+// Calls that the API, or a proxy before it, answers with an error: the operator takes nothing for done that is not.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
@@ -32,7 +32,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     return await fixture.api.expectSuccess('getMonitor', { params: { monitorId } });
   };
 
-  it('puts back a change, also when the API failed for a while as it tried', async () => {
+  it('a change made elsewhere is put back after the API has refused to do so for a while', async () => {
     await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
     await fixture.monitorBecomes('drifting', 'Ready', 'True');
     proxy.answer = ({ method }) => (method === 'PATCH' ? { status: 503 } : undefined);
@@ -48,16 +48,16 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
         (await fixture.monitor('drifting')).status?.conditions?.some(
           ({ type, reason }) => type === 'Synced' && reason === 'ApiUnavailable',
         ),
-      { what: 'it says that the change is not put back' },
+      { what: 'the status says that the API is unavailable' },
     );
     proxy.answer = () => undefined;
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
-      what: 'it is put back',
+      what: 'the field is put back',
     });
     await fixture.monitorBecomes('drifting', 'Synced', 'True');
   });
 
-  it('forgets that a window was refused once it is over here too: the clock of the API may be ahead', async () => {
+  it('a Monitor whose window the API refused is ready when the window is over, because clocks may differ', async () => {
     const problem = {
       code: 'service.validation_failed',
       detail: 'maintenance.endsAt: Must be in the future.',
@@ -70,7 +70,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     expect((await record('ahead')).body.status.health).toBe('waiting');
   });
 
-  it('gives a free alias to the Callback that waits for it', async () => {
+  it('a Callback that waits for an alias gets it when the alias is free', async () => {
     await fixture.createCallback('first', { alias: 'pager' });
     await fixture.callbackBecomes('first', 'Ready', 'True');
     await fixture.createCallback('second', { alias: 'pager' });
@@ -79,14 +79,14 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     await fixture.callbackBecomes('second', 'Ready', 'True');
   });
 
-  it('does not take the page of a load balancer for the word of the API', async () => {
+  it('a 404 page of a load balancer does not count as an answer of the API', async () => {
     await fixture.createMonitor('kept', disabled);
     await fixture.monitorBecomes('kept', 'Ready', 'True');
     const { body } = await record('kept');
     proxy.answer = ({ path }) => (path.startsWith('/v1/status-feed') ? undefined : page);
     const before = proxy.answered;
     await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'kept' });
-    await waitFor(() => proxy.answered > before, { what: 'the operator has asked' });
+    await waitFor(() => proxy.answered > before, { what: 'a call of the operator' });
     proxy.answer = () => undefined;
     await waitFor(
       async () =>

@@ -11,7 +11,7 @@ export interface ProxyAnswer {
 export class RefusingProxy {
   readonly #target: URL;
   readonly #server = createServer((from, to) => this.#serve(from, to));
-  /** Undefined: the call goes on to the api. */
+  /** Undefined: the call is forwarded to the api. */
   answer: (call: { method: string; path: string }) => ProxyAnswer | undefined = () => undefined;
   /** Calls answered here. */
   answered = 0;

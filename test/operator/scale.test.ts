@@ -1,5 +1,5 @@
-// Many Monitors: a restart with no change writes nothing and reads little, beats alone are written seldom, and of two
-// operators one works, the other within seconds of its end.
+// Many Monitors: a restart without a change writes nothing and reads little, mere beats are written rarely, and of two
+// operators one leads.
 import type { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
@@ -33,7 +33,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
   const isReady = ({ status }: MonitorObject) =>
     status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') ?? false;
 
-  it('are made, and after a restart with no change nothing is written', async () => {
+  it('many Monitors are created, and a restart without a change writes nothing and reads little', async () => {
     for (let i = 0; i < COUNT; i += 1) {
       await fixture.kube.client.create(MONITORS, {
         metadata: { name: `m${i}`, namespace: fixture.namespace },
@@ -57,18 +57,18 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       [...context.monitors.values()].every(
         ({ metadata }) => context.monitorMemories.of(metadata.uid ?? '').secretCheckedAtMs !== undefined,
       );
-    await waitFor(isLookedAt, { what: 'each was looked at', timeoutMs: 300_000 });
+    await waitFor(isLookedAt, { what: 'each Monitor was checked', timeoutMs: 300_000 });
     expect(crash.writes).toEqual([]);
     expect(second.calls.get('getMonitor')).toBeUndefined();
     expect(second.calls.get('getMonitorBinding')).toBeUndefined();
-    // The feed is read as long as it takes.
+    // The feed is polled all the time.
     const others = [...second.calls].filter(([operation]) => operation !== 'getStatusFeed');
     expect(others).toEqual([['listProjects', 1]]);
     expect((await list()).map(({ metadata }) => metadata.resourceVersion)).toEqual(before);
     await second.stop();
   }, 1_200_000);
 
-  it('write lastBeatAt alone at most once a period, and read no Secret for a beat', async () => {
+  it('a beat writes only lastBeatAt, at most once a period, and reads no Secret', async () => {
     const secretsRead: string[] = [];
     class Listening extends KubeTransport {
       override async request(request: KubeRequest): Promise<unknown> {
@@ -95,13 +95,13 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     await waitFor(isLater, { what: 'the last beat' });
     const periods = Math.ceil((performance.now() - beganMs) / 3000);
     expect((await writes()) - before).toBeLessThanOrEqual(1 + periods);
-    // 500 objects, 40 looks a second: one of each in 12.5 s, less the scatter, whatever `resyncMs` says.
+    // 500 objects at 40 checks a second: each is checked every 12.5 s, less the jitter, whatever `resyncMs` is.
     const looks = Math.ceil((performance.now() - startedMs) / 10_000);
     expect(secretsRead.length).toBeLessThanOrEqual(looks);
     await operator.stop();
   });
 
-  it('have one leader; the next one works within two seconds of its orderly end', async () => {
+  it('one of two operators leads, and the other works within two seconds after it has ended in order', async () => {
     const settings = {
       apiUrl: fixture.apiFixture.url,
       tokenFile: fixture.tokenFile,

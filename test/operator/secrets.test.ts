@@ -24,7 +24,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
   const isGone = (name: string) =>
     waitFor(async () => (await fixture.secret(name)) === undefined, { what: `the Secret ${name} is gone` });
 
-  it('keeps what it holds when it is given another name', async () => {
+  it('a Secret keeps its content under a new name, and the old one is removed', async () => {
     await fixture.createMonitor('named', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/named' } });
     await fixture.createCallback('named');
     await fixture.monitorBecomes('named', 'Ready', 'True');
@@ -40,7 +40,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect((await fixture.callbackBecomes('named', 'Ready', 'True')).status?.secretVersion).toBe(1);
   });
 
-  it('holds no signing secret, and no trace of one, when the binding is inline no more', async () => {
+  it('the signing secret leaves the Secret of a Monitor when its binding is no longer inline', async () => {
     await fixture.createMonitor('once', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/once' } });
     await fixture.monitorBecomes('once', 'Ready', 'True');
     expect(await has('once-beat')).toHaveProperty('signingSecret');
@@ -54,7 +54,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect(metadata.annotations ?? {}).toEqual({});
   });
 
-  it('is made again where it is immutable and its address has changed', async () => {
+  it('an immutable Secret is replaced when the address changes', async () => {
     await fixture.createMonitor('fixed', disabled);
     const { status } = await fixture.monitorBecomes('fixed', 'Ready', 'True');
     await fixture.kube.client.mergePatch(SECRETS, ref('fixed-beat'), { immutable: true });
@@ -67,8 +67,8 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect((await fixture.kube.client.get(SECRETS, ref('fixed-beat'))).immutable).toBe(true);
   });
 
-  it('names the object that it belongs to, also where it comes from one of that name before', async () => {
-    // As a restore brings it back, with the UID of the object that was saved: the garbage collector would take it.
+  it('a Secret of a former object of the same name gets the new object as its owner', async () => {
+    // As a backup restores it, with the UID of the saved object: the garbage collector would delete it.
     const saved = (kind: string) => [
       {
         ...{ apiVersion: 'beatkeeper.dev/v1alpha1', kind, name: 'saved', controller: true },
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
         metadata: { ownerReferences: saved(kind) },
       });
     }
-    // A pass over each.
+    // A change causes a pass over each object.
     await fixture.kube.client.mergePatch(MONITORS, ref('saved'), { spec: { graceSeconds: 99 } });
     for (const name of ['saved-beat', 'saved-signing']) {
       const owner = name === 'saved-beat' ? await fixture.monitor('saved') : await fixture.callback('saved');
@@ -103,7 +103,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect([await has('saved-beat'), await has('saved-signing')]).toEqual(before);
   });
 
-  it('that the cluster does not take is told of, and made when it does', async () => {
+  it('a Monitor shows that the cluster refuses its Secret, and is ready when the cluster accepts one', async () => {
     const name = `long-${'a'.repeat(245)}`;
     await fixture.createMonitor(name, disabled);
     const refused = await fixture.monitorBecomes(name, 'Ready', 'False', 'Refused');
@@ -117,7 +117,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
     expect(await has('short')).toHaveProperty('url');
   });
 
-  it('is out of reach while the operator has no right to it: that is said, and over when the right is back', async () => {
+  it('Monitors show that the operator has no right to Secrets, and are ready when the right is back', async () => {
     let isAllowed = true;
     class Restricted extends KubeTransport {
       override async request(request: KubeRequest): Promise<unknown> {

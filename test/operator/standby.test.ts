@@ -1,4 +1,4 @@
-// An operator that does not lead: its caches are warm, and nothing heaps up while it waits.
+// An operator that does not lead: its caches are warm, and no work piles up while it waits.
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RestClient } from '../../src/client/rest-client.ts';
@@ -21,7 +21,7 @@ describe.skipIf(!hasCluster)('an operator that stands by', () => {
   });
   afterAll(() => fixture.close());
 
-  it('has no queue, and works on everything from the moment that it leads', async () => {
+  it('a standby fills its caches without queueing work, and works on every object when it leads', async () => {
     const registry = new Registry();
     const [kubeMetrics, metrics] = [createKubeMetrics(registry), createOperatorMetrics(registry)];
     const api = new RestClient({ apiUrl: fixture.apiFixture.url, tokenFile: fixture.tokenFile });
@@ -42,9 +42,9 @@ describe.skipIf(!hasCluster)('an operator that stands by', () => {
     await fixture.createMonitor('while', disabled);
     await fixture.createMonitor('short', disabled);
     const { monitors, callbacks } = runtime.context;
-    await waitFor(() => monitors.size === 3 && callbacks.size === 1, { what: 'the caches have them' });
+    await waitFor(() => monitors.size === 3 && callbacks.size === 1, { what: 'the caches have all objects' });
     await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'short' });
-    await waitFor(() => monitors.size === 2, { what: 'the cache has it no more' });
+    await waitFor(() => monitors.size === 2, { what: 'the cache without the deleted Monitor' });
     for (const name of ['monitor', 'callback']) {
       expect(await metricValue(registry, 'workqueue_depth', { name })).toBe(0);
     }

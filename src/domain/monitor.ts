@@ -1,7 +1,7 @@
 // A monitor in the domain: its stored configuration, and its timing and live state, from which the domain decides.
 // Times are in ms.
 import type { Severity } from './incident.ts';
-import type { Schedule, ScheduleSpec } from './schedule.ts';
+import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from './schedule.ts';
 
 export const LIFECYCLES = ['active', 'paused', 'archived'] as const;
 export type Lifecycle = (typeof LIFECYCLES)[number];
@@ -74,6 +74,12 @@ export interface Window {
 }
 
 /** The part of a configuration that decides about time and incidents. */
+export type TimingConfiguration = Omit<
+  MonitorConfiguration,
+  'name' | 'description' | 'labels' | 'measurements'
+>;
+
+/** The same with what decides besides: lifecycle, maintenance and the installation's floor. */
 export interface Timing {
   lifecycle: Lifecycle;
   /** Undefined with a schedule, and when the cadence is learned. */
@@ -88,6 +94,44 @@ export interface Timing {
   maintenance?: Window;
   /** Floor of a learned cadence: 60 s, lower in development. */
   minimumIntervalMs: number;
+}
+
+/** The timing of a stored configuration, with its schedule compiled. */
+export function toTiming(
+  configuration: TimingConfiguration,
+  state: { lifecycle: Lifecycle; maintenance?: Window },
+  minimumIntervalMs: number,
+): Timing {
+  return {
+    lifecycle: state.lifecycle,
+    intervalMs: toMs(configuration.intervalSeconds),
+    schedule: toSchedule(configuration.schedule),
+    graceMs: configuration.graceSeconds * 1000,
+    awaitFirstBeat: configuration.awaitFirstBeat,
+    maxRuntimeMs: toMs(configuration.maxRuntimeSeconds),
+    recoveryBeats: configuration.recoveryBeats,
+    missedBeatsToOpen: configuration.missedBeatsToOpen,
+    maintenance: state.maintenance,
+    minimumIntervalMs,
+  };
+}
+
+function toMs(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+/**
+ * A stored schedule was valid when it was written. If this build's time zones no longer know it, its monitor has no
+ * deadline: an error here would stop every other monitor of the batch.
+ */
+function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
+  if (!spec) return undefined;
+  try {
+    return compileSchedule(spec);
+  } catch (error) {
+    if (error instanceof ScheduleError) return { nextAfter: () => undefined };
+    throw error;
+  }
 }
 
 export interface OpenRun {

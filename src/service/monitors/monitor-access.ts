@@ -1,7 +1,7 @@
 // The monitor that a call names: finding it, and the steps of every change. A change locks the monitor, compares its
 // version with the caller's, and writes configuration, live row and change record under the next version. The files of
 // the use cases decide what changes.
-import type { LiveState, Timing } from '../../domain/monitor.ts';
+import { type LiveState, type Timing, toTiming } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockLive, type MonitorRef, updateLive } from '../../store/monitors/live.ts';
 import {
@@ -17,7 +17,6 @@ import {
   type MonitorName,
   updateMonitor,
 } from '../../store/monitors/monitors.ts';
-import { toTiming } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 

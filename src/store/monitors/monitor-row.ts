@@ -1,15 +1,15 @@
 // The row of a monitor: its columns, each named here alone, and what is read with it of its project and organization.
 import type { BindingKind } from '../../domain/callback.ts';
-import type { Jurisdiction, Lifecycle, MonitorConfiguration, Window } from '../../domain/monitor.ts';
+import type {
+  Jurisdiction,
+  Lifecycle,
+  MonitorConfiguration,
+  TimingConfiguration,
+  Window,
+} from '../../domain/monitor.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Columns, computed, json, moment, optional, plain, quoted } from '../postgres/columns.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
-
-/** The part of a configuration that decides about time and incidents. */
-export type TimingConfiguration = Omit<
-  MonitorConfiguration,
-  'name' | 'description' | 'labels' | 'measurements'
->;
 
 export interface MaintenanceWindow extends Window {
   reason?: string;

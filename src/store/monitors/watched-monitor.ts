@@ -1,8 +1,14 @@
 // What beats, deadlines and alerts need of a monitor's configuration: one loader for ingest, sweeper and api.
 // It reads; who changes a configuration is monitors.ts.
 
-import type { Jurisdiction, Lifecycle, Timing, Window } from '../../domain/monitor.ts';
-import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from '../../domain/schedule.ts';
+import {
+  type Jurisdiction,
+  type Lifecycle,
+  type Timing,
+  type TimingConfiguration,
+  toTiming,
+  type Window,
+} from '../../domain/monitor.ts';
 import {
   type Bind,
   type Columns,
@@ -23,7 +29,6 @@ import {
   TENANT,
   type Tenant,
   TIMING,
-  type TimingConfiguration,
   WINDOW,
 } from './monitor-row.ts';
 
@@ -80,42 +85,4 @@ export async function loadWatchedMonitors(
     return { ...monitor, timing: toTiming(configuration, { lifecycle, maintenance }, minimumIntervalMs) };
   });
   return new Map(monitors.map((monitor) => [monitor.monitorKey, monitor]));
-}
-
-/** Turns a stored configuration into what the deciding code reads. Compiles the schedule. */
-export function toTiming(
-  configuration: TimingConfiguration,
-  state: { lifecycle: Lifecycle; maintenance?: Window },
-  minimumIntervalMs: number,
-): Timing {
-  return {
-    lifecycle: state.lifecycle,
-    intervalMs: toMs(configuration.intervalSeconds),
-    schedule: toSchedule(configuration.schedule),
-    graceMs: configuration.graceSeconds * 1000,
-    awaitFirstBeat: configuration.awaitFirstBeat,
-    maxRuntimeMs: toMs(configuration.maxRuntimeSeconds),
-    recoveryBeats: configuration.recoveryBeats,
-    missedBeatsToOpen: configuration.missedBeatsToOpen,
-    maintenance: state.maintenance,
-    minimumIntervalMs,
-  };
-}
-
-function toMs(seconds: number | undefined): number | undefined {
-  return seconds === undefined ? undefined : seconds * 1000;
-}
-
-/**
- * A stored schedule was valid when it was written. If this build's time zones no longer know it, its monitor has no
- * deadline: an error here would stop every other monitor of the batch.
- */
-function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
-  if (!spec) return undefined;
-  try {
-    return compileSchedule(spec);
-  } catch (error) {
-    if (error instanceof ScheduleError) return { nextAfter: () => undefined };
-    throw error;
-  }
 }

@@ -61,7 +61,7 @@ export function openPool(options: PoolOptions): Pool {
   });
   // Where one connection hangs the idle ones hang as well: each would cost its next user a whole time-out.
   pool.on('release', (error) => {
-    if (isHungConnection(error)) dropIdle(pool);
+    if (error && isHungConnection(error)) dropIdle(pool);
   });
   return pool;
 }

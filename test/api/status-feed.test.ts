@@ -287,7 +287,7 @@ describe('a database that was put back', () => {
   });
 
   it.each(['x', 'f1', 'f1.0123456789abcdef.a~b~c', 'f1.0123456789abcdef.1z141z4~0'])(
-    'refuses the cursor %s',
+    'the status feed refuses the cursor %s',
     async (cursor) => {
       const { problem } = await client.call('getStatusFeed', { query: { cursor } });
       expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'cursor' }] });

@@ -1,4 +1,4 @@
-// An HTTP server in the place of /v1, for the order of answers that a real one gives only by chance.
+// An HTTP server in place of /v1, for an order of answers that a real one gives only by chance.
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -17,12 +17,12 @@ export interface FakeApi {
   client: RestClient;
   /** `GET /v1/projects`, without the query. */
   requests: string[];
-  /** Operations whose answers have come. */
+  /** Operations whose answers have arrived. */
   ended: string[];
   close(): Promise<void>;
 }
 
-/** `answer` may take its time; `body` is what was sent. */
+/** `answer` may take any time; its second argument is the body of the request. */
 export async function startFakeApi(
   answer: (request: string, body: string) => Promise<FakeAnswer> | FakeAnswer,
 ): Promise<FakeApi> {

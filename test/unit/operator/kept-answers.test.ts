@@ -1,4 +1,4 @@
-// What the operator keeps of the API's answers: never the older of two, and nothing for what is gone.
+// What the operator keeps of the API's answers: never the older of two, and nothing of deleted objects.
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   type CachedMonitorStatus,
@@ -18,8 +18,8 @@ const live = (health: 'up' | 'down', atMs: number): CachedMonitorStatus => ({
   status: liveStatus({ health }),
 });
 
-describe('the states of monitors', () => {
-  it('are not those of a page that was asked for before the news came', async () => {
+describe('the status cache', () => {
+  it('a page of the feed that was requested before a newer status arrived does not replace it', async () => {
     const cache = new MonitorStatusCache();
     const late = Promise.withResolvers<void>();
     const { lifecycle, configurationVersion, status } = live('up', 0);
@@ -30,14 +30,14 @@ describe('the states of monitors', () => {
     });
     const onItem = (_item: unknown, atMs: number) => void cache.put('p', 'm', live('up', atMs));
     const listing = listStatusFeed(client, onItem, new AbortController().signal);
-    await waitFor(() => requests.length === 1, { what: 'the page is asked for' });
+    await waitFor(() => requests.length === 1, { what: 'a request for the page' });
     cache.put('p', 'm', live('down', performance.now()));
     late.resolve();
     await listing;
     expect(cache.get('p', 'm')?.status.health).toBe('down');
   });
 
-  it('are forgotten where no object stands for the monitor any more', () => {
+  it('the status of a monitor without an object is dropped', () => {
     const cache = new MonitorStatusCache();
     for (const [project, monitor] of [
       ['p', 'kept'],
@@ -52,7 +52,7 @@ describe('the states of monitors', () => {
 });
 
 describe('the directory of projects', () => {
-  it('finds one that another made while a list was under way', async () => {
+  it('a project that another process created during a list is found', async () => {
     const names = new Set<string>();
     const [listed, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let lists = 0;

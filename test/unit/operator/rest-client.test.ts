@@ -1,4 +1,4 @@
-// Calls to /v1: headers, problems and what becomes of each, Retry-After for all, tokens that are replaced.
+// Calls to /v1: headers, problems and their classes, Retry-After, replaced tokens.
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -27,7 +27,7 @@ describe('the client', () => {
     [requests, script, nowMs] = [[], [], 0];
     server = createServer(async (request, response) => {
       const body = await text(request).catch(() => undefined);
-      if (body === undefined) return; // its caller has given up in the middle
+      if (body === undefined) return; // the caller has given up in the middle
       requests.push({ headers: request.headers, url: request.url, body });
       const step = script.shift() ?? answer(200, { items: [] });
       step(request, response);
@@ -69,7 +69,7 @@ describe('the client', () => {
     return error;
   };
 
-  it('says who calls, where and under which key', async () => {
+  it('a call has the token, project, key, correlation id, path and ETag', async () => {
     const body = { name: 'n' };
     await client.call(
       'createProject',
@@ -96,7 +96,7 @@ describe('the client', () => {
     });
   });
 
-  it('throws what the API says', async () => {
+  it('a problem of the API is thrown with its code and field errors', async () => {
     const fieldErrors = [{ code: 'invalid', message: 'Be good.', path: 'name' }];
     script.push(problem(400, 'service.validation_failed', { fieldErrors }));
     const error = await failure(list());
@@ -104,7 +104,7 @@ describe('the client', () => {
     expect(problemText(error)).toBe('service.validation_failed: Say why. (name: Be good.)');
   });
 
-  it('says no sentence twice', () => {
+  it('the text of a problem repeats no sentence', () => {
     const fault = { code: 'invalid', message: 'Be good.', path: 'name' };
     const fields = { status: 400, code: 'service.validation_failed', detail: 'Not valid: name: Be good.' };
     const other = { code: 'invalid', message: 'Be bad.', path: 'labels' };
@@ -116,7 +116,7 @@ describe('the client', () => {
     expect(problemText(alone)).toBe('service.validation_failed: Be good.');
   });
 
-  it('throws what kept the answer away', async () => {
+  it('a call without an answer of the API throws a timeout, unreachable or http_502', async () => {
     script.push(() => undefined);
     const impatient = client.call('listProjects', { query: {} }, { timeoutMs: 50 });
     expect(await failure(impatient)).toMatchObject({ status: 0, code: 'timeout' });
@@ -126,7 +126,7 @@ describe('the client', () => {
     expect(await failure(list())).toMatchObject({ status: 502, code: 'http_502' });
   });
 
-  it('waits with one call at a time for an API that is silent, and goes on with its first answer', async () => {
+  it('after five failures one call probes the API and others fail at once, until the probe is answered', async () => {
     for (let i = 0; i < 5; i += 1) {
       script.push((request) => request.socket.destroy());
       expect((await failure(list())).code).toBe('unreachable');
@@ -144,7 +144,7 @@ describe('the client', () => {
     expect(requests).toHaveLength(asked + 2);
   });
 
-  it('heeds Retry-After with all calls, and a limit of one project with its own', async () => {
+  it('Retry-After of the service holds all calls, and Retry-After of a project limit those of the project', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),
     );
@@ -161,7 +161,7 @@ describe('the client', () => {
     expect(requests).toHaveLength(4);
   });
 
-  it('takes a replaced token at once, and says when there is none', async () => {
+  it('a replaced token is read after a 401, and a second 401 is unauthorized', async () => {
     await list();
     await writeFile(tokenFile, 'two');
     script.push(problem(401, 'service.authentication_required'));
@@ -175,7 +175,7 @@ describe('the client', () => {
     expect(classify(await failure(list()))).toBe('unauthorized');
   });
 
-  it('ends with its caller', async () => {
+  it('a call ends when its caller aborts', async () => {
     const abort = new AbortController();
     script.push(() => abort.abort(new Error('The end.')));
     await expect(client.call('listProjects', { query: {} }, { signal: abort.signal })).rejects.toThrow(
@@ -184,7 +184,7 @@ describe('the client', () => {
   });
 });
 
-describe('what becomes of a problem', () => {
+describe('a problem', () => {
   it.each<[number, string, boolean, string]>([
     [0, 'unreachable', true, 'passing'],
     [400, 'service.validation_failed', false, 'permanent'],
@@ -205,11 +205,11 @@ describe('what becomes of a problem', () => {
     [301, 'http_301', false, 'passing'],
     [401, 'http_401', false, 'unauthorized'],
     [503, 'service.temporarily_unavailable', true, 'passing'],
-  ])('%d %s (%s): %s', (status, code, retryable, expected) => {
+  ])('the problem %d %s (retryable: %s) is %s', (status, code, retryable, expected) => {
     expect(classify(new ApiProblem({ status, code, detail: '', retryable }))).toBe(expected);
   });
 
-  it('names what is taken', () => {
+  it('a conflict names the field that is taken', () => {
     const body = {
       code: 'service.conflict',
       detail: 'd',
@@ -219,7 +219,7 @@ describe('what becomes of a problem', () => {
     expect([isTaken(error, 'alias'), isTaken(error, 'endpointId')]).toEqual([true, false]);
   });
 
-  it('is told without an address that a Secret holds', () => {
+  it('the text of a problem hides an address that comes from a Secret', () => {
     const words = 'The host hooks.example.com of https://hooks.example.com/s3cret?t=1 leads to /s3cret.';
     expect(withoutAddress(words, 'https://hooks.example.com/s3cret?t=1')).toBe(
       'The host <address> of <address> leads to <address>.',
@@ -227,7 +227,7 @@ describe('what becomes of a problem', () => {
     expect(withoutAddress(words, undefined)).toBe(words);
   });
 
-  it('shuts a gate for the longest time that was asked for', () => {
+  it('a gate is shut for the longest time that was asked for', () => {
     let nowMs = 0;
     const gate = new RetryGate(() => nowMs);
     gate.shut(WHOLE_SERVICE, 5);

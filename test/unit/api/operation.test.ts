@@ -1,17 +1,21 @@
-// The frame of operations: what the compiler holds an answer to, and answers that are streamed.
+// The frame of operations: answers that the compiler refuses, the database of a call, and streamed answers.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { OpenCalls } from '../../../src/api/http/open-calls.ts';
 import { type Handler, type Handlers, registerOperation } from '../../../src/api/operation.ts';
+import { jurisdiction } from '../../../src/contract/fields/field.ts';
 import { operation } from '../../../src/contract/operations/operation.ts';
 import { RunningKeys } from '../../../src/service/calls/idempotency.ts';
 import { openContext } from '../../../src/service/calls/open-context.ts';
+import { type Databases, openPool } from '../../../src/store/postgres/pool.ts';
+import { makeConfig } from '../../support/make-config.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-// Compiled and never run. Were the body of an answer not held to the contract, the comments would be errors.
+// Compiled and never run. If the compiler accepted one of these answers, its comment would be an error.
 const refused: Handlers<'setDefaultCallback' | 'getProject' | 'createProject' | 'deleteMonitor'> = {
   // @ts-expect-error: the contract has no such field.
   setDefaultCallback: async () => ({ body: { endpoint: null } }),
@@ -37,27 +41,24 @@ const getLines = operation({
   summary: 'Lines, one after the other',
   preset: 'read',
   project: 'required',
+  query: z.strictObject({ jurisdiction: jurisdiction.optional() }),
   etag: 'project',
   success: 200,
   streams: 'application/x-ndjson',
 });
+
+// Two databases, which nothing connects to.
+const NOWHERE = 'postgres://127.0.0.1:1/none';
+const main = openPool({ databaseUrl: NOWHERE, size: 1, applicationName: 'main' });
+const eu = openPool({ databaseUrl: NOWHERE, size: 1, applicationName: 'eu' });
+const databases: Databases = { all: [main, eu], default: main, of: (name) => (name === 'eu' ? eu : main) };
 
 let app: FastifyInstance;
 afterEach(() => app.close());
 
 /** Serves `getLines`, to everybody. */
 async function serve(handler: Handler<typeof getLines>) {
-  const context = openContext(
-    {
-      databaseUrl: 'postgres://127.0.0.1:1/none',
-      databasePool: 1,
-      encryptionKeys: [{ id: 'test', key: Buffer.alloc(32) }],
-      allowedPrivateDestinations: '',
-      publicUrl: 'http://127.0.0.1',
-      minimumIntervalSeconds: 60,
-    },
-    'test',
-  );
+  const context = { ...openContext(makeConfig(NOWHERE), 'test'), databases };
   const organizationId = 'acme';
   const principal = {
     kind: 'session',
@@ -77,6 +78,18 @@ async function serve(handler: Handler<typeof getLines>) {
   const { port } = app.server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}/v1/lines`, openCalls };
 }
+
+it.each([
+  ['', main],
+  ['?jurisdiction=us', main],
+  ['?jurisdiction=eu', eu],
+])('a call with the query "%s" gets the database of its jurisdiction', async (query, database) => {
+  const { url } = await serve(async ({ db }) => {
+    expect(db).toBe(database);
+    return { version: 1, stream: Readable.from([]) };
+  });
+  expect((await fetch(`${url}${query}`)).status).toBe(200);
+});
 
 describe('a streamed answer', () => {
   it('a streamed answer arrives in pieces with the headers of its operation, and counts as open until its end', async () => {

@@ -13,7 +13,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
-/** Of a look-up of addresses, and of a connection for it: short, so that a beat can still be written after one that hung. */
+/** Of a look-up of addresses and its connection: short, so that a beat can still be written after one that hung. */
 const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 
 export interface Ingest {
@@ -33,7 +33,7 @@ export function startIngest(
   { minimumIntervalSeconds }: Pick<ServiceContext, 'minimumIntervalSeconds'>,
   { log, registry }: Telemetry,
 ): Ingest {
-  // A connection of its own: those of the pool may all be busy, or dead and not known to be.
+  // Its own connection: those of the pool may all be busy, or dead without a sign.
   const addresses = openPool({
     databaseUrl,
     size: 1,

@@ -36,7 +36,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const { log } = telemetry;
   const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
   const context = openContext(config, 'beatkeeper-api', { onError: warn });
-  // A connection of its own: a busy pool must not look like an outage.
+  // Its own connection: a busy pool must not look like an outage.
   const clockPool = openPool({
     databaseUrl: config.databaseUrl,
     size: 1,

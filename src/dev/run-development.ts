@@ -13,7 +13,7 @@ import { startWatchdog } from './processes/watchdog.ts';
 import { type RunContext, startProduct } from './start-product.ts';
 import { State } from './state.ts';
 
-/** How long processes are still looked for that an interrupted start may spawn late. */
+/** How long to search for processes that an interrupted start may spawn late. */
 const LATE_SPAWN_MS = 1_000;
 
 /** Runs until SIGINT, SIGTERM or SIGHUP and resolves to the exit code. Throws an Error whose message is for people. */

@@ -1,5 +1,5 @@
 // What holds where a caller states nothing (docs/contract/monitors.md, docs/contract/callbacks.md). The contract fills
-// these in, and the operator knows them, to tell a field that is not stated from one that goes back to its default.
+// these in; the operator uses them to distinguish a field that is not stated from one that returns to its default.
 
 export const MONITOR_DEFAULTS = {
   /** Raised to the installation's floor of an interval. */

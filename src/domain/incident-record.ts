@@ -1,5 +1,5 @@
-// An incident as people are shown it: the same record in the API and in alerts (docs/contract/incidents.md). It names
-// each field, so that nothing else that the service keeps of an incident gets out.
+// The public record of an incident, the same in the API and in alerts (docs/contract/incidents.md). It names each
+// field, so that nothing else of an incident becomes visible.
 import type { Actor, Incident, IncidentKind, IncidentState, Severity } from './incident.ts';
 import { optionalTime, toTime } from './timestamp.ts';
 

@@ -79,7 +79,7 @@ export type TimingConfiguration = Omit<
   'name' | 'description' | 'labels' | 'measurements'
 >;
 
-/** The same with what decides besides: lifecycle, maintenance and the installation's floor. */
+/** The timing with everything else that decides: lifecycle, maintenance and the installation's floor. */
 export interface Timing {
   lifecycle: Lifecycle;
   /** Undefined with a schedule, and when the cadence is learned. */

@@ -1,4 +1,4 @@
-// The role `sweeper`: waits for the schema, starts the sweeps, says whether it is ready, and ends the sweeps in order.
+// The role `sweeper`: waits for the schema, starts the sweeps, reports its readiness, and ends the sweeps in order.
 // Any number of replicas share the work.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';

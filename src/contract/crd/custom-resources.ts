@@ -4,7 +4,7 @@
 export const API_GROUP = 'beatkeeper.dev';
 export const API_VERSION = 'v1alpha1';
 
-/** Keeps an object until the operator has dealt with what stands for it at the API. */
+/** Keeps an object until the operator has dealt with its monitor or endpoint at the API. */
 export const FINALIZER = `${API_GROUP}/sync`;
 
 const OURS = { apiVersion: `${API_GROUP}/${API_VERSION}`, namespaced: true } as const;

@@ -97,7 +97,7 @@ function shorten(text: string): string {
   return characters.length <= 64 ? text : `${characters.slice(0, 63).join('')}…`;
 }
 
-/** Names each field, so that nothing else that a caller's record holds gets out. */
+/** Names each field, so that nothing else of a caller's record is sent. */
 function serialize(event: IncidentEventInput, truncated: readonly string[]): string {
   const { monitor, projectId } = event;
   const { monitorId } = monitor;

@@ -89,7 +89,7 @@ export class ConnectionPools {
   #openPool(destination: Destination, addresses: readonly string[]): Pool {
     return new Pool(destination.url.origin, {
       connect: pinnedConnector(destination, addresses, this.#options),
-      // No proxy, which could look the name up anew, and no HTTP/2, which would need a second set of limits.
+      // No proxy, which could resolve the name again, and no HTTP/2, which would need a second set of limits.
       allowH2: false,
       pipelining: 1,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -107,7 +107,7 @@ export class ConnectionPools {
 }
 
 /**
- * Connects to checked addresses alone. Node calls `lookup` with `all: true` for a name, and never for an IP literal: in
+ * Connects only to checked addresses. Node calls `lookup` with `all: true` for a name, and never for an IP literal: in
  * the end the address that the socket is connected to is compared with the checked ones, whichever way it came about.
  */
 function pinnedConnector(

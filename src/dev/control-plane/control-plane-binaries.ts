@@ -31,7 +31,7 @@ export const HOW_TO_GET_A_CONTROL_PLANE =
   'Found no Kubernetes control plane: install Go 1.24 or newer (one is built once, in some minutes), or set ' +
   'KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd, or TEST_KUBECONFIG to the kubeconfig of a test cluster.';
 
-/** Shows a person how the work goes on. */
+/** Shows a person the progress of the work. */
 export type Progress = (text: string) => void;
 
 interface Means {

@@ -27,7 +27,7 @@ const TAKEOVER_MS = 60_000;
 const DAY_MS = 86_400_000;
 const GONE: DisabledReason = 'gone';
 
-/** What came of a test, as its caller is shown it (docs/contract/callbacks.md). */
+/** The result of a test as its caller sees it (docs/contract/callbacks.md). */
 export interface TestDeliveryRecord {
   delivered: boolean;
   statusCode?: number;

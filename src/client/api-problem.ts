@@ -1,16 +1,16 @@
-// The one error of every call to /v1, and the only table of what follows from each.
+// The one error of every call to /v1, and what becomes of each: the only table that says so.
 import type { Problem } from '../contract/resources/problem.ts';
 import type { FieldError } from '../domain/problem.ts';
 
 /**
  * `permanent`: the object itself is refused; not retried until it changes. `passing`: the same call may succeed
- * later. `conflict`: somebody changed the resource in between; read again. `gone`: the resource does not exist.
- * `unauthorized`: the caller's own rights, and no fault of the object; retried.
+ * later. `conflict`: somebody changed the resource in between; read again. `gone`: it is not there (any more).
+ * `unauthorized`: the operator's own rights, no fault of the object; retried.
  */
 export type ProblemClass = 'permanent' | 'passing' | 'conflict' | 'gone' | 'unauthorized';
 
 export interface ApiProblemFields {
-  /** 0 without an answer. */
+  /** 0: no answer came. */
   status: number;
   /** `service.validation_failed`; `unreachable` or `timeout` without an answer. */
   code: string;
@@ -60,7 +60,7 @@ const BY_STATUS: Readonly<Record<number, ProblemClass>> = {
 };
 
 export function classify(problem: ApiProblem): ProblemClass {
-  // The page of a proxy shows nothing about the object: its 404 must not count as a monitor that is gone.
+  // A page of something in between says nothing of the object: a 404 of it must not make a monitor gone.
   if (problem.code === pageCode(problem.status)) return problem.status === 401 ? 'unauthorized' : 'passing';
   const known = BY_STATUS[problem.status];
   if (known) return known;
@@ -69,7 +69,7 @@ export function classify(problem: ApiProblem): ProblemClass {
   return 'permanent';
 }
 
-/** The code of an answer without a problem body, which the API always sends. */
+/** The code of an answer that is no problem body: the API always sends one. */
 const pageCode = (status: number): string => `http_${status}`;
 
 export function isProblem(error: unknown, ...classes: ProblemClass[]): error is ApiProblem {
@@ -78,18 +78,18 @@ export function isProblem(error: unknown, ...classes: ProblemClass[]): error is 
 
 export const isGone = (error: unknown): boolean => isProblem(error, 'gone');
 
-/** True for a 409 whose field errors name `path` as taken. */
+/** True for a 409 that names `path` as what is taken already. */
 export function isTaken(error: unknown, path: string): boolean {
   return isProblem(error) && error.status === 409 && error.fieldErrors.some((fault) => fault.path === path);
 }
 
-/** Reads an answer that is not 2xx. `body` may be anything; only a problem body is kept. */
+/** From an answer that is not 2xx. `body` may be anything; it is kept only where it is a problem body. */
 export function problemFromAnswer(status: number, body: string, retryAfter: string | undefined): ApiProblem {
   const problem = parseProblem(body);
   const headerSeconds = Number(retryAfter);
   const retryAfterSeconds = headerSeconds > 0 ? headerSeconds : problem?.retryAfterSeconds;
   if (problem === undefined) {
-    // From a proxy or load balancer: its page does not help users.
+    // A proxy or load balancer in between: its page tells users nothing.
     return new ApiProblem({
       status,
       code: pageCode(status),

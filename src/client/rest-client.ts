@@ -1,5 +1,5 @@
 // Calls to /v1 by the contract's table of operations: typed, with time limits, one token, one gate for Retry-After.
-// It repeats a call only after a 401 with a newer token; its callers decide about every other retry.
+// It repeats a call only after a 401 with a newer token; who calls decides about everything else.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
@@ -20,7 +20,7 @@ export interface RestClientOptions {
   /** Address of the role api, without a path. */
   apiUrl: string;
   tokenFile: string;
-  /** Time limit of a call that sets none, milliseconds. Default 10,000. */
+  /** Whole time of a call that names none, milliseconds. Default 10,000. */
   timeoutMs?: number;
   gate?: RetryGate;
   onCall?: (call: { operation: OperationId; code: string; seconds: number }) => void;
@@ -32,7 +32,7 @@ export interface CallOptions {
   /** Default: a random one. */
   correlationId?: string;
   timeoutMs?: number;
-  /** The answer may take long: its absence does not count as silence of the API. Default false. */
+  /** The answer may take its time: that it does not come says nothing about the API. Default false. */
   isLongPoll?: boolean;
   signal?: AbortSignal;
 }
@@ -70,8 +70,8 @@ export class RestClient {
   }
 
   /**
-   * Calls an operation. Throws ApiProblem for every answer that is not 2xx, for no answer within the time limit, and at
-   * once while a Retry-After holds calls back or the API is silent. An aborted `signal` throws its reason.
+   * Calls an operation. Throws ApiProblem for every answer that is not 2xx, for none within the time limit, and at
+   * once while Retry-After asks to be left alone or the API is silent; an aborted `signal` throws its reason.
    */
   async call<Id extends OperationId>(
     operation: Id,
@@ -127,7 +127,7 @@ export class RestClient {
     await delay(waitMs, undefined, signal ? { signal } : {});
   }
 
-  /** The rate limit of one project holds back no call of another project. */
+  /** A project's own rate limit is no reason to leave the other projects alone. */
   #heed(problem: ApiProblem, scope: string): void {
     if (problem.retryAfterSeconds === undefined || (problem.status !== 429 && problem.status !== 503)) return;
     const isOfProject = problem.limit?.dimension === 'api_requests_per_minute';
@@ -146,7 +146,7 @@ export class RestClient {
       const token = await this.#token.current();
       const answer = await this.#exchange(operation, request, { ...options, signal, token });
       if (answer.statusCode !== 401) return await readAnswer<Id>(answer);
-      // The token was rotated a moment ago. The API has done nothing, so even a POST may be sent again.
+      // A token that was rotated a moment ago. Nothing was done, so that even a POST may be sent again.
       const fresh = await this.#token.refresh();
       if (fresh === token) return await readAnswer<Id>(answer);
       await answer.body.dump();

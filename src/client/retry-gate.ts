@@ -1,11 +1,11 @@
-// Holds calls back as `Retry-After` asks, for all calls of the client: none goes out while a gate is shut.
+// What `Retry-After` asks for, shared by all calls of the client: while a gate is shut nobody calls.
 
 /** The name of the gate of the whole service. */
 export const WHOLE_SERVICE = '';
 
 export class RetryGate {
   readonly #now: () => number;
-  /** Until when each scope is shut. Entries that are over are dropped. */
+  /** Until when each scope is shut. Projects come and go slowly; what is over is dropped. */
   readonly #shutUntilMs = new Map<string, number>();
 
   /** `now` is a clock that only goes forward, ms. */

@@ -1,6 +1,6 @@
-// While the API gives no answer at all, one call at a time probes it, and all others fail at once. Otherwise every
-// worker would wait for time limits, and work without calls (a forced deletion) would wait behind them. A refusal is
-// an answer: only silence counts.
+// What becomes of calls while the API gives no answer at all: one at a time finds out whether it does again, the
+// others fail at once. Else every worker would wait for time limits, and what needs no API (an object that is forced
+// to go) would wait behind them. A refusal is an answer: only silence counts.
 import { ApiProblem } from './api-problem.ts';
 
 /** Calls in a row without an answer after which the API counts as silent. */
@@ -10,7 +10,7 @@ export class SilenceGuard {
   #unanswered = 0;
   #isProbing: boolean = false;
 
-  /** Runs a call. Throws what it throws, or ApiProblem `unreachable` while another call probes the API. */
+  /** Runs a call. Throws what it throws, or ApiProblem `unreachable` while another one is finding out. */
   async run<T>(call: () => Promise<T>): Promise<T> {
     const isProbe = this.#unanswered >= PATIENCE;
     if (isProbe && this.#isProbing) {
@@ -28,7 +28,7 @@ export class SilenceGuard {
     }
   }
 
-  /** Runs a call that is never held back and whose silence does not count, such as a long poll. */
+  /** Runs a call that is never held back and whose silence says nothing, as that of a long poll. */
   async listen<T>(call: () => Promise<T>): Promise<T> {
     try {
       const answer = await call();

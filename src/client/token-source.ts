@@ -1,4 +1,4 @@
-// The caller's token, from a file that the kubelet renews before the token expires.
+// The operator's token, from a file that the kubelet writes again before the token ends.
 import { readFile } from 'node:fs/promises';
 
 const FRESH_MS = 30_000;
@@ -12,7 +12,7 @@ export class TokenSource {
     this.#file = file;
   }
 
-  /** The token, read at most half a minute ago. Throws what reading the file throws. */
+  /** The token as of half a minute ago at the oldest. Throws what reading the file throws. */
   async current(): Promise<string> {
     if (this.#token !== undefined && performance.now() - this.#readAtMs < FRESH_MS) return this.#token;
     return await this.refresh();
@@ -20,7 +20,7 @@ export class TokenSource {
 
   /** Reads the file now: after a 401. */
   async refresh(): Promise<string> {
-    // Read first: while the file is being replaced the known token stays.
+    // Read first: a file that is being replaced must not take the token that we have.
     const token = (await readFile(this.#file, 'utf8')).trim();
     this.#token = token;
     this.#readAtMs = performance.now();

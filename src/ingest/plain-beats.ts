@@ -13,8 +13,9 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
   if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
   const { kind: _, ...details } = beat;
   for (const detail of Object.values(details)) if (detail !== undefined) return false;
-  const { timing, serviceState } = entry.monitor;
+  const { timing, serviceState, hasRules } = entry.monitor;
   return (
+    !hasRules &&
     timing.lifecycle === 'active' &&
     timing.intervalMs !== undefined &&
     timing.schedule === undefined &&

@@ -12,6 +12,7 @@ import {
 import {
   type Bind,
   type Columns,
+  computed,
   optional,
   rowReader,
   selectList,
@@ -41,6 +42,8 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   labels: Record<string, string>;
   jurisdiction: Jurisdiction;
   binding: StoredBinding;
+  /** Without rules a beat reads and writes nothing of their state (docs/adr/0009). */
+  hasRules: boolean;
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
@@ -57,6 +60,7 @@ const WATCHED: Columns<Watched> = {
   lifecycle: CHANGEABLE.lifecycle,
   maintenance: optional(WINDOW),
   binding: CHANGEABLE.binding,
+  hasRules: computed('has_rules', "m.measurements <> '{}'"),
   ...TENANT,
 };
 const toWatched = rowReader(WATCHED);

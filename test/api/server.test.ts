@@ -1,11 +1,11 @@
 // The HTTP server: connections of all kinds, its end, and a database that fails and recovers.
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApi } from '../../src/api/start-api.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { listen } from '../support/listen.ts';
 import { makeConfig } from '../support/make-config.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -297,11 +297,9 @@ describe('the start of an api', () => {
     startApi(makeConfig(api.databaseUrl, { port }), createTelemetry({ role: 'api', logLevel: 'silent' }));
 
   it('an api does not start on a port that is taken', async () => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    await once(taken, 'listening');
-    const { port } = taken.address() as AddressInfo;
+    const { port, close } = await listen(createServer());
     await expect(start(port)).rejects.toThrow('EADDRINUSE');
-    taken.close();
+    await close();
   });
 
   it('an api does not start on a database that may lose acknowledged beats', async () => {

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { signalProcess } from '../../src/dev/processes/run-processes.ts';
 import { fetchServed } from '../support/fetch-served.ts';
+import { listen } from '../support/listen.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
@@ -230,12 +230,10 @@ describe('the life of npm run dev', () => {
   });
 
   test('a start on a taken port exits with 1 and names the port', async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await waitFor(() => server.listening, { what: 'the port is taken' });
-    const { port } = server.address() as AddressInfo;
+    const { port, close } = await listen(createServer());
     const run = start({ env: { PORT: String(port) } });
     expect((await run.exit()).code).toBe(1);
-    server.close();
+    await close();
     expect(run.stderr).toContain(`Port ${port} is taken`);
     expect(run.lines).toEqual([]);
     expect(await run.leftovers()).toEqual([]);

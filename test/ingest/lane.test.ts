@@ -1,6 +1,5 @@
 // A lane whose connection fails: no connection is left open, nothing is written twice, no process ends.
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { BeatItem } from '../../src/ingest/apply-items.ts';
 import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
@@ -9,6 +8,7 @@ import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
 import type { Queryable } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { seedMonitor } from '../support/seed.ts';
 import { liveOf } from '../support/stored-rows.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -70,22 +70,19 @@ function endingMessage(): Buffer {
 }
 
 /** A server that announces in one packet that the session is ready and that it ends. */
-async function startEndingServer(): Promise<Server> {
+function startEndingServer(): Promise<Listening> {
   const server = createServer((socket: Socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(Buffer.concat([AUTHENTICATED, READY, ENDING])));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return server;
+  return listen(server);
 }
 
 it('a server that ends the session at its start rejects the batch and does not end the process', async () => {
-  const server = await startEndingServer();
-  const { port } = server.address() as AddressInfo;
+  const { port, close } = await startEndingServer();
   const lane = new Lane(`postgres://somebody@127.0.0.1:${port}/any`);
   await expect(lane.write(async () => undefined)).rejects.toThrow(/connection/i);
-  server.close();
+  await close();
 });
 
 async function countConnections(): Promise<number> {

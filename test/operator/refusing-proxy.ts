@@ -1,6 +1,6 @@
-// A proxy in front of an api that answers some calls itself: a load balancer with its own pages, an api in trouble.
+// A proxy in front of an api that answers some calls itself, as a load balancer or a failing api does.
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type Listening, listen } from '../support/listen.ts';
 
 export interface ProxyAnswer {
   status: number;
@@ -10,10 +10,10 @@ export interface ProxyAnswer {
 
 export class RefusingProxy {
   readonly #target: URL;
-  readonly #server = createServer((from, to) => this.#serve(from, to));
+  #listening: Listening | undefined;
   /** Undefined: the call is forwarded to the api. */
   answer: (call: { method: string; path: string }) => ProxyAnswer | undefined = () => undefined;
-  /** Calls answered here. */
+  /** The number of calls that the proxy has answered itself. */
   answered = 0;
 
   constructor(target: string) {
@@ -22,17 +22,16 @@ export class RefusingProxy {
 
   static async start(target: string): Promise<RefusingProxy> {
     const proxy = new RefusingProxy(target);
-    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    proxy.#listening = await listen(createServer((from, to) => proxy.#serve(from, to)));
     return proxy;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${this.#listening?.port}`;
   }
 
   async close(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#listening?.close();
   }
 
   #serve(from: IncomingMessage, to: ServerResponse): void {
@@ -51,7 +50,7 @@ export class RefusingProxy {
       answer.pipe(to);
     });
     onward.on('error', () => to.destroy());
-    to.on('error', () => undefined); // the operator may go in the middle of an answer
+    to.on('error', () => undefined); // the operator may end before the answer does
     to.on('close', () => onward.destroy());
     from.pipe(onward);
   }

@@ -1,9 +1,9 @@
 // A scripted HTTP server in place of a kube-apiserver, for answers that a real one gives only after hours: expired
 // versions, rejected tokens, overload. The next step of the script answers each request.
 
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { KubeConfig } from '@kubernetes/client-node';
+import { listen } from './listen.ts';
 
 export interface FakeRequest {
   method: string;
@@ -34,18 +34,9 @@ export async function startFakeKubeServer(script: FakeStep[], otherwise: FakeSte
     message.resume();
     (script.shift() ?? fake.otherwise)(request, response);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' ? address?.port : undefined;
-  return Object.assign(fake, {
-    config: (token?: string) => configOf(`http://127.0.0.1:${port}`, token),
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  });
+  const { port, close } = await listen(server);
+  const config = (token?: string) => configOf(`http://127.0.0.1:${port}`, token);
+  return Object.assign(fake, { config, close });
 }
 
 /** Answers with JSON. */

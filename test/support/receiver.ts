@@ -1,6 +1,5 @@
 // The webhook receiver of tests and benchmarks: a real HTTP or HTTPS server that answers as the test says and keeps each
 // request; and a raw socket for receivers that misbehave.
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import {
   createServer,
@@ -10,14 +9,10 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import {
-  type AddressInfo,
-  createServer as createTcpServer,
-  type Socket,
-  type Server as TcpServer,
-} from 'node:net';
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
+import { type Listening, listen } from './listen.ts';
 
 export interface ReceivedRequest {
   method: string;
@@ -28,14 +23,10 @@ export interface ReceivedRequest {
   remotePort: number;
 }
 
-export interface Receiver {
-  port: number;
+export interface Receiver extends Listening {
   /** Its address with the path `/hook`. */
   url: string;
   requests: ReceivedRequest[];
-  /** The number of connections accepted so far. */
-  connections(): number;
-  close(): Promise<void>;
 }
 
 export type Answer = (response: ServerResponse, received: ReceivedRequest, request: IncomingMessage) => void;
@@ -65,7 +56,7 @@ const certificate = (name: string): string =>
 export const RECEIVER_CA = certificate('receiver-certificate.pem');
 
 /** Starts a receiver that calls `answer` after it has read a whole request. */
-export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}): Promise<Receiver> {
+export async function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}): Promise<Receiver> {
   const { tls = false, keepsRequests = true } = options;
   const requests: ReceivedRequest[] = [];
   const listener: RequestListener = (request, response) => {
@@ -82,44 +73,26 @@ export function startReceiver(answer: Answer = ok, options: ReceiverOptions = {}
   const server = tls
     ? createTlsServer({ cert: RECEIVER_CA, key: certificate('receiver-key.pem') }, listener)
     : createServer(listener);
-  return listen(server, requests, options);
+  return await open(server, requests, options);
 }
 
 /** Starts a receiver that sends what the test writes on the socket. It keeps no requests. */
-export function startRawReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
+export async function startRawReceiver(onSocket: (socket: Socket) => void): Promise<Receiver> {
   const server = createTcpServer((socket) => {
     socket.on('error', () => socket.destroy());
     onSocket(socket);
   });
-  return listen(server, [], {});
+  return await open(server, [], {});
 }
 
-async function listen(
-  server: TcpServer,
+async function open(
+  server: Server,
   requests: ReceivedRequest[],
-  { host = '127.0.0.1', port: wanted = 0, tls = false }: ReceiverOptions,
+  { host = '127.0.0.1', port, tls }: ReceiverOptions,
 ): Promise<Receiver> {
-  const sockets = new Set<Socket>();
-  let accepted = 0;
-  server.on('connection', (socket: Socket) => {
-    accepted += 1;
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  server.listen(wanted, host);
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    port,
-    url: `${tls ? 'https' : 'http'}://${host}:${port}/hook`,
-    requests,
-    connections: () => accepted,
-    close: () =>
-      new Promise((resolve) => {
-        for (const socket of sockets) socket.destroy();
-        server.close(() => resolve());
-      }),
-  };
+  const listening = await listen(server, { host, port });
+  const url = `${tls ? 'https' : 'http'}://${host}:${listening.port}/hook`;
+  return { ...listening, url, requests };
 }
 
 /** The fields of an alert's body that tests read. */

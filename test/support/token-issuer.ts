@@ -1,7 +1,5 @@
 // An identity provider on loopback: it publishes keys by discovery and signs tokens of any shape.
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import {
   exportJWK,
   type GenerateKeyPairResult,
@@ -11,6 +9,7 @@ import {
   SignJWT,
 } from 'jose';
 import type { TrustedIssuer } from '../../src/api/auth/session-token.ts';
+import { listen } from './listen.ts';
 
 type SigningKey = { kid: string; privateKey: GenerateKeyPairResult['privateKey']; publicJwk: JWK };
 
@@ -54,10 +53,9 @@ export async function startTokenIssuer(): Promise<TokenIssuer> {
     response.writeHead(document ? 200 : 500, { 'content-type': 'application/json', connection: 'close' });
     response.end(JSON.stringify(document ?? {}));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { port, close } = await listen(server);
   const issuer: TokenIssuer = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     requests,
     broken: false,
     trusted: (settings) => ({ issuer: issuer.url, audience: TEST_AUDIENCE, ...settings }),
@@ -76,12 +74,7 @@ export async function startTokenIssuer(): Promise<TokenIssuer> {
       key = await newKey();
     },
     publicJwk: () => key.publicJwk,
-    async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    close,
   };
   return issuer;
 }

@@ -1,12 +1,11 @@
 // An HTTP server in place of /v1, for an order of answers that a real one gives only by chance.
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { RestClient } from '../../../src/client/rest-client.ts';
+import { listen } from '../../support/listen.ts';
 
 export interface FakeAnswer {
   status: number;
@@ -15,7 +14,7 @@ export interface FakeAnswer {
 
 export interface FakeApi {
   client: RestClient;
-  /** `GET /v1/projects`, without the query. */
+  /** Such as `GET /v1/projects`, without the query. */
   requests: string[];
   /** Operations whose answers have arrived. */
   ended: string[];
@@ -29,18 +28,17 @@ export async function startFakeApi(
   const requests: string[] = [];
   const server = createServer(async (message, response) => {
     const sent = await text(message).catch(() => undefined);
-    if (sent === undefined) return; // its caller has given up in the middle
+    if (sent === undefined) return; // the client ended before the request did
     const request = `${message.method} ${message.url?.split('?')[0]}`;
     requests.push(request);
     const { status, body } = await answer(request, sent);
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { port, close } = await listen(server);
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-fake-api-'));
   const tokenFile = join(folder, 'token');
   await writeFile(tokenFile, 'token');
-  const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const apiUrl = `http://127.0.0.1:${port}`;
   const ended: string[] = [];
   const onCall = ({ operation }: { operation: string }) => void ended.push(operation);
   const client = new RestClient({ apiUrl, tokenFile, timeoutMs: 60_000, onCall });
@@ -48,8 +46,7 @@ export async function startFakeApi(
     ...{ client, requests, ended },
     async close() {
       await client.close();
-      server.closeAllConnections();
-      server.close();
+      await close();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,8 +1,6 @@
 // Calls to /v1: headers, problems and their classes, Retry-After, replaced tokens.
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -11,11 +9,12 @@ import { ApiProblem, classify, isTaken, problemFromAnswer } from '../../../src/c
 import { RestClient } from '../../../src/client/rest-client.ts';
 import { RetryGate, WHOLE_SERVICE } from '../../../src/client/retry-gate.ts';
 import { problemText, withoutAddress } from '../../../src/operator/resources/problem-text.ts';
+import { type Listening, listen } from '../../support/listen.ts';
 
 type Step = (request: IncomingMessage, response: ServerResponse) => void;
 
 describe('the client', () => {
-  let server: Server;
+  let server: Listening;
   let folder: string;
   let tokenFile: string;
   let client: RestClient;
@@ -25,25 +24,23 @@ describe('the client', () => {
 
   beforeEach(async () => {
     [requests, script, nowMs] = [[], [], 0];
-    server = createServer(async (request, response) => {
+    const listener = async (request: IncomingMessage, response: ServerResponse) => {
       const body = await text(request).catch(() => undefined);
       if (body === undefined) return; // the caller has given up in the middle
       requests.push({ headers: request.headers, url: request.url, body });
       const step = script.shift() ?? answer(200, { items: [] });
       step(request, response);
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
+    };
+    server = await listen(createServer(listener));
     folder = await mkdtemp(join(tmpdir(), 'beatkeeper-rest-'));
     tokenFile = join(folder, 'token');
     await writeFile(tokenFile, 'one\n');
-    const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const apiUrl = `http://127.0.0.1:${server.port}`;
     client = new RestClient({ apiUrl, tokenFile, timeoutMs: 60_000, gate: new RetryGate(() => nowMs) });
   });
   afterEach(async () => {
     await client.close();
-    server.closeAllConnections();
-    server.close();
+    await server.close();
     await rm(folder, { recursive: true, force: true });
   });
 

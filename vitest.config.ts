@@ -1,15 +1,15 @@
 import { defineConfig } from 'vitest/config';
 
-// What whoever runs the tests has set for other programs reaches no test, nor what it starts: settings of a database, of
-// a cluster, of the product. By their names the tests read DATABASE_URL, TEST_*, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
+// The caller's settings for other programs (databases, clusters, the product) reach no test and no process that a test
+// starts. The tests read DATABASE_URL, TEST_*, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
 const FOREIGN =
   /^(PG[A-Z]+|KUBECONFIG|KUBERNETES_.*|POD_NAMESPACE|NODE_USE_ENV_PROXY|HOST|PORT|BEATKEEPER_(?!TEST_|CLUSTER_).*)$/;
 for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete process.env[name];
 
-// One project per kind of real part that a suite needs, so that each can be run alone.
-// `postgres`: a Postgres server. `operator`, `trips`: a kube-apiserver besides. `chart`: helm. `dev`: the product
-// as users start it. `e2e`, `chaos`: minutes long, commands of their own.
-// Time-outs are for what hangs: no test is so long that a machine ten times slower would meet one.
+// One project for each kind of real part that suites need, so that each project can run alone. `postgres` needs a Postgres
+// server; `operator` and `trips` also a kube-apiserver; `chart` helm; `dev` starts the product as users do; `e2e` and
+// `chaos` take minutes and have commands of their own.
+// Time-outs end tests that hang: a machine that is ten times slower does not reach them.
 const project = (name: string, include: string[], more: object = {}) => ({
   test: { name, include, environment: 'node', testTimeout: 240_000, hookTimeout: 240_000, ...more },
 });
@@ -22,7 +22,7 @@ const cluster = {
 
 export default defineConfig({
   test: {
-    // A server that takes its time to end is waited for, else its folder stays.
+    // A server that ends slowly must end before the run does, else its folder stays.
     teardownTimeout: 60_000,
     projects: [
       project('unit', ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts']),

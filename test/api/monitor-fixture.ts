@@ -1,16 +1,16 @@
-// What the tests of incidents and deliveries start from: monitors that are beaten through their real addresses.
+// Monitors for the tests of incidents and deliveries, which beat them through their real addresses.
 import { randomUUID } from 'node:crypto';
 import type { ApiFixture } from '../support/api-fixture.ts';
 
 export interface BeatenMonitor {
   monitorId: string;
-  /** Beats it: '' for a success, '/fail', '/start', … */
+  /** Sends a beat: '' for a success, '/fail', '/start', … */
   beat(suffix?: string): Promise<void>;
-  /** Opens a `reported_failure` and answers the incident's id. */
+  /** Opens a `reported_failure` and returns the incident's id. */
   fail(): Promise<string>;
 }
 
-/** A monitor whose alerts go to an endpoint of its own on a closed port: nothing is sent in these tests. */
+/** Makes a monitor whose alerts go to a closed port: these tests send nothing. */
 export async function makeMonitor(api: ApiFixture, body: object = {}): Promise<BeatenMonitor> {
   const made = await api.manage.expectSuccess('createMonitor', {
     body: {

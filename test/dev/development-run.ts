@@ -25,12 +25,12 @@ export const readySchema = z.strictObject({
   kubeconfig: z.string().optional(),
 });
 
-/** docs/contract/development.md says 10 s, and the limits of the run's parts add up to 8; the rest is for a busy machine. */
+/** docs/contract/development.md promises 10 s, and the limits of the run's parts add up to 8; the rest is for a busy machine. */
 export const END_LIMIT_MS = 25_000;
 
 export type ReadyFields = z.infer<typeof readySchema>;
 
-/** A state folder for one or more runs. `remove` ends what a failed test left. */
+/** A state folder for one or more runs. `remove` also ends processes that a failed test left. */
 export async function makeStateFolder(): Promise<{ folder: string; remove(): Promise<void> }> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-dev-')));
   return {
@@ -57,7 +57,7 @@ export class DevelopmentRun {
 
   constructor(folder: string, { args = [], env = {} }: RunOptions = {}) {
     this.folder = folder;
-    // Of the caller's: a run of these tests has a Postgres of its own, whatever the other suites use.
+    // Each run starts its own Postgres, also when the other suites use the one of DATABASE_URL.
     const { BEATKEEPER_RUN_MARK: _mark, DATABASE_URL: _url, ...inherited } = process.env;
     this.#child = spawn('npm', ['run', 'dev', '--', ...args], {
       cwd: ROOT,
@@ -76,7 +76,7 @@ export class DevelopmentRun {
     });
   }
 
-  /** What the run itself wrote to standard output: npm's banner is not ours. */
+  /** The lines of the run on standard output, without npm's banner. */
   get lines(): string[] {
     return this.stdout.filter((line) => line !== '' && !line.startsWith('> '));
   }
@@ -115,19 +115,19 @@ export class DevelopmentRun {
     return await waitFor(next, { what: `${role} is started again` });
   }
 
-  /** npm's pid, which is its process group too. */
+  /** npm's pid, which is also its process group. */
   get npmPid(): number {
     return this.#child.pid ?? 0;
   }
 
-  /** The pid of the run's own process: what npm became or started. */
+  /** The pid of the supervisor, which npm started. */
   async supervisorPid(): Promise<number> {
     const { readFile } = await import('node:fs/promises');
     const children = await readFile(`/proc/${this.npmPid}/task/${this.npmPid}/children`, 'utf8');
     return Number(children.trim().split(' ')[0]);
   }
 
-  /** Resolves to the exit code, and how long it took from now, ms. */
+  /** Resolves with the exit code and the milliseconds until the exit. */
   async exit(timeoutMs = 120_000): Promise<{ code: number | null; tookMs: number }> {
     const from = performance.now();
     await waitFor(() => this.#child.exitCode !== null || this.#child.signalCode !== null, {
@@ -136,12 +136,12 @@ export class DevelopmentRun {
     });
     await this.#exited;
     const tookMs = performance.now() - from;
-    // Its last words may come after its end.
-    await waitFor(() => this.#isRead, { what: 'all that the run said is read' });
+    // The last output may arrive after the exit.
+    await waitFor(() => this.#isRead, { what: 'all output of the run is read' });
     return { code: this.#child.exitCode, tookMs };
   }
 
-  /** Processes of any run on this state that are alive. */
+  /** Living processes of any run on this state folder. */
   leftovers(): Promise<number[]> {
     return findRunProcesses({ folder: this.folder });
   }

@@ -30,7 +30,7 @@ export const namespaces: KubeResource = {
   namespaced: false,
 };
 
-/** False where no control plane can be had: then the suite is left out (its set-up has said why). */
+/** False where no control plane can be had: then the suite is skipped, and its set-up has printed why. */
 export const hasCluster = inject('kubeconfig') !== '';
 
 export interface TestClient {

@@ -59,7 +59,7 @@ export class DeliveryFixture implements ProjectFixture {
     return dispatcher;
   }
 
-  /** Puts events into the outbox: of one incident when `incidentId` is given, else each of its own. */
+  /** Puts events into the outbox: of the incident `incidentId`, or without it each of a new incident. */
   async enqueue(endpoint: SeedEndpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
     const rows = Array.from({ length: count }, (_, index) =>
       makeDelivery(this.project, endpoint, {
@@ -146,7 +146,7 @@ export async function openDeliveryFixture(): Promise<DeliveryFixture> {
   return new DeliveryFixture(await openProjectFixture());
 }
 
-/** Answers when the test says so. */
+/** An answer that waits for `release`. */
 export function holding(): { answer: Answer; released: Promise<void>; release(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return {

@@ -12,8 +12,8 @@ export async function insertPublishAddress(tx: Queryable, ref: MonitorRef, addre
 }
 
 /**
- * Ends every address of a monitor that works now: at `endsMs`, or at once. One that ends earlier already keeps its end,
- * so that a rotation never makes a leaked address live longer. The live row is locked by the caller.
+ * Ends every working address of a monitor at `endsMs`, or at once. An address with an earlier end keeps it, so that a
+ * rotation never makes a leaked address live longer. The caller has locked the live row.
  */
 export async function endPublishAddresses(
   tx: Queryable,

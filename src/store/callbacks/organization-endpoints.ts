@@ -1,10 +1,10 @@
-// What an organization knows of its endpoints: how many there are, and which is the default.
-// Lock order: the organization's row comes last, after endpoints, because every project of it shares the row.
+// The endpoints of an organization: their number, and the default.
+// Lock order: the organization's row comes last, after endpoints, because all its projects share the row.
 
 import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
 
-/** Counts endpoints up or down and answers the count after it, with the plan that limits it. */
+/** Counts endpoints up or down. Returns the new count and the plan that limits it. */
 export async function changeEndpointCount(
   tx: Queryable,
   organizationId: string,

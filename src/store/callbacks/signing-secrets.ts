@@ -1,5 +1,5 @@
 // Signing secrets of callback endpoints, sealed. At most two sign at a time: the newest, and the one before it
-// until the overlap of a rotation is over. What is sealed and opened, and when, the service decides.
+// until the overlap of a rotation is over. The service decides what is sealed and opened, and when.
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
@@ -11,7 +11,7 @@ export interface SigningSecretRow extends EndpointRef {
   issuedMs: number;
 }
 
-/** Inserts a secret that signs until a rotation says otherwise. */
+/** Inserts a secret that signs until a rotation ends it. */
 export async function insertSigningSecret(tx: Queryable, row: SigningSecretRow): Promise<void> {
   await tx.query(
     `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at)

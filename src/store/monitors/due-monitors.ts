@@ -1,5 +1,5 @@
-// Claims monitors whose moment has come: late mark, deadline, overdue run, end of a window. Lock order: claims skip
-// what others hold and wait for nothing, so that they are in no circle; what is written after hangs on these rows.
+// Claims monitors whose wake time has passed: late mark, deadline, overdue run, end of a window. Lock order: a claim
+// skips rows that are locked and waits for none, so it is part of no deadlock; later writes belong to the claimed rows.
 
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -9,21 +9,21 @@ export interface DueClaim {
   /** Rows at most. */
   limit: number;
   /**
-   * Only moments after this one, ms. An old snapshot elsewhere keeps dead entries in the index: a scan from the
-   * beginning reads all of them, on each tick (docs/adr/0002). Undefined: from the beginning.
+   * Only wake times after this one, ms. An old snapshot elsewhere keeps dead entries in the index, and each scan from
+   * the beginning reads all of them (docs/adr/0002). Undefined: from the beginning.
    */
   sinceMs?: number;
-  /** The bucket to begin with; another one each time, so that no bucket is always the last. */
+  /** The first bucket of the scan. Callers change it each time, so that no bucket is always the last. */
   firstBucket: number;
 }
 
-/** What was looked at. */
+/** The wake times that a poll or a claim covered. */
 export interface DueSpan {
-  /** The database's clock, before the look. */
+  /** The database's clock, before the scan. */
   nowMs: number;
   /** The last moment up to which beats could be accepted; undefined before the first api ran. */
   horizonMs?: number;
-  /** All moments up to this one were looked at, if fewer than `limit` rows came. */
+  /** Every due row up to this wake time was found, if there were fewer than `limit`. */
   uptoMs: number;
 }
 
@@ -42,7 +42,7 @@ const MOMENT = `moment as materialized (
     from (select ${NOW_MS} as now_ms) n
     left join service_clock c on true)`;
 
-/** Whether anything may be due after `sinceMs`: a third of an empty claim, and no transaction. Nothing is locked. */
+/** Whether anything may be due after `sinceMs`. Costs a third of an empty claim, and neither transaction nor lock. */
 export async function findDue(
   db: Queryable,
   sinceMs: number | undefined,
@@ -57,7 +57,7 @@ export async function findDue(
     values: [ALL_BUCKETS, sinceMs ?? -1],
   });
   const [first] = rows;
-  if (!first) throw new Error('The look for due monitors told no time.');
+  if (!first) throw new Error('The poll for due monitors returned no time.');
   return { ...toSpan(first), isDue: first.is_due };
 }
 
@@ -67,8 +67,8 @@ function toSpan(row: MomentColumns): DueSpan {
   return { nowMs: row.now_ms, horizonMs: row.horizon_ms ?? undefined, uptoMs: row.upto_ms };
 }
 
-// One index scan a bucket (monitor_live_wake), each in the order of time; the outer limit stops at the first buckets
-// when there is much to do. A row that changed while we came is looked at again under the lock: the beat wins.
+// One index scan per bucket (monitor_live_wake), each in the order of time; the outer limit stops at the first buckets
+// when much is due. A row that changed before its lock is checked again under the lock: the beat wins.
 const CLAIM = `with ${MOMENT},
   due as materialized (
     select d.* from moment
@@ -91,14 +91,14 @@ export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<
     values: [claim.firstBucket, claim.sinceMs ?? -1, claim.limit],
   });
   const [first] = rows;
-  if (!first) throw new Error('The claim of due monitors told no time.');
+  if (!first) throw new Error('The claim of due monitors returned no time.');
   return {
     ...toSpan(first),
     rows: rows.flatMap((row) => (row.project_id === null ? [] : toLiveRow(row))),
   };
 }
 
-/** Looks at a monitor again later: something about it is at fault, and it must not hold up the others. */
+/** Wakes a monitor later: something about it is at fault, and it must not hold up the others. */
 export async function postponeWake(db: Queryable, ref: MonitorRef, delayMs: number): Promise<void> {
   await db.query(
     `update monitor_live set wake_ms = ${NOW_MS} + $3

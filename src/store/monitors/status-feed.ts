@@ -1,6 +1,6 @@
 // The status feed's reads: monitors whose live row changed after a Postgres snapshot. A change is stamped with its
 // transaction (monitor_live.changed_xid) and is new to a cursor when that transaction is not visible in the cursor's
-// snapshot: a transaction that commits late is not skipped, and one that stays open holds nobody up.
+// snapshot: a transaction that commits late is not skipped, and one that stays open does not delay others.
 // Relies on monitor_live_changed (project_id, changed_xid).
 
 import type { Queryable } from '../postgres/pool.ts';
@@ -42,7 +42,7 @@ export interface FeedItem {
 }
 
 export interface FeedPage {
-  /** Names this history of transactions: another one after a restore into a new cluster, or a failover. */
+  /** The name of this history of transactions. It changes with a restore into a new cluster or a failover. */
   history: string;
   /** The snapshot that the page was read under. */
   snapshot: Snapshot;
@@ -57,22 +57,22 @@ interface FeedColumns {
 }
 
 /**
- * The history's name: the cluster, and its timeline, which is a new one after each promotion and each recovery to a
- * point in time. Transaction ids mean something inside of one history only.
+ * The history's name: the cluster and its timeline, which changes with each promotion and each recovery to a point in
+ * time. Transaction ids are valid inside one history only.
  */
 const HISTORY = `select (pg_control_system()).system_identifier::text || '.'
     || left(pg_walfile_name(pg_current_wal_lsn()), 8) as history, pg_current_snapshot() as snapshot`;
 
 /**
- * Changes of a snapshot's future. The upper bound leaves out rows that were restored from another cluster with ids that
- * this one has not reached yet: they would be new for ever.
+ * Changes after a snapshot. The upper bound leaves out rows that were restored from another cluster with ids that this
+ * one has not reached yet: they would stay new for ever.
  */
 function isNew(since: string): string {
   return `l.changed_xid >= pg_snapshot_xmin(${since}) and l.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
     and not pg_visible_in_snapshot(l.changed_xid, ${since})`;
 }
 
-/** One page, the history and the snapshot, in one statement: what it shows is what the snapshot has. */
+/** One page, the history and the snapshot, in one statement, so that the page shows what the snapshot has. */
 export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<FeedPage> {
   const { scope, since, after, limit } = query;
   const values = [scope.organizationId, scope.projectId, after?.projectId, after?.monitorKey, limit];
@@ -119,8 +119,8 @@ const CHANGES = `select * from (
   order by project_id, monitor_key limit $5`;
 
 /**
- * For each subject whether anything has changed in its scope since its snapshot: one query for all who wait. The
- * order and the limit inside make each look one probe of the index, however many look and however rarely one finds.
+ * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. The
+ * inner order and limit make each check one probe of the index, however many checks there are.
  */
 const HAVE_CHANGED = `select w.n
   from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality as w (organization_id, project_id, since, n)

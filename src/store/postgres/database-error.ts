@@ -1,5 +1,5 @@
-// What an error of the database means: away for a moment (a 503), a fault of the data, or a case that a statement of
-// ours is written for.
+// What an error of the database means: a database that is away for a moment (503), a fault of the data, or a case that
+// one of our statements expects.
 
 /** The SQLSTATE codes that our statements expect. */
 export const SQLSTATE = {
@@ -44,12 +44,12 @@ const NETWORK_CODES = new Set([
 const DRIVER_WORDS =
   /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|The server does not support SSL|Connection ended)/;
 
-/** Whether the database did not answer in time: the connection hangs, and nothing else would tell. */
+/** Whether the database did not answer in time: the only sign of a connection that hangs. */
 export function isHungConnection(error: unknown): error is Error {
   return error instanceof Error && error.message === 'Query read timeout';
 }
 
-/** Whether a later attempt may find the database well. */
+/** Whether a later attempt may succeed. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;

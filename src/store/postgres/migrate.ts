@@ -61,7 +61,7 @@ export async function migrate(options: MigrateOptions): Promise<number> {
   }
 }
 
-/** The first beats must not land in the default partition. Where a lock can't be had the sweeper does it later. */
+/** The first beats must not land in the default partition. If the lock is not free, the sweeper does it later. */
 async function createFirstPartitions(client: pg.Client): Promise<void> {
   try {
     for (const table of PARTITIONED_TABLES) await createPartitions(client, table);

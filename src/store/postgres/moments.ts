@@ -1,7 +1,7 @@
 // Moments: in TypeScript a number of milliseconds since 1970, by the database's clock, which all replicas share; in
 // tables timestamptz, or bigint on the live row. SQL converts between them.
 
-/** SQL: the clock, ms. It goes on inside a transaction. */
+/** SQL: the clock, ms. It advances inside a transaction. */
 export const NOW_MS = millis('clock_timestamp()');
 
 /** SQL: a timestamptz as ms since 1970. */

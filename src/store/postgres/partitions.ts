@@ -1,5 +1,5 @@
-// Partitions of history by time: made ahead, dropped when they are over. The default one catches what has none; what
-// is in it moves to its place when the partition is made. Bounds are UTC.
+// Partitions of history by time: created ahead, dropped when their time is over. The default partition takes rows
+// without a partition; they move when their partition is created. Bounds are UTC.
 import type { ClientBase } from 'pg';
 import type { Queryable } from './pool.ts';
 
@@ -9,11 +9,11 @@ export interface PartitionedTable {
   unit: 'day' | 'month';
   /** Partitions after the current one. */
   ahead: number;
-  /** What is older goes, in days. */
+  /** Days after which a partition is dropped. */
   keepDays: number;
 }
 
-/** One connection (a pool has no `escapeIdentifier`), outside of a transaction: each partition is one of its own. */
+/** One connection (a pool has no `escapeIdentifier`) without a transaction: each partition is its own transaction. */
 export type PartitionConnection = Pick<ClientBase, 'query' | 'escapeIdentifier'>;
 
 /** docs/contract/beats.md. */
@@ -40,7 +40,7 @@ export function partitionAt({ table, unit }: PartitionedTable, at: Date, offset 
   return { name: `${table}_${suffix}`, from, to: start(offset + 1) };
 }
 
-/** Makes the current partition and those ahead where they are not there; returns the names of the new ones. */
+/** Creates the current partition and those ahead if they do not exist. Returns the names of the new ones. */
 export async function createPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
   const { rows } = await db.query<{ now_at: Date }>('select clock_timestamp() as now_at');
   const nowAt = rows[0]?.now_at ?? new Date();
@@ -56,8 +56,9 @@ export async function createPartitions(db: PartitionConnection, of: PartitionedT
 
 /**
  * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
- * alone, to see that no row of it belongs here. False when somebody else made it: whoever makes partitions of a table
- * holds the default one in a mode that two can't hold and that no beat waits for, and looks again under it.
+ * only, to check that none of its rows belongs here. False when another process has created it: the creator of
+ * partitions locks the default one in a mode that excludes other creators and no beat, and checks again under that
+ * lock.
  */
 async function createPartition(
   db: PartitionConnection,
@@ -76,7 +77,7 @@ async function createPartition(
       await moveFromDefault(db, of, partition);
       await db.query(`set local lock_timeout = '2s'`);
       await db.query(`lock table ${table}_default in access exclusive mode`);
-      // What came between the first move and the lock.
+      // Rows that arrived between the first move and the lock.
       await moveFromDefault(db, of, partition);
       await db.query(`alter table ${table} attach partition ${name} for values ${bounds}`);
     }
@@ -100,7 +101,7 @@ async function moveFromDefault(
   );
 }
 
-/** Drops what is over; returns the names. A beat waits for a moment at most: detaching is a change of the catalogue. */
+/** Drops partitions whose time is over; returns their names. A beat waits a moment at most, while one is detached. */
 export async function dropPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
   const { table, keepDays } = of;
   const { rows } = await db.query<{ cutoff_at: Date }>(
@@ -131,7 +132,7 @@ async function detach(db: PartitionConnection, table: string, name: string): Pro
   }
 }
 
-/** Partitions and what a crash left detached, oldest first; never the default one. */
+/** All partitions, also those that a crash left detached, oldest first; never the default one. */
 async function listTables(
   db: Pick<ClientBase, 'query'>,
   { table, unit }: PartitionedTable,
@@ -149,7 +150,7 @@ async function listTables(
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Rows that have no partition of their own, counted to 100,000. More than none is a fault: see operations. */
+/** Rows in the default partition, counted up to 100,000. Any row there is a fault (docs/operations.md). */
 export async function countDefaultRows(db: Queryable, { table }: PartitionedTable): Promise<number> {
   const { rows } = await db.query<{ count: number }>(
     `select count(*)::integer as count from (select from ${table}_default limit 100000) as r`,
@@ -157,7 +158,7 @@ export async function countDefaultRows(db: Queryable, { table }: PartitionedTabl
   return rows[0]?.count ?? 0;
 }
 
-/** Deletes from the default partition what a partition would have been dropped with; returns how many of `limit`. */
+/** Deletes rows of the default partition that are as old as dropped partitions; at most `limit`. Returns how many. */
 export async function deleteOldDefaultRows(
   db: Queryable,
   { table, column, keepDays }: PartitionedTable,

@@ -1,12 +1,12 @@
-// A connection whose statements are sent without waiting for the ones before: a transaction in few round trips.
+// A connection that sends statements without waiting for the answers before: a transaction in few round trips.
 // For one user at a time, which discards it after any error.
 import pg from 'pg';
 import { connectionConfig, type PoolOptions, type Queryable } from './pool.ts';
 
 export interface Pipeline extends Queryable {
-  /** Says goodbye to the server. */
+  /** Ends the session in order. */
   close(): Promise<void>;
-  /** Closes the socket at once: a server that hangs would never answer a goodbye. */
+  /** Closes the socket at once: a server that hangs would not answer. */
   destroy(): void;
 }
 

@@ -6,16 +6,16 @@ import { isHungConnection } from './database-error.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
-  /** Connections at most. */
+  /** Most connections. */
   size: number;
   applicationName: string;
   /** Longest statement, ms; default 5,000. */
   statementTimeoutMs?: number;
-  /** Longest wait for a connection, be it a new one or one that others use now, ms; default 3,000. */
+  /** Longest wait for a new or a busy connection, ms; default 3,000. */
   connectTimeoutMs?: number;
   /**
-   * How long a transaction may wait for its next statement, ms; default 4,000. So long a process that was stopped
-   * holds its locks: beats that wait for them have 8 s.
+   * How long a transaction may wait for its next statement, ms; default 4,000. A stopped process holds its locks for
+   * that long, and beats that wait for them have 8 s.
    */
   idleInTransactionMs?: number;
   onError?: (error: Error) => void;
@@ -30,7 +30,7 @@ export type Queryable = Pick<pg.Pool, 'query'>;
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
 
-/** How every connection is made, in a pool or alone (the beat path's lanes). */
+/** The settings of every connection, in a pool or by itself (the beat path's lanes). */
 export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>): pg.ClientConfig {
   const limitMs = options.statementTimeoutMs ?? 5_000;
   return {
@@ -55,11 +55,11 @@ export function openPool(options: PoolOptions): Pool {
   });
   // An idle connection that breaks is replaced by the next query; without a listener it would end the process.
   pool.on('error', (error) => options.onError?.(error));
-  // So would one that breaks between two statements of a transaction: the next statement fails and is told.
+  // So would a connection that breaks between two statements of a transaction. The next statement reports the failure.
   pool.on('connect', (client) => {
     client.on('error', (error) => options.onError?.(error));
   });
-  // Where one connection hangs the idle ones hang as well: each would cost its next user a whole time-out.
+  // When one connection hangs the idle ones hang as well, and each would cost its next user a whole time-out.
   pool.on('release', (error) => {
     if (error && isHungConnection(error)) dropIdle(pool);
   });
@@ -67,8 +67,8 @@ export function openPool(options: PoolOptions): Pool {
 }
 
 /**
- * The databases of an installation. Today there is one. Whoever works on a monitor asks by its jurisdiction, and does so
- * before a transaction opens, so that a jurisdiction can have a database of its own.
+ * The databases of an installation. Today there is one. Whoever works on a monitor asks by its jurisdiction, and does
+ * so before a transaction opens, so that a jurisdiction can have a database of its own.
  */
 export interface Databases {
   /** Each of them once. */
@@ -85,7 +85,7 @@ export function openDatabases(options: PoolOptions): Databases {
   return { all: [pool], default: pool, of: () => pool };
 }
 
-/** Idle connections are handed out at once: each is taken to be closed. */
+/** Takes every idle connection, which the pool hands out at once, and closes it. */
 function dropIdle(pool: Pool): void {
   for (let left = pool.idleCount; left > 0; left -= 1) {
     pool.connect((_error, client, release) => {

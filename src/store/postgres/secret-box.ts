@@ -1,5 +1,5 @@
 // Encryption at rest (signing secrets, callback addresses, stored answers): AES-256-GCM, the row's id as associated
-// data, so that a box copied to another row does not open. The key's id stands in the box, so that keys can rotate.
+// data, so that a box copied to another row does not open. The box has the id of its key, so that keys can rotate.
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 
 const FORMAT = 1;

@@ -1,5 +1,5 @@
-// Transactions, run again after a serialization failure or a deadlock, and the clock that they go by: the database's, which
-// all replicas share. A lost connection is the caller's to handle.
+// Transactions, which run again after a serialization failure or a deadlock, and their clock: the database's, which all
+// replicas share. The caller handles a lost connection.
 import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
 import { NOW_MS } from './moments.ts';
 import type { Connection, Pool, Queryable } from './pool.ts';
@@ -10,7 +10,7 @@ const ATTEMPTS = 3;
 /**
  * Runs `work` in one transaction (read committed) and returns its result. Runs it again, up to three times in all,
  * when Postgres asks for that (40001, 40P01): `work` must have no effect outside of the transaction.
- * A connection lost in COMMIT is not retried: the caller can't know, and its idempotency key finds out.
+ * A connection lost in COMMIT is not retried: the outcome is unknown, and the caller's idempotency key finds it out.
  */
 export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -22,7 +22,7 @@ export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Pro
       await tx.query('commit');
       return result;
     } catch (error) {
-      // A connection that hangs would let us wait for the answer to a rollback too; without it the server rolls back.
+      // A hung connection would not answer a rollback either; when it closes the server rolls back.
       if (isHungConnection(error)) broken = error;
       else {
         await tx.query('rollback').catch((cause: Error) => {

@@ -20,7 +20,7 @@ export interface IdempotencyGuard {
   secrets: SecretBox;
 }
 
-/** What is kept of an answer. The api writes and reads it; here it is opaque. */
+/** The stored part of an answer. The api writes and reads it; here it is opaque. */
 export interface KeptAnswer {
   status: number;
   headers: Record<string, string>;
@@ -60,7 +60,7 @@ interface KeptColumns {
   body_box: Buffer | null;
 }
 
-/** What the sealed body is bound to: in another record it doesn't open. */
+/** The associated data of the sealed body: it does not open in another record. */
 function placeOf({ scopeId, key }: IdempotencyGuard): string {
   return `${scopeId} ${key}`;
 }
@@ -81,8 +81,8 @@ export async function claimIdempotencyKey(
   return found;
 }
 
-// The lock_timeout of a moment: set before the insert, and put back when it is done, in the order in which one part
-// reads another. Status 0 is never seen by anybody: the row commits only after storeAnswer.
+// A short lock_timeout: set before the insert and restored after it, in the order in which one part of the statement
+// reads another. Status 0 is never visible: the row commits only after storeAnswer.
 const CLAIM = `with before as materialized (select current_setting('lock_timeout') as value),
   short as materialized (select value, set_config('lock_timeout', '${DUPLICATE_WAIT_MS}ms', true) from before),
   claimed as (
@@ -127,7 +127,7 @@ export async function storeAnswer(
   });
 }
 
-/** 409: the key stands for another request. */
+/** 409: the key belongs to another request. */
 export function keyOfAnotherRequest(): ProblemError {
   return new ProblemError('idempotency_conflict', {
     detail: 'This Idempotency-Key was used for a different request: use a new key for a new request.',

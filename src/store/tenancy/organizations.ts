@@ -1,4 +1,4 @@
-// organizations: name, plan, state and counters of what is limited per organization. No caller's rights are looked at here.
+// organizations: name, plan, state, and the counters of limits per organization. This file checks no caller's rights.
 import type { PlanId, ServiceState } from '../../domain/problem.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -13,7 +13,7 @@ export interface Organization {
 const ORGANIZATION_COLUMNS = `o.organization_id as "organizationId", o.name, o.plan,
   o.service_state as "serviceState"`;
 
-/** Makes the organization unless one of that name is there, and returns the one that is. Safe at the same time twice. */
+/** Creates the organization if none has that name, and returns the one that has it. Safe to run concurrently. */
 export async function insertOrganization(
   db: Queryable,
   organization: { organizationId: string; name: string; plan: PlanId },
@@ -35,7 +35,7 @@ export async function findOrganizationByName(db: Queryable, name: string): Promi
   return rows[0];
 }
 
-/** Moves an organization to a plan: what `migrate` does with the installation's own. */
+/** Moves an organization to a plan, as `migrate` does with that of the installation. */
 export async function updateOrganizationPlan(
   db: Queryable,
   organizationId: string,

@@ -1,4 +1,4 @@
-// rate_windows: requests of all api replicas in a minute, a row for each scope (project, or organization).
+// rate_windows: requests of all api replicas in a minute, one row per scope (project or organization).
 import type { Queryable } from '../postgres/pool.ts';
 
 export interface RateSpend {
@@ -21,7 +21,7 @@ export async function settleRateWindows(
   db: Queryable,
   spends: readonly RateSpend[],
 ): Promise<{ totals: RateTotal[]; nowMs: number }> {
-  // In key order, so that two replicas that settle the same scopes never wait for each other in a circle.
+  // In key order, so that two replicas that settle the same scopes never deadlock.
   const ordered = [...spends].sort((a, b) => (a.scopeId < b.scopeId ? -1 : 1));
   const { rows } = await db.query<RateTotal & { now_ms: number }>({
     name: 'settle-rate-windows',
@@ -40,7 +40,7 @@ export async function settleRateWindows(
   return { totals, nowMs: rows[0]?.now_ms ?? Date.now() };
 }
 
-/** Windows that nobody counts in any more. */
+/** Deletes windows in which no api counts any more. */
 export async function deleteRateWindows(db: Queryable, before: number): Promise<void> {
   await db.query('delete from rate_windows where window_start < $1', [before]);
 }

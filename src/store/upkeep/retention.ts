@@ -1,5 +1,5 @@
-// What is deleted when its time is over, in bounded statements: each deletes at most `limit` of its subjects and says
-// how many they were, so that the caller goes on until there is less. Observations go with their partitions.
+// Deletes rows whose time is over, in bounded statements: each deletes at most `limit` rows and returns their number,
+// so that the caller continues until there are fewer. Observations are dropped with their partitions.
 
 import type { MonitorRef } from '../monitors/live.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -19,7 +19,7 @@ export interface RetentionRule {
 
 const old = (column: string, age: string) => `${column} < clock_timestamp() - interval '${age}'`;
 
-/** CTEs that delete what hangs on the rows of `gone`, which have the columns `keys`. */
+/** CTEs that delete the rows that depend on those of `gone`, which have the columns `keys`. */
 interface Hanging {
   keys: string;
   ctes: string;
@@ -27,7 +27,7 @@ interface Hanging {
 
 const NOTHING: Hanging = { keys: '1', ctes: '' };
 
-/** Deletes the rows of a table that `where` holds for, and in the same statement what hangs on them. */
+/** Deletes the rows of a table for which `where` holds, and in the same statement the rows that depend on them. */
 const retire =
   (table: string, where: string, { keys, ctes }: Hanging = NOTHING): Retire =>
   async (db, limit) => {
@@ -84,18 +84,18 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'publish_addresses',
     retire: retire('publish_addresses', 'ends_at is not null and ends_at < clock_timestamp()'),
   },
-  // An api whose lane has no row can't tell whether a batch was committed: not before it must have ended.
+  // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
   { what: 'service_outages', retire: retireOutages },
-  // A revoked one can be read for 30 days (docs/contract/tenancy.md).
+  // A revoked credential can be read for 30 days (docs/contract/tenancy.md).
   { what: 'credentials', retire: retire('credentials', old('revoked_at', '30 days'), ofCredential) },
-  // Those of deleted monitors have ended: their deletion canceled them.
+  // Deliveries of deleted monitors have ended: the deletion canceled them.
   { what: 'deliveries', retire: retire('deliveries', old('ended_at', '30 days'), ofDelivery) },
-  // Of deleted monitors, with all that hangs on them; those of monitors that are there stay.
+  // Incidents of deleted monitors, with the rows that depend on them. Incidents of existing monitors stay.
   { what: 'incidents', retire: retire('incidents', old('monitor_deleted_at', '30 days'), ofIncident) },
 ];
 
-/** Archived monitors whose time to be restored is over, the longest first (index monitors_restorable). */
+/** Archived monitors that can no longer be restored, the oldest first (index monitors_restorable). */
 export async function findExpiredMonitors(db: Queryable, limit: number): Promise<MonitorRef[]> {
   const { rows } = await db.query<{ project_id: string; monitor_key: string }>(
     `select project_id, monitor_key from monitors

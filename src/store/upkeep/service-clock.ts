@@ -1,15 +1,16 @@
-// The service's own life: the last moment at which some api could accept beats, and the spans in which none could
-// (docs/contract/deadlines.md). Every api moves the clock each second; who finds a gap writes the outage. The sweeper reads both.
-// Lock order: the clock's row, then outages, which nobody writes without it, then entries that are only inserted.
+// The service clock (the last moment at which some api could accept beats) and the outages in which none could
+// (docs/contract/deadlines.md). Every api advances the clock each second, and the one that finds a gap writes the
+// outage. The sweeper reads both. Lock order: the clock's row, then outages, which have no other writers, then new
+// entries.
 import type { Outage } from '../../domain/monitor.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
 
-/** A longer time without a fresh heartbeat of any api is an outage, and so is a longer wait of beats in vain. */
+/** An outage is a longer time without an advance by any api, or a longer time in which no waiting beat gets through. */
 export const OUTAGE_MS = 3_000;
 /**
- * An outage that goes on is written in pieces: each moves a deadline by its own length, and a long one that grows would
- * move it by all of its length again and again.
+ * A running outage is written in pieces: each moves a deadline by its own length. One outage that grows would move it
+ * by its whole length again and again.
  */
 const PIECE_MS = 60_000;
 
@@ -21,8 +22,8 @@ export interface ClockGap extends Outage {
 }
 
 /**
- * Says that this api can accept beats now. Returns the outage that ended with this beat, if there was one: then it is
- * written, with an entry in the timeline of each incident that has not ended.
+ * Records that this api can accept beats now. Returns the gap that this advance has closed, if there was one. An outage
+ * is then written, with an entry in the timeline of each incident that has not ended.
  */
 export async function advanceServiceClock(pool: Pool): Promise<ClockGap | undefined> {
   const moved = await pool.query({
@@ -40,10 +41,10 @@ export interface OutageUnderWay extends Outage {
 }
 
 /**
- * Says that beats have waited for `stuckMs` at this api and none got through, whatever other apis say: a lock on a
- * table or a full disk is met only by those who have beats. The span becomes an outage while it lasts, so that nobody
- * opens anything in it; the clock is not moved. `known`: what the last call returned, when this is the same fault. Tell
- * it when it is over.
+ * Records that beats have waited for `stuckMs` at this api and none got through, whatever other apis record: only an
+ * api with beats meets a locked table or a full disk. The span becomes an outage while it lasts, so that no sweeper
+ * opens anything in it; the clock does not move. `known`: the result of the last call for the same fault. The caller
+ * notifies incidents when the fault is over.
  */
 export async function recordStuckBeats(
   pool: Pool,
@@ -62,13 +63,13 @@ function beginPiece(
   known: OutageUnderWay | undefined,
   { lastMs, nowMs, stuckMs }: { lastMs: number; nowMs: number; stuckMs: number },
 ): number {
-  // One that ends in the future is of a clock that was set back since.
+  // If `known` ends in the future, the clock was set back since.
   if (known && known.toMs <= nowMs) return known.toMs - known.pieceMs < PIECE_MS ? known.pieceMs : known.toMs;
-  // What no api has seen is a part of it.
+  // A gap of the clock before the wait is part of the outage.
   return nowMs - lastMs > OUTAGE_MS ? Math.min(lastMs, nowMs - stuckMs) : nowMs - stuckMs;
 }
 
-/** From the last heartbeat to now. Read after the lock was had: an api that waited finds what the other one wrote. */
+/** From the last advance to now, read under the lock: an api that waited for it sees what the other one wrote. */
 async function lockClock(tx: Queryable): Promise<Outage> {
   await tx.query(`insert into service_clock (last_ms) values (${NOW_MS}) on conflict do nothing`);
   const { rows } = await tx.query<{ last_ms: number; now_ms: number }>(
@@ -94,7 +95,7 @@ async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
   return isNew ? { kind: 'outage', ...gap } : undefined;
 }
 
-/** By those whose beats were stuck: what they write begins with the gap, and goes on as long as it does. */
+/** Whether an api with stuck beats has written the outage: its record begins with the gap and lasts as long. */
 async function isRecorded(tx: Queryable, { fromMs, toMs }: Outage): Promise<boolean> {
   const { rows } = await tx.query('select from service_outages where to_ms > $1 and to_ms >= $2 limit 1', [
     fromMs,
@@ -104,8 +105,8 @@ async function isRecorded(tx: Queryable, { fromMs, toMs }: Outage): Promise<bool
 }
 
 /**
- * The database's clock was set back. A service clock that stays ahead would show no outage until that time comes again,
- * and an outage that lasts until then (the clock was wrong before) would put off every deadline until then.
+ * Follows a database clock that was set back. A service clock that stays ahead would show no outage until that time
+ * comes again, and an outage up to that time (the clock was wrong before) would put off every deadline until then.
  */
 async function followSetBack(tx: Queryable, gap: Outage): Promise<ClockGap> {
   await tx.query('update service_outages set to_ms = $1 where from_ms < $1 and to_ms > $1', [gap.toMs]);
@@ -113,7 +114,7 @@ async function followSetBack(tx: Queryable, gap: Outage): Promise<ClockGap> {
   return { kind: 'set_back', ...gap };
 }
 
-/** One that began then may be written up to the moment at which the api that wrote it died: it becomes longer. */
+/** An outage with that start may exist, up to the moment at which the api that wrote it died: it becomes longer. */
 async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {
   await tx.query(
     `insert into service_outages (from_ms, to_ms) values ($1, $2)
@@ -124,7 +125,7 @@ async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<voi
 
 /** Writes the span into the timeline of each incident that has not ended. A second call for the same span adds nothing. */
 export async function notifyIncidentsOfOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
-  // Entries are read in the order of their ids: this makes UUIDv7s of the outage's end, one for each incident.
+  // Entries are read in the order of their ids: these are UUIDv7s from the outage's end, one for each incident.
   await db.query(
     `insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
      select i.project_id, i.incident_id,
@@ -146,7 +147,7 @@ export async function readOutages(db: Queryable, sinceMs: number): Promise<Outag
   return rows.map((row) => ({ fromMs: row.from_ms, toMs: row.to_ms }));
 }
 
-/** Outages that no deadline can meet any more. */
+/** Deletes outages that can no longer move a deadline. */
 export async function deleteOutages(db: Queryable, beforeMs: number): Promise<void> {
   await db.query('delete from service_outages where to_ms < $1', [beforeMs]);
 }

@@ -1,13 +1,13 @@
-// Work that one sweeper at a time does, and not more often than it needs: a row each in sweeper_leases. Held by time,
-// not by a lock: a holder that dies is replaced when its lease ends, and two that overlap must do no harm.
+// Work that one sweeper at a time does, at most once a period: one row each in sweeper_leases. A lease is a time and
+// not a lock: a holder that dies is replaced when its lease ends, and two holders that overlap must do no harm.
 import type { Queryable } from '../postgres/pool.ts';
 
 export interface LeaseClaim {
   name: string;
   owner: string;
-  /** How long it is held without a renewal. */
+  /** How long the lease lasts without a renewal. */
   leaseMs: number;
-  /** Not again before this time has passed since it was done. */
+  /** The work is due again after this time. */
   everyMs: number;
 }
 
@@ -26,7 +26,7 @@ export async function claimLease(db: Queryable, claim: LeaseClaim): Promise<bool
   return rowCount === 1;
 }
 
-/** Holds it for longer; false when it is somebody else's by now. */
+/** Renews the lease; false when it belongs to another holder now. */
 export async function renewLease(
   db: Queryable,
   lease: Pick<LeaseClaim, 'name' | 'owner' | 'leaseMs'>,
@@ -39,7 +39,7 @@ export async function renewLease(
   return rowCount === 1;
 }
 
-/** Gives it back; `done` says that the work was done to its end. */
+/** Gives the lease back; `done`: the work was completed. */
 export async function releaseLease(
   db: Queryable,
   lease: Pick<LeaseClaim, 'name' | 'owner'>,

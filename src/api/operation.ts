@@ -102,7 +102,7 @@ export function registerOperation<Spec extends OperationSpec>(
   app.route({
     method: spec.method,
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    // For the OpenAPI document alone: the contract validates, and answers are serialized before they are sent.
+    // Only for the OpenAPI document: the contract validates, and answers are serialized before they are sent.
     schema: routeSchema(spec.operationId),
     validatorCompiler: () => () => true,
     serializerCompiler: () => (data) => JSON.stringify(data),

@@ -103,7 +103,7 @@ describe('the samples for checking a signature', () => {
     fileURLToPath(new URL(WEBHOOK_SAMPLES[language], SAMPLES_FOLDER));
 
   async function expectVerdicts(accepts: (headers: Record<string, string>) => Promise<boolean>) {
-    // Signed now: what is minutes old is refused, and a compiler may have been at work since this file began.
+    // Signed now: a sample refuses a signature that is minutes old, and compilers may have run since this file began.
     const good = signed(secretKey);
     const both = `v1,${randomBytes(32).toString('base64')} ${good['webhook-signature']}`;
     expect(await accepts(good)).toBe(true);

@@ -30,7 +30,7 @@ it('a canceled organization may read and not write', async () => {
     limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },
   });
   expect((await api.owner.call('listProjects')).status).toBe(200);
-  expect((await api.owner.call('listCredentials')).status).toBe(200); // a read, though for owners alone
+  expect((await api.owner.call('listCredentials')).status).toBe(200); // a read, for owners only
   expect((await api.other.owner.call('createProject', { body: { name: state } })).status).toBe(201);
 });
 

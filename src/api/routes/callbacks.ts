@@ -87,7 +87,7 @@ function answer(endpoint: EndpointRow, secrets: SecretBox) {
   return { version: endpoint.generation, body: presentCallback(endpoint, secrets) };
 }
 
-/** The secret is in the first answer alone. */
+/** Only the first answer has the secret. */
 function answerIssued(issued: IssuedCallback, secrets: SecretBox) {
   const endpoint = presentCallback(issued.endpoint, secrets);
   return {

@@ -3,19 +3,7 @@
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
-import {
-  type Bind,
-  type Columns,
-  json,
-  moment,
-  names,
-  plain,
-  quoted,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -26,9 +14,9 @@ export interface AddressRow extends MonitorRef {
 }
 
 const ADDRESS: Columns<AddressRow> = {
-  address: plain('address', 'uuid'),
+  address: column.plain('address', 'uuid'),
   ...MONITOR_REF,
-  endsMs: moment('ends_at'),
+  endsMs: column.moment('ends_at'),
 };
 const toAddressRow = rowReader(ADDRESS);
 
@@ -39,7 +27,7 @@ export async function findAddresses(
 ): Promise<Map<string, AddressRow>> {
   const { rows } = await db.query({
     name: 'find-addresses',
-    text: `select ${selectList(ADDRESS, 'a')} from publish_addresses a where a.address = any($1::uuid[])`,
+    text: `select ${sql.select(ADDRESS, 'a')} from publish_addresses a where a.address = any($1::uuid[])`,
     values: [addresses.filter((address) => UUID_PATTERN.test(address))],
   });
   return new Map(rows.map(toAddressRow).map((row) => [row.address, row]));
@@ -65,18 +53,18 @@ interface ObservationDetail {
 /** The columns of an observation. */
 export const PLAIN: Columns<Omit<ObservationRow, keyof ObservationDetail>> = {
   ...MONITOR_REF,
-  sequence: plain('sequence', 'bigint'),
-  kind: plain('kind', 'text'),
-  late: plain('late', 'boolean'),
+  sequence: column.plain('sequence', 'bigint'),
+  kind: column.plain('kind', 'text'),
+  late: column.plain('late', 'boolean'),
 };
 
 export const DETAIL: Columns<ObservationDetail> = {
-  observedAt: quoted('observed_at', 'timestamptz'),
-  durationSeconds: plain('duration_seconds', 'double precision'),
-  exitStatus: plain('exit_status', 'smallint'),
-  runId: quoted('run_id', 'text'),
-  message: quoted('message', 'text'),
-  measurements: json('measurements'),
+  observedAt: column.quoted('observed_at', 'timestamptz'),
+  durationSeconds: column.plain('duration_seconds', 'double precision'),
+  exitStatus: column.plain('exit_status', 'smallint'),
+  runId: column.quoted('run_id', 'text'),
+  message: column.quoted('message', 'text'),
+  measurements: column.json('measurements'),
 };
 const DETAILS = Object.keys(DETAIL) as (keyof ObservationDetail)[];
 
@@ -110,9 +98,9 @@ const writeBatch = (name: string, columns: Columns<ObservationRow> | typeof PLAI
     name,
     (bind: Bind<BeatBatch>) => `with live as (${updateLiveSql(bind, ({ live }) => live)}),
       lane as (${writeLane(bind)})
-      insert into observations (${names(columns)}, received_at)
+      insert into observations (${sql.names(columns)}, received_at)
       select v.*, ${fromMillis(bind(({ nowMs }) => nowMs))}
-      from ${unnest(columns, bind, ({ observations }) => observations)}`,
+      from ${sql.unnest(columns, bind, ({ observations }) => observations)}`,
   );
 
 const WRITE_WITHOUT_DETAIL = writeBatch('write-beats', PLAIN);
@@ -141,11 +129,11 @@ export interface PlainBeats extends MonitorRef {
 
 const PLAIN_BEATS: Columns<PlainBeats> = {
   ...MONITOR_REF,
-  configurationVersion: plain('configuration_version', 'integer'),
-  count: plain('count', 'integer'),
-  intervalMs: plain('interval_ms', 'bigint'),
-  graceMs: plain('grace_ms', 'bigint'),
-  perMinute: plain('per_minute', 'real'),
+  configurationVersion: column.plain('configuration_version', 'integer'),
+  count: column.plain('count', 'integer'),
+  intervalMs: column.plain('interval_ms', 'bigint'),
+  graceMs: column.plain('grace_ms', 'bigint'),
+  perMinute: column.plain('per_minute', 'real'),
 };
 
 export interface PlainResult {
@@ -175,7 +163,7 @@ const WRITE_PLAIN = statement(
       tokens = least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()
-    from ${unnest(PLAIN_BEATS, bind, ({ beats }) => beats)}, now n
+    from ${sql.unnest(PLAIN_BEATS, bind, ({ beats }) => beats)}, now n
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key
       and l.configuration_version = v.configuration_version
       and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
@@ -246,14 +234,14 @@ interface BeatKey extends MonitorRef {
   key: string;
 }
 
-const BEAT_KEY: Columns<BeatKey> = { ...MONITOR_REF, key: quoted('key', 'text') };
-const BEAT_KEY_ROW: Columns<BeatKeyRow<unknown>> = { ...BEAT_KEY, answer: json('answer') };
+const BEAT_KEY: Columns<BeatKey> = { ...MONITOR_REF, key: column.quoted('key', 'text') };
+const BEAT_KEY_ROW: Columns<BeatKeyRow<unknown>> = { ...BEAT_KEY, answer: column.json('answer') };
 const toBeatKeyRow = rowReader(BEAT_KEY_ROW);
 
 const FIND_KEYS = statement(
   'find-beat-keys',
-  (bind: Bind<readonly BeatKey[]>) => `select ${selectList(BEAT_KEY_ROW, 'k')} from beat_keys k
-    where (k.project_id, k.monitor_key, k.key) in (select * from ${unnest(BEAT_KEY, bind, (keys) => keys)})
+  (bind: Bind<readonly BeatKey[]>) => `select ${sql.select(BEAT_KEY_ROW, 'k')} from beat_keys k
+    where (k.project_id, k.monitor_key, k.key) in (select * from ${sql.unnest(BEAT_KEY, bind, (keys) => keys)})
       and k.expires_at > clock_timestamp()`,
 );
 
@@ -271,9 +259,11 @@ export async function findBeatKeys<Answer>(
 
 const INSERT_KEYS = statement(
   'insert-beat-keys',
-  (bind: Bind<readonly BeatKeyRow<unknown>[]>) => `insert into beat_keys (${names(BEAT_KEY_ROW)}, expires_at)
+  (
+    bind: Bind<readonly BeatKeyRow<unknown>[]>,
+  ) => `insert into beat_keys (${sql.names(BEAT_KEY_ROW)}, expires_at)
     select v.*, clock_timestamp() + interval '1 hour'
-    from ${unnest(BEAT_KEY_ROW, bind, (rows) => rows)}
+    from ${sql.unnest(BEAT_KEY_ROW, bind, (rows) => rows)}
     on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
 );
 

@@ -2,7 +2,8 @@
 // bounds received_at, so that Postgres opens the days that matter and no others.
 import type { BeatKind } from '../../domain/beat.ts';
 import type { MonitorRef } from '../monitors/live.ts';
-import { type Columns, json, moment, parameters, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
+import { ListQuery } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DETAIL, PLAIN } from './beats.ts';
@@ -26,15 +27,15 @@ export interface ObservationRecord {
 const OBSERVATION: Columns<ObservationRecord> = {
   sequence: PLAIN.sequence,
   kind: PLAIN.kind,
-  receivedMs: moment('received_at'),
-  observedMs: moment('observed_at'),
-  measurements: json('measurements', () => ({})),
+  receivedMs: column.moment('received_at'),
+  observedMs: column.moment('observed_at'),
+  measurements: column.json('measurements', () => ({})),
   durationSeconds: DETAIL.durationSeconds,
   exitStatus: DETAIL.exitStatus,
   message: DETAIL.message,
   runId: DETAIL.runId,
   late: PLAIN.late,
-  violations: json('violations', () => []),
+  violations: column.json('violations', () => []),
 };
 const toObservationRecord = rowReader(OBSERVATION);
 
@@ -64,18 +65,20 @@ export async function listObservations(
   range: ObservationRange,
   page: { limit: number; after?: ObservationPosition },
 ): Promise<ObservationRecord[]> {
-  const { values, bind } = parameters();
-  const where = [`o.project_id = ${bind(ref.projectId)}`, `o.monitor_key = ${bind(ref.monitorKey)}`];
-  if (range.sinceMs !== undefined) where.push(`o.received_at >= ${fromMillis(bind(range.sinceMs))}`);
-  if (range.untilMs !== undefined) where.push(`o.received_at < ${fromMillis(bind(range.untilMs))}`);
-  if (page.after) {
-    where.push(`o.sequence < ${bind(page.after.sequence)}`);
-    where.push(`o.received_at < ${fromMillis(bind(page.after.receivedMs + CLOCK_SLACK_MS))}`);
-  }
+  const { after, limit } = page;
+  const query = new ListQuery();
+  const where = query.where([
+    ['o.project_id = $', ref.projectId],
+    ['o.monitor_key = $', ref.monitorKey],
+    [`o.received_at >= ${fromMillis('$')}`, range.sinceMs],
+    [`o.received_at < ${fromMillis('$')}`, range.untilMs],
+    ['o.sequence < $', after?.sequence],
+    [`o.received_at < ${fromMillis('$')}`, after && after.receivedMs + CLOCK_SLACK_MS],
+  ]);
   const { rows } = await db.query(
-    `select ${selectList(OBSERVATION, 'o')} from observations o where ${where.join(' and ')}
-     order by o.sequence desc limit ${bind(page.limit)}`,
-    values,
+    `select ${sql.select(OBSERVATION, 'o')} from observations o ${where}
+     order by o.sequence desc limit ${query.bind(limit)}`,
+    query.values,
   );
   return rows.map(toObservationRecord);
 }

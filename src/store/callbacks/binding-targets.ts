@@ -1,7 +1,7 @@
 // Where bindings lead now: one query for any number of monitors. It judges nothing: callback-targets.ts does.
 
 import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
-import { type Columns, computed, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ENDPOINT } from './callback-endpoints.ts';
 
@@ -31,7 +31,7 @@ const TARGET: Columns<FoundEndpoint> = {
   kind: ENDPOINT.kind,
   urlBox: ENDPOINT.urlBox,
   lifecycle: ENDPOINT.lifecycle,
-  isRemoved: computed('is_removed', 'e.removed_at is not null'),
+  isRemoved: column.computed('is_removed', 'e.removed_at is not null'),
 };
 const toFoundEndpoint = rowReader(TARGET);
 
@@ -46,7 +46,7 @@ export async function findBindingTargets(
   if (queries.length === 0) return [];
   const { rows } = await db.query<{ place: number }>({
     name: 'find-binding-targets',
-    text: `select k.place::integer, ${selectList(TARGET, 'e')}
+    text: `select k.place::integer, ${sql.select(TARGET, 'e')}
       from unnest($1::uuid[], $2::text[], $3::text[], $4::text[])
         with ordinality as k (project_id, kind, alias, inline_endpoint_id, place)
       join projects p on p.project_id = k.project_id

@@ -2,33 +2,9 @@
 // secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
 import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { toTime } from '../../domain/timestamp.ts';
-import {
-  assignments,
-  type Bind,
-  type Columns,
-  column,
-  computed,
-  json,
-  moment,
-  names,
-  optional,
-  parameterList,
-  parameters,
-  plain,
-  quoted,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
-import {
-  type KeysetPage,
-  type Positioned,
-  positionColumn,
-  positionedReader,
-  positionSql,
-} from '../postgres/keyset.ts';
+import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -84,26 +60,26 @@ export type NewEndpoint = Pick<
 >;
 
 const STATE: Columns<EndpointState> = {
-  alias: quoted('alias', 'text'),
-  urlBox: quoted('url_box', 'bytea'),
-  lifecycle: plain('lifecycle', 'text'),
-  disabledMs: moment('disabled_at'),
-  disabledReason: quoted('disabled_reason', 'text'),
-  generation: plain('generation', 'bigint'),
-  updatedMs: moment('updated_at'),
+  alias: column.quoted('alias', 'text'),
+  urlBox: column.quoted('url_box', 'bytea'),
+  lifecycle: column.plain('lifecycle', 'text'),
+  disabledMs: column.moment('disabled_at'),
+  disabledReason: column.quoted('disabled_reason', 'text'),
+  generation: column.plain('generation', 'bigint'),
+  updatedMs: column.moment('updated_at'),
 };
 
 const NEW: Columns<NewEndpoint> = {
-  projectId: plain('project_id', 'uuid'),
-  endpointId: plain('endpoint_id', 'text'),
+  projectId: column.plain('project_id', 'uuid'),
+  endpointId: column.plain('endpoint_id', 'text'),
   alias: STATE.alias,
-  kind: plain('kind', 'text'),
+  kind: column.plain('kind', 'text'),
   urlBox: STATE.urlBox,
-  monitorKey: plain('monitor_key', 'uuid'),
-  createdMs: moment('created_at'),
+  monitorKey: column.plain('monitor_key', 'uuid'),
+  createdMs: column.moment('created_at'),
 };
 
-const LAST_DELIVERY = column<LastDelivery>('last_delivery', {
+const LAST_DELIVERY = column.of<LastDelivery>('last_delivery', {
   type: 'jsonb',
   encode: ({ atMs, ...last }) => JSON.stringify({ ...last, at: toTime(atMs) }),
   decode: (stored: { state: DeliveryState; at: string; statusCode?: number } | null) =>
@@ -114,28 +90,26 @@ const LAST_DELIVERY = column<LastDelivery>('last_delivery', {
 export const ENDPOINT: Columns<EndpointRow> = {
   ...NEW,
   ...STATE,
-  relay: json('relay'),
-  relayGroup: json('relay_group'),
-  isOrganizationDefault: computed(
+  relay: column.json('relay'),
+  relayGroup: column.json('relay_group'),
+  isOrganizationDefault: column.computed(
     'is_default',
     `(o.default_endpoint_id is not distinct from e.endpoint_id
       and o.default_project_id is not distinct from e.project_id)`,
   ),
-  secret: optional({
-    version: computed('secret_version', 's.version'),
-    issuedMs: computed('secret_issued_at', millis('s.issued_at')),
-    previous: optional({
-      version: computed('previous_version', 'before.version'),
-      endsMs: computed('previous_ends_at', millis('before.ends_at')),
+  secret: column.optional({
+    version: column.computed('secret_version', 's.version'),
+    issuedMs: column.computed('secret_issued_at', millis('s.issued_at')),
+    previous: column.optional({
+      version: column.computed('previous_version', 'before.version'),
+      endsMs: column.computed('previous_ends_at', millis('before.ends_at')),
     }),
   }),
   lastDelivery: LAST_DELIVERY,
 };
 const toEndpointRow = rowReader(ENDPOINT);
-const toListedEndpoint = positionedReader(toEndpointRow, 'endpoint_id');
 
-const SELECT = `select ${selectList(ENDPOINT, 'e')}, ${positionColumn('e.created_at')}
-  from callback_endpoints e
+const FROM = `callback_endpoints e
   join projects p on p.project_id = e.project_id
   join organizations o on o.organization_id = p.organization_id
   left join signing_secrets s
@@ -144,11 +118,14 @@ const SELECT = `select ${selectList(ENDPOINT, 'e')}, ${positionColumn('e.created
     on before.project_id = e.project_id and before.endpoint_id = e.endpoint_id
       and before.version = s.version - 1 and before.ends_at > clock_timestamp()`;
 
+const list = keysetList(ENDPOINT, { from: FROM, alias: 'e', time: 'created_at', id: 'endpoint_id' });
+
 /** Finds an endpoint that is not removed, inline ones included. */
 export async function findEndpoint(db: Queryable, ref: EndpointRef): Promise<EndpointRow | undefined> {
   const { rows } = await db.query({
     name: 'find-endpoint',
-    text: `${SELECT} where e.project_id = $1 and e.endpoint_id = $2 and e.removed_at is null`,
+    text: `select ${sql.select(ENDPOINT, 'e')} from ${FROM}
+      where e.project_id = $1 and e.endpoint_id = $2 and e.removed_at is null`,
     values: [ref.projectId, ref.endpointId],
   });
   return rows.map(toEndpointRow)[0];
@@ -160,15 +137,12 @@ export async function listEndpoints(
   projectId: string,
   page: KeysetPage,
 ): Promise<Positioned<EndpointRow>[]> {
-  const { values, bind } = parameters();
-  const where = [`e.project_id = ${bind(projectId)}`, 'e.removed_at is null', 'e.monitor_key is null'];
-  if (page.after) where.push(`(e.created_at, e.endpoint_id) < ${positionSql(page.after, bind)}`);
-  const { rows } = await db.query(
-    `${SELECT} where ${where.join(' and ')}
-     order by e.created_at desc, e.endpoint_id desc limit ${bind(page.limit)}`,
-    values,
-  );
-  return rows.map(toListedEndpoint);
+  const conditions: Condition[] = [
+    ['e.project_id = $', projectId],
+    ['e.removed_at is null'],
+    ['e.monitor_key is null'],
+  ];
+  return await list(db, conditions, page);
 }
 
 /** Finds an endpoint and locks its row until the transaction ends. */
@@ -185,8 +159,8 @@ export type InsertResult = 'inserted' | 'id_taken' | 'alias_taken';
 
 const INSERT = statement(
   'insert-endpoint',
-  (bind: Bind<NewEndpoint>) => `insert into callback_endpoints (${names(NEW)}, updated_at)
-    values (${parameterList(NEW, bind, (endpoint) => endpoint)}, ${fromMillis(bind(({ createdMs }) => createdMs))})
+  (bind: Bind<NewEndpoint>) => `insert into callback_endpoints (${sql.names(NEW)}, updated_at)
+    values (${sql.parameters(NEW, bind, (endpoint) => endpoint)}, ${fromMillis(bind(({ createdMs }) => createdMs))})
     on conflict do nothing`,
 );
 
@@ -204,7 +178,7 @@ export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Prom
 const UPDATE = statement(
   'update-endpoint',
   (bind: Bind<EndpointRef & EndpointState>) => `update callback_endpoints
-    set (${names(STATE)}) = row (${parameterList(STATE, bind, (state) => state)})
+    set (${sql.names(STATE)}) = row (${sql.parameters(STATE, bind, (state) => state)})
     where project_id = ${bind(({ projectId }) => projectId)} and endpoint_id = ${bind(({ endpointId }) => endpointId)}`,
 );
 
@@ -242,7 +216,7 @@ interface NewestDelivery extends EndpointRef {
 
 const NEWEST: Columns<NewestDelivery> = {
   projectId: NEW.projectId,
-  endpointId: quoted('endpoint_id', 'text'),
+  endpointId: column.quoted('endpoint_id', 'text'),
   last: LAST_DELIVERY,
 };
 
@@ -250,8 +224,8 @@ const UPDATE_LAST = statement(
   'update-last-deliveries',
   (
     bind: Bind<readonly NewestDelivery[]>,
-  ) => `update callback_endpoints e set ${assignments({ last: LAST_DELIVERY })}
-    from ${unnest(NEWEST, bind, (rows) => rows)}
+  ) => `update callback_endpoints e set ${sql.assignments({ last: LAST_DELIVERY })}
+    from ${sql.unnest(NEWEST, bind, (rows) => rows)}
     where e.project_id = v.project_id and e.endpoint_id = v.endpoint_id and e.removed_at is null
       and (e.last_delivery is null
         or (e.last_delivery->>'at')::timestamptz <= (v.last_delivery->>'at')::timestamptz)`,

@@ -4,27 +4,8 @@
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
-import {
-  type Bind,
-  type Columns,
-  line,
-  moment,
-  names,
-  parameters,
-  plain,
-  quoted,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-} from '../postgres/columns.ts';
-import {
-  type KeysetPage,
-  type Positioned,
-  positionColumn,
-  positionedReader,
-  positionSql,
-} from '../postgres/keyset.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -61,31 +42,31 @@ export interface DeliveryRow extends DeliverySubject {
 }
 
 const SUBJECT: Columns<DeliverySubject> = {
-  projectId: plain('project_id', 'uuid'),
-  deliveryId: plain('delivery_id', 'text'),
-  endpointId: line('endpoint_id'),
-  endpointProjectId: plain('endpoint_project_id', 'uuid'),
-  incidentId: plain('incident_id', 'text'),
-  monitorKey: plain('monitor_key', 'uuid'),
-  monitorId: line('monitor_id'),
-  event: plain('event', 'text'),
-  sequence: plain('sequence', 'integer'),
-  redeliveryOf: plain('redelivery_of', 'text'),
+  projectId: column.plain('project_id', 'uuid'),
+  deliveryId: column.plain('delivery_id', 'text'),
+  endpointId: column.line('endpoint_id'),
+  endpointProjectId: column.plain('endpoint_project_id', 'uuid'),
+  incidentId: column.plain('incident_id', 'text'),
+  monitorKey: column.plain('monitor_key', 'uuid'),
+  monitorId: column.line('monitor_id'),
+  event: column.plain('event', 'text'),
+  sequence: column.plain('sequence', 'integer'),
+  redeliveryOf: column.plain('redelivery_of', 'text'),
 };
 
 const OUTBOX: Columns<OutboxRow> = {
   ...SUBJECT,
-  webhookId: plain('webhook_id', 'text'),
-  body: line('body'),
+  webhookId: column.plain('webhook_id', 'text'),
+  body: column.line('body'),
 };
 
 const LISTED: Columns<DeliveryRow> = {
   ...SUBJECT,
-  state: plain('state', 'text'),
-  attemptCount: plain('attempt_count', 'smallint'),
-  createdMs: moment('created_at'),
-  nextAttemptMs: moment('next_attempt_at'),
-  deliveredMs: moment('delivered_at'),
+  state: column.plain('state', 'text'),
+  attemptCount: column.plain('attempt_count', 'smallint'),
+  createdMs: column.moment('created_at'),
+  nextAttemptMs: column.moment('next_attempt_at'),
+  deliveredMs: column.moment('delivered_at'),
 };
 
 /** Of `deliveries d`. */
@@ -93,8 +74,8 @@ export const DELIVERY = { ...OUTBOX, ...LISTED };
 
 const INSERT = statement('insert-deliveries', (bind: Bind<{ rows: readonly OutboxRow[]; nowMs: number }>) => {
   const now = fromMillis(bind(({ nowMs }) => nowMs));
-  return `insert into deliveries (${names(OUTBOX)}, next_attempt_at, created_at)
-      select v.*, ${now}, ${now} from ${unnest(OUTBOX, bind, ({ rows }) => rows)}`;
+  return `insert into deliveries (${sql.names(OUTBOX)}, next_attempt_at, created_at)
+      select v.*, ${now}, ${now} from ${sql.unnest(OUTBOX, bind, ({ rows }) => rows)}`;
 });
 
 /** Inserts deliveries that are due at once. */
@@ -106,9 +87,9 @@ export async function insertDeliveries(
   if (rows.length > 0) await tx.query(INSERT({ rows, nowMs }));
 }
 
-const COLUMNS = selectList(LISTED, 'd');
+const COLUMNS = sql.select(LISTED, 'd');
 const toDeliveryRow = rowReader(LISTED);
-const toListedDelivery = positionedReader(toDeliveryRow, 'delivery_id');
+const list = keysetList(LISTED, { from: 'deliveries d', alias: 'd', time: 'created_at', id: 'delivery_id' });
 
 export interface DeliveryFilter {
   state?: DeliveryState;
@@ -116,25 +97,20 @@ export interface DeliveryFilter {
   incidentId?: string;
 }
 
-/** Newest first. Not a named statement: each set of filters has its own plan and index. */
+/** Newest first. */
 export async function listDeliveries(
   db: Queryable,
   projectId: string,
   filter: DeliveryFilter,
   page: KeysetPage,
 ): Promise<Positioned<DeliveryRow>[]> {
-  const { values, bind } = parameters();
-  const where = [`d.project_id = ${bind(projectId)}`];
-  if (filter.state) where.push(`d.state = ${bind(filter.state)}`);
-  if (filter.endpointId) where.push(`d.endpoint_id = ${bind(filter.endpointId)}`);
-  if (filter.incidentId) where.push(`d.incident_id = ${bind(filter.incidentId)}`);
-  if (page.after) where.push(`(d.created_at, d.delivery_id) < ${positionSql(page.after, bind)}`);
-  const { rows } = await db.query(
-    `select ${COLUMNS}, ${positionColumn('d.created_at')} from deliveries d where ${where.join(' and ')}
-     order by d.created_at desc, d.delivery_id desc limit ${bind(page.limit)}`,
-    values,
-  );
-  return rows.map(toListedDelivery);
+  const conditions: Condition[] = [
+    ['d.project_id = $', projectId],
+    ['d.state = $', filter.state],
+    ['d.endpoint_id = $', filter.endpointId],
+    ['d.incident_id = $', filter.incidentId],
+  ];
+  return await list(db, conditions, page);
 }
 
 export async function findDelivery(
@@ -160,7 +136,7 @@ export async function findMessage(
   deliveryId: string,
 ): Promise<Pick<OutboxRow, 'webhookId' | 'body'> | undefined> {
   const { rows } = await db.query(
-    `select ${selectList(MESSAGE, 'd')} from deliveries d where d.project_id = $1 and d.delivery_id = $2`,
+    `select ${sql.select(MESSAGE, 'd')} from deliveries d where d.project_id = $1 and d.delivery_id = $2`,
     [projectId, deliveryId],
   );
   return rows.map(toMessage)[0];
@@ -176,11 +152,11 @@ export interface AttemptRow {
 }
 
 export const ATTEMPT: Columns<AttemptRow> = {
-  attempt: plain('attempt', 'smallint'),
-  atMs: moment('at'),
-  statusCode: plain('status_code', 'smallint'),
-  latencyMs: plain('latency_ms', 'integer'),
-  error: quoted('error', 'text'),
+  attempt: column.plain('attempt', 'smallint'),
+  atMs: column.moment('at'),
+  statusCode: column.plain('status_code', 'smallint'),
+  latencyMs: column.plain('latency_ms', 'integer'),
+  error: column.quoted('error', 'text'),
 };
 const toAttemptRow = rowReader(ATTEMPT);
 
@@ -192,7 +168,7 @@ export async function listAttempts(
 ): Promise<AttemptRow[]> {
   const { rows } = await db.query({
     name: 'list-attempts',
-    text: `select ${selectList(ATTEMPT, 'a')} from delivery_attempts a
+    text: `select ${sql.select(ATTEMPT, 'a')} from delivery_attempts a
       where a.project_id = $1 and a.delivery_id = $2 order by a.attempt`,
     values: [projectId, deliveryId],
   });
@@ -239,7 +215,7 @@ export async function cancelDeliveries(
        lease_until = null, lease_owner = null
      from due
      where d.project_id = due.project_id and d.delivery_id = due.delivery_id
-     returning ${selectList(CANCELED, 'd')}`,
+     returning ${sql.select(CANCELED, 'd')}`,
     [nowMs, ...keys],
   );
   return rows.map(toCanceledDelivery);

@@ -2,7 +2,7 @@
 // delivery-results.ts. Lock order: claims skip what others hold and wait for nothing.
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
-import { type Columns, computed, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 
@@ -74,10 +74,10 @@ const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   createdMs: DELIVERY.createdMs,
   webhookId: DELIVERY.webhookId,
   body: DELIVERY.body,
-  kind: computed('kind', 'e.kind'),
-  lifecycle: computed('lifecycle', 'e.lifecycle'),
+  kind: column.computed('kind', 'e.kind'),
+  lifecycle: column.computed('lifecycle', 'e.lifecycle'),
   // A removed endpoint keeps its row; one without a row is removed all the more.
-  isRemoved: computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
+  isRemoved: column.computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
 };
 const toClaimed = rowReader(CLAIMED);
 
@@ -113,7 +113,7 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
     update deliveries d set lease_owner = $4, lease_until = ${LEASE}
     from due where d.project_id = due.project_id and d.delivery_id = due.delivery_id
     returning d.*)
-  select ${selectList(CLAIMED, 'd')},
+  select ${sql.select(CLAIMED, 'd')},
     case d.place when 1 then e.url_box end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s

@@ -2,19 +2,7 @@
 // endpoints' rows (lockEndpoints), then deliveries, each in key order, as everybody who ends deliveries does.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
-import {
-  type Bind,
-  type Columns,
-  computed,
-  moment,
-  names,
-  optional,
-  plain,
-  recordset,
-  rowReader,
-  selectList,
-  statement,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ATTEMPT, DELIVERY } from './deliveries.ts';
@@ -55,15 +43,15 @@ const RESULT: Columns<DeliveryResult> = {
   projectId: DELIVERY.projectId,
   deliveryId: DELIVERY.deliveryId,
   attempt: ATTEMPT.attempt,
-  state: plain('state', 'text'),
+  state: column.plain('state', 'text'),
   nextAttemptMs: DELIVERY.nextAttemptMs,
-  sent: optional({
-    atMs: plain('sent_at', 'bigint'),
+  sent: column.optional({
+    atMs: column.plain('sent_at', 'bigint'),
     statusCode: ATTEMPT.statusCode,
     latencyMs: ATTEMPT.latencyMs,
     error: ATTEMPT.error,
   }),
-  endedMs: moment('ended_at'),
+  endedMs: column.moment('ended_at'),
 };
 
 export interface WrittenResult {
@@ -76,7 +64,7 @@ export interface WrittenResult {
 const WRITTEN: Columns<WrittenResult> = {
   projectId: DELIVERY.projectId,
   deliveryId: DELIVERY.deliveryId,
-  before: computed('before', 'm.before'),
+  before: column.computed('before', 'm.before'),
   state: DELIVERY.state,
 };
 const toWrittenResult = rowReader(WRITTEN);
@@ -87,7 +75,7 @@ const toWrittenResult = rowReader(WRITTEN);
 const WRITE = statement(
   'write-delivery-results',
   (bind: Bind<{ owner: string; results: readonly DeliveryResult[] }>) => `with result as materialized (
-    select * from ${recordset(RESULT, bind, ({ results }) => results)}),
+    select * from ${sql.recordset(RESULT, bind, ({ results }) => results)}),
   mine as materialized (
     select r.*, d.before from (select * from result order by project_id, delivery_id) r
     cross join lateral (
@@ -104,9 +92,9 @@ const WRITE = statement(
       delivered_at = case when m.state = 'delivered' and m.before <> 'canceled' then ${fromMillis('m.ended_at')} end,
       lease_owner = null, lease_until = null
     from mine m where d.project_id = m.project_id and d.delivery_id = m.delivery_id
-    returning ${selectList(WRITTEN, 'd')}),
+    returning ${sql.select(WRITTEN, 'd')}),
   attempts as (
-    insert into delivery_attempts (project_id, delivery_id, ${names(ATTEMPT)})
+    insert into delivery_attempts (project_id, delivery_id, ${sql.names(ATTEMPT)})
     select project_id, delivery_id, attempt, ${fromMillis('sent_at')}, status_code, latency_ms, error
     from mine where sent_at is not null)
   select * from written`,

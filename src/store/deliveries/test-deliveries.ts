@@ -2,7 +2,7 @@
 // the dispatcher takes over, not a request that nobody knows of.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
-import { names } from '../postgres/columns.ts';
+import { sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ATTEMPT } from './deliveries.ts';
@@ -61,7 +61,7 @@ export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): P
          delivered_at = case when $3 = 'delivered' and state <> 'canceled' then ${fromMillis('$4')} end
        where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null
        returning attempt_count)
-     insert into delivery_attempts (project_id, delivery_id, ${names(ATTEMPT)})
+     insert into delivery_attempts (project_id, delivery_id, ${sql.names(ATTEMPT)})
      select $1, $2, attempt_count, ${fromMillis('$5')}, $6, $7, $8 from finished`,
     [
       attempt.projectId,

@@ -1,18 +1,12 @@
 // Incidents and timelines as people read them. What changes them is in incidents.ts, under the lock of the monitor's
 // live row. Incidents of deleted monitors are read here too, for as long as their rows stay.
 import type { Incident, IncidentState, Severity } from '../../domain/incident.ts';
-import { parameters, rowReader, selectList } from '../postgres/columns.ts';
-import {
-  type KeysetPage,
-  type Positioned,
-  positionColumn,
-  positionedReader,
-  positionSql,
-} from '../postgres/keyset.ts';
+import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import {
   INCIDENT_COLUMNS,
+  INCIDENT_ROW,
   type IncidentRow,
   type StoredEntry,
   TIMELINE_ENTRY,
@@ -34,34 +28,30 @@ export interface IncidentFilter {
   untilMs?: number;
 }
 
-const toListedIncident = positionedReader(toIncidentRow, 'incident_id');
+const list = keysetList(INCIDENT_ROW, {
+  from: 'incidents i',
+  alias: 'i',
+  time: 'opened_at',
+  id: 'incident_id',
+});
 
-/** Newest first. Not a named statement: each set of filters has its own plan and index. */
+/** Newest first. */
 export async function listIncidents(
   db: Queryable,
   filter: IncidentFilter,
   page: KeysetPage,
 ): Promise<Positioned<IncidentRow>[]> {
-  const { values, bind } = parameters();
-  const conditions: [value: unknown, sql: (parameter: string) => string][] = [
-    [filter.projectId, (parameter) => `i.project_id = ${parameter}`],
-    [filter.monitorKey, (parameter) => `i.monitor_key = ${parameter}`],
-    [filter.monitorId, (parameter) => `i.monitor_id = ${parameter}`],
-    [filter.jurisdiction, (parameter) => `i.jurisdiction = ${parameter}`],
-    [filter.state, (parameter) => `i.state = ${parameter}`],
-    [filter.severity, (parameter) => `i.severity = ${parameter}`],
-    [filter.sinceMs, (parameter) => `i.opened_at >= ${fromMillis(parameter)}`],
-    [filter.untilMs, (parameter) => `i.opened_at < ${fromMillis(parameter)}`],
+  const conditions: Condition[] = [
+    ['i.project_id = $', filter.projectId],
+    ['i.monitor_key = $', filter.monitorKey],
+    ['i.monitor_id = $', filter.monitorId],
+    ['i.jurisdiction = $', filter.jurisdiction],
+    ['i.state = $', filter.state],
+    ['i.severity = $', filter.severity],
+    [`i.opened_at >= ${fromMillis('$')}`, filter.sinceMs],
+    [`i.opened_at < ${fromMillis('$')}`, filter.untilMs],
   ];
-  const where = conditions.flatMap(([value, sql]) => (value === undefined ? [] : sql(bind(value))));
-  if (page.after) where.push(`(i.opened_at, i.incident_id) < ${positionSql(page.after, bind)}`);
-  const { rows } = await db.query(
-    `select ${INCIDENT_COLUMNS}, ${positionColumn('i.opened_at')} from incidents i
-     where ${where.join(' and ')}
-     order by i.opened_at desc, i.incident_id desc limit ${bind(page.limit)}`,
-    values,
-  );
-  return rows.map(toListedIncident);
+  return await list(db, conditions, page);
 }
 
 export async function findIncident(
@@ -91,7 +81,13 @@ export async function lockIncident(
   return rows.map((row) => toIncidentRow(row).incident)[0];
 }
 
-const toListedEntry = positionedReader(rowReader(TIMELINE_ENTRY), 'entry_id');
+const listEntries = keysetList(TIMELINE_ENTRY, {
+  from: 'timeline_entries t',
+  alias: 't',
+  time: 'at',
+  id: 'entry_id',
+  order: 'asc',
+});
 
 /** Oldest first, by (at, entry id): an incident's whole timeline is small, so its primary key is index enough. */
 export async function listTimeline(
@@ -99,14 +95,9 @@ export async function listTimeline(
   { projectId, incidentId }: { projectId: string; incidentId: string },
   page: KeysetPage,
 ): Promise<Positioned<StoredEntry>[]> {
-  const { values, bind } = parameters();
-  const where = [`t.project_id = ${bind(projectId)}`, `t.incident_id = ${bind(incidentId)}`];
-  if (page.after) where.push(`(t.at, t.entry_id) > ${positionSql(page.after, bind)}`);
-  const { rows } = await db.query(
-    `select t.entry_id, ${selectList(TIMELINE_ENTRY, 't')}, ${positionColumn('t.at')}
-     from timeline_entries t where ${where.join(' and ')}
-     order by t.at, t.entry_id limit ${bind(page.limit)}`,
-    values,
-  );
-  return rows.map(toListedEntry);
+  const conditions: Condition[] = [
+    ['t.project_id = $', projectId],
+    ['t.incident_id = $', incidentId],
+  ];
+  return await listEntries(db, conditions, page);
 }

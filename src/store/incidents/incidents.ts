@@ -4,23 +4,7 @@
 import { newUuid } from '../../domain/id.ts';
 import type { Actor, Incident, TimelineEntry } from '../../domain/incident.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
-import {
-  assignments,
-  type Bind,
-  type Columns,
-  json,
-  line,
-  moment,
-  names,
-  plain,
-  quoted,
-  recordset,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-  valuesOf,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 /** An incident with what it holds of its monitor, which it outlives. */
@@ -32,39 +16,39 @@ export interface IncidentRow extends MonitorRef {
 
 /** What an update may change. */
 const CHANGEABLE = {
-  state: plain<Incident['state']>('state', 'text'),
-  severity: plain<Incident['severity']>('severity', 'text'),
-  deadlineMs: moment('deadline_at'),
-  recoveringMs: moment('recovering_at'),
-  recoveredMs: moment('recovered_at'),
-  resolvedMs: moment('resolved_at'),
-  acknowledgedMs: moment('acknowledged_at'),
-  alertedMs: moment('alerted_at'),
-  acknowledgedBy: json<Actor>('acknowledged_by'),
-  lastSequence: plain<number>('last_sequence', 'bigint'),
-  violationCount: plain<number>('violation_count', 'integer'),
-  summary: line('summary'),
-  recoveryCount: plain<number>('recovery_count', 'smallint'),
-  eventSequence: plain<number>('event_sequence', 'integer'),
+  state: column.plain<Incident['state']>('state', 'text'),
+  severity: column.plain<Incident['severity']>('severity', 'text'),
+  deadlineMs: column.moment('deadline_at'),
+  recoveringMs: column.moment('recovering_at'),
+  recoveredMs: column.moment('recovered_at'),
+  resolvedMs: column.moment('resolved_at'),
+  acknowledgedMs: column.moment('acknowledged_at'),
+  alertedMs: column.moment('alerted_at'),
+  acknowledgedBy: column.json<Actor>('acknowledged_by'),
+  lastSequence: column.plain<number>('last_sequence', 'bigint'),
+  violationCount: column.plain<number>('violation_count', 'integer'),
+  summary: column.line('summary'),
+  recoveryCount: column.plain<number>('recovery_count', 'smallint'),
+  eventSequence: column.plain<number>('event_sequence', 'integer'),
 };
 
-const INCIDENT_ROW: Columns<IncidentRow> = {
+export const INCIDENT_ROW: Columns<IncidentRow> = {
   ...MONITOR_REF,
-  monitorId: line('monitor_id'),
-  jurisdiction: plain('jurisdiction', 'text'),
+  monitorId: column.line('monitor_id'),
+  jurisdiction: column.plain('jurisdiction', 'text'),
   incident: {
-    incidentId: plain('incident_id', 'text'),
-    kind: plain('kind', 'text'),
-    measurement: line('measurement'),
-    rule: plain('rule', 'text'),
-    openedMs: moment('opened_at'),
-    openSequence: plain('open_sequence', 'bigint'),
+    incidentId: column.plain('incident_id', 'text'),
+    kind: column.plain('kind', 'text'),
+    measurement: column.line('measurement'),
+    rule: column.plain('rule', 'text'),
+    openedMs: column.moment('opened_at'),
+    openSequence: column.plain('open_sequence', 'bigint'),
     ...CHANGEABLE,
   },
 };
 
 /** What each SELECT of `incidents i` names. */
-export const INCIDENT_COLUMNS = selectList(INCIDENT_ROW, 'i');
+export const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
 
 /** Turns a row that was selected with INCIDENT_COLUMNS into an IncidentRow. */
 export const toIncidentRow = rowReader(INCIDENT_ROW);
@@ -72,7 +56,7 @@ export const toIncidentRow = rowReader(INCIDENT_ROW);
 const FIND_OPEN = statement(
   'find-open-incidents',
   (bind: Bind<readonly MonitorRef[]>) => `select ${INCIDENT_COLUMNS} from incidents i
-    where (i.project_id, i.monitor_key) in (select * from ${unnest(MONITOR_REF, bind, (refs) => refs)})
+    where (i.project_id, i.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
       and i.state in ('open', 'recovering')
     order by i.opened_at, i.incident_id`,
 );
@@ -96,8 +80,8 @@ export async function findOpenIncidents(
 
 const INSERT = statement(
   'insert-incidents',
-  (bind: Bind<readonly IncidentRow[]>) => `insert into incidents (${names(INCIDENT_ROW)})
-    select ${valuesOf(INCIDENT_ROW)} from ${unnest(INCIDENT_ROW, bind, (rows) => rows)}`,
+  (bind: Bind<readonly IncidentRow[]>) => `insert into incidents (${sql.names(INCIDENT_ROW)})
+    select ${sql.values(INCIDENT_ROW)} from ${sql.unnest(INCIDENT_ROW, bind, (rows) => rows)}`,
 );
 
 /**
@@ -111,13 +95,13 @@ export async function insertIncidents(tx: Queryable, rows: readonly IncidentRow[
 
 const UPDATED = {
   projectId: MONITOR_REF.projectId,
-  incident: { incidentId: plain<string>('incident_id', 'text'), ...CHANGEABLE },
+  incident: { incidentId: column.plain<string>('incident_id', 'text'), ...CHANGEABLE },
 };
 
 const UPDATE = statement(
   'update-incidents',
-  (bind: Bind<readonly IncidentRow[]>) => `update incidents i set ${assignments({ incident: CHANGEABLE })}
-    from ${recordset(UPDATED, bind, (rows) => rows)}
+  (bind: Bind<readonly IncidentRow[]>) => `update incidents i set ${sql.assignments({ incident: CHANGEABLE })}
+    from ${sql.recordset(UPDATED, bind, (rows) => rows)}
     where i.project_id = v.project_id and i.incident_id = v.incident_id`,
 );
 
@@ -136,20 +120,20 @@ export interface TimelineRow {
 }
 
 export const TIMELINE_ENTRY: Columns<StoredEntry> = {
-  atMs: moment('at'),
-  type: plain('type', 'text'),
-  from: plain('from_state', 'text'),
-  to: plain('to_state', 'text'),
-  actor: json('actor'),
-  note: quoted('note', 'text'),
-  delivery: json('delivery'),
-  detail: json('detail'),
+  atMs: column.moment('at'),
+  type: column.plain('type', 'text'),
+  from: column.plain('from_state', 'text'),
+  to: column.plain('to_state', 'text'),
+  actor: column.json('actor'),
+  note: column.quoted('note', 'text'),
+  delivery: column.json('delivery'),
+  detail: column.json('detail'),
 };
 
 const NEW_ENTRY: Columns<TimelineRow & { entryId: string }> = {
-  projectId: plain('project_id', 'uuid'),
-  incidentId: plain('incident_id', 'text'),
-  entryId: plain('entry_id', 'uuid'),
+  projectId: column.plain('project_id', 'uuid'),
+  incidentId: column.plain('incident_id', 'text'),
+  entryId: column.plain('entry_id', 'uuid'),
   entry: TIMELINE_ENTRY,
 };
 
@@ -157,8 +141,8 @@ const INSERT_ENTRIES = statement(
   'insert-timeline-entries',
   (
     bind: Bind<readonly (TimelineRow & { entryId: string })[]>,
-  ) => `insert into timeline_entries (${names(NEW_ENTRY)})
-    select ${valuesOf(NEW_ENTRY)} from ${unnest(NEW_ENTRY, bind, (rows) => rows)}`,
+  ) => `insert into timeline_entries (${sql.names(NEW_ENTRY)})
+    select ${sql.values(NEW_ENTRY)} from ${sql.unnest(NEW_ENTRY, bind, (rows) => rows)}`,
 );
 
 /** Appends entries. Their order is (at, entry id); ids are made in order, so that entries of one moment keep theirs. */

@@ -1,17 +1,7 @@
 // monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
 // in key order (project_id, monitor_key), so that two writers never wait for each other in a circle.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
-import {
-  assignments,
-  type Bind,
-  type Columns,
-  column,
-  plain,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -35,49 +25,49 @@ export function sweepBucketOf(monitorKey: string): number {
 
 /** The keys of every table that belongs to a monitor. */
 export const MONITOR_REF: Columns<MonitorRef> = {
-  projectId: plain('project_id', 'uuid'),
-  monitorKey: plain('monitor_key', 'uuid'),
+  projectId: column.plain('project_id', 'uuid'),
+  monitorKey: column.plain('monitor_key', 'uuid'),
 };
 
 export const LIVE_STATE: Columns<LiveState> = {
-  wakeMs: plain('wake_ms', 'bigint'),
-  deadlineMs: plain('deadline_ms', 'bigint'),
-  lastSequence: plain('last_sequence', 'bigint'),
-  firstBeatMs: plain('first_beat_ms', 'bigint'),
-  lastBeatMs: plain('last_beat_ms', 'bigint'),
-  lastSuccessMs: plain('last_success_ms', 'bigint'),
-  anchorMs: plain('anchor_ms', 'bigint'),
-  missedCount: plain('missed_count', 'smallint'),
-  openIncidents: plain('open_incidents', 'smallint'),
+  wakeMs: column.plain('wake_ms', 'bigint'),
+  deadlineMs: column.plain('deadline_ms', 'bigint'),
+  lastSequence: column.plain('last_sequence', 'bigint'),
+  firstBeatMs: column.plain('first_beat_ms', 'bigint'),
+  lastBeatMs: column.plain('last_beat_ms', 'bigint'),
+  lastSuccessMs: column.plain('last_success_ms', 'bigint'),
+  anchorMs: column.plain('anchor_ms', 'bigint'),
+  missedCount: column.plain('missed_count', 'smallint'),
+  openIncidents: column.plain('open_incidents', 'smallint'),
   // Nearly every monitor has no run: NULL then, as the plain statement of the beat path asks for.
-  openRuns: column<OpenRun[]>('open_runs', {
+  openRuns: column.of<OpenRun[]>('open_runs', {
     type: 'jsonb',
     encode: (runs) => (runs.length === 0 ? undefined : JSON.stringify(runs)),
     decode: (runs: OpenRun[] | null) => runs ?? [],
   }),
   // Arrays of unequal length make no Postgres array: each goes as its text form.
-  gaps: column<number[]>('gaps', {
+  gaps: column.of<number[]>('gaps', {
     type: 'text',
     write: (parameter) => `${parameter}::integer[]`,
     encode: (gaps) => (gaps.length === 0 ? undefined : `{${gaps.join(',')}}`),
     decode: (gaps: number[] | null) => gaps ?? [],
   }),
-  gapBroken: plain('gap_broken', 'boolean'),
-  cadenceMs: plain('cadence_ms', 'bigint'),
-  tokens: plain('tokens', 'real'),
-  tokensMs: plain('tokens_ms', 'bigint'),
-  outageMs: plain('outage_ms', 'bigint'),
+  gapBroken: column.plain('gap_broken', 'boolean'),
+  cadenceMs: column.plain('cadence_ms', 'bigint'),
+  tokens: column.plain('tokens', 'real'),
+  tokensMs: column.plain('tokens_ms', 'bigint'),
+  outageMs: column.plain('outage_ms', 'bigint'),
 };
 
 const CHANGING = {
-  configurationVersion: plain<number>('configuration_version', 'integer'),
+  configurationVersion: column.plain<number>('configuration_version', 'integer'),
   live: LIVE_STATE,
 };
 
 const LIVE_ROW: Columns<LiveRow> = { ...MONITOR_REF, ...CHANGING };
 
 /** The columns of a LiveRow, for statements of other files that join this table as `l`. */
-export const LIVE_COLUMNS = selectList(LIVE_ROW, 'l');
+export const LIVE_COLUMNS = sql.select(LIVE_ROW, 'l');
 
 /** Turns a row that was selected with LIVE_COLUMNS into a LiveRow. */
 export const toLiveRow = rowReader(LIVE_ROW);
@@ -93,7 +83,7 @@ const LOCK = statement(
   (bind: Bind<readonly MonitorRef[]>) => `with locked as materialized (
       select ${LIVE_COLUMNS}
       from monitor_live l
-      where (l.project_id, l.monitor_key) in (select * from ${unnest(MONITOR_REF, bind, (refs) => refs)})
+      where (l.project_id, l.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
       order by l.project_id, l.monitor_key
       for update)
     select *, ${NOW_MS} as now_ms from locked`,
@@ -118,8 +108,8 @@ export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promi
 
 /** SQL of that update, for statements that do more in the same round trip. */
 export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
-  return `update monitor_live l set ${assignments(CHANGING)}, changed_xid = pg_current_xact_id()
-    from ${unnest(LIVE_ROW, bind, rows)}
+  return `update monitor_live l set ${sql.assignments(CHANGING)}, changed_xid = pg_current_xact_id()
+    from ${sql.unnest(LIVE_ROW, bind, rows)}
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key`;
 }
 

@@ -2,19 +2,7 @@
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
-import {
-  type Bind,
-  type Columns,
-  json,
-  moment,
-  names,
-  parameterList,
-  plain,
-  quoted,
-  rowReader,
-  selectList,
-  statement,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import type { MaintenanceWindow } from './monitor-row.ts';
@@ -53,28 +41,28 @@ interface ChangeRow extends Omit<ChangeRecord, 'change'> {
 }
 
 const CHANGE: Columns<ChangeRow> = {
-  configurationVersion: plain('configuration_version', 'integer'),
-  kind: plain('kind', 'text'),
-  action: plain('action', 'text'),
-  from: plain('lifecycle_from', 'text'),
-  to: plain('lifecycle_to', 'text'),
-  maintenance: json('maintenance'),
-  actor: json('actor'),
-  occurredMs: moment('occurred_at'),
-  sourceRequestId: quoted('source_request_id', 'text'),
+  configurationVersion: column.plain('configuration_version', 'integer'),
+  kind: column.plain('kind', 'text'),
+  action: column.plain('action', 'text'),
+  from: column.plain('lifecycle_from', 'text'),
+  to: column.plain('lifecycle_to', 'text'),
+  maintenance: column.json('maintenance'),
+  actor: column.json('actor'),
+  occurredMs: column.moment('occurred_at'),
+  sourceRequestId: column.quoted('source_request_id', 'text'),
 };
 const toChangeRow = rowReader(CHANGE);
 
 const NEW_CHANGE: Columns<MonitorRef & ChangeRow & Pick<ConfigurationRecord, 'configuration'>> = {
   ...MONITOR_REF,
   ...CHANGE,
-  configuration: json('configuration'),
+  configuration: column.json('configuration'),
 };
 
 const INSERT = statement(
   'insert-change',
   (bind: Bind<MonitorRef & ChangeRow & Pick<ConfigurationRecord, 'configuration'>>) =>
-    `insert into monitor_changes (${names(NEW_CHANGE)}) values (${parameterList(NEW_CHANGE, bind, (row) => row)})`,
+    `insert into monitor_changes (${sql.names(NEW_CHANGE)}) values (${sql.parameters(NEW_CHANGE, bind, (row) => row)})`,
 );
 
 /** The first record of a new monitor is written together with the monitor (monitors.ts). */
@@ -94,7 +82,7 @@ export async function listChanges(
 ): Promise<ChangeRecord[]> {
   const { rows } = await db.query({
     name: 'list-changes',
-    text: `select ${selectList(CHANGE, 'c')} from monitor_changes c
+    text: `select ${sql.select(CHANGE, 'c')} from monitor_changes c
       where c.project_id = $1 and c.monitor_key = $2 and c.configuration_version < $3
       order by c.configuration_version desc limit $4`,
     values: [ref.projectId, ref.monitorKey, page.before ?? 2_147_483_647, page.limit],

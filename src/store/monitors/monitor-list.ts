@@ -3,6 +3,7 @@
 // no more than those, in a project of any size.
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
+import { type Condition, ListQuery } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord, WITH_CLOCK } from './monitor-record.ts';
 import { nameKeyOf } from './monitors.ts';
@@ -60,12 +61,6 @@ export async function listMonitors(
   return { monitors, next: after };
 }
 
-/** A condition on `m`, `l` and `clock`; `$` stands for each of its values in turn. */
-interface Condition {
-  sql: string;
-  values: unknown[];
-}
-
 interface List {
   db: Queryable;
   projectId: string;
@@ -74,32 +69,26 @@ interface List {
   isSearch: boolean;
 }
 
-const condition = (sql: string, ...values: unknown[]): Condition => ({ sql, values });
-
 /** Those of a filter that an index answers (monitors_labels, monitors_inactive, …), and those that are looked for. */
 function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: Condition[] } {
   const { lifecycle, health, labels = [], namePrefix, jurisdiction } = filter;
-  const indexed = labels.map(({ key, value }) =>
-    condition('m.labels @> $::jsonb', JSON.stringify({ [key]: value })),
+  const indexed = labels.map(
+    ({ key, value }): Condition => ['m.labels @> $::jsonb', JSON.stringify({ [key]: value })],
   );
   const scanned: Condition[] = [];
-  if (namePrefix) indexed.push(condition('m.name_key like $', `${escapeLike(nameKeyOf(namePrefix))}%`));
-  if (jurisdiction) scanned.push(condition('m.jurisdiction = $', jurisdiction));
-  if (lifecycle === 'active') scanned.push(condition("m.lifecycle = 'active'"));
-  else if (lifecycle) indexed.push(inactive(lifecycle));
+  if (namePrefix) indexed.push(['m.name_key like $', `${escapeLike(nameKeyOf(namePrefix))}%`]);
+  if (jurisdiction) scanned.push(['m.jurisdiction = $', jurisdiction]);
+  if (lifecycle === 'active') scanned.push(["m.lifecycle = 'active'"]);
+  else if (lifecycle) indexed.push([inactive(lifecycle)]);
   if (health) {
-    indexed.push(...HEALTH[health].indexed.map((sql) => condition(sql)));
-    scanned.push(...HEALTH[health].scanned.map((sql) => condition(sql)));
+    indexed.push(...HEALTH[health].indexed.map((sql): Condition => [sql]));
+    scanned.push(...HEALTH[health].scanned.map((sql): Condition => [sql]));
   }
   return { indexed, scanned };
 }
 
 // Written so that Postgres sees that the partial index holds it.
-function inactive(lifecycle: Exclude<Lifecycle, 'active'>): Condition {
-  return condition(inactiveSql(lifecycle));
-}
-
-function inactiveSql(lifecycle: 'paused' | 'archived'): string {
+function inactive(lifecycle: Exclude<Lifecycle, 'active'>): string {
   return `m.lifecycle <> 'active' and m.lifecycle = '${lifecycle}'`;
 }
 
@@ -120,8 +109,8 @@ const IS_GRAVE = grave("'open', 'recovering'");
 
 /** As domain/health.ts decides it; a test holds the two together. */
 const HEALTH: Record<Health, { indexed: string[]; scanned: string[] }> = {
-  paused: { indexed: [inactiveSql('paused')], scanned: [] },
-  archived: { indexed: [inactiveSql('archived')], scanned: [] },
+  paused: { indexed: [inactive('paused')], scanned: [] },
+  archived: { indexed: [inactive('archived')], scanned: [] },
   maintenance: {
     indexed: ['m.maintenance_ends_at is not null', "m.lifecycle = 'active'", IN_WINDOW],
     scanned: [],
@@ -138,12 +127,12 @@ const ORDER = 'order by m.name_key, m.monitor_id, m.jurisdiction';
 
 /** The last monitor of the stretch after `after`; undefined when the list ends in it. */
 async function findStretchEnd(list: List, after: MonitorPosition | undefined) {
-  const { text, values } = whereOf(list, list.indexed, { after });
+  const { where, query } = whereOf(list, list.indexed, { after });
   const { rows } = await list.db.query<{ name_key: string; monitor_id: string; jurisdiction: Jurisdiction }>(
     // The conditions of an index may look at the clock and the live row: as readStretch.
     `${WITH_CLOCK} select m.name_key, m.monitor_id, m.jurisdiction from clock, monitors m
-     ${text} ${ORDER} offset ${STRETCH - 1} limit 1`,
-    values,
+     ${where} ${ORDER} offset ${STRETCH - 1} limit 1`,
+    query.values,
   );
   const row = rows[0];
   return row && { nameKey: row.name_key, monitorId: row.monitor_id, jurisdiction: row.jurisdiction };
@@ -154,11 +143,11 @@ async function readStretch(
   bounds: { after?: MonitorPosition; end?: MonitorPosition },
   limit: number,
 ): Promise<MonitorRecord[]> {
-  const { text: where, values } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
-  const text = `${SELECT_RECORDS} ${where} ${ORDER} limit $${values.push(limit)}`;
+  const { where, query } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
+  const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${query.bind(limit)}`;
   // Planning costs as much as reading a page. A prefix is planned each time: only its value shows the index's range.
   const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
-  const { rows } = await list.db.query({ name, text, values });
+  const { rows } = await list.db.query({ name, text, values: query.values });
   return rows.map(toMonitorRecord);
 }
 
@@ -166,19 +155,15 @@ function whereOf(
   list: List,
   conditions: readonly Condition[],
   { after, end }: { after?: MonitorPosition; end?: MonitorPosition },
-): { text: string; values: unknown[] } {
-  const values: unknown[] = [list.projectId];
-  const add = (value: unknown) => `$${values.push(value)}`;
+): { where: string; query: ListQuery } {
+  const query = new ListQuery();
   const place = ({ nameKey, monitorId, jurisdiction }: MonitorPosition) =>
-    `(${add(nameKey)}, ${add(monitorId)}, ${add(jurisdiction)})`;
-  const parts = ['m.project_id = $1'];
-  for (const { sql, values: own } of conditions) {
-    let next = 0;
-    parts.push(sql.replaceAll(/\$(?!\d)/g, () => add(own[next++])));
-  }
-  if (after) parts.push(`${PLACE} > ${place(after)}`);
-  if (end) parts.push(`${PLACE} <= ${place(end)}`);
-  return { text: `where ${parts.join(' and ')}`, values };
+    `(${query.bind(nameKey)}, ${query.bind(monitorId)}, ${query.bind(jurisdiction)})`;
+  // Conditions may name the project, as $1.
+  let where = query.where([['m.project_id = $', list.projectId], ...conditions]);
+  if (after) where += ` and ${PLACE} > ${place(after)}`;
+  if (end) where += ` and ${PLACE} <= ${place(end)}`;
+  return { where, query };
 }
 
 function escapeLike(text: string): string {

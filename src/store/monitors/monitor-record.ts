@@ -2,7 +2,7 @@
 // trip. The statements that find monitors share what is here; what a caller sees of it the api decides.
 import type { IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
 import type { LiveState } from '../../domain/monitor.ts';
-import { type Columns, computed, moment, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { millis, NOW_MS } from '../postgres/moments.ts';
 import { LIVE_STATE } from './live.ts';
 import { JOIN_TENANT, MONITOR, type MonitorRow, TENANT, type Tenant } from './monitor-row.ts';
@@ -36,10 +36,10 @@ const OPEN_INCIDENTS = `(
 const WITHOUT_LIVE: Columns<Omit<MonitorRecord, 'live'>> = {
   ...MONITOR,
   ...TENANT,
-  inlineUrlBox: computed('url_box', 'e.url_box'),
-  createdMs: moment('created_at'),
-  openIncidents: computed('incidents', OPEN_INCIDENTS, () => []),
-  nowMs: computed('now_ms', 'clock.now_ms'),
+  inlineUrlBox: column.computed('url_box', 'e.url_box'),
+  createdMs: column.moment('created_at'),
+  openIncidents: column.computed('incidents', OPEN_INCIDENTS, () => []),
+  nowMs: column.computed('now_ms', 'clock.now_ms'),
 };
 
 /** Turns a row that was selected with RECORD_COLUMNS into a MonitorRecord. */
@@ -48,7 +48,7 @@ export const toMonitorRecord = rowReader<MonitorRecord>({ ...WITHOUT_LIVE, live:
 /** Goes before a statement that selects RECORD_COLUMNS: one clock for all of its rows. */
 export const WITH_CLOCK = `with clock as materialized (select ${NOW_MS} as now_ms)`;
 
-export const RECORD_COLUMNS = `${selectList(WITHOUT_LIVE, 'm')}, ${selectList(LIVE_STATE, 'l')}`;
+export const RECORD_COLUMNS = `${sql.select(WITHOUT_LIVE, 'm')}, ${sql.select(LIVE_STATE, 'l')}`;
 
 /** Monitors `m`, live rows `l`, and what the record shows of other tables. */
 export const RECORD_FROM = `from clock, monitors m

@@ -8,7 +8,7 @@ import type {
   Window,
 } from '../../domain/monitor.ts';
 import type { ServiceState } from '../../domain/problem.ts';
-import { type Columns, computed, json, moment, optional, plain, quoted } from '../postgres/columns.ts';
+import { type Columns, column } from '../postgres/columns.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 
 export interface MaintenanceWindow extends Window {
@@ -39,54 +39,54 @@ export interface MonitorRow extends MonitorRef {
 }
 
 export const TIMING: Columns<TimingConfiguration> = {
-  intervalSeconds: plain('interval_seconds', 'integer'),
-  schedule: optional({
-    cron: quoted('schedule_cron', 'text'),
-    timeZone: quoted('schedule_time_zone', 'text'),
+  intervalSeconds: column.plain('interval_seconds', 'integer'),
+  schedule: column.optional({
+    cron: column.quoted('schedule_cron', 'text'),
+    timeZone: column.quoted('schedule_time_zone', 'text'),
   }),
-  graceSeconds: plain('grace_seconds', 'integer'),
-  awaitFirstBeat: plain('await_first_beat', 'boolean'),
-  maxRuntimeSeconds: plain('max_runtime_seconds', 'integer'),
-  recoveryBeats: plain('recovery_beats', 'smallint'),
-  missedBeatsToOpen: plain('missed_beats_to_open', 'smallint'),
+  graceSeconds: column.plain('grace_seconds', 'integer'),
+  awaitFirstBeat: column.plain('await_first_beat', 'boolean'),
+  maxRuntimeSeconds: column.plain('max_runtime_seconds', 'integer'),
+  recoveryBeats: column.plain('recovery_beats', 'smallint'),
+  missedBeatsToOpen: column.plain('missed_beats_to_open', 'smallint'),
 };
 
 export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
-  name: quoted('name', 'text'),
-  labels: json('labels'),
+  name: column.quoted('name', 'text'),
+  labels: column.json('labels'),
 };
 
 export const WINDOW: Columns<Window> = {
-  startsMs: moment('maintenance_starts_at'),
-  endsMs: moment('maintenance_ends_at'),
+  startsMs: column.moment('maintenance_starts_at'),
+  endsMs: column.moment('maintenance_ends_at'),
 };
 
 export const MONITOR_ID: Columns<MonitorRef & Pick<MonitorRow, 'monitorId' | 'jurisdiction'>> = {
   ...MONITOR_REF,
-  monitorId: quoted('monitor_id', 'text'),
-  jurisdiction: plain('jurisdiction', 'text'),
+  monitorId: column.quoted('monitor_id', 'text'),
+  jurisdiction: column.plain('jurisdiction', 'text'),
 };
 
 /** What a write may change. */
 export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
-  configurationVersion: plain('configuration_version', 'integer'),
+  configurationVersion: column.plain('configuration_version', 'integer'),
   configuration: {
     ...TIMING,
     name: LABELED.name,
-    description: quoted('description', 'text'),
+    description: column.quoted('description', 'text'),
     labels: LABELED.labels,
-    measurements: json('measurements'),
+    measurements: column.json('measurements'),
   },
   binding: {
-    kind: plain('binding_kind', 'text'),
-    alias: quoted('binding_alias', 'text'),
-    inlineEndpointId: quoted('inline_endpoint_id', 'text'),
+    kind: column.plain('binding_kind', 'text'),
+    alias: column.quoted('binding_alias', 'text'),
+    inlineEndpointId: column.quoted('inline_endpoint_id', 'text'),
   },
-  lifecycle: plain('lifecycle', 'text'),
-  restorableUntilMs: moment('restorable_until'),
-  maintenance: optional({ ...WINDOW, reason: quoted('maintenance_reason', 'text') }),
-  publishAddress: plain('publish_address', 'uuid'),
-  updatedMs: moment('updated_at'),
+  lifecycle: column.plain('lifecycle', 'text'),
+  restorableUntilMs: column.moment('restorable_until'),
+  maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),
+  publishAddress: column.plain('publish_address', 'uuid'),
+  updatedMs: column.moment('updated_at'),
 };
 
 export const MONITOR: Columns<MonitorRow> = { ...MONITOR_ID, ...CHANGEABLE };
@@ -101,10 +101,10 @@ export interface Tenant {
 
 /** Of `projects p` and `organizations o`. */
 export const TENANT: Columns<Tenant> = {
-  organizationId: computed('organization_id', 'p.organization_id'),
-  projectName: computed('project_name', 'p.name'),
-  planId: computed('plan', 'o.plan'),
-  serviceState: computed('service_state', 'o.service_state'),
+  organizationId: column.computed('organization_id', 'p.organization_id'),
+  projectName: column.computed('project_name', 'p.name'),
+  planId: column.computed('plan', 'o.plan'),
+  serviceState: column.computed('service_state', 'o.service_state'),
 };
 
 export const JOIN_TENANT = `join projects p on p.project_id = m.project_id

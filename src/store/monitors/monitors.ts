@@ -3,7 +3,7 @@
 import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
 import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
-import { type Bind, names, parameterList, statement } from '../postgres/columns.ts';
+import { type Bind, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
@@ -67,8 +67,8 @@ interface NewMonitor {
 const INSERT = statement(
   'insert-monitor',
   (bind: Bind<NewMonitor>) => `with monitor as (
-    insert into monitors (${names(MONITOR)}, name_key, created_at)
-    values (${parameterList(MONITOR, bind, ({ monitor }) => monitor)},
+    insert into monitors (${sql.names(MONITOR)}, name_key, created_at)
+    values (${sql.parameters(MONITOR, bind, ({ monitor }) => monitor)},
       ${bind(({ monitor }) => nameKeyOf(monitor.configuration.name))},
       ${fromMillis(bind(({ monitor }) => monitor.updatedMs))})
     on conflict (project_id, monitor_id, jurisdiction) do nothing
@@ -108,8 +108,8 @@ export async function insertMonitor(
 
 const UPDATE = statement(
   'update-monitor',
-  (bind: Bind<MonitorRow>) => `update monitors set (${names(CHANGEABLE)}, name_key) =
-      row (${parameterList(CHANGEABLE, bind, (monitor) => monitor)},
+  (bind: Bind<MonitorRow>) => `update monitors set (${sql.names(CHANGEABLE)}, name_key) =
+      row (${sql.parameters(CHANGEABLE, bind, (monitor) => monitor)},
         ${bind(({ configuration }) => nameKeyOf(configuration.name))})
     where project_id = ${bind(({ projectId }) => projectId)} and monitor_key = ${bind(({ monitorKey }) => monitorKey)}`,
 );

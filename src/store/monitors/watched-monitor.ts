@@ -9,16 +9,7 @@ import {
   toTiming,
   type Window,
 } from '../../domain/monitor.ts';
-import {
-  type Bind,
-  type Columns,
-  computed,
-  optional,
-  rowReader,
-  selectList,
-  statement,
-  unnest,
-} from '../postgres/columns.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import {
@@ -58,17 +49,17 @@ const WATCHED: Columns<Watched> = {
   configurationVersion: CHANGEABLE.configurationVersion,
   configuration: TIMING,
   lifecycle: CHANGEABLE.lifecycle,
-  maintenance: optional(WINDOW),
+  maintenance: column.optional(WINDOW),
   binding: CHANGEABLE.binding,
-  hasRules: computed('has_rules', "m.measurements <> '{}'"),
+  hasRules: column.computed('has_rules', "m.measurements <> '{}'"),
   ...TENANT,
 };
 const toWatched = rowReader(WATCHED);
 
 const LOAD = statement(
   'load-watched-monitors',
-  (bind: Bind<readonly MonitorRef[]>) => `select ${selectList(WATCHED, 'm')}
-    from ${unnest(MONITOR_REF, bind, (refs) => refs)}
+  (bind: Bind<readonly MonitorRef[]>) => `select ${sql.select(WATCHED, 'm')}
+    from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)}
     join monitors m on m.project_id = v.project_id and m.monitor_key = v.monitor_key
     ${JOIN_TENANT}`,
 );

@@ -25,12 +25,6 @@ export function statement<Input>(
   return (input) => ({ name, text, values: readers.map((read) => read(input)) });
 }
 
-/** The parameters of a text that depends on the call, such as a list with optional filters. */
-export function parameters(): { values: unknown[]; bind: (value: unknown) => string } {
-  const values: unknown[] = [];
-  return { values, bind: (value) => `$${values.push(value)}` };
-}
-
 interface ColumnOptions<Value> {
   /** SQL type of a parameter. */
   type: string;
@@ -70,7 +64,7 @@ type Part<Value> = Column<Value> | (Value extends object ? Columns<Value> | Opti
 /** A column for each property, or columns for each of a nested object's. */
 export type Columns<Row> = { readonly [Key in keyof Required<Row>]: Part<NonNullable<Row[Key]>> };
 
-export function column<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
+function of<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
   return new Column(name, options);
 }
 
@@ -78,22 +72,22 @@ export function column<Value>(name: string, options: ColumnOptions<Value>): Colu
  * Values whose array needs no quotes: numbers, booleans, uuids, words of ours. Not for ids that callers choose: one of
  * them may be the word `null`.
  */
-export function plain<Value>(name: string, type: string): Column<Value> {
+function plain<Value>(name: string, type: string): Column<Value> {
   return new Column<Value>(name, { type, toArray: plainArray });
 }
 
 /** Any value: the driver quotes it. */
-export function quoted<Value>(name: string, type: string): Column<Value> {
+function quoted<Value>(name: string, type: string): Column<Value> {
   return new Column<Value>(name, { type });
 }
 
 /** Texts without control characters (ids, JSON, sentences of ours), of which none is empty. */
-export function line<Value extends string>(name: string): Column<Value> {
+function line<Value extends string>(name: string): Column<Value> {
   return new Column<Value>(name, { type: 'text', toArray: textList, arraySql: textListSql });
 }
 
 /** jsonb. `absent`: what NULL becomes. */
-export function json<Value>(name: string, absent?: () => NoInfer<Value>): Column<Value> {
+function json<Value>(name: string, absent?: () => NoInfer<Value>): Column<Value> {
   return new Column<Value>(name, { type: 'jsonb', encode: JSON.stringify, decode: orElse(absent) });
 }
 
@@ -102,7 +96,7 @@ function orElse<Value>(absent: (() => Value) | undefined) {
 }
 
 /** timestamptz of whole milliseconds. */
-export function moment(name: string): Column<number> {
+function moment(name: string): Column<number> {
   return new Column<number>(name, {
     type: 'bigint',
     read: millis,
@@ -112,19 +106,22 @@ export function moment(name: string): Column<number> {
 }
 
 /** timestamptz of clock_timestamp(): its microseconds are cut off. Postgres writes it. */
-export function clockMoment(name: string): Column<number> {
+function clockMoment(name: string): Column<number> {
   return new Column<number>(name, { type: 'bigint', read: wholeMillis });
 }
 
 /** An expression, for a SELECT alone. */
-export function computed<Value>(name: string, sql: string, absent?: () => NoInfer<Value>): Column<Value> {
+function computed<Value>(name: string, sql: string, absent?: () => NoInfer<Value>): Column<Value> {
   return new Column<Value>(name, { type: '', read: () => sql, decode: orElse(absent) });
 }
 
 /** A nested object that is absent when its first column is NULL. */
-export function optional<Row>(columns: Columns<Row>): OptionalGroup<Row> {
+function optional<Row>(columns: Columns<Row>): OptionalGroup<Row> {
   return new OptionalGroup(columns);
 }
+
+/** Columns by what their values are. `of` makes any other. */
+export const column = { of, plain, quoted, line, json, moment, clockMoment, computed, optional };
 
 interface Leaf<Row> {
   column: Column<unknown>;
@@ -150,29 +147,29 @@ const join = <Row>(columns: Columns<Row>, sql: (column: Column<unknown>) => stri
 const written = ({ options }: Column<unknown>, parameter: string) => options.write?.(parameter) ?? parameter;
 
 /** `a.one, (…)::bigint as two`: for a SELECT, or RETURNING, of a table's alias. */
-export function selectList<Row>(columns: Columns<Row>, alias: string): string {
+function select<Row>(columns: Columns<Row>, alias: string): string {
   return join(columns, ({ name, options: { read } }) =>
     read ? `${read(`${alias}.${name}`)} as ${name}` : `${alias}.${name}`,
   );
 }
 
 /** `one, two`: the columns of an INSERT, or of an UPDATE of a row. */
-export function names<Row>(columns: Columns<Row>): string {
+function names<Row>(columns: Columns<Row>): string {
   return join(columns, ({ name }) => name);
 }
 
 /** `one = v.one, …`: an UPDATE from `v`. */
-export function assignments<Row>(columns: Columns<Row>): string {
+function assignments<Row>(columns: Columns<Row>): string {
   return join(columns, (it) => `${it.name} = ${written(it, `v.${it.name}`)}`);
 }
 
 /** `v.one, to_timestamp(v.two / 1000.0)`: what an INSERT takes from `v`. */
-export function valuesOf<Row>(columns: Columns<Row>): string {
+function values<Row>(columns: Columns<Row>): string {
   return join(columns, (it) => written(it, `v.${it.name}`));
 }
 
 /** `$1, to_timestamp($2 / 1000.0)`: one object as parameters. */
-export function parameterList<Row, Input>(
+function parameters<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
   row: (input: Input) => NoInfer<Row>,
@@ -189,7 +186,7 @@ export function parameterList<Row, Input>(
 }
 
 /** `unnest($1::uuid[], …) as v (one, …)`: many objects, an array parameter for each column. */
-export function unnest<Row, Input>(
+function unnest<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
   rows: (input: Input) => readonly NoInfer<Row>[],
@@ -210,7 +207,7 @@ export function unnest<Row, Input>(
  * `jsonb_to_recordset($1::jsonb) as v (one uuid, …)`: many objects as one parameter. Postgres plans it alike for any
  * number of them.
  */
-export function recordset<Row, Input>(
+function recordset<Row, Input>(
   columns: Columns<Row>,
   bind: Bind<Input>,
   rows: (input: Input) => readonly NoInfer<Row>[],
@@ -220,6 +217,9 @@ export function recordset<Row, Input>(
   const parameter = bind((input) => JSON.stringify(rows(input).map(toRecord)));
   return `jsonb_to_recordset(${parameter}::jsonb) as v (${join(columns, (it) => `${it.name} ${it.options.type}`)})`;
 }
+
+/** Parts of statements, over tables of columns. */
+export const sql = { select, names, assignments, values, parameters, unnest, recordset };
 
 function encoderOf<Row>({ column, get }: Leaf<Row>): (row: Row) => unknown {
   const encode = column.options.encode as ((value: unknown) => unknown) | undefined;

@@ -1,6 +1,8 @@
-// Paging by (time, id): a page costs the same however deep it is. Times go through microseconds, which is all that
-// Postgres keeps, so that no row is skipped or repeated.
+// Lists with optional conditions, and their pages by (time, id): a page costs the same however deep it is. Times go
+// through microseconds, which is all that Postgres keeps, so that no row is skipped or repeated.
+import { type Columns, rowReader, sql } from './columns.ts';
 import { fromMicros, micros } from './moments.ts';
+import type { Queryable } from './pool.ts';
 
 /** The last row of the page before. */
 export interface KeysetPosition {
@@ -21,23 +23,61 @@ export interface Positioned<Item> {
   position: KeysetPosition;
 }
 
-/** SQL: what a SELECT of a list names besides its columns, for `positionedReader`. */
-export function positionColumn(time: string): string {
-  return `${micros(time)} as position_us`;
+/** SQL, and the value that its `$` stands for. One whose value is undefined asks for nothing. */
+export type Condition = readonly [sql: string, value?: unknown];
+
+/** A text that depends on the call, and its parameters. */
+export class ListQuery {
+  readonly values: unknown[] = [];
+
+  bind(value: unknown): string {
+    return `$${this.values.push(value)}`;
+  }
+
+  where(conditions: readonly Condition[]): string {
+    const stated = conditions.filter((condition) => condition.length === 1 || condition[1] !== undefined);
+    return `where ${stated.map(([text, value]) => text.replace(/\$(?!\d)/, () => this.bind(value))).join(' and ')}`;
+  }
 }
 
-/** SQL: the position, to compare with the (time, id) of a row. */
-export function positionSql({ micros: us, id }: KeysetPosition, bind: (value: unknown) => string): string {
-  return `(${fromMicros(bind(us))}, ${bind(id)})`;
+export interface KeysetList {
+  /** What follows FROM. */
+  from: string;
+  /** Of the table that has `time` and `id`. */
+  alias: string;
+  time: string;
+  id: string;
+  /** Default: newest first. */
+  order?: 'asc' | 'desc';
 }
 
-/** Reads a row of a list. `id`: the column that tells apart rows of one time. */
-export function positionedReader<Item>(
-  read: (row: object) => Item,
-  id: string,
-): (row: Record<string, unknown>) => Positioned<Item> {
-  return (row) => ({
-    item: read(row),
-    position: { micros: row.position_us as number, id: row[id] as string },
-  });
+/** Makes the function that reads a page. Not a named statement: each set of conditions has its own plan and index. */
+export function keysetList<Item>(
+  columns: Columns<Item>,
+  { from, alias, order = 'desc', ...names }: KeysetList,
+) {
+  const read = rowReader(columns);
+  const [time, id] = [`${alias}.${names.time}`, `${alias}.${names.id}`];
+  const select = `select ${sql.select(columns, alias)}, ${micros(time)} as position_us, ${id} as position_id
+    from ${from}`;
+  return async (
+    db: Queryable,
+    conditions: readonly Condition[],
+    { after, limit }: KeysetPage,
+  ): Promise<Positioned<Item>[]> => {
+    const query = new ListQuery();
+    let where = query.where(conditions);
+    if (after) {
+      const beyond = `(${fromMicros(query.bind(after.micros))}, ${query.bind(after.id)})`;
+      where += ` and (${time}, ${id}) ${order === 'asc' ? '>' : '<'} ${beyond}`;
+    }
+    const { rows } = await db.query<{ position_us: number; position_id: string }>(
+      `${select} ${where} order by ${time} ${order}, ${id} ${order} limit ${query.bind(limit)}`,
+      query.values,
+    );
+    return rows.map((row) => ({
+      item: read(row),
+      position: { micros: row.position_us, id: row.position_id },
+    }));
+  };
 }

@@ -2,27 +2,8 @@
 // The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
-import {
-  type Bind,
-  type Columns,
-  clockMoment,
-  moment,
-  names,
-  parameterList,
-  parameters,
-  plain,
-  quoted,
-  rowReader,
-  selectList,
-  statement,
-} from '../postgres/columns.ts';
-import {
-  type KeysetPage,
-  type Positioned,
-  positionColumn,
-  positionedReader,
-  positionSql,
-} from '../postgres/keyset.ts';
+import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 export interface Credential {
@@ -46,13 +27,13 @@ export interface NewCredential
 }
 
 const NEW: Columns<NewCredential> = {
-  projectId: plain('project_id', 'uuid'),
-  credentialId: plain('credential_id', 'text'),
-  name: quoted('name', 'text'),
-  preset: plain('preset', 'text'),
-  scopes: quoted('scopes', 'text[]'),
-  expiresMs: moment('expires_at'),
-  digest: quoted('digest', 'bytea'),
+  projectId: column.plain('project_id', 'uuid'),
+  credentialId: column.plain('credential_id', 'text'),
+  name: column.quoted('name', 'text'),
+  preset: column.plain('preset', 'text'),
+  scopes: column.quoted('scopes', 'text[]'),
+  expiresMs: column.moment('expires_at'),
+  digest: column.quoted('digest', 'bytea'),
 };
 
 const CREDENTIAL: Columns<Credential> = {
@@ -60,16 +41,21 @@ const CREDENTIAL: Columns<Credential> = {
   credentialId: NEW.credentialId,
   name: NEW.name,
   preset: NEW.preset,
-  scopes: quoted('scopes', 'text[]'),
-  createdMs: clockMoment('created_at'),
-  lastUsedMs: clockMoment('last_used_at'),
+  scopes: column.quoted('scopes', 'text[]'),
+  createdMs: column.clockMoment('created_at'),
+  lastUsedMs: column.clockMoment('last_used_at'),
   expiresMs: NEW.expiresMs,
-  revokedMs: clockMoment('revoked_at'),
-  version: plain('version', 'integer'),
+  revokedMs: column.clockMoment('revoked_at'),
+  version: column.plain('version', 'integer'),
 };
-const COLUMNS = selectList(CREDENTIAL, 'c');
+const COLUMNS = sql.select(CREDENTIAL, 'c');
 const toCredential = rowReader(CREDENTIAL);
-const toListedCredential = positionedReader(toCredential, 'credential_id');
+const list = keysetList(CREDENTIAL, {
+  from: 'credentials c',
+  alias: 'c',
+  time: 'created_at',
+  id: 'credential_id',
+});
 
 /** A revoked credential can be read for 30 days (docs/contract/tenancy.md). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
@@ -79,7 +65,7 @@ const INSERT = statement(
   (bind: Bind<NewCredential>) => `with address as (
       insert into credential_addresses (credential_id, project_id)
       values (${bind(({ credentialId }) => credentialId)}, ${bind(({ projectId }) => projectId)}))
-    insert into credentials as c (${names(NEW)}) values (${parameterList(NEW, bind, (credential) => credential)})
+    insert into credentials as c (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (credential) => credential)})
     returning ${COLUMNS}`,
 );
 
@@ -121,15 +107,7 @@ export async function listCredentials(
   projectId: string,
   page: KeysetPage,
 ): Promise<Positioned<Credential>[]> {
-  const { values, bind } = parameters();
-  const where = [`c.project_id = ${bind(projectId)}`, READABLE];
-  if (page.after) where.push(`(c.created_at, c.credential_id) < ${positionSql(page.after, bind)}`);
-  const { rows } = await db.query(
-    `select ${COLUMNS}, ${positionColumn('c.created_at')} from credentials c where ${where.join(' and ')}
-     order by c.created_at desc, c.credential_id desc limit ${bind(page.limit)}`,
-    values,
-  );
-  return rows.map(toListedCredential);
+  return await list(db, [['c.project_id = $', projectId], [READABLE]], page);
 }
 
 export interface Rotation {

@@ -2,7 +2,7 @@
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { ProblemError } from '../../domain/problem.ts';
-import { type Columns, clockMoment, plain, quoted, rowReader, selectList } from '../postgres/columns.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -16,14 +16,14 @@ export interface Project {
 }
 
 const PROJECT: Columns<Project> = {
-  projectId: plain('project_id', 'uuid'),
-  organizationId: plain('organization_id', 'uuid'),
-  name: quoted('name', 'text'),
-  version: plain('version', 'integer'),
-  createdMs: clockMoment('created_at'),
-  updatedMs: clockMoment('updated_at'),
+  projectId: column.plain('project_id', 'uuid'),
+  organizationId: column.plain('organization_id', 'uuid'),
+  name: column.quoted('name', 'text'),
+  version: column.plain('version', 'integer'),
+  createdMs: column.clockMoment('created_at'),
+  updatedMs: column.clockMoment('updated_at'),
 };
-const COLUMNS = selectList(PROJECT, 'p');
+const COLUMNS = sql.select(PROJECT, 'p');
 const toProject = rowReader(PROJECT);
 
 /** Throws `conflict` when the organization has a project of that name. */

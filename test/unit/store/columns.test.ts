@@ -1,24 +1,12 @@
 // Statements that follow from a table of columns: their text, the values of their parameters, and the rows they return.
 import { describe, expect, it } from 'vitest';
 import {
-  assignments,
   type Bind,
   type Columns,
-  clockMoment,
-  computed,
-  json,
-  line,
-  moment,
-  names,
-  optional,
-  parameterList,
-  plain,
-  recordset,
+  column,
   rowReader,
-  selectList,
+  sql,
   statement,
-  unnest,
-  valuesOf,
 } from '../../../src/store/postgres/columns.ts';
 
 interface Job {
@@ -29,10 +17,10 @@ interface Job {
 }
 
 const JOB: Columns<Job> = {
-  id: plain('id', 'bigint'),
-  name: line('name'),
-  plan: { dueMs: moment('due_at'), tags: json('tags', () => []) },
-  pause: optional({ fromMs: moment('paused_at'), reason: line('reason') }),
+  id: column.plain('id', 'bigint'),
+  name: column.line('name'),
+  plan: { dueMs: column.moment('due_at'), tags: column.json('tags', () => []) },
+  pause: column.optional({ fromMs: column.moment('paused_at'), reason: column.line('reason') }),
 };
 
 const full: Job = { id: 1, name: 'a', plan: { dueMs: 5, tags: ['x'] }, pause: { fromMs: 7, reason: 'r' } };
@@ -42,8 +30,8 @@ describe('a statement over a table of columns', () => {
   it('numbers its parameters in the order of the text, each with its own value', () => {
     const insert = statement(
       'insert-jobs',
-      (bind: Bind<{ jobs: Job[]; owner: string }>) => `insert into jobs (owner, ${names(JOB)})
-        select ${bind(({ owner }) => owner)}, ${valuesOf(JOB)} from ${unnest(JOB, bind, ({ jobs }) => jobs)}`,
+      (bind: Bind<{ jobs: Job[]; owner: string }>) => `insert into jobs (owner, ${sql.names(JOB)})
+        select ${bind(({ owner }) => owner)}, ${sql.values(JOB)} from ${sql.unnest(JOB, bind, ({ jobs }) => jobs)}`,
     );
     const { name, text, values } = insert({ jobs: [full, bare], owner: 'me' });
     expect(name).toBe('insert-jobs');
@@ -68,7 +56,7 @@ describe('a statement over a table of columns', () => {
     const update = statement(
       'update-job',
       (bind: Bind<Job>) =>
-        `update jobs set (${names(JOB)}) = row (${parameterList(JOB, bind, (job) => job)})`,
+        `update jobs set (${sql.names(JOB)}) = row (${sql.parameters(JOB, bind, (job) => job)})`,
     );
     expect(update(full).text).toBe(
       'update jobs set (id, name, due_at, tags, paused_at, reason) = ' +
@@ -82,7 +70,7 @@ describe('a statement over a table of columns', () => {
     const update = statement(
       'update-jobs',
       (bind: Bind<Job[]>) =>
-        `set ${assignments({ plan: JOB.plan })} from ${recordset(JOB, bind, (jobs) => jobs)}`,
+        `set ${sql.assignments({ plan: JOB.plan })} from ${sql.recordset(JOB, bind, (jobs) => jobs)}`,
     );
     const { text, values } = update([full]);
     expect(text).toBe(
@@ -111,10 +99,10 @@ describe('a row that is read', () => {
 
   it('has moments of the clock without their microseconds', () => {
     const LISTED: Columns<{ createdMs: number; isOld: boolean }> = {
-      createdMs: clockMoment('created_at'),
-      isOld: computed('is_old', 'j.version > 1'),
+      createdMs: column.clockMoment('created_at'),
+      isOld: column.computed('is_old', 'j.version > 1'),
     };
-    expect(selectList(LISTED, 'j')).toBe(
+    expect(sql.select(LISTED, 'j')).toBe(
       'floor(extract(epoch from j.created_at) * 1000)::bigint as created_at, j.version > 1 as is_old',
     );
     expect(rowReader(LISTED)({ created_at: 1_999, is_old: true })).toEqual({ createdMs: 1_999, isOld: true });

@@ -1,5 +1,5 @@
-// The beat path's statements: addresses to monitors, and one round trip that writes a whole batch. Lock order: live rows
-// in key order (lockLive), then what hangs on them. The lane row is this writer's alone.
+// The beat path's statements: addresses to monitors, and one round trip that writes a whole batch. Lock order: live
+// rows in key order (lockLive), then their other rows. The lane row has no other writer.
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
@@ -9,7 +9,7 @@ import type { Queryable } from '../postgres/pool.ts';
 
 export interface AddressRow extends MonitorRef {
   address: string;
-  /** Set on an address that was rotated: it works until then. */
+  /** Set on a rotated address: it works until then. */
   endsMs?: number;
 }
 
@@ -39,7 +39,7 @@ export interface ObservationRow extends MonitorRef, ObservationDetail {
   late: boolean;
 }
 
-/** What a plain beat has nothing of. */
+/** The details of a beat; a plain beat has none. */
 interface ObservationDetail {
   /** RFC 3339, as the sender wrote it: Postgres reads it, with its microseconds. */
   observedAt?: string;
@@ -83,8 +83,8 @@ export interface BeatBatch {
 }
 
 /**
- * An upsert: a lane that was idle for long may have been deleted. A batch that `settleBatch` gave up, and that arrives
- * after all, has no number to write: the column refuses that, and the whole batch with it.
+ * An upsert, because the row of a long idle lane may have been deleted. A batch that arrives after `settleBatch` has
+ * given it up writes no number: the column refuses that, and with it the whole batch.
  */
 const writeLane = <Input extends { lane: LaneBatch }>(
   bind: Bind<Input>,
@@ -138,17 +138,17 @@ const PLAIN_BEATS: Columns<PlainBeats> = {
 
 export interface PlainResult {
   monitorKey: string;
-  /** After the last of them. */
+  /** After the last beat. */
   lastSequence: number;
   nowMs: number;
 }
 
 /**
- * What domain/beat.ts does to a monitor in its plainest state, in one statement that is its own transaction: most
- * beats of most installations, at two thirds of the price. A test holds the two together. A row in any other state
- * (another configuration, open incidents or runs, past its deadline, out of tokens) is left alone and not returned:
- * those beats take the other way. Rows are given in key order, and the lanes' connections join by nested loops alone
- * (see `LANE_SETTINGS`), so that two processes lock rows in one order.
+ * Does what domain/beat.ts does to a monitor in its plainest state, in one statement that is its own transaction: most
+ * beats of most installations, at two thirds of the cost. A test holds the two together. A row in any other state
+ * (another configuration, open incidents or runs, past its deadline, out of tokens) is neither changed nor returned:
+ * its beats take the full transaction. The input has key order, and connections of lanes join only by nested loops
+ * (`LANE_SETTINGS`), so that all processes lock rows in one order.
  */
 const WRITE_PLAIN = statement(
   'write-plain-beats',
@@ -179,13 +179,13 @@ const WRITE_PLAIN = statement(
 );
 
 /**
- * Session settings of a lane's connection: only plans that visit live rows in the order of the batch, and none made
- * for one batch alone: small batches would be planned again each time, for more than their execution takes.
+ * Session settings of a lane's connection: only plans that visit live rows in the order of the batch, and no plans for
+ * single batches: planning a small batch takes longer than running it.
  */
 export const LANE_SETTINGS =
   '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan';
 
-/** Writes plain beats; `beats` in key order, one entry a monitor. Monitors that are not answered were left alone. */
+/** Writes plain beats; `beats` in key order, one entry per monitor. A monitor without a result was not changed. */
 export async function writePlainBeats(
   db: Queryable,
   beats: readonly PlainBeats[],
@@ -211,9 +211,9 @@ export async function insertLane(db: Queryable, laneId: string): Promise<void> {
 }
 
 /**
- * Whether the lane's batch is committed; if not, it can't be any more: the next number is taken. Waits for a transaction
- * of the lane that is still open somewhere (a connection that we lost and the server has not noticed yet). One whose
- * statements are still on their way, in a proxy or in the network, comes too late.
+ * Whether the lane's batch is committed. If not, it never will be: the next number is taken. Waits for an open
+ * transaction of the lane (the server may not have noticed yet that its connection is lost). Statements that are still
+ * under way, in a proxy or the network, arrive too late.
  */
 export async function settleBatch(db: Queryable, laneId: string, batch: number): Promise<boolean> {
   const { rows } = await db.query<{ last_batch: number }>(

@@ -1,5 +1,5 @@
-// Reads of observations, newest first. Written by the beat path (beats.ts). Day partitions: every read states what
-// bounds received_at, so that Postgres opens the days that matter and no others.
+// Reads of observations, newest first; the beat path writes them (beats.ts). The table has a partition per day: every
+// read bounds received_at, so that Postgres opens only the days that matter.
 import type { BeatKind } from '../../domain/beat.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
@@ -53,12 +53,12 @@ export interface ObservationPosition {
 }
 
 /**
- * Sequences of a monitor grow with time, but for a database clock that was set back: the place of the page before
- * bounds the days with this much to spare, and the sequence alone decides.
+ * Sequences of a monitor grow with time, unless the database's clock is set back: the position of the last page bounds
+ * the days with this margin, and the sequence decides.
  */
 const CLOCK_SLACK_MS = 3_600_000;
 
-/** Reads up to `limit` observations, newest first, below the position of the page before. */
+/** Reads up to `limit` observations, newest first, after the position of the last page. */
 export async function listObservations(
   db: Queryable,
   ref: MonitorRef,
@@ -84,8 +84,8 @@ export async function listObservations(
 }
 
 /**
- * The observation of the live row's last sequence. `lastBeatMs`: no newer one was received before, but for a log.
- * Undefined before the first, and when retention has taken it.
+ * The observation of the live row's last sequence. `lastBeatMs`: only a log can be newer. Undefined before the first
+ * observation, and after retention has deleted it.
  */
 export async function findLatestObservation(
   db: Queryable,

@@ -1,4 +1,4 @@
-// Where bindings lead now: one query for any number of monitors. It judges nothing: callback-targets.ts does.
+// The endpoints of bindings, in one query for any number of monitors. callback-targets.ts decides what they mean.
 
 import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
@@ -14,7 +14,7 @@ export interface BindingQuery {
 }
 
 export interface FoundEndpoint {
-  /** The endpoint's own: the organization's default may be in another project than the monitor. */
+  /** Of the endpoint: the organization's default may be in another project than the monitor. */
   projectId: string;
   endpointId: string;
   alias?: string;
@@ -36,7 +36,7 @@ const TARGET: Columns<FoundEndpoint> = {
 const toFoundEndpoint = rowReader(TARGET);
 
 /**
- * Finds the endpoint of each query, in the order of the queries; undefined where there has never been one.
+ * Finds the endpoint of each query, in the order of the queries; undefined if there was never one.
  * Under an alias the endpoint that has it now wins over removed ones (index callback_endpoints_alias).
  */
 export async function findBindingTargets(

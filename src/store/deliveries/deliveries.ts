@@ -1,6 +1,6 @@
-// Deliveries: the outbox, which is written in the transaction that changes an incident; the list that people see; and
-// cancellation. Claims and results are the dispatcher's (delivery-queue.ts, delivery-results.ts). Lock order: after the
-// endpoint's row, in key order (project_id, delivery_id).
+// Deliveries: the outbox, which is written in the transaction that changes an incident; the list for people; and
+// cancellation. Claims and results of the dispatcher are in delivery-queue.ts and delivery-results.ts. Lock order:
+// after the endpoint's row, in key order (project_id, delivery_id).
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
@@ -24,7 +24,7 @@ interface DeliverySubject {
   redeliveryOf?: string;
 }
 
-/** A delivery that is to be sent. */
+/** A delivery for the outbox. */
 export interface OutboxRow extends DeliverySubject {
   /** The same on every attempt and redelivery of the message. */
   webhookId: string;
@@ -129,7 +129,7 @@ export async function findDelivery(
 const MESSAGE = { webhookId: OUTBOX.webhookId, body: OUTBOX.body };
 const toMessage = rowReader<Pick<OutboxRow, 'webhookId' | 'body'>>(MESSAGE);
 
-/** What a redelivery sends again: the same message. */
+/** The message that a redelivery sends again. */
 export async function findMessage(
   db: Queryable,
   projectId: string,
@@ -189,11 +189,11 @@ const CANCELED: Columns<CanceledDelivery> = {
 };
 const toCanceledDelivery = rowReader(CANCELED);
 
-/** Whose pending deliveries end: an endpoint's (index deliveries_endpoint_pending) or a monitor's. */
+/** Selects pending deliveries: of an endpoint (index deliveries_endpoint_pending) or of a monitor. */
 export type CancellationScope = { endpoint: EndpointRef } | { monitor: MonitorRef };
 
 /**
- * Cancels what is pending or failing. An attempt under way may still arrive; its dispatcher finds the row canceled.
+ * Cancels pending and failing deliveries. An attempt under way may still arrive; its dispatcher finds the row canceled.
  * An endpoint's deliveries may be of other projects: it may be the organization's default.
  */
 export async function cancelDeliveries(

@@ -1,5 +1,5 @@
-// Deliveries as a queue: who has something due, and claims under a lease. What comes of an attempt is written by
-// delivery-results.ts. Lock order: claims skip what others hold and wait for nothing.
+// Deliveries as a queue: endpoints with due deliveries, and claims under a lease. delivery-results.ts writes the
+// outcome of attempts. Lock order: a claim skips locked rows and waits for none.
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
@@ -30,7 +30,7 @@ const FIND_DUE_ENDPOINTS = `with recursive endpoints as (
 
 const BEFORE_ALL: EndpointRef = { projectId: '00000000-0000-0000-0000-000000000000', endpointId: '' };
 
-/** Endpoints that something is due at, in key order, from the one after `after` on. One index probe an endpoint. */
+/** Endpoints with due deliveries, in key order, beginning after `after`. One index probe per endpoint. */
 export async function findDueEndpoints(
   db: Queryable,
   { after = BEFORE_ALL, limit }: { after?: EndpointRef; limit: number },
@@ -43,7 +43,7 @@ export async function findDueEndpoints(
   return rows.map((row) => ({ projectId: row.endpoint_project_id, endpointId: row.endpoint_id }));
 }
 
-/** A delivery that is ours until the lease ends, with what an attempt needs. */
+/** A delivery that belongs to this dispatcher until the lease ends, with everything that an attempt needs. */
 export interface ClaimedDelivery
   extends Pick<
     DeliveryRow & OutboxRow,
@@ -76,7 +76,7 @@ const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   body: DELIVERY.body,
   kind: column.computed('kind', 'e.kind'),
   lifecycle: column.computed('lifecycle', 'e.lifecycle'),
-  // A removed endpoint keeps its row; one without a row is removed all the more.
+  // A removed endpoint keeps its row; an endpoint without a row is removed too.
   isRemoved: column.computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
 };
 const toClaimed = rowReader(CLAIMED);
@@ -89,9 +89,10 @@ interface BoxColumns {
   secret_boxes: Buffer[] | null;
 }
 
-// Per incident an event waits until those before it have ended (docs/contract/incidents.md). A redelivery is no event: nothing
-// waits for it. A row that was taken while we came is looked at again under the lock, and left. The sub-selects hide how
-// long the arrays are: a plan for a few endpoints looks cheaper than the kept one, and would be made anew each time.
+// Per incident an event waits until those before it have ended (docs/contract/incidents.md). A redelivery is no event:
+// nothing waits for it. A row that another dispatcher took before its lock is checked again under the lock and skipped.
+// The sub-selects hide the length of the arrays: a plan for few endpoints looks cheaper than the cached one, and
+// Postgres would plan each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
   due as materialized (
     select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]))
@@ -153,7 +154,7 @@ function endpointKeyOf(row: BoxColumns): string {
   return `${row.endpoint_project_id} ${row.endpoint_id}`;
 }
 
-/** Gives leases back, so that others need not wait for their end. Only those that are the owner's still. */
+/** Gives leases back that `owner` still has, so that others need not wait for their end. */
 export async function releaseLeases(
   db: Queryable,
   owner: string,

@@ -1,5 +1,5 @@
-// What came of attempts: delivery, attempt row and the endpoint's last delivery, for many at once. Lock order: the
-// endpoints' rows (lockEndpoints), then deliveries, each in key order, as everybody who ends deliveries does.
+// Writes the outcome of attempts: delivery, attempt and the endpoint's last delivery, for many at once. Lock order, as
+// for every writer that ends deliveries: the endpoints' rows (lockEndpoints), then deliveries, each in key order.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -7,7 +7,7 @@ import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ATTEMPT, DELIVERY } from './deliveries.ts';
 
-/** Locks the endpoints, and reads the database's clock after the locks were had. ms. */
+/** Locks the endpoints, then reads the database's clock, ms. */
 export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[]): Promise<number> {
   const { rows } = await tx.query<{ now_ms: number }>({
     name: 'lock-endpoints',
@@ -21,7 +21,7 @@ export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[])
     values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.endpointId)],
   });
   const row = rows[0];
-  if (!row) throw new Error('The database told no time.');
+  if (!row) throw new Error('The database returned no time.');
   return row.now_ms;
 }
 
@@ -69,9 +69,9 @@ const WRITTEN: Columns<WrittenResult> = {
 };
 const toWrittenResult = rowReader(WRITTEN);
 
-// A delivery that was canceled meanwhile stays so, and has its attempt on record: it was made. One whose lease another
-// dispatcher has taken over is that one's: ours is not written. Looked up one by one, in key order: a join would read
-// every delivery that waits.
+// A delivery that was canceled during its attempt stays canceled, and the attempt is recorded. A delivery whose lease
+// another dispatcher has taken belongs to that dispatcher: nothing is written. Rows are looked up one by one, in key
+// order: a join would read every delivery that waits.
 const WRITE = statement(
   'write-delivery-results',
   (bind: Bind<{ owner: string; results: readonly DeliveryResult[] }>) => `with result as materialized (
@@ -100,7 +100,7 @@ const WRITE = statement(
   select * from written`,
 );
 
-/** Writes the results of claims that are `owner`'s still; the others have no answer. */
+/** Writes the results of claims that `owner` still has; the others have no result. */
 export async function writeDeliveryResults(
   tx: Queryable,
   owner: string,

@@ -1,5 +1,5 @@
-// Rows of test deliveries. The api sends them itself; the row is there before, so that a crash leaves a delivery that
-// the dispatcher takes over, not a request that nobody knows of.
+// Rows of test deliveries. The api sends them itself, after the row is committed: a crash leaves a delivery that a
+// dispatcher takes over, and not an unknown request.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { sql } from '../postgres/columns.ts';
@@ -48,8 +48,8 @@ export interface TestAttempt {
 }
 
 /**
- * Records the one attempt of a test delivery and its end: it is never tried again. One that was canceled meanwhile
- * stays so and has its attempt on record; one that a dispatcher has taken over is the dispatcher's.
+ * Records the only attempt of a test delivery and its end. A delivery that was canceled during the attempt stays
+ * canceled and keeps the attempt; a delivery that a dispatcher has taken over belongs to the dispatcher.
  */
 export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): Promise<void> {
   const state: DeliveryState = attempt.delivered ? 'delivered' : 'exhausted';

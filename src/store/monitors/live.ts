@@ -1,5 +1,5 @@
 // monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
-// in key order (project_id, monitor_key), so that two writers never wait for each other in a circle.
+// in key order (project_id, monitor_key), so that two writers never deadlock.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { NOW_MS } from '../postgres/moments.ts';
@@ -45,7 +45,7 @@ export const LIVE_STATE: Columns<LiveState> = {
     encode: (runs) => (runs.length === 0 ? undefined : JSON.stringify(runs)),
     decode: (runs: OpenRun[] | null) => runs ?? [],
   }),
-  // Arrays of unequal length make no Postgres array: each goes as its text form.
+  // Postgres has no arrays of arrays of unequal length: each is sent as text.
   gaps: column.of<number[]>('gaps', {
     type: 'text',
     write: (parameter) => `${parameter}::integer[]`,
@@ -73,7 +73,7 @@ export const LIVE_COLUMNS = sql.select(LIVE_ROW, 'l');
 export const toLiveRow = rowReader(LIVE_ROW);
 
 export interface LockedLive {
-  /** The database's clock, read after the locks were had. */
+  /** The database's clock, read under all locks. */
   nowMs: number;
   rows: LiveRow[];
 }
@@ -113,7 +113,7 @@ export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => 
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key`;
 }
 
-/** Marks a monitor's visible state as changed (an incident was acknowledged, a binding set) for the status feed. */
+/** Marks a monitor's visible state as changed for the status feed (an acknowledged incident, a new binding). */
 export async function touchLive(tx: Queryable, ref: MonitorRef): Promise<void> {
   await tx.query(
     'update monitor_live set changed_xid = pg_current_xact_id() where project_id = $1 and monitor_key = $2',

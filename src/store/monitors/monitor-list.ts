@@ -1,6 +1,6 @@
 // Pages of a project's monitors by name, with live status and open incidents in the same round trip. Every filter is
-// in SQL. A filter that no index knows looks at bounded stretches of the list, one after the other: so a page costs
-// no more than those, in a project of any size.
+// in SQL. A filter without an index reads bounded stretches of the list, one after the other, so that a page costs no
+// more than those, in a project of any size.
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import { type Condition, ListQuery } from '../postgres/keyset.ts';
@@ -31,9 +31,9 @@ export interface MonitorPage {
   next?: MonitorPosition;
 }
 
-/** Monitors that one statement of a filter without an index looks at. */
+/** Monitors that one statement of a filter without an index reads. */
 const STRETCH = 5_000;
-/** Stretches in one call: then the page ends, full or not. */
+/** Stretches in one call; then the page ends, full or not. */
 const MAX_STRETCHES = 8;
 
 /** Reads a page of at most `limit` monitors. It may be shorter and still have a `next`. */
@@ -48,7 +48,7 @@ export async function listMonitors(
   const monitors: MonitorRecord[] = [];
   let after = page.after;
   for (let count = 0; count < MAX_STRETCHES; count += 1) {
-    // Its end is read first: what is made or deleted meanwhile is in this stretch or in the next, never between them.
+    // The end of the stretch is read first: a monitor created meanwhile is in this stretch or in the next one.
     const end = scanned.length === 0 ? undefined : await findStretchEnd(list, after);
     const wanted = page.limit - monitors.length;
     const found = await readStretch(list, { after, end }, wanted + 1);
@@ -129,7 +129,7 @@ const ORDER = 'order by m.name_key, m.monitor_id, m.jurisdiction';
 async function findStretchEnd(list: List, after: MonitorPosition | undefined) {
   const { where, query } = whereOf(list, list.indexed, { after });
   const { rows } = await list.db.query<{ name_key: string; monitor_id: string; jurisdiction: Jurisdiction }>(
-    // The conditions of an index may look at the clock and the live row: as readStretch.
+    // The conditions of an index may use the clock and the live row, as in readStretch.
     `${WITH_CLOCK} select m.name_key, m.monitor_id, m.jurisdiction from clock, monitors m
      ${where} ${ORDER} offset ${STRETCH - 1} limit 1`,
     query.values,
@@ -175,7 +175,7 @@ function positionOf(monitor: MonitorRecord): MonitorPosition {
   return { nameKey: nameKeyOf(configuration.name), monitorId, jurisdiction };
 }
 
-/** Where a monitor stands now; undefined when it is gone. For cursors that a long name does not fit into. */
+/** The position of a monitor now; undefined if it is gone. For cursors into which a long name does not fit. */
 export async function findMonitorPosition(
   db: Queryable,
   projectId: string,

@@ -1,6 +1,6 @@
 // Prepared statements over the columns of a table. Columns are named once, in an object of the same form as the
-// TypeScript object that a row becomes; the lists of SELECT, INSERT and UPDATE, array parameters and the reader of a row
-// follow from it. Parameters are numbered here: a number and its value can't come apart.
+// TypeScript object that a row becomes; the lists of SELECT, INSERT and UPDATE, array parameters and the reader of a
+// row follow from it. Parameters are numbered here: a number and its value can't come apart.
 import { fromMillis, millis, wholeMillis } from './moments.ts';
 
 /** Adds a parameter and returns its place in the text, such as `$3`. `read` takes its value from the input. */
@@ -69,7 +69,7 @@ function of<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
 }
 
 /**
- * Values whose array needs no quotes: numbers, booleans, uuids, words of ours. Not for ids that callers choose: one of
+ * Values whose array needs no quotes: numbers, booleans, uuids, our own words. Not for ids that callers choose: one of
  * them may be the word `null`.
  */
 function plain<Value>(name: string, type: string): Column<Value> {
@@ -81,7 +81,7 @@ function quoted<Value>(name: string, type: string): Column<Value> {
   return new Column<Value>(name, { type });
 }
 
-/** Texts without control characters (ids, JSON, sentences of ours), of which none is empty. */
+/** Texts without control characters (ids, JSON, our own sentences), of which none is empty. */
 function line<Value extends string>(name: string): Column<Value> {
   return new Column<Value>(name, { type: 'text', toArray: textList, arraySql: textListSql });
 }
@@ -110,7 +110,7 @@ function clockMoment(name: string): Column<number> {
   return new Column<number>(name, { type: 'bigint', read: wholeMillis });
 }
 
-/** An expression, for a SELECT alone. */
+/** An expression, only for a SELECT. */
 function computed<Value>(name: string, sql: string, absent?: () => NoInfer<Value>): Column<Value> {
   return new Column<Value>(name, { type: '', read: () => sql, decode: orElse(absent) });
 }
@@ -263,8 +263,8 @@ function partReaderOf(part: object): Reader {
   return decode ? (row) => decode(row[name]) : (row) => row[name] ?? undefined;
 }
 
-// Array parameters. Each is undefined when it has no value at all: beside other arrays `unnest` fills up with nulls, and
-// Postgres need not read them.
+// Array parameters. Each is undefined if it has no value at all: `unnest` fills it up with nulls to the length of the
+// other arrays, and Postgres need not read them.
 
 /** The array as it is. */
 function sparseArray<Value>(

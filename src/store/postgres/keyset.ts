@@ -1,10 +1,10 @@
-// Lists with optional conditions, and their pages by (time, id): a page costs the same however deep it is. Times go
-// through microseconds, which is all that Postgres keeps, so that no row is skipped or repeated.
+// Lists with optional conditions, and their pages by (time, id): a page costs the same however deep it is. Times have
+// microseconds, the resolution of Postgres, so that no row is skipped or repeated.
 import { type Columns, rowReader, sql } from './columns.ts';
 import { fromMicros, micros } from './moments.ts';
 import type { Queryable } from './pool.ts';
 
-/** The last row of the page before. */
+/** The last row of the previous page. */
 export interface KeysetPosition {
   /** Microseconds since 1970. */
   micros: number;
@@ -23,7 +23,7 @@ export interface Positioned<Item> {
   position: KeysetPosition;
 }
 
-/** SQL, and the value that its `$` stands for. One whose value is undefined asks for nothing. */
+/** SQL, and the value of its `$`. A condition whose value is undefined is left out. */
 export type Condition = readonly [sql: string, value?: unknown];
 
 /** A text that depends on the call, and its parameters. */

@@ -1,5 +1,5 @@
-// credentials and their address table: an API credential is found by its id alone, wherever its project is kept.
-// The secret is not here: its SHA-256 digest is. Lock order: the credential's own row, nothing else.
+// credentials and their address table: an API credential is found by its id, in whichever project it is.
+// Only the SHA-256 digest of a secret is stored. Lock order: the credential's own row, nothing else.
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -118,7 +118,7 @@ export interface Rotation {
   overlapSeconds: number;
 }
 
-/** Replaces the secret; the one before it lives on for the overlap. The row is locked by the caller. */
+/** Replaces the secret; the previous one stays valid for the overlap. The caller has locked the row. */
 export async function updateCredentialDigest(tx: Queryable, rotation: Rotation): Promise<Credential> {
   const { rows } = await tx.query(
     `update credentials c set digest = $3, version = c.version + 1,
@@ -130,7 +130,7 @@ export async function updateCredentialDigest(tx: Queryable, rotation: Rotation):
   return onlyRow(rows);
 }
 
-/** Ends the credential and every secret of it. The row is locked by the caller. */
+/** Ends the credential and all its secrets. The caller has locked the row. */
 export async function updateCredentialRevoked(
   tx: Queryable,
   projectId: string,
@@ -144,7 +144,7 @@ export async function updateCredentialRevoked(
   );
 }
 
-/** What a presented secret is checked against. Spans are from the moment of the read, so that clocks need not agree. */
+/** The facts that a presented secret is checked against. Times are relative to the read, so clocks need not agree. */
 export interface KnownCredential {
   credentialId: string;
   name: string;
@@ -157,7 +157,7 @@ export interface KnownCredential {
   serviceState: ServiceState;
   digest: Buffer;
   previousDigest: Buffer | null;
-  /** Null without an expiry, below 0 when it is over. */
+  /** Null without an expiry, negative after it. */
   expiresInMs: number | null;
   previousEndsInMs: number | null;
   revoked: boolean;
@@ -186,7 +186,7 @@ export async function findKnownCredential(
   return rows[0];
 }
 
-/** Notes that credentials were used: at most one write a minute for each, whatever the number of replicas. */
+/** Records that credentials were used: at most one write a minute for each, whatever the number of replicas. */
 export async function updateLastUsed(
   db: Queryable,
   used: readonly { projectId: string; credentialId: string }[],

@@ -43,7 +43,7 @@ export async function insertProject(
   return inserted;
 }
 
-/** An id goes before a name that looks like it. */
+/** An id takes precedence over a name that looks like it. */
 export async function findProject(
   db: Queryable,
   organizationId: string,
@@ -89,7 +89,7 @@ export async function updateProjectName(
   return updated;
 }
 
-/** Newest first. `onlyProjectId` is for a credential, which sees its own alone. */
+/** Newest first. `onlyProjectId` is for a credential, which sees only its own project. */
 export async function listProjects(
   db: Queryable,
   organizationId: string,

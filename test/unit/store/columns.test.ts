@@ -27,7 +27,7 @@ const full: Job = { id: 1, name: 'a', plan: { dueMs: 5, tags: ['x'] }, pause: { 
 const bare: Job = { id: 2, plan: { tags: [] } };
 
 describe('a statement over a table of columns', () => {
-  it('numbers its parameters in the order of the text, each with its own value', () => {
+  it('the parameters of a statement are numbered in the order of the text, each with its own value', () => {
     const insert = statement(
       'insert-jobs',
       (bind: Bind<{ jobs: Job[]; owner: string }>) => `insert into jobs (owner, ${sql.names(JOB)})
@@ -52,7 +52,7 @@ describe('a statement over a table of columns', () => {
     ]);
   });
 
-  it('writes one object as parameters, with NULL for what it has not', () => {
+  it('one object becomes one parameter per column, with NULL for absent fields', () => {
     const update = statement(
       'update-job',
       (bind: Bind<Job>) =>
@@ -66,7 +66,7 @@ describe('a statement over a table of columns', () => {
     expect(update(bare).values).toEqual([2, undefined, undefined, '[]', undefined, undefined]);
   });
 
-  it('writes many objects as one parameter where the plan must not know how many they are', () => {
+  it('many objects become one JSON parameter when the plan must not depend on their number', () => {
     const update = statement(
       'update-jobs',
       (bind: Bind<Job[]>) =>
@@ -84,7 +84,7 @@ describe('a statement over a table of columns', () => {
 });
 
 describe('a row that is read', () => {
-  it('becomes an object of the same form as its columns, without what is NULL', () => {
+  it('a row becomes an object with the form of its columns, without NULLs', () => {
     const toJob = rowReader(JOB);
     const row = { id: 1, name: 'a', due_at: 5, tags: ['x'], paused_at: 7, reason: 'r', other: 3 };
     expect(toJob(row)).toEqual(full);
@@ -97,7 +97,7 @@ describe('a row that is read', () => {
     });
   });
 
-  it('has moments of the clock without their microseconds', () => {
+  it('a moment of the clock is read without its microseconds', () => {
     const LISTED: Columns<{ createdMs: number; isOld: boolean }> = {
       createdMs: column.clockMoment('created_at'),
       isOld: column.computed('is_old', 'j.version > 1'),

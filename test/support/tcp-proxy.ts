@@ -37,12 +37,12 @@ export class TcpProxy {
     return proxy;
   }
 
-  /** The address of the server, through the proxy. */
+  /** The address of the server through the proxy; without a path it ends without a slash, as an origin does. */
   get url(): string {
     const through = new URL(this.#target);
     through.hostname = '127.0.0.1';
     through.port = String(this.#port);
-    return through.href;
+    return through.href.replace(/\/$/, '');
   }
 
   /** Connections that are open now. */

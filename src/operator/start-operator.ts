@@ -1,7 +1,7 @@
 // The role `operator`: connects, elects a leader, works while it leads, and ends in order.
 import { hostname } from 'node:os';
 import { RestClient } from '../client/rest-client.ts';
-import { EventRecorder } from '../kube/event-recorder.ts';
+import { EventRecorder, type EventTuning } from '../kube/event-recorder.ts';
 import { KubeClient } from '../kube/kube-client.ts';
 import { createKubeMetrics } from '../kube/kube-metrics.ts';
 import { KubeTransport } from '../kube/kube-transport.ts';
@@ -10,7 +10,7 @@ import { loadKubeConfig } from '../kube/load-kube-config.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createOperatorMetrics } from './operator-metrics.ts';
-import { OperatorRuntime } from './operator-runtime.ts';
+import { OperatorRuntime, type RuntimeOptions } from './operator-runtime.ts';
 
 /** As `src/config/operator-config.ts` reads it. */
 export interface OperatorSettings {
@@ -55,7 +55,6 @@ export async function startOperator(
     userAgent: 'beatkeeper-operator/1',
     metrics: kubeMetrics,
   });
-  const kube = new KubeClient(transport);
   const api = new RestClient({
     apiUrl: settings.apiUrl.replace(/\/+$/, ''),
     tokenFile: settings.tokenFile,
@@ -64,16 +63,9 @@ export async function startOperator(
       metrics.apiSeconds.observe({ operation }, seconds);
     },
   });
-  const events = new EventRecorder({
-    client: kube,
-    controller: 'beatkeeper.dev/operator',
-    instance: hostname(),
-    metrics: kubeMetrics,
-    log,
-  });
   const { defaultCallbackNamespaces: stated, namespace, watchNamespaces } = settings;
-  const runtime = new OperatorRuntime({
-    ...{ kube, api, events, log, metrics, kubeMetrics, watchNamespaces },
+  const { kube, runtime, close } = composeOperator({
+    ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces },
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
@@ -107,9 +99,41 @@ export async function startOperator(
       await runtime.stopWork(STOP_GRACE_MS);
       // First the lease, so that the next leader need not wait for the rest.
       await elector.stop();
+      await close();
+    },
+  };
+}
+
+export interface OperatorParts extends Omit<RuntimeOptions, 'kube' | 'events'> {
+  transport: KubeTransport;
+  eventTuning?: EventTuning;
+}
+
+export interface ComposedOperator {
+  kube: KubeClient;
+  runtime: OperatorRuntime;
+  /** Ends the caches, the Events and both connections; call it after `runtime.stopWork`. */
+  close(): Promise<void>;
+}
+
+/** The operator without its process and its lease, on the connections of the caller. */
+export function composeOperator({ transport, eventTuning, ...parts }: OperatorParts): ComposedOperator {
+  const kube = new KubeClient(transport);
+  const events = new EventRecorder({
+    client: kube,
+    controller: 'beatkeeper.dev/operator',
+    instance: hostname(),
+    tuning: eventTuning,
+    metrics: parts.kubeMetrics,
+    log: parts.log,
+  });
+  const runtime = new OperatorRuntime({ ...parts, kube, events });
+  return {
+    ...{ kube, runtime },
+    async close() {
       await runtime.stop();
       await events.stop();
-      await api.close();
+      await parts.api.close();
       await transport.close();
     },
   };

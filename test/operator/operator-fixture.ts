@@ -1,5 +1,4 @@
 // Shared by the tests of the operator: a namespace of the control plane, an api on a fresh database, operators on both.
-import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,20 +6,20 @@ import { Registry } from 'prom-client';
 import { inject } from 'vitest';
 import { RestClient } from '../../src/client/rest-client.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane/control-plane-binaries.ts';
-import { EventRecorder } from '../../src/kube/event-recorder.ts';
-import { KubeClient } from '../../src/kube/kube-client.ts';
 import { type KubeLog, silentLog } from '../../src/kube/kube-log.ts';
+import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
-import { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
+import type { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
+import { composeOperator } from '../../src/operator/start-operator.ts';
 import { connect, createNamespace, type TestClient } from '../kube/cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiFixture, type ApiFixtureOptions, openApiFixture } from '../support/api-fixture.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -50,6 +49,8 @@ export interface OperatorOptions {
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
   log?: KubeLog;
+  /** It fills its caches and waits for `runtime.startWork`. */
+  isStandby?: boolean;
 }
 
 export interface TestOperator {
@@ -92,9 +93,9 @@ export async function nextSecond({ metadata }: KubeObject): Promise<void> {
   await waitFor(() => Date.now() > end, { what: 'the next second' });
 }
 
-export async function openOperatorFixture(options: ApiFixtureOptions = {}): Promise<OperatorFixture> {
+export async function openOperatorFixture(): Promise<OperatorFixture> {
   const kube = connect();
-  const apiFixture = await openApiFixture({ plan: 'scale', ...options });
+  const apiFixture = await openApiFixture();
   const namespace = await createNamespace(kube.client);
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-operator-'));
   const tokenFile = join(folder, 'token');
@@ -180,12 +181,9 @@ export async function openOperatorFixture(options: ApiFixtureOptions = {}): Prom
 
 async function startTestOperator(options: OperatorOptions, tokenFile: string): Promise<TestOperator> {
   const registry = new Registry();
-  const metrics = createOperatorMetrics(registry);
   const calls = new Map<string, number>();
   const loadConfig = () => loadKubeConfig(inject('kubeconfig'));
   const transportOptions = { loadConfig, userAgent: 'beatkeeper-operator/test' };
-  const transport = options.makeTransport?.(transportOptions) ?? new KubeTransport(transportOptions);
-  const kube = new KubeClient(transport);
   const clientOptions = {
     apiUrl: options.apiUrl ?? '',
     tokenFile,
@@ -193,36 +191,28 @@ async function startTestOperator(options: OperatorOptions, tokenFile: string): P
     onCall: ({ operation }: { operation: string }) =>
       void calls.set(operation, (calls.get(operation) ?? 0) + 1),
   };
-  const api = options.makeClient?.(clientOptions) ?? new RestClient(clientOptions);
-  const log = options.log ?? silentLog;
-  const tuning = { repeatMs: 200 };
-  const events = new EventRecorder({
-    client: kube,
-    controller: 'beatkeeper.dev/operator',
-    instance: randomUUID(),
-    tuning,
-    log,
-  });
-  const runtime = new OperatorRuntime({
-    ...{ kube, api, events, log, metrics },
+  const { runtime, close } = composeOperator({
+    transport: options.makeTransport?.(transportOptions) ?? new KubeTransport(transportOptions),
+    api: options.makeClient?.(clientOptions) ?? new RestClient(clientOptions),
+    log: options.log ?? silentLog,
+    metrics: createOperatorMetrics(registry),
+    kubeMetrics: createKubeMetrics(registry),
     watchNamespaces: options.watchNamespaces ?? [],
     tuning: {
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,
       defaultCallbackNamespaces: options.defaultCallbackNamespaces ?? [],
     },
+    eventTuning: { repeatMs: 200 },
   });
   let isStopped = false;
   const stop = async () => {
     if (isStopped) return;
     isStopped = true;
     await runtime.stopWork(5000);
-    await runtime.stop();
-    await events.stop();
-    await api.close();
-    await transport.close();
+    await close();
   };
   await runtime.startCaches();
-  await runtime.startWork();
+  if (!options.isStandby) await runtime.startWork();
   return { runtime, registry, calls, stop };
 }

@@ -1,16 +1,16 @@
-// The one error of every call to /v1, and what becomes of each: the only table that says so.
+// The one error of every call to /v1, and the only table that says what each of them means for a retry.
 import type { Problem } from '../contract/resources/problem.ts';
 import type { FieldError } from '../domain/problem.ts';
 
 /**
- * `permanent`: the object itself is refused; not retried until it changes. `passing`: the same call may succeed
- * later. `conflict`: somebody changed the resource in between; read again. `gone`: it is not there (any more).
- * `unauthorized`: the operator's own rights, no fault of the object; retried.
+ * `permanent`: the API refuses the request itself; it is not retried until it changes. `passing`: the same call may
+ * succeed later. `conflict`: somebody changed the resource in between; read it again. `gone`: the resource does not
+ * exist. `unauthorized`: the caller's own rights are missing, whatever the request; retried.
  */
 export type ProblemClass = 'permanent' | 'passing' | 'conflict' | 'gone' | 'unauthorized';
 
 export interface ApiProblemFields {
-  /** 0: no answer came. */
+  /** 0: there was no answer. */
   status: number;
   /** `service.validation_failed`; `unreachable` or `timeout` without an answer. */
   code: string;
@@ -42,7 +42,7 @@ export class ApiProblem extends Error {
     this.limit = fields.limit;
   }
 
-  /** Read by the controller: the least time until the next try. */
+  /** The controller reads it: the shortest time until the next try. */
   get retryAfterMs(): number {
     return (this.retryAfterSeconds ?? 0) * 1000;
   }
@@ -60,16 +60,16 @@ const BY_STATUS: Readonly<Record<number, ProblemClass>> = {
 };
 
 export function classify(problem: ApiProblem): ProblemClass {
-  // A page of something in between says nothing of the object: a 404 of it must not make a monitor gone.
+  // The page of a proxy says nothing about the resource: its 404 must not make a monitor count as gone.
   if (problem.code === pageCode(problem.status)) return problem.status === 401 ? 'unauthorized' : 'passing';
   const known = BY_STATUS[problem.status];
   if (known) return known;
-  // Also a 409 while the first call under a key still runs.
+  // Also the 409 of a concurrent duplicate: the first call under its key is still running.
   if (problem.status >= 500 || problem.retryable) return 'passing';
   return 'permanent';
 }
 
-/** The code of an answer that is no problem body: the API always sends one. */
+/** The code for an answer without a problem body. The API always sends one, so it came from something in between. */
 const pageCode = (status: number): string => `http_${status}`;
 
 export function isProblem(error: unknown, ...classes: ProblemClass[]): error is ApiProblem {
@@ -78,18 +78,18 @@ export function isProblem(error: unknown, ...classes: ProblemClass[]): error is 
 
 export const isGone = (error: unknown): boolean => isProblem(error, 'gone');
 
-/** True for a 409 that names `path` as what is taken already. */
+/** True for a 409 that says that the value of `path` is taken. */
 export function isTaken(error: unknown, path: string): boolean {
   return isProblem(error) && error.status === 409 && error.fieldErrors.some((fault) => fault.path === path);
 }
 
-/** From an answer that is not 2xx. `body` may be anything; it is kept only where it is a problem body. */
+/** From an answer that is not 2xx. `body` may be anything; only a problem body is kept. */
 export function problemFromAnswer(status: number, body: string, retryAfter: string | undefined): ApiProblem {
   const problem = parseProblem(body);
   const headerSeconds = Number(retryAfter);
   const retryAfterSeconds = headerSeconds > 0 ? headerSeconds : problem?.retryAfterSeconds;
   if (problem === undefined) {
-    // A proxy or load balancer in between: its page tells users nothing.
+    // The page of a proxy or load balancer would tell users nothing.
     return new ApiProblem({
       status,
       code: pageCode(status),

@@ -1,6 +1,7 @@
-// Calls to /v1 by the contract's table of operations: typed, with time limits, one token, one gate for Retry-After.
-// It repeats a call only after a 401 with a newer token; who calls decides about everything else.
+// Calls /v1 by the contract's table of operations: typed, with time limits, one token, one gate for Retry-After. It
+// repeats a call only after a 401 with a newer token; the caller decides about every other retry.
 import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { HEADER } from '../contract/fields/headers.ts';
@@ -12,15 +13,13 @@ import {
   type OperationRequest,
 } from '../contract/operations/operations.ts';
 import { ApiProblem, problemFromAnswer } from './api-problem.ts';
-import { RetryGate, WHOLE_SERVICE } from './retry-gate.ts';
-import { SilenceGuard } from './silence-guard.ts';
-import { TokenSource } from './token-source.ts';
+import { RetryGate, SilenceGuard, WHOLE_SERVICE } from './call-guards.ts';
 
 export interface RestClientOptions {
-  /** Address of the role api, without a path. */
+  /** The address of the API; slashes at its end do not count. */
   apiUrl: string;
   tokenFile: string;
-  /** Whole time of a call that names none, milliseconds. Default 10,000. */
+  /** Time limit of a whole call that states none. Default 10,000. */
   timeoutMs?: number;
   gate?: RetryGate;
   onCall?: (call: { operation: OperationId; code: string; seconds: number }) => void;
@@ -32,7 +31,7 @@ export interface CallOptions {
   /** Default: a random one. */
   correlationId?: string;
   timeoutMs?: number;
-  /** The answer may take its time: that it does not come says nothing about the API. Default false. */
+  /** The answer may come late: its absence says nothing about the API. Default false. */
   isLongPoll?: boolean;
   signal?: AbortSignal;
 }
@@ -43,13 +42,14 @@ export interface ApiAnswer<Id extends OperationId> {
   body: OperationOutput<Id>;
 }
 
-/** A shut gate that opens within this time is waited for; a longer one refuses at once. */
+/** A call waits for a gate that opens within this time; otherwise it is refused at once. */
 const PATIENCE_MS = 1000;
 
 const OPERATIONS = contractOperations();
 
 export class RestClient {
   readonly #options: RestClientOptions;
+  readonly #apiUrl: string;
   readonly #agent: Agent;
   readonly #token: TokenSource;
   readonly #gate: RetryGate;
@@ -57,6 +57,7 @@ export class RestClient {
 
   constructor(options: RestClientOptions) {
     this.#options = options;
+    this.#apiUrl = options.apiUrl.replace(/\/+$/, '');
     this.#token = new TokenSource(options.tokenFile);
     this.#gate = options.gate ?? new RetryGate();
     this.#agent = new Agent({
@@ -70,8 +71,8 @@ export class RestClient {
   }
 
   /**
-   * Calls an operation. Throws ApiProblem for every answer that is not 2xx, for none within the time limit, and at
-   * once while Retry-After asks to be left alone or the API is silent; an aborted `signal` throws its reason.
+   * Calls an operation. Throws ApiProblem for every answer that is not 2xx, when no answer comes within the time limit,
+   * and at once while Retry-After forbids calls or the API is silent. An aborted `signal` throws its reason.
    */
   async call<Id extends OperationId>(
     operation: Id,
@@ -115,7 +116,7 @@ export class RestClient {
     if (waitMs === 0) return;
     if (waitMs > PATIENCE_MS) {
       const retryAfterSeconds = Math.ceil(waitMs / 1000);
-      const detail = 'The API asked to be left alone for a while.';
+      const detail = 'The API asked for a pause (Retry-After), which is not over yet.';
       throw new ApiProblem({
         status: 429,
         code: 'service.rate_limited',
@@ -127,7 +128,7 @@ export class RestClient {
     await delay(waitMs, undefined, signal ? { signal } : {});
   }
 
-  /** A project's own rate limit is no reason to leave the other projects alone. */
+  /** A project's own rate limit stops the calls of that project alone. */
   #heed(problem: ApiProblem, scope: string): void {
     if (problem.retryAfterSeconds === undefined || (problem.status !== 429 && problem.status !== 503)) return;
     const isOfProject = problem.limit?.dimension === 'api_requests_per_minute';
@@ -146,7 +147,7 @@ export class RestClient {
       const token = await this.#token.current();
       const answer = await this.#exchange(operation, request, { ...options, signal, token });
       if (answer.statusCode !== 401) return await readAnswer<Id>(answer);
-      // A token that was rotated a moment ago. Nothing was done, so that even a POST may be sent again.
+      // The token was rotated a moment ago. Nothing was done, so even a POST may be sent again.
       const fresh = await this.#token.refresh();
       if (fresh === token) return await readAnswer<Id>(answer);
       await answer.body.dump();
@@ -172,7 +173,7 @@ export class RestClient {
   ): Promise<Dispatcher.ResponseData> {
     const spec: OperationSpec = OPERATIONS[operation];
     const parts: RequestParts = request;
-    return await send(`${this.#options.apiUrl}${operationUrl(spec, parts)}`, {
+    return await send(`${this.#apiUrl}${operationUrl(spec, parts)}`, {
       method: spec.method,
       dispatcher: this.#agent,
       headers: headersOf(parts, options),
@@ -202,7 +203,7 @@ function headersOf(request: RequestParts, options: CallOptions & { token: string
   };
 }
 
-/** UTF-8 bytes as Latin-1 characters: how HTTP carries a name that is not ASCII. */
+/** UTF-8 bytes as Latin-1 characters: HTTP carries names that are not ASCII this way. */
 function encodeHeader(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
@@ -214,14 +215,42 @@ async function readAnswer<Id extends OperationId>(answer: Dispatcher.ResponseDat
     const retryAfter = headers['retry-after'];
     throw problemFromAnswer(status, text, Array.isArray(retryAfter) ? retryAfter[0] : retryAfter);
   }
-  // The API answers by the same schemas; its own tests check each answer against them.
+  // The API answers by the same schemas, and its own tests check each answer against them.
   const body = (text === '' ? undefined : JSON.parse(text)) as OperationOutput<Id>;
   return { status, body };
 }
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // Node joins the failures of several addresses in an AggregateError without a text.
+  // Node reports the failures of several addresses as an AggregateError without a message.
   if (error.message === '' && 'code' in error) return String(error.code);
   return error.message;
+}
+
+const FRESH_TOKEN_MS = 30_000;
+
+/** A token from a file, which the kubelet replaces before the token expires. */
+class TokenSource {
+  readonly #file: string;
+  #token: string | undefined;
+  #readAtMs = 0;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** The token, read at most half a minute ago. Throws what reading the file throws. */
+  async current(): Promise<string> {
+    if (this.#token !== undefined && performance.now() - this.#readAtMs < FRESH_TOKEN_MS) return this.#token;
+    return await this.refresh();
+  }
+
+  /** Reads the file now: after a 401. */
+  async refresh(): Promise<string> {
+    // The old token is kept until the new one is read: the file may be in the middle of its replacement.
+    const token = (await readFile(this.#file, 'utf8')).trim();
+    this.#token = token;
+    this.#readAtMs = performance.now();
+    return token;
+  }
 }

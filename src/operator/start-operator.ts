@@ -49,14 +49,14 @@ export async function startOperator(
   const kubeMetrics = createKubeMetrics(registry);
   const metrics = createOperatorMetrics(registry);
   const loadConfig = () => loadKubeConfig(settings.kubeconfig);
-  loadConfig(); // a fault in it is told at the start
+  loadConfig(); // a broken kubeconfig fails the start
   const transport = new KubeTransport({
     loadConfig,
     userAgent: 'beatkeeper-operator/1',
     metrics: kubeMetrics,
   });
   const api = new RestClient({
-    apiUrl: settings.apiUrl.replace(/\/+$/, ''),
+    apiUrl: settings.apiUrl,
     tokenFile: settings.tokenFile,
     onCall: ({ operation, code, seconds }) => {
       metrics.apiRequests.inc({ operation, code });
@@ -79,14 +79,16 @@ export async function startOperator(
     identity: createLeaseIdentity(),
     onElected: () => void runtime.startWork(),
     onLost: () => {
-      log.error({}, 'The lease is lost: ending.');
+      log.error({}, 'The lease was lost: the operator ends.');
       void runtime.stopWork(LOST_GRACE_MS).then(exit);
     },
     metrics: kubeMetrics,
     log,
   });
   readiness.addCheck('caches', async () => (runtime.hasSynced ? undefined : 'The caches are not full yet.'));
-  readiness.addVitalCheck('watches', async () => (runtime.isHearing ? undefined : 'A watch hears nothing.'));
+  readiness.addVitalCheck('watches', async () =>
+    runtime.isHearing ? undefined : 'A watch receives nothing.',
+  );
   let isEnding = false;
   // Standbys keep their caches warm; who has no caches cannot lead.
   runtime.startCaches().then(

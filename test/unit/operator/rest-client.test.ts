@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ApiProblem, classify, isTaken, problemFromAnswer } from '../../../src/client/api-problem.ts';
+import { RetryGate, WHOLE_SERVICE } from '../../../src/client/call-guards.ts';
 import { RestClient } from '../../../src/client/rest-client.ts';
-import { RetryGate, WHOLE_SERVICE } from '../../../src/client/retry-gate.ts';
 import { problemText, withoutAddress } from '../../../src/operator/resources/problem-text.ts';
 import { type Listening, listen } from '../../support/listen.ts';
 

@@ -98,6 +98,17 @@ export function withoutManagedFields<T extends KubeObject>(object: T): T {
   return { ...object, metadata };
 }
 
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
+
+/** A copy without what only the API server and kubectl keep in it: kubectl's copy would double what a cache holds. */
+export function withoutBookkeeping<T extends KubeObject>(raw: T): T {
+  const object = withoutManagedFields(raw);
+  const { annotations } = object.metadata;
+  if (annotations?.[LAST_APPLIED] === undefined) return object;
+  const { [LAST_APPLIED]: _dropped, ...kept } = annotations;
+  return { ...object, metadata: { ...object.metadata, annotations: kept } };
+}
+
 export function hasFinalizer(object: KubeObject, finalizer: string): boolean {
   return object.metadata.finalizers?.includes(finalizer) ?? false;
 }

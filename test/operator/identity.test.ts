@@ -154,7 +154,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
         { metadata: { annotations: { 'beatkeeper.dev/project': name } } },
       );
     await rename('x'.repeat(65));
-    const words = 'The annotation beatkeeper.dev/project of the namespace names no project';
+    const words = 'The annotation beatkeeper.dev/project of the namespace holds no valid name of a project';
     await waitFor(
       async () => {
         const { status } = await client.get(MONITORS, { namespace, name: 'moving' });

@@ -52,11 +52,9 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
 
     const crash = new Crash(Number.POSITIVE_INFINITY, 'before');
     const second = await fixture.startOperator({ ...crash.clients, resyncMs: 60_000 });
-    const { context } = second.runtime;
+    const { Monitor } = second.runtime.workers;
     const isLookedAt = () =>
-      [...context.monitors.values()].every(
-        ({ metadata }) => context.monitorMemories.of(metadata.uid ?? '').secretCheckedAtMs !== undefined,
-      );
+      [...Monitor.objects].every((object) => Monitor.memoryOf(object).secretCheckedAtMs !== undefined);
     await waitFor(isLookedAt, { what: 'each Monitor was checked', timeoutMs: 300_000 });
     expect(crash.writes).toEqual([]);
     expect(second.calls.get('getMonitor')).toBeUndefined();

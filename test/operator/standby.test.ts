@@ -20,7 +20,7 @@ describe.skipIf(!hasCluster)('an operator that stands by', () => {
     await fixture.createCallback('while');
     await fixture.createMonitor('while', disabled);
     await fixture.createMonitor('short', disabled);
-    const { monitors, callbacks } = runtime.context;
+    const { Monitor: monitors, Callback: callbacks } = runtime.workers;
     await waitFor(() => monitors.size === 3 && callbacks.size === 1, { what: 'the caches have all objects' });
     await fixture.kube.client.delete(MONITORS, { namespace: fixture.namespace, name: 'short' });
     await waitFor(() => monitors.size === 2, { what: 'the cache without the deleted Monitor' });

@@ -1,9 +1,9 @@
-// Where bindings lead now, asked once for all monitors that have the same binding, and kept for some seconds.
+// Where callback bindings lead: read once for all monitors with the same binding, and cached for some seconds.
 import { isDeepStrictEqual } from 'node:util';
 import type { RestClient } from '../../client/rest-client.ts';
 import type { Binding } from '../../contract/resources/binding.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
-import type { BindingState } from '../kinds/monitor/monitor-conditions.ts';
+import type { BindingState } from '../kinds/monitor/monitor-status.ts';
 
 const KEPT_MS = 20_000;
 
@@ -22,7 +22,7 @@ export class BindingDirectory {
     this.#api = api;
   }
 
-  /** Throws ApiProblem. What the API says of another binding than the one asked about is not kept. */
+  /** Throws ApiProblem. An answer about another binding than the one in question is not cached. */
   async find(question: BindingQuestion): Promise<BindingState> {
     const { binding } = question;
     if (binding.kind === 'disabled') return { binding };
@@ -36,26 +36,26 @@ export class BindingDirectory {
     return state;
   }
 
-  /** As `find`, always asked. */
+  /** Like `find`, without the cache. */
   async read({ projectId, monitorId, jurisdiction }: BindingQuestion): Promise<BindingState> {
     const request = { params: { monitorId }, query: { jurisdiction } };
     const { body } = await this.#api.call('getMonitorBinding', request, { project: projectId });
     return body;
   }
 
-  /** An endpoint or the default has changed. */
+  /** Called when an endpoint or the default endpoint has changed. */
   clear(): void {
     this.#kept.clear();
   }
 
-  /** Drops what is over, so that bindings of monitors that are gone are not kept for ever. */
+  /** Drops expired entries, so that those of deleted monitors do not stay for ever. */
   sweep(): void {
     const nowMs = performance.now();
     for (const [key, { untilMs }] of this.#kept) if (untilMs <= nowMs) this.#kept.delete(key);
   }
 }
 
-/** The default endpoint is the organization's, an alias the project's, an inline address the monitor's own. */
+/** The default endpoint belongs to the organization, an alias to the project, an inline address to the monitor. */
 function keyOf({ projectId, monitorId, binding }: BindingQuestion): string {
   if (binding.kind === 'organization_default') return 'default';
   if (binding.kind === 'named') return `${projectId}/alias/${binding.alias}`;

@@ -1,5 +1,5 @@
-// The state of each monitor as it was last heard of: from the status feed, or from a read of the monitor itself.
-// In memory alone, and only for monitors that objects stand for.
+// The latest known status of each monitor, from the status feed or from a read of the monitor. In memory only, and only
+// for monitors that an object stands for.
 import type { MonitorStatus } from '../../contract/resources/monitor.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
 
@@ -7,7 +7,7 @@ export interface CachedMonitorStatus {
   lifecycle: Lifecycle;
   configurationVersion: number;
   status: MonitorStatus;
-  /** When it was asked for (a read) or came (the feed), by the process's own clock, ms. */
+  /** When the read began or the feed brought it, ms of the process's clock. */
   atMs: number;
 }
 
@@ -22,21 +22,21 @@ export class MonitorStatusCache {
     return this.#statuses.get(keyOf(projectId, monitorId));
   }
 
-  /** Keeps the newer one. True if it was this. */
-  put(projectId: string, monitorId: string, live: CachedMonitorStatus): boolean {
+  /** Keeps the newer status. True if it is this one. */
+  put(projectId: string, monitorId: string, latest: CachedMonitorStatus): boolean {
     const key = keyOf(projectId, monitorId);
     const known = this.#statuses.get(key);
-    if (known !== undefined && known.atMs > live.atMs) return false;
-    this.#statuses.set(key, live);
+    if (known !== undefined && known.atMs > latest.atMs) return false;
+    this.#statuses.set(key, latest);
     return true;
   }
 
-  /** Not known any more: the next look at its object reads the monitor. */
+  /** After this, the next pass over its object reads the monitor. */
   delete(projectId: string, monitorId: string): void {
     this.#statuses.delete(keyOf(projectId, monitorId));
   }
 
-  /** Forgets the others: those of a former project, or of an object whose status never named its monitor. */
+  /** Forgets all others: those of a former project, or of an object whose status never named its monitor. */
   retain(isHeld: (projectId: string, monitorId: string) => boolean): void {
     for (const key of this.#statuses.keys()) {
       const slash = key.indexOf('/');

@@ -1,12 +1,16 @@
-// Names of projects to their ids, and the making of those that are not there. Ids are kept: a project never goes.
+// The project of an object: its name by the namespace, and its id by the API. Ids are cached for good: a project is never deleted.
 import { randomUUID } from 'node:crypto';
 import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
-import { Blocked } from '../pass/blocked.ts';
+import type { KubeObject } from '../../kube/kube-object.ts';
+import type { ObjectStore } from '../../kube/object-store.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { Blocked } from '../pass/faults.ts';
+import { NAMESPACES } from '../resources/core-resources.ts';
 import { ANNOTATION } from '../resources/names.ts';
 
-/** A list that is younger than this is not read again for a name that is not in it. */
+/** A list younger than this is not read again for a name that it lacks. */
 const FRESH_MS = 5000;
 
 export class ProjectDirectory {
@@ -19,7 +23,7 @@ export class ProjectDirectory {
     this.#api = api;
   }
 
-  /** The id of a project, by name; undefined where there is none. Throws ApiProblem. */
+  /** The id of a project, by name; undefined if there is none. Throws ApiProblem. */
   async find(name: string): Promise<string | undefined> {
     const key = projectNameKey(name);
     const known = this.#ids.get(key);
@@ -28,12 +32,12 @@ export class ProjectDirectory {
     return this.#ids.get(key);
   }
 
-  /** As `find`, and makes the project where there is none. Throws ApiProblem; Blocked where the name is refused. */
+  /** Like `find`, but creates a missing project. Throws ApiProblem; Blocked if the API refuses the name. */
   async ensure(name: string): Promise<string> {
     const known = await this.find(name);
     if (known !== undefined) return known;
     try {
-      // Names are unique, which makes a lost answer harmless: the key need not be the same.
+      // Names are unique, so a repeated call is harmless and needs no stable key.
       const { body } = await this.#api.call('createProject', {
         body: { name },
         idempotencyKey: randomUUID(),
@@ -44,16 +48,16 @@ export class ProjectDirectory {
       if (!isProblem(error, 'permanent')) throw error;
       if (error.status === 400) throw refusedName(name, error);
       if (error.status !== 409) throw error;
-      // Another namespace of that project, or another replica, was faster. A list that began before may lack it.
+      // Another namespace or another replica created it first. A list that began before that may lack it.
       await this.#listing?.catch(() => undefined);
       await this.#list();
-      const made = this.#ids.get(projectNameKey(name));
-      if (made === undefined) throw error;
-      return made;
+      const created = this.#ids.get(projectNameKey(name));
+      if (created === undefined) throw error;
+      return created;
     }
   }
 
-  /** The API does not know this id: the next look reads the list again. */
+  /** The API does not know this id: the next `find` reads the list again. */
   forget(projectId: string): void {
     for (const [key, id] of this.#ids) if (id === projectId) this.#ids.delete(key);
     this.#listedAtMs = undefined;
@@ -63,7 +67,7 @@ export class ProjectDirectory {
     return this.#listedAtMs !== undefined && performance.now() - this.#listedAtMs < FRESH_MS;
   }
 
-  /** One list at a time, however many wait for it. */
+  /** One list at a time, shared by all callers. */
   #list(): Promise<void> {
     this.#listing ??= this.#listAll().finally(() => {
       this.#listing = undefined;
@@ -82,9 +86,37 @@ export class ProjectDirectory {
   }
 }
 
-/** A namespace's own name always fits: it is the annotation that does not. */
+/** The name of a namespace is always valid, so the annotation must be wrong. */
 function refusedName(name: string, { fieldErrors, detail }: ApiProblem): Blocked {
   const why = fieldErrors[0]?.message ?? detail;
-  const message = `The annotation ${ANNOTATION.project} of the namespace names no project, "${name}": ${why}`;
+  const message = `The annotation ${ANNOTATION.project} of the namespace holds no valid name of a project, "${name}": ${why}`;
   return new Blocked('Refused', message, 600_000);
+}
+
+/** The part of the context that names projects. */
+export interface Namespaces {
+  readonly namespaces: ObjectStore<KubeObject>;
+}
+
+/** The project name of an object by the cache: the annotation of its namespace, else the namespace's name. */
+export function projectNameOf({ namespaces }: Namespaces, object: KubeObject): string {
+  const { namespace = '' } = object.metadata;
+  return projectNameIn(namespaces.get(namespace)) || namespace;
+}
+
+/**
+ * Like `projectNameOf`, but reads a namespace that the cache lacks: nothing may be created in a project other than the
+ * annotated one. Throws KubeError.
+ */
+export async function readProjectName(context: OperatorContext, object: KubeObject): Promise<string> {
+  const { namespace = '' } = object.metadata;
+  const { namespaces, kube, settings } = context;
+  if (!settings.isClusterWide || namespaces.get(namespace) !== undefined)
+    return projectNameOf(context, object);
+  return projectNameIn(await kube.find(NAMESPACES, { name: namespace })) || namespace;
+}
+
+/** The project name in the annotation of a namespace. */
+export function projectNameIn(namespace: KubeObject | undefined): string | undefined {
+  return namespace?.metadata.annotations?.[ANNOTATION.project]?.trim();
 }

@@ -1,5 +1,5 @@
-// Follows the status feed of all projects by long polls, for as long as the process lives. The cursor is in memory
-// alone: without one the feed begins with everything. It tells what came; it decides nothing.
+// Follows the status feed of all projects by long polls. The cursor is kept in memory only: without one, the feed begins
+// with the status of every monitor. The follower notifies its listeners and decides nothing.
 import { setTimeout as delay } from 'node:timers/promises';
 import { classify, isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
@@ -10,12 +10,20 @@ import type { OperatorMetrics } from '../operator-metrics.ts';
 
 export interface StatusFeedOptions {
   api: RestClient;
-  /** Called for each item, with the time at which it came, ms of the process's clock. Must not throw. */
-  onItem: (item: StatusFeedItem, atMs: number) => void;
-  /** The feed answers again after it did not; `wasForbidden`: since the operator's rights were missing. */
+  /** The feed answers again after failures; `wasForbidden`: the operator's rights were missing. */
   onRecovered: (wasForbidden: boolean) => void;
   metrics: OperatorMetrics;
   log: KubeLog;
+}
+
+/** Must not throw. Times are ms of the process's clock. */
+export interface FeedListener {
+  /** The feed brought an item. */
+  itemChanged(item: StatusFeedItem, atMs: number): void;
+  /** A full listing contains the item; `atMs`: when its page was requested. */
+  itemListed(item: StatusFeedItem, atMs: number): void;
+  /** A full listing that began at `sinceMs` has ended; `listed` holds `<projectId>/<monitorId>`. */
+  listingEnded(listed: ReadonlySet<string>, sinceMs: number): void;
 }
 
 const PAGE = 200;
@@ -25,6 +33,7 @@ const BACKOFF = { baseMs: 250, maxMs: 5000 };
 
 export class StatusFeedFollower {
   readonly #options: StatusFeedOptions;
+  readonly #listeners: FeedListener[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #run: { abort: AbortController; ended: Promise<void> } | undefined;
   #cursor: string | undefined;
@@ -36,21 +45,37 @@ export class StatusFeedFollower {
     this.#options = options;
   }
 
+  subscribe(listener: FeedListener): void {
+    this.#listeners.push(listener);
+  }
+
   start(): void {
     if (this.#run !== undefined) return;
     const abort = new AbortController();
     this.#run = { abort, ended: this.#loop(abort.signal) };
   }
 
-  /** Nothing is told after it resolves. */
+  /** No listener is called after it resolves. */
   async stop(): Promise<void> {
     this.#run?.abort.abort();
     await this.#run?.ended;
   }
 
-  /** Resolves when everything was told once. */
+  /** Resolves when every item was read once. */
   whenSynced(): Promise<void> {
     return this.#synced.promise;
+  }
+
+  /** Lists every item once, beside the long poll: the feed does not report deleted monitors. Throws ApiProblem. */
+  async readAll(signal: AbortSignal): Promise<void> {
+    const sinceMs = performance.now();
+    const listed = new Set<string>();
+    const onItem = (item: StatusFeedItem, atMs: number) => {
+      listed.add(`${item.projectId}/${item.monitorId}`);
+      for (const listener of this.#listeners) listener.itemListed(item, atMs);
+    };
+    await listStatusFeed(this.#options.api, onItem, signal);
+    for (const listener of this.#listeners) listener.listingEnded(listed, sinceMs);
   }
 
   async #loop(signal: AbortSignal): Promise<void> {
@@ -65,15 +90,15 @@ export class StatusFeedFollower {
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
-    const { api, onItem, metrics } = this.#options;
-    // The first read is a listing: it waits for nothing.
+    const { api, metrics } = this.#options;
+    // The first call is a listing and returns at once.
     const waitSeconds = this.#hasSynced ? WAIT_SECONDS : 0;
     const query = { limit: PAGE, waitSeconds, cursor: this.#cursor };
     const options = { signal, timeoutMs: POLL_TIMEOUT_MS, isLongPoll: true };
     const { body } = await api.call('getStatusFeed', { query }, options);
     if (signal.aborted) return;
     const atMs = performance.now();
-    for (const item of body.items) onItem(item, atMs);
+    for (const item of body.items) for (const listener of this.#listeners) listener.itemChanged(item, atMs);
     metrics.feedItems.inc(body.items.length);
     this.#cursor = body.nextCursor;
     this.#recover();
@@ -97,7 +122,7 @@ export class StatusFeedFollower {
     this.#failures += 1;
     metrics.feedFailures.inc();
     metrics.feedUp.set(0);
-    // A cursor that this API does not read: begin again with everything.
+    // The API does not understand the cursor: start again without one.
     if (isProblem(error, 'permanent') && error.status === 400) this.#cursor = undefined;
     if (isProblem(error) && (classify(error) === 'unauthorized' || error.status === 403))
       this.#wasForbidden = true;
@@ -112,7 +137,7 @@ export class StatusFeedFollower {
   }
 }
 
-/** One reading of everything, beside the following; `atMs`: when the item's page was asked for. Throws ApiProblem. */
+/** Lists every item; `atMs`: when the item's page was requested. Throws ApiProblem. */
 export async function listStatusFeed(
   api: RestClient,
   onItem: (item: StatusFeedItem, atMs: number) => void,
@@ -121,7 +146,7 @@ export async function listStatusFeed(
   let cursor: string | undefined;
   for (;;) {
     const query = { limit: PAGE, waitSeconds: 0, cursor };
-    // When it was asked for: what the follower heard since then is newer than this page, however late the page comes.
+    // The time of the request: whatever the long poll brought since then is newer than this page, however late it comes.
     const atMs = performance.now();
     const { body } = await api.call('getStatusFeed', { query }, { signal });
     for (const item of body.items) onItem(item, atMs);

@@ -1,6 +1,5 @@
 // The objects of Kubernetes itself that the operator reads or writes: Secrets by name, namespaces.
-import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
-import { withoutBookkeeping } from './without-bookkeeping.ts';
+import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../kube/kube-object.ts';
 
 export interface SecretObject extends KubeObject {
   type?: string;

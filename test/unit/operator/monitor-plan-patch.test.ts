@@ -4,7 +4,7 @@ import { measurementRuleWithDefaults } from '../../../src/contract/resources/mea
 import type { Monitor } from '../../../src/contract/resources/monitor.ts';
 import type { MeasurementRule } from '../../../src/domain/monitor.ts';
 import { splitPatch } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
-import { plan, wanted } from './resources.ts';
+import { desired, plan } from './resources.ts';
 
 const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = []) => {
   const { steps } = plan(spec, has, { owned });
@@ -170,8 +170,8 @@ describe('the patch of a configuration', () => {
       'kubernetes.io/os': 'y',
       'example.com/z': '1',
     };
-    expect(wanted({}, { labels }).labels).toEqual({ team: 'a', 'example.com/z': '1' });
-    expect(wanted({ labels: { own: '1' } }, { labels }).labels).toEqual({ own: '1' });
+    expect(desired({}, { labels }).labels).toEqual({ team: 'a', 'example.com/z': '1' });
+    expect(desired({ labels: { own: '1' } }, { labels }).labels).toEqual({ own: '1' });
   });
 
   it('is split where a body would be too long, and loses nothing', () => {

@@ -9,10 +9,9 @@ import {
 } from '../../../src/contract/resources/monitor.ts';
 import { applyMonitorPatch } from '../../../src/contract/resources/monitor-patch.ts';
 import type { MonitorConfiguration } from '../../../src/domain/monitor.ts';
+import { createMonitorBodyOf } from '../../../src/operator/kinds/monitor/desired-monitor.ts';
 import { type MonitorStep, planMonitor } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
-import { ownedMonitorFields } from '../../../src/operator/kinds/monitor/owned-fields.ts';
-import { createMonitorBodyOf } from '../../../src/operator/kinds/monitor/wanted-monitor.ts';
-import { NOW, record, wanted } from './resources.ts';
+import { desired, record } from './resources.ts';
 
 const patchBody = updateMonitorBody(PUBLISHED_LIMITS);
 
@@ -109,15 +108,15 @@ const specArb = fc
 describe('plans in general', () => {
   it('bring any monitor from any spec to any other, and then there is nothing left to do', () => {
     const property = fc.property(specArb, specArb, specArb, (theirs, before, after) => {
-      const facts = { isTakenOver: false, isChanged: true, nowMs: NOW };
+      const facts = { isTakenOver: false, isChanged: true };
       // A monitor that others made, then one spec after the other.
       let has = record();
-      let owned: string[] = [];
+      let owned: readonly string[] = [];
       for (const spec of [theirs, before, after]) {
         if (spec === before) owned = [];
-        const goal = wanted(spec);
+        const goal = desired(spec);
         has = apply(has, planMonitor(goal, { ...facts, record: has, owned }).steps);
-        owned = ownedMonitorFields(goal, NOW);
+        owned = goal.ownedFields;
         expect(planMonitor(goal, { ...facts, record: has, owned, isChanged: false }).steps).toEqual([]);
       }
     });
@@ -126,12 +125,12 @@ describe('plans in general', () => {
 
   it('leave alone what was never set', () => {
     const property = fc.property(specArb, specArb, (theirs, ours) => {
-      const facts = { isTakenOver: false, isChanged: true, nowMs: NOW };
+      const facts = { isTakenOver: false, isChanged: true };
       const made = apply(
         record(),
-        planMonitor(wanted(theirs), { ...facts, record: record(), owned: [] }).steps,
+        planMonitor(desired(theirs), { ...facts, record: record(), owned: [] }).steps,
       );
-      const goal = wanted(ours);
+      const goal = desired(ours);
       const after = apply(made, planMonitor(goal, { ...facts, record: made, owned: [] }).steps);
       for (const field of [
         'name',
@@ -153,7 +152,7 @@ describe('plans in general', () => {
 
   it('give a new monitor all but measurements and lifecycle in its first call', () => {
     const property = fc.property(specArb, (spec) => {
-      const goal = wanted(spec);
+      const goal = desired(spec);
       const body = createMonitorBodyOf(goal);
       expect(body.monitorId).toBe('mon_1');
       expect(body.name).toBe(spec.name ?? 'backup');

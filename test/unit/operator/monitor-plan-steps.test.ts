@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Monitor } from '../../../src/contract/resources/monitor.ts';
 import type { MonitorPlanFacts } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
-import { liveStatus, NOW, plan, wanted } from './resources.ts';
+import { desired, liveStatus, NOW, plan } from './resources.ts';
 
 const at = (hours: number) => new Date(NOW + hours * 3_600_000).toISOString();
 
@@ -40,7 +40,7 @@ describe('the binding', () => {
 
   it('is to the alias that the Callback has', () => {
     expect(
-      wanted({ callback: { kind: 'named', callbackRef: { name: 'oncall' } } }, {}, 'the-alias').binding,
+      desired({ callback: { kind: 'named', callbackRef: { name: 'oncall' } } }, {}, 'the-alias').binding,
     ).toEqual({
       kind: 'named',
       alias: 'the-alias',

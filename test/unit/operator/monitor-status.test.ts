@@ -1,22 +1,26 @@
 // What kubectl shows of a Monitor: columns, conditions, and which changes are worth a write.
 import { describe, expect, it } from 'vitest';
-import type { MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import type { ConditionFacts } from '../../../src/kube/conditions.ts';
+import type {
+  MonitorObject,
+  MonitorStatusFields,
+} from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import {
+  type BindingState,
   bindingOf,
   displayCallback,
   displayDuration,
   displayIncident,
   displayInterval,
-} from '../../../src/operator/kinds/monitor/display.ts';
-import { incidentChanges } from '../../../src/operator/kinds/monitor/incident-changes.ts';
-import {
-  type BindingState,
   healthyCondition,
+  incidentChanges,
+  isBeatAlone,
   monitorReady,
-  syncedCondition,
-} from '../../../src/operator/kinds/monitor/monitor-conditions.ts';
-import { isBeatAlone, monitorStatusOf } from '../../../src/operator/kinds/monitor/monitor-status.ts';
+  monitorStatusOf,
+} from '../../../src/operator/kinds/monitor/monitor-status.ts';
 import type { CachedMonitorStatus } from '../../../src/operator/known/monitor-status-cache.ts';
+import { statusOf, syncedCondition } from '../../../src/operator/pass/status.ts';
 import { liveStatus, monitorObject, NOW, record } from './resources.ts';
 
 type Incident = MonitorStatus['openIncidents'][number];
@@ -191,13 +195,27 @@ describe('the status', () => {
     ...{ lifecycle: 'active', configurationVersion: 7, atMs: 0 },
     status: liveStatus(fields),
   });
-  const facts = { nowMs: NOW, fields: { monitorId: 'mon_1' }, conditions: [syncedCondition()] };
+  interface Facts {
+    object: MonitorObject;
+    latest?: CachedMonitorStatus;
+    record?: Monitor;
+    fields?: object;
+    conditions?: readonly ConditionFacts[];
+    isObserved?: boolean;
+  }
+  /** As a pass writes it that has found out these facts. */
+  function statusFrom(facts: Facts): MonitorStatusFields {
+    const { object, latest, record, fields = { monitorId: 'mon_1' }, isObserved = true } = facts;
+    const { conditions = [syncedCondition()] } = facts;
+    const pass = { object, fields, memory: {}, signal: new AbortController().signal, dueInMs: 0 };
+    const kind = { statusOf: () => monitorStatusOf({ object, latest, record }) };
+    return statusOf(kind, pass, { conditions, isObserved, nowMs: NOW }) as MonitorStatusFields;
+  }
 
   it('has what the API says, and no secret', () => {
-    const status = monitorStatusOf({
-      ...facts,
+    const status = statusFrom({
       object: monitorObject(),
-      live: live({ openIncidents: [incident()] }),
+      latest: live({ openIncidents: [incident()] }),
       record: record(),
     });
     expect(status).toMatchObject({
@@ -215,25 +233,24 @@ describe('the status', () => {
   });
 
   it('keeps what is not known anew, and the generation of a pass that did not end well', () => {
-    const first = monitorStatusOf({ ...facts, object: monitorObject(), live: live(), record: record() });
+    const first = statusFrom({ object: monitorObject(), latest: live(), record: record() });
     const object = monitorObject({}, { generation: 4 }, first);
-    const second = monitorStatusOf({ ...facts, object, conditions: [], fields: {}, isObserved: false });
+    const second = statusFrom({ object, conditions: [], fields: {}, isObserved: false });
     expect(second).toMatchObject({ health: 'up', observedGeneration: 3, display: first.display });
   });
 
   it('says until when an archived monitor can be restored, and no longer', () => {
     const archived = { ...live({ health: 'archived' }), lifecycle: 'archived' } as const;
     const restorableUntil = '2026-04-01T00:00:00Z';
-    const first = monitorStatusOf({
-      ...facts,
+    const first = statusFrom({
       object: monitorObject(),
-      live: archived,
+      latest: archived,
       record: record({ restorableUntil }),
     });
     expect(first.restorableUntil).toBe(restorableUntil);
     const object = monitorObject({}, {}, first);
-    expect(monitorStatusOf({ ...facts, object, live: archived }).restorableUntil).toBe(restorableUntil);
-    expect(monitorStatusOf({ ...facts, object, live: live() }).restorableUntil).toBeUndefined();
+    expect(statusFrom({ object, latest: archived }).restorableUntil).toBe(restorableUntil);
+    expect(statusFrom({ object, latest: live() }).restorableUntil).toBeUndefined();
   });
 
   it.each<[string, Partial<MonitorStatus>, boolean]>([
@@ -249,25 +266,18 @@ describe('the status', () => {
     ['no deadline any more', { nextDeadlineAt: undefined }, false],
   ])('%s', (_name, fields, isAlone) => {
     const before = { lastBeatAt: '2026-03-01T10:00:00Z', nextDeadlineAt: '2026-03-01T10:10:00Z' };
-    const first = monitorStatusOf({
-      ...facts,
-      object: monitorObject(),
-      live: live(before),
-      record: record(),
-    });
+    const first = statusFrom({ object: monitorObject(), latest: live(before), record: record() });
     const object = monitorObject({}, {}, first);
-    expect(
-      isBeatAlone(first, monitorStatusOf({ ...facts, object, live: live({ ...before, ...fields }) })),
-    ).toBe(isAlone);
+    expect(isBeatAlone(first, statusFrom({ object, latest: live({ ...before, ...fields }) }))).toBe(isAlone);
   });
 
   it('takes a learned cadence that moves a little for a beat, and the first one for news', () => {
     const learned = (intervalSeconds: number) =>
       live({ cadence: { source: 'learned', intervalSeconds, sampleCount: 9 } });
-    const first = monitorStatusOf({ ...facts, object: monitorObject(), live: learned(60), record: record() });
+    const first = statusFrom({ object: monitorObject(), latest: learned(60), record: record() });
     const object = monitorObject({}, {}, first);
-    expect(isBeatAlone(first, monitorStatusOf({ ...facts, object, live: learned(61) }))).toBe(true);
-    const learning = monitorStatusOf({ ...facts, object, live: live({ cadence: { source: 'learning' } }) });
+    expect(isBeatAlone(first, statusFrom({ object, latest: learned(61) }))).toBe(true);
+    const learning = statusFrom({ object, latest: live({ cadence: { source: 'learning' } }) });
     expect(isBeatAlone(first, learning)).toBe(false);
   });
 });

@@ -2,13 +2,13 @@
 import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
 import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
 import type { CallbackObject } from '../../../src/operator/kinds/callback/callback-object.ts';
+import { type DesiredMonitor, desiredMonitor } from '../../../src/operator/kinds/monitor/desired-monitor.ts';
 import type { MonitorObject } from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import {
   type MonitorPlan,
   type MonitorPlanFacts,
   planMonitor,
 } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
-import { type WantedMonitor, wantedMonitor } from '../../../src/operator/kinds/monitor/wanted-monitor.ts';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
 const createdAt = '2026-01-01T00:00:00.000Z';
@@ -39,8 +39,9 @@ export function callbackObject(
   };
 }
 
-export function wanted(spec: object = {}, metadata: object = {}, alias?: string): WantedMonitor {
-  return wantedMonitor(monitorObject(spec, metadata), { monitorId: 'mon_1', projectId: 'p1', alias });
+export function desired(spec: object = {}, metadata: object = {}, alias?: string): DesiredMonitor {
+  const facts = { id: 'mon_1', projectId: 'p1', alias, nowMs: NOW };
+  return desiredMonitor(monitorObject(spec, metadata), facts);
 }
 
 export function liveStatus(fields: Partial<MonitorStatus> = {}): MonitorStatus {
@@ -89,6 +90,6 @@ export function plan(
   has: Partial<Monitor> = {},
   facts: Partial<MonitorPlanFacts> = {},
 ): MonitorPlan {
-  const given = { record: record(has), owned: [], isTakenOver: false, isChanged: true, nowMs: NOW };
-  return planMonitor(wanted(spec), { ...given, ...facts });
+  const given = { record: record(has), owned: [], isTakenOver: false, isChanged: true };
+  return planMonitor(desired(spec), { ...given, ...facts });
 }

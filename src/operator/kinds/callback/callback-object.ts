@@ -1,15 +1,14 @@
-// The Callback as an object of the cluster: its type, its place in the API, its indexes. No decisions.
-
+// The Callback as an object of the cluster: its type, its place in the API, how it finds its endpoint.
 import type {
   CallbackResourceSpec,
   CallbackResourceStatus,
 } from '../../../contract/crd/callback-resource.ts';
 import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
-import { findCondition } from '../../../kube/conditions.ts';
-import type { KubeObject, KubeResource } from '../../../kube/kube-object.ts';
-import { ObjectStore } from '../../../kube/object-store.ts';
-import { endpointIdOf } from '../../resources/identity.ts';
-import { withoutBookkeeping } from '../../resources/without-bookkeeping.ts';
+import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../../kube/kube-object.ts';
+import type { Identity, Pass, Work } from '../../pass/kind.ts';
+import { ANNOTATION } from '../../resources/names.ts';
+import type { DesiredCallback } from './desired-callback.ts';
+import type { ExternalCallback } from './external-callback.ts';
 
 export interface CallbackObject extends KubeObject {
   spec: CallbackResourceSpec;
@@ -21,17 +20,13 @@ export const CALLBACKS: KubeResource<CallbackObject> = {
   transform: withoutBookkeeping,
 };
 
-/**
- * A cache with the indexes `id` (the endpoint that an object claims), `organizationDefault` (`true`: it asks for that)
- * and `waitsForAlias` (`true`: another one has its alias).
- */
-export function createCallbackStore(): ObjectStore<CallbackObject> {
-  return new ObjectStore<CallbackObject>({
-    indexes: {
-      id: (object) => [endpointIdOf(object)],
-      organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
-      waitsForAlias: ({ status }) =>
-        findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict' ? ['true'] : [],
-    },
-  });
-}
+export const CALLBACK_IDENTITY: Identity = {
+  noun: 'callback endpoint',
+  annotation: ANNOTATION.endpointId,
+  prefix: 'cb',
+  isNumbered: true,
+  statusField: 'endpointId',
+};
+
+export type CallbackPass = Pass<CallbackObject, DesiredCallback, ExternalCallback>;
+export type CallbackWork = Work<CallbackObject, DesiredCallback, ExternalCallback>;

@@ -1,60 +1,29 @@
 // Status and conditions of a Callback from what the API says of its endpoint. Pure.
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
-import {
-  type ConditionFacts,
-  type KubeCondition,
-  removeCondition,
-  setCondition,
-} from '../../../kube/conditions.ts';
+import type { ConditionFacts } from '../../../kube/conditions.ts';
+import type { KindStatus } from '../../pass/kind.ts';
 import type { CallbackObject } from './callback-object.ts';
-import type { DefaultRank } from './default-callback.ts';
-import { isDisabledByReceiver } from './wanted-callback.ts';
+import { isDisabledByReceiver } from './desired-callback.ts';
+import type { DefaultRank } from './organization-default.ts';
 
-export type CallbackStatusObject = NonNullable<CallbackObject['status']>;
-
-export interface CallbackStatusFacts {
-  object: CallbackObject;
-  nowMs: number;
-  /** Undefined: what the status has stays. */
-  endpoint?: CallbackEndpoint;
-  fields: Partial<
-    Pick<
-      CallbackStatusObject,
-      'endpointId' | 'projectId' | 'ownedFields' | 'specHash' | 'signingSecretRef' | 'lastRotation'
-    >
-  >;
-  conditions: readonly ConditionFacts[];
-  /** False: this generation is not reconciled yet. Default true. */
-  isObserved?: boolean;
-  /** Undefined: what the condition says stays. */
-  rank?: DefaultRank;
-}
-
-export function callbackStatusOf(facts: CallbackStatusFacts): CallbackStatusObject {
-  const { object, endpoint, fields } = facts;
-  const previous = object.status ?? {};
+/** Undefined: what the status has stays. */
+export function callbackStatusOf(
+  endpoint: CallbackEndpoint | undefined,
+  rank: DefaultRank | undefined,
+): KindStatus {
   return {
-    ...previous,
-    ...fields,
-    observedGeneration: facts.isObserved === false ? previous.observedGeneration : object.metadata.generation,
-    ...(endpoint === undefined ? {} : endpointFields(endpoint)),
-    conditions: conditionsOf(facts, previous.conditions ?? []),
+    fields: endpoint === undefined ? {} : endpointFields(endpoint),
+    conditions: rank === undefined ? [] : defaultCondition(rank),
+    removed: rank?.state === 'not_asked' ? ['Default'] : [],
   };
 }
 
-function endpointFields(endpoint: CallbackEndpoint): Partial<CallbackStatusObject> {
+function endpointFields(endpoint: CallbackEndpoint): NonNullable<CallbackObject['status']> {
   const { alias, kind, lifecycle, isOrganizationDefault, generation, secret, lastDelivery } = endpoint;
   return {
     ...{ alias, kind, lifecycle, isOrganizationDefault, generation, lastDelivery },
     secretVersion: secret?.version,
   };
-}
-
-function conditionsOf({ object, nowMs, conditions, rank }: CallbackStatusFacts, previous: KubeCondition[]) {
-  const moment = { generation: object.metadata.generation, nowMs };
-  const ranked = rank === undefined ? [] : defaultCondition(rank);
-  const kept = rank?.state === 'not_asked' ? removeCondition(previous, 'Default') : previous;
-  return [...conditions, ...ranked].reduce((all, condition) => setCondition(all, condition, moment), kept);
 }
 
 function defaultCondition(rank: DefaultRank): ConditionFacts[] {
@@ -77,7 +46,7 @@ function defaultCondition(rank: DefaultRank): ConditionFacts[] {
     }
     case 'not_allowed': {
       const message =
-        'The namespace may not give the default endpoint: operator.defaultCallbackNamespaces of the chart does not name it.';
+        'This namespace may not provide the default endpoint: add it to operator.defaultCallbackNamespaces of the chart.';
       return [{ type, status: 'False', reason: 'NotAllowed', message }];
     }
   }
@@ -93,15 +62,15 @@ export function callbackReady(endpoint: CallbackEndpoint): ConditionFacts {
   });
   if (isDisabledByReceiver(endpoint)) {
     const message =
-      'The receiver answered 410 Gone, so the endpoint was disabled: change the spec when it is back.';
+      'The receiver answered 410 Gone, so the API disabled the endpoint: change the spec to activate it again.';
     return no('DisabledByReceiver', message);
   }
   if (endpoint.lifecycle === 'disabled')
-    return no('EndpointDisabled', 'The endpoint is disabled and gets no alerts.');
+    return no('EndpointDisabled', 'The endpoint is disabled and receives no alerts.');
   return {
     type: 'Ready',
     status: 'True',
     reason: 'Available',
-    message: 'The endpoint gets the alerts bound to it.',
+    message: 'The endpoint receives the alerts that are bound to it.',
   };
 }

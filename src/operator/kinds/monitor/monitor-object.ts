@@ -1,46 +1,31 @@
-// The Monitor as an object of the cluster: its type, its place in the API, its indexes. No decisions.
+// The Monitor as an object of the cluster: its type, its resource, its identity.
 import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
 import type { MonitorResourceSpec, MonitorResourceStatus } from '../../../contract/crd/monitor-resource.ts';
-import { findCondition } from '../../../kube/conditions.ts';
-import type { KubeObject, KubeResource } from '../../../kube/kube-object.ts';
-import { ObjectStore } from '../../../kube/object-store.ts';
-import { monitorIdOf } from '../../resources/identity.ts';
-import { withoutBookkeeping } from '../../resources/without-bookkeeping.ts';
+import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../../kube/kube-object.ts';
+import type { Identity, Pass, Work } from '../../pass/kind.ts';
+import { ANNOTATION } from '../../resources/names.ts';
+import type { DesiredMonitor } from './desired-monitor.ts';
+import type { ExternalMonitor } from './external-monitor.ts';
 
 export interface MonitorObject extends KubeObject {
   spec: MonitorResourceSpec;
   status?: MonitorResourceStatus;
 }
 
+export type MonitorStatusFields = NonNullable<MonitorObject['status']>;
+
 export const MONITORS: KubeResource<MonitorObject> = {
   ...CUSTOM_RESOURCES.Monitor,
   transform: withoutBookkeeping,
 };
 
-/** Reasons of `Ready` that another Callback, or a change of one, may end. */
-const WAITING_FOR_CALLBACK = new Set([
-  'CallbackNotFound',
-  'NoOrganizationDefault',
-  'EndpointDisabled',
-  'CallbackUnknown',
-]);
+export const MONITOR_IDENTITY: Identity = {
+  noun: 'monitor',
+  annotation: ANNOTATION.monitorId,
+  prefix: 'mon',
+  isNumbered: false,
+  statusField: 'monitorId',
+};
 
-/**
- * A cache with the indexes `id` (the monitor that an object claims), `callbackRef` (`namespace/name`) and
- * `waitsForCallback` (`true`).
- */
-export function createMonitorStore(): ObjectStore<MonitorObject> {
-  return new ObjectStore<MonitorObject>({
-    indexes: {
-      id: (object) => [monitorIdOf(object)],
-      callbackRef: ({ metadata, spec }) => {
-        const name = spec.callback?.callbackRef?.name;
-        return name === undefined ? [] : [`${metadata.namespace}/${name}`];
-      },
-      waitsForCallback: ({ status }) => {
-        const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
-        return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
-      },
-    },
-  });
-}
+export type MonitorPass = Pass<MonitorObject, DesiredMonitor, ExternalMonitor>;
+export type MonitorWork = Work<MonitorObject, DesiredMonitor, ExternalMonitor>;

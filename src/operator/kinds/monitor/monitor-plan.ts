@@ -1,13 +1,15 @@
-// From what a Monitor wants and what the API has to the calls that make them equal, in their order. Pure.
+// Compares the desired state of a monitor with its record, and plans the calls that make them equal, in order. Pure.
 import { isDeepStrictEqual } from 'node:util';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
+import { RULE_KINDS } from '../../../contract/resources/measurement-rule.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
 import type { Lifecycle } from '../../../domain/monitor.ts';
-import { planMeasurements, withWholeRatios } from './measurement-plan.ts';
-import { ownedMonitorFields, releasedFields, SCALAR_FIELDS } from './owned-fields.ts';
-import { currentMaintenance, type WantedMonitor } from './wanted-monitor.ts';
+import type { Change } from '../../pass/kind.ts';
+import { releasedFields } from '../../pass/status.ts';
+import { type DesiredMonitor, SCALAR_FIELDS } from './desired-monitor.ts';
+import type { MonitorObject } from './monitor-object.ts';
 
 export type MonitorPatch = OperationRequest<'updateMonitor'>['body']['patch'];
 type LifecycleBody = OperationRequest<'changeMonitorLifecycle'>['body'];
@@ -19,31 +21,27 @@ export type MonitorStep =
 
 export interface MonitorPlan {
   steps: MonitorStep[];
-  /** What differs, as users call it: for Events. */
+  /** The names of the fields that differ, for Events. */
   fields: string[];
 }
 
-export interface MonitorPlanFacts {
+/** An archived monitor that was just taken over is restored, unless the spec archives it. */
+export interface MonitorPlanFacts extends Change {
   record: Monitor;
   /** `status.ownedFields`. */
   owned: readonly string[] | undefined;
-  /** The object has just taken this monitor over: an archived one comes back, unless the spec archives it. */
-  isTakenOver: boolean;
-  /** The spec is not the one that was applied last. */
-  isChanged: boolean;
-  nowMs: number;
 }
 
-export function planMonitor(wanted: WantedMonitor, facts: MonitorPlanFacts): MonitorPlan {
-  const released = releasedFields(facts.owned, ownedMonitorFields(wanted, facts.nowMs));
-  const patch = planPatch(wanted, facts.record, released);
-  const binding = planBinding(wanted, facts.record, released);
-  const lifecycle = planLifecycle(wanted, facts, released);
+export function planMonitor(desired: DesiredMonitor, facts: MonitorPlanFacts): MonitorPlan {
+  const released = releasedFields(facts.owned, desired.ownedFields);
+  const patch = planPatch(desired, facts.record, released);
+  const binding = planBinding(desired, facts.record, released);
+  const lifecycle = planLifecycle(desired, facts, released);
   const configuration: MonitorStep[] = [
     ...splitPatch(patch).map((part): MonitorStep => ({ call: 'patch', patch: part })),
     ...(binding === undefined ? [] : [{ call: 'binding', binding } as const]),
   ];
-  // What stops the clock comes first and what starts it last, so that no half-made monitor opens an incident.
+  // Pausing comes first and resuming last, so that a half-configured monitor opens no incident.
   const stops = lifecycle.steps.some(({ body }) => body.action === 'pause' || body.action === 'archive');
   return {
     steps: stops ? [...lifecycle.steps, ...configuration] : [...configuration, ...lifecycle.steps],
@@ -53,10 +51,10 @@ export function planMonitor(wanted: WantedMonitor, facts: MonitorPlanFacts): Mon
 
 const DEFAULTS: Partial<Record<(typeof SCALAR_FIELDS)[number], unknown>> = MONITOR_DEFAULTS;
 
-function planPatch(wanted: WantedMonitor, record: Monitor, released: ReadonlySet<string>): MonitorPatch {
-  const { spec } = wanted;
+function planPatch(desired: DesiredMonitor, record: Monitor, released: ReadonlySet<string>): MonitorPatch {
+  const { spec } = desired;
   const patch: Record<string, unknown> = {};
-  const name = spec.name ?? (released.has('name') ? wanted.defaultName : undefined);
+  const name = spec.name ?? (released.has('name') ? desired.defaultName : undefined);
   if (name !== undefined && name !== record.name) patch.name = name;
   for (const field of SCALAR_FIELDS) {
     const [value, current] = [spec[field], record[field]];
@@ -64,16 +62,16 @@ function planPatch(wanted: WantedMonitor, record: Monitor, released: ReadonlySet
       patch[field] = value;
     else if (released.has(field) && current !== DEFAULTS[field]) patch[field] = null;
   }
-  Object.assign(patch, planCadence(wanted, record, released));
-  const labels = planLabels(wanted.labels, record.labels, released);
+  Object.assign(patch, planCadence(desired, record, released));
+  const labels = planLabels(desired.labels, record.labels, released);
   if (Object.keys(labels).length > 0) patch.labels = labels;
   const measurements = planMeasurements(spec.measurements ?? {}, record.measurements, released);
   if (Object.keys(measurements).length > 0) patch.measurements = withWholeRatios(measurements);
   return patch;
 }
 
-/** Interval and schedule exclude each other: what the spec sets takes the other one away, whoever set it. */
-function planCadence({ spec }: WantedMonitor, record: Monitor, released: ReadonlySet<string>): MonitorPatch {
+/** Interval and schedule exclude each other: the one in the spec removes the other, whoever set it. */
+function planCadence({ spec }: DesiredMonitor, record: Monitor, released: ReadonlySet<string>): MonitorPatch {
   if (spec.schedule === undefined) {
     const goes = spec.intervalSeconds !== undefined || released.has('schedule');
     return goes && record.schedule !== undefined ? { schedule: null } : {};
@@ -89,18 +87,18 @@ function planCadence({ spec }: WantedMonitor, record: Monitor, released: Readonl
 }
 
 function planLabels(
-  wanted: Record<string, string>,
+  desired: Record<string, string>,
   current: Record<string, string>,
   released: ReadonlySet<string>,
 ): Record<string, string | null> {
   const changes: Record<string, string | null> = {};
-  for (const [key, value] of Object.entries(wanted)) if (current[key] !== value) changes[key] = value;
+  for (const [key, value] of Object.entries(desired)) if (current[key] !== value) changes[key] = value;
   for (const key of Object.keys(current)) if (released.has(`labels.${key}`)) changes[key] = null;
   return changes;
 }
 
 function planBinding(
-  { binding }: WantedMonitor,
+  { binding }: DesiredMonitor,
   { callback }: Monitor,
   released: ReadonlySet<string>,
 ): Binding | undefined {
@@ -121,25 +119,25 @@ interface LifecyclePlan {
 }
 
 function planLifecycle(
-  wanted: WantedMonitor,
+  desired: DesiredMonitor,
   facts: MonitorPlanFacts,
   released: ReadonlySet<string>,
 ): LifecyclePlan {
   const { record } = facts;
-  const target = wantedLifecycle(wanted, facts, released) ?? record.lifecycle;
+  const target = desiredLifecycle(desired, facts, released) ?? record.lifecycle;
   const steps: LifecyclePlan['steps'] = PATHS[record.lifecycle][target].map((action) => ({
     call: 'lifecycle',
     body: { action },
   }));
   const fields = steps.length > 0 ? ['lifecycle'] : [];
-  // Only an active monitor has a window; the spec's comes when it is active again.
-  const window = target === 'active' ? planMaintenance(wanted, facts, released) : undefined;
+  // Only an active monitor can have a window; the window of the spec is set when it is active again.
+  const window = target === 'active' ? planMaintenance(desired, facts, released) : undefined;
   if (window === undefined) return { steps, fields };
   return { steps: [...steps, { call: 'lifecycle', body: window }], fields: [...fields, 'maintenance'] };
 }
 
-function wantedLifecycle(
-  { spec }: WantedMonitor,
+function desiredLifecycle(
+  { spec }: DesiredMonitor,
   { record, isTakenOver }: MonitorPlanFacts,
   released: ReadonlySet<string>,
 ): Lifecycle | undefined {
@@ -149,21 +147,20 @@ function wantedLifecycle(
 }
 
 function planMaintenance(
-  { spec }: WantedMonitor,
-  { record, isChanged, nowMs }: MonitorPlanFacts,
+  { spec, maintenance }: DesiredMonitor,
+  { record, isChanged }: MonitorPlanFacts,
   released: ReadonlySet<string>,
 ): LifecycleBody | undefined {
   const current = record.status.maintenance;
-  const maintenance = currentMaintenance(spec, nowMs);
   if (maintenance !== undefined) {
     return isSameWindow(maintenance, current) ? undefined : { action: 'enter_maintenance', maintenance };
   }
-  // One of ours that ran out by itself is over at the API too: what runs there now is another's.
+  // A window of the spec that has expired is over at the API too: a window there now is not from this object.
   const isOurs = released.has('maintenance') && (spec.maintenance === undefined || isChanged);
   return isOurs && current !== undefined ? { action: 'exit_maintenance' } : undefined;
 }
 
-type Window = NonNullable<WantedMonitor['spec']['maintenance']>;
+type Window = NonNullable<DesiredMonitor['spec']['maintenance']>;
 
 function isSameWindow(one: Window, other: Window | undefined): boolean {
   return (
@@ -174,10 +171,10 @@ function isSameWindow(one: Window, other: Window | undefined): boolean {
   );
 }
 
-/** Bodies have 16 KiB at most. */
+/** The API accepts bodies of at most 16 KiB. */
 const MAX_PATCH_CHARACTERS = 12_000;
 
-/** One patch, or several where many measurements change at once. None where nothing does. */
+/** One patch, or several if many measurements change at once; none if nothing changes. */
 export function splitPatch(patch: MonitorPatch): MonitorPatch[] {
   const { measurements, ...rest } = patch;
   const parts: MonitorPatch[] = Object.keys(rest).length > 0 ? [rest] : [];
@@ -189,4 +186,63 @@ export function splitPatch(patch: MonitorPatch): MonitorPatch[] {
     else parts.push({ measurements: { [key]: rule } });
   }
   return parts;
+}
+
+type Rules = NonNullable<MonitorObject['spec']['measurements']>;
+type Rule = Rules[string];
+type Fields = Record<string, unknown>;
+
+/** The measurements that differ, by key and field; null removes a rule or a whole measurement. Empty: nothing differs. */
+function planMeasurements(
+  desired: Rules,
+  record: Monitor['measurements'],
+  released: ReadonlySet<string>,
+): Record<string, Fields | null> {
+  const patch: Record<string, Fields | null> = {};
+  for (const [key, rule] of Object.entries(desired)) {
+    const current = record[key];
+    const changes = planRule(key, rule, { current, released });
+    if (current === undefined || Object.keys(changes).length > 0) patch[key] = changes;
+  }
+  for (const name of released) {
+    const [group, key, field] = name.split('.');
+    if (group !== 'measurements' || key === undefined || field !== undefined) continue;
+    if (desired[key] === undefined && record[key] !== undefined) patch[key] = null;
+  }
+  return patch;
+}
+
+function planRule(
+  key: string,
+  rule: Rule,
+  { current, released }: { current: Fields | undefined; released: ReadonlySet<string> },
+): Fields {
+  const changes: Fields = {};
+  for (const [field, value] of Object.entries(effective(rule))) {
+    const isThere = current?.[field] !== undefined;
+    if (value === null ? isThere : !isDeepStrictEqual(current?.[field], value)) changes[field] = value;
+  }
+  for (const field of Object.keys(current ?? {})) {
+    if (released.has(`measurements.${key}.${field}`)) changes[field] = null;
+  }
+  return changes;
+}
+
+/** The rule with null for its `disabledRules`. */
+function effective({ disabledRules, ...rule }: Rule): Fields {
+  const fields: Fields = Object.fromEntries(Object.entries(rule).filter(([, value]) => value !== undefined));
+  for (const kind of RULE_KINDS) if (disabledRules?.includes(kind)) fields[kind] = null;
+  return fields;
+}
+
+/** The API merges the fields of a ratio, while a spec states the whole ratio: missing bounds become null in the patch. */
+function withWholeRatios(patch: Record<string, Fields | null>): Record<string, Fields | null> {
+  const entries = Object.entries(patch).map(([key, rule]) => [key, rule && withWholeRatio(rule)]);
+  return Object.fromEntries(entries);
+}
+
+function withWholeRatio(rule: Fields): Fields {
+  const { ratio } = rule;
+  if (typeof ratio !== 'object' || ratio === null) return rule;
+  return { ...rule, ratio: { minimum: null, maximum: null, ...ratio } };
 }

@@ -1,103 +1,272 @@
-// The status of a Monitor from what the API says of it, and what of a new status is worth a write. Pure.
-import type { Monitor } from '../../../contract/resources/monitor.ts';
+// The status of a Monitor from the API's answers: fields, columns and conditions (docs/contract/kubernetes.md, "Columns",
+// "Conditions"), whether a change is worth a write, and which incidents began or ended. Pure.
+import type { OperationOutput } from '../../../contract/operations/operations.ts';
+import type { Binding } from '../../../contract/resources/binding.ts';
+import type { Monitor, MonitorStatus } from '../../../contract/resources/monitor.ts';
 import { isSameStatus } from '../../../kube/apply-status.ts';
-import { type ConditionFacts, type KubeCondition, setCondition } from '../../../kube/conditions.ts';
+import type { ConditionFacts } from '../../../kube/conditions.ts';
 import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
-import { displayCallback, displayIncident, displayInterval } from './display.ts';
-import { healthyCondition } from './monitor-conditions.ts';
-import type { MonitorObject } from './monitor-object.ts';
+import type { Fault, KindStatus } from '../../pass/kind.ts';
+import type { MonitorObject, MonitorStatusFields } from './monitor-object.ts';
 
-export type MonitorStatusObject = NonNullable<MonitorObject['status']>;
+type Cadence = MonitorStatus['cadence'];
+export type OpenIncident = MonitorStatus['openIncidents'][number];
 
 export interface MonitorStatusFacts {
   object: MonitorObject;
-  nowMs: number;
-  /** The state of the monitor; undefined: what the status has stays. */
-  live?: CachedMonitorStatus;
-  /** The configuration as it was read in this pass; undefined: it has not changed. */
-  record?: Monitor;
-  /** Replaces these fields of the status. */
-  fields: Partial<
-    Pick<MonitorStatusObject, 'monitorId' | 'projectId' | 'ownedFields' | 'specHash' | 'publishSecretRef'>
-  >;
-  /** Replaces these conditions; `Healthy` follows from `live`. */
-  conditions: readonly ConditionFacts[];
-  /** False: this generation is not reconciled yet. Default true. */
-  isObserved?: boolean;
+  /** The latest status of the monitor; undefined: the fields of the object's status stay. */
+  latest: CachedMonitorStatus | undefined;
+  /** The configuration that this pass has read; undefined: it has not changed. */
+  record: Monitor | undefined;
 }
 
-export function monitorStatusOf(facts: MonitorStatusFacts): MonitorStatusObject {
-  const { object, live, record, fields } = facts;
+export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
+  const { object, latest, record } = facts;
   const previous = object.status ?? {};
-  return {
-    ...previous,
-    ...fields,
-    observedGeneration: facts.isObserved === false ? previous.observedGeneration : object.metadata.generation,
-    ...(live === undefined ? {} : liveFields(live)),
-    ...(live === undefined ? {} : { restorableUntil: restorableUntil(live, record, previous) }),
-    display: displayOf(facts, previous),
-    conditions: conditionsOf(facts, previous.conditions),
-  };
-}
-
-function liveFields({
-  status,
-  lifecycle,
-  configurationVersion,
-}: CachedMonitorStatus): Partial<MonitorStatusObject> {
+  if (latest === undefined) {
+    return { fields: {}, conditions: previous.conditions === undefined ? [healthyCondition(undefined)] : [] };
+  }
+  const { status, lifecycle, configurationVersion } = latest;
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
-  return {
+  const fields: MonitorStatusFields = {
     ...{ configurationVersion, lifecycle, health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence },
     openIncidents: openIncidents.length === 0 ? undefined : openIncidents,
+    restorableUntil: restorableUntil(latest, record, previous),
+    display: displayOf(latest, record, object),
   };
+  return { fields, conditions: [healthyCondition(status)] };
 }
 
 function restorableUntil(
   { lifecycle }: CachedMonitorStatus,
   record: Monitor | undefined,
-  previous: MonitorStatusObject,
+  previous: MonitorStatusFields,
 ): string | undefined {
   if (lifecycle !== 'archived') return undefined;
   return record === undefined ? previous.restorableUntil : record.restorableUntil;
 }
 
 function displayOf(
-  { live, record, object }: MonitorStatusFacts,
-  previous: MonitorStatusObject,
-): MonitorStatusObject['display'] {
-  if (live === undefined) return previous.display;
-  const { cadence, openIncidents } = live.status;
+  { status }: CachedMonitorStatus,
+  record: Monitor | undefined,
+  object: MonitorObject,
+): MonitorStatusFields['display'] {
+  const previous = object.status?.display;
   const cron = record?.schedule?.cron ?? object.spec.schedule?.cron;
   return {
-    interval: displayInterval(cadence, cron) ?? previous.display?.interval,
-    incident: displayIncident(openIncidents),
-    callback: record === undefined ? previous.display?.callback : displayCallback(record.callback),
+    interval: displayInterval(status.cadence, cron) ?? previous?.interval,
+    incident: displayIncident(status.openIncidents),
+    callback: record === undefined ? previous?.callback : displayCallback(record.callback),
   };
 }
 
-function conditionsOf(facts: MonitorStatusFacts, previous: KubeCondition[] | undefined): KubeCondition[] {
-  const moment = { generation: facts.object.metadata.generation, nowMs: facts.nowMs };
-  const healthy =
-    facts.live === undefined && previous !== undefined ? [] : [healthyCondition(facts.live?.status)];
-  return [...facts.conditions, ...healthy].reduce<KubeCondition[]>(
-    (conditions, condition) => setCondition(conditions, condition, moment),
-    previous ?? [],
-  );
-}
-
-/** True if nothing differs but what every beat moves: that is written now and then only. */
-export function isBeatAlone(before: MonitorStatusObject | undefined, after: MonitorStatusObject): boolean {
+/** True if nothing differs except what every beat changes: such a status is written at most once a period. */
+export function isBeatAlone(before: MonitorStatusFields | undefined, after: MonitorStatusFields): boolean {
   return isSameStatus(withoutBeat(before ?? {}), withoutBeat(after));
 }
 
-function withoutBeat(status: MonitorStatusObject): object {
+function withoutBeat(status: MonitorStatusFields): object {
   const { lastBeatAt, nextDeadlineAt, cadence, display, ...rest } = status;
   const isLearned = cadence?.source === 'learned';
   return {
     ...rest,
-    // That there is one at all is news; when exactly is not.
+    // The first one is news; a later one is not.
     ...{ hasBeat: lastBeatAt !== undefined, hasDeadline: nextDeadlineAt !== undefined },
     cadence: cadence?.source === 'configured' ? cadence : { source: cadence?.source },
     display: { ...display, interval: isLearned ? 'learned' : display?.interval },
   };
+}
+
+const UNITS = [
+  ['d', 86_400],
+  ['h', 3600],
+  ['m', 60],
+  ['s', 1],
+] as const;
+
+/** `5m`, `1h30m`, `1d`: the two largest units. */
+export function displayDuration(seconds: number): string {
+  let left = Math.max(0, Math.round(seconds));
+  const parts: string[] = [];
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    if (count > 0) parts.push(`${count}${unit}`);
+    else if (parts.length > 0) break;
+    if (parts.length === 2) break;
+  }
+  return parts.join('') || '0s';
+}
+
+/** `5m`, `cron 0 2 * * *`, `learned 1h`, `learning`. Undefined for a schedule without `cron`. */
+export function displayInterval(cadence: Cadence, cron: string | undefined): string | undefined {
+  switch (cadence.source) {
+    case 'schedule':
+      // One space between fields: a tab would break the column.
+      return cron === undefined ? undefined : `cron ${cron.trim().replaceAll(/\s+/g, ' ')}`;
+    case 'learning':
+      return 'learning';
+    case 'learned':
+      return `learned ${displayDuration(cadence.intervalSeconds ?? 0)}`;
+    case 'configured':
+      return displayDuration(cadence.intervalSeconds ?? 0);
+  }
+}
+
+const SEVERITIES = ['critical', 'warning', 'info'] as const;
+
+/** The kind of the gravest open incident, and `+n` for more. Undefined without incidents. */
+export function displayIncident(incidents: readonly OpenIncident[]): string | undefined {
+  const [gravest, ...others] = incidents.toSorted(
+    (a, b) =>
+      SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || (a.openedAt < b.openedAt ? -1 : 1),
+  );
+  if (gravest === undefined) return undefined;
+  return others.length === 0 ? gravest.kind : `${gravest.kind} +${others.length}`;
+}
+
+/** The alias, `default`, `inline` or `none`. */
+export function displayCallback(binding: Binding): string {
+  switch (binding.kind) {
+    case 'named':
+      return binding.alias;
+    case 'inline':
+      return 'inline';
+    case 'disabled':
+      return 'none';
+    case 'organization_default':
+      return 'default';
+  }
+}
+
+/** The binding behind a `displayCallback`, if the record was not read. An alias may equal one of the words. */
+export function bindingOf(text: string | undefined): Binding {
+  if (text === undefined || text === 'default') return { kind: 'organization_default' };
+  if (text === 'none') return { kind: 'disabled' };
+  return text === 'inline' ? { kind: 'inline', url: '' } : { kind: 'named', alias: text };
+}
+
+/** The incidents that began or ended between two statuses, whatever happened in between. */
+export interface IncidentChanges {
+  opened: OpenIncident[];
+  /** No longer open or recovering. The API knows whether they recovered or were resolved. */
+  ended: OpenIncident[];
+}
+
+export function incidentChanges(
+  before: readonly OpenIncident[] | undefined,
+  after: readonly OpenIncident[],
+): IncidentChanges {
+  const known = new Set(before?.map(({ incidentId }) => incidentId));
+  const open = new Set(after.map(({ incidentId }) => incidentId));
+  return {
+    opened: after.filter(({ incidentId }) => !known.has(incidentId)),
+    ended: (before ?? []).filter(({ incidentId }) => !open.has(incidentId)),
+  };
+}
+
+/** `missed_deadline (critical), open since 2026-01-31T09:00:00Z, incident inc_…`. */
+export function describeIncident({ kind, severity, openedAt, incidentId }: OpenIncident): string {
+  return `${kind} (${severity}), open since ${openedAt}, incident ${incidentId}.`;
+}
+
+export type BindingState = OperationOutput<'getMonitorBinding'>;
+
+/**
+ * Whether the monitor takes beats and can alert. `callbackRef.endpointId` is the endpoint that alerts must go to;
+ * `isMissing`: there is no such Callback.
+ */
+export function monitorReady(facts: {
+  lifecycle: CachedMonitorStatus['lifecycle'];
+  binding: BindingState | undefined;
+  callbackRef?: { name: string; endpointId: string | undefined; isMissing?: boolean };
+}): ConditionFacts {
+  const no = (reason: string, message: string): ConditionFacts => ({
+    type: 'Ready',
+    status: 'False',
+    reason,
+    message,
+  });
+  const yes = (reason: string, message: string): ConditionFacts => ({
+    type: 'Ready',
+    status: 'True',
+    reason,
+    message,
+  });
+  const { lifecycle, binding, callbackRef } = facts;
+  // An archived monitor needs no callback.
+  if (lifecycle === 'archived') return yes('Archived', 'The monitor is archived and takes no beats.');
+  if (binding === undefined)
+    return no('CallbackUnknown', 'The operator has not read the callback binding yet.');
+  if (callbackRef && callbackRef.endpointId === undefined) {
+    const words = callbackRef.isMissing
+      ? `There is no Callback ${callbackRef.name} in this namespace: create it, or name another one.`
+      : `The Callback ${callbackRef.name} has no endpoint yet: see its conditions.`;
+    return no('CallbackNotFound', words);
+  }
+  const fault = bindingFault(binding);
+  if (fault) return no(fault.reason, fault.message);
+  if (callbackRef && binding.target?.endpointId !== callbackRef.endpointId) {
+    return no(
+      'CallbackNotFound',
+      `Alerts do not go to the endpoint of the Callback ${callbackRef.name} yet.`,
+    );
+  }
+  if (binding.binding.kind === 'disabled')
+    return yes('Available', 'The monitor takes beats. Its callback is disabled: it sends no alerts.');
+  return yes('Available', 'The monitor takes beats and can alert.');
+}
+
+function bindingFault({ binding, unavailableReason }: BindingState): Fault | undefined {
+  if (unavailableReason === undefined) return undefined;
+  const named = binding.kind === 'named' ? ` ${binding.alias}` : '';
+  if (unavailableReason === 'endpoint_disabled') {
+    return {
+      reason: 'EndpointDisabled',
+      message: `The callback endpoint${named} is disabled: activate it.`,
+    };
+  }
+  if (binding.kind === 'organization_default') {
+    const message =
+      'The organization has no default callback endpoint: create one, or name a callback in the spec.';
+    return { reason: 'NoOrganizationDefault', message };
+  }
+  const message = `There is no callback endpoint${named} in the project: create it, or name another one.`;
+  return { reason: 'CallbackNotFound', message };
+}
+
+const WORDS: Readonly<
+  Record<CachedMonitorStatus['status']['health'], readonly [reason: string, message: string]>
+> = {
+  up: ['Up', 'The last beat arrived in time.'],
+  late: ['Late', 'The next beat is late, but still within the grace period.'],
+  down: ['Down', 'A deadline was missed, a run failed or is overdue, or a critical rule is violated.'],
+  recovering: ['Recovering', 'Beats arrive again, but the incident has not ended yet.'],
+  maintenance: ['Maintenance', 'A maintenance window is active.'],
+  waiting: ['Waiting', 'The first beat has not arrived yet.'],
+  paused: ['Paused', 'The monitor is paused.'],
+  archived: ['Archived', 'The monitor is archived.'],
+};
+
+/** `False` while down or while an incident of warning or more is open; `Unknown` while no beat is expected. */
+export function healthyCondition(live: CachedMonitorStatus['status'] | undefined): ConditionFacts {
+  if (live === undefined) {
+    return {
+      type: 'Healthy',
+      status: 'Unknown',
+      reason: 'Unknown',
+      message: 'The operator has not read the state of the monitor yet.',
+    };
+  }
+  const [reason, message] = WORDS[live.health];
+  if (live.health === 'paused' || live.health === 'archived') {
+    return { type: 'Healthy', status: 'Unknown', reason, message };
+  }
+  if (live.health === 'down') return { type: 'Healthy', status: 'False', reason, message };
+  const open = live.openIncidents.find(({ state, severity }) => state === 'open' && severity !== 'info');
+  if (open) {
+    const words = `An incident of severity ${open.severity} is open: ${open.kind}.`;
+    return { type: 'Healthy', status: 'False', reason: 'IncidentOpen', message: words };
+  }
+  return { type: 'Healthy', status: live.health === 'waiting' ? 'Unknown' : 'True', reason, message };
 }

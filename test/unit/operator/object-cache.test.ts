@@ -1,6 +1,6 @@
 // What the operator remembers of a refusal: for how long, and of which desired hash.
 import { describe, expect, it } from 'vitest';
-import { refusedFault } from '../../../src/operator/known/object-memory.ts';
+import { refusedFault } from '../../../src/operator/known/object-cache.ts';
 
 describe('a refusal', () => {
   const fault = { reason: 'Refused', message: 'No.' };

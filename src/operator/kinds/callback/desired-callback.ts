@@ -1,20 +1,18 @@
 // What a Callback wants of the API, and the changes that bring an endpoint there. Pure.
-
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
 import { SIGNING_OVERLAP_SECONDS } from '../../../domain/defaults.ts';
-import { contentHash } from '../../resources/content-hash.ts';
-import { defaultAlias } from '../../resources/defaults.ts';
+import { contentHash } from '../../pass/desired-hash.ts';
+import { defaultAlias } from '../../pass/identity.ts';
+import type { Desired } from '../../pass/kind.ts';
+import { releasedFields } from '../../pass/status.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
-import { releasedFields } from '../monitor/owned-fields.ts';
 import type { CallbackObject } from './callback-object.ts';
 
 type Spec = CallbackObject['spec'];
 type EndpointPatch = OperationRequest<'updateCallback'>['body'];
 
-export interface WantedCallback {
-  endpointId: string;
-  projectId: string;
+export interface DesiredCallback extends Desired {
   spec: Spec;
   kind: NonNullable<Spec['kind']>;
   defaultAlias: string;
@@ -23,33 +21,30 @@ export interface WantedCallback {
   /** Undefined where the kind has no signing secret. */
   secretName: string | undefined;
   overlapSeconds: number;
-  ownedFields: string[];
-  hash: string;
 }
 
 /** docs/contract/callbacks.md. */
 const OWNABLE = ['alias', 'lifecycle', 'organizationDefault'] as const;
 
-export function wantedCallback(
+export function desiredCallback(
   object: CallbackObject,
-  facts: { endpointId: string; projectId: string; url: string | undefined },
-): WantedCallback {
+  facts: { id: string; projectId: string; url: string | undefined },
+): DesiredCallback {
   const { spec, metadata } = object;
+  const { id, projectId, url } = facts;
   const kind = spec.kind ?? 'webhook';
-  const wanted = {
-    ...facts,
-    kind,
+  const desired = {
+    ...{ projectId, url, kind },
     defaultAlias: defaultAlias(metadata.name),
     secretName: kind === 'webhook' ? signingSecretNameOf(object) : undefined,
   };
   const { deletionPolicy: _policy, rotation: _rotation, ...told } = spec;
   return {
-    ...wanted,
-    spec,
+    ...{ ...desired, id, spec },
     overlapSeconds: spec.rotation?.overlapSeconds ?? SIGNING_OVERLAP_SECONDS,
     ownedFields: OWNABLE.filter((field) => spec[field] !== undefined).sort(),
     // The id may become another one, of the same spec.
-    hash: contentHash({ ...wanted, endpointId: '', told }),
+    hash: contentHash({ ...desired, endpointId: '', told }),
   };
 }
 
@@ -59,11 +54,11 @@ export function signingSecretNameOf({ spec, metadata }: CallbackObject): string 
 }
 
 /** The body of POST /v1/callbacks. The lifecycle is set afterwards. */
-export function createCallbackBodyOf(wanted: WantedCallback): OperationRequest<'createCallback'>['body'] {
-  const { spec, kind, endpointId, url } = wanted;
+export function createCallbackBodyOf(desired: DesiredCallback): OperationRequest<'createCallback'>['body'] {
+  const { spec, kind, id: endpointId, url } = desired;
   return {
     endpointId,
-    alias: spec.alias ?? wanted.defaultAlias,
+    alias: spec.alias ?? desired.defaultAlias,
     kind,
     url,
     relay: spec.relay,
@@ -79,14 +74,14 @@ export interface CallbackPlan {
 
 /** `isChanged`: the spec is not the one that was applied last. */
 export function planCallback(
-  wanted: WantedCallback,
+  desired: DesiredCallback,
   facts: { endpoint: CallbackEndpoint; owned: readonly string[] | undefined; isChanged: boolean },
 ): CallbackPlan {
   const { endpoint, isChanged } = facts;
-  const { spec, url } = wanted;
-  const released = releasedFields(facts.owned, wanted.ownedFields);
+  const { spec, url } = desired;
+  const released = releasedFields(facts.owned, desired.ownedFields);
   const patch: EndpointPatch = {};
-  const alias = spec.alias ?? (released.has('alias') ? wanted.defaultAlias : undefined);
+  const alias = spec.alias ?? (released.has('alias') ? desired.defaultAlias : undefined);
   if (alias !== undefined && alias !== endpoint.alias) patch.alias = alias;
   if (url !== undefined && url !== endpoint.url) patch.url = url;
   if (spec.relay && !isSame(spec.relay, endpoint.relay)) patch.relay = spec.relay;
@@ -106,8 +101,8 @@ export function isDisabledByReceiver({ lifecycle, disabledReason }: CallbackEndp
   return lifecycle === 'disabled' && disabledReason !== undefined;
 }
 
-function isSame(wanted: object, current: object | undefined): boolean {
-  return Object.entries(wanted).every(([field, value]) =>
+function isSame(desired: object, current: object | undefined): boolean {
+  return Object.entries(desired).every(([field, value]) =>
     Object.entries(current ?? {}).some(([f, v]) => f === field && v === value),
   );
 }

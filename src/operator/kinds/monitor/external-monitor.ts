@@ -1,44 +1,64 @@
-// One monitor at the API during one pass: reads it, changes it step by step, and keeps its version for the next step.
-
+// One monitor at the API during one pass: reads and changes it, and keeps its version for the next call.
 import { ApiProblem, isGone } from '../../../client/api-problem.ts';
 import type { RestClient } from '../../../client/rest-client.ts';
 import { formatEtag } from '../../../contract/fields/headers.ts';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
-import { contentHash } from '../../resources/content-hash.ts';
+import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
+import type { ObjectMemory } from '../../known/object-cache.ts';
+import { contentHash } from '../../pass/desired-hash.ts';
+import type { ExternalRef } from '../../pass/kind.ts';
 import type { MonitorStep } from './monitor-plan.ts';
-
-export interface MonitorReference {
-  projectId: string;
-  monitorId: string;
-  /** Of the object, for idempotency keys. */
-  uid: string;
-  signal?: AbortSignal;
-}
 
 type Jurisdiction = Monitor['jurisdiction'];
 
-export class MonitorHandle {
+export class ExternalMonitor {
   readonly #api: RestClient;
-  readonly #name: MonitorReference;
+  readonly #ref: ExternalRef;
   #record: Monitor | undefined;
-  /** Of an inline binding, when one was issued in this pass: shown once. */
+  /** When the last read began, ms of the process's clock. */
+  readAtMs = 0;
+  /** The status that this pass relies on; undefined: the one in the cache. */
+  latest: CachedMonitorStatus | undefined;
+  /** The signing secret of an inline binding, if this pass issued one: the API shows it once. */
   signingSecret: string | undefined;
+  /** A signing secret, which the API does not show, was rotated through the API. */
+  isRotatedElsewhere: boolean = false;
+  /** This pass archived the monitor. */
+  isArchived: boolean = false;
 
-  constructor(api: RestClient, name: MonitorReference) {
+  constructor(api: RestClient, ref: ExternalRef) {
     this.#api = api;
-    this.#name = name;
+    this.#ref = ref;
   }
 
-  /** As last read or changed. Throws a RangeError before `read` found one. */
-  get record(): Monitor {
-    if (this.#record === undefined) throw new RangeError(`The monitor ${this.#name.monitorId} was not read.`);
+  /** As last read or changed; undefined before a read found it. */
+  get found(): Monitor | undefined {
     return this.#record;
   }
 
-  /** Undefined if there is none in the project. `jurisdiction` is asked for only where the id is ambiguous. */
+  /** Like `found`, but throws a RangeError if it is undefined. */
+  get record(): Monitor {
+    if (this.#record === undefined) throw new RangeError(`The monitor ${this.#ref.id} was not read.`);
+    return this.#record;
+  }
+
+  /** The version of the configuration, and a hash of everything that the API shows of it. */
+  get visible(): { configurationVersion: number; hash: string } {
+    const { configurationVersion, status: _status, updatedAt: _at, ...shown } = this.record;
+    return { configurationVersion, hash: contentHash(shown) };
+  }
+
+  /** True if the version is the next one and nothing visible differs: a signing secret was rotated. */
+  isRotatedSince(seen: ObjectMemory['seen']): boolean {
+    const { configurationVersion, hash } = this.visible;
+    return seen?.configurationVersion === configurationVersion - 1 && seen.hash === hash;
+  }
+
+  /** Undefined if the project has no such monitor. `jurisdiction` is used only if the id is ambiguous. */
   async read(jurisdiction?: Jurisdiction): Promise<Monitor | undefined> {
+    this.readAtMs = performance.now();
     try {
       this.#record = await this.#get(this.#record?.jurisdiction);
     } catch (error) {
@@ -51,11 +71,11 @@ export class MonitorHandle {
   }
 
   /**
-   * Makes the monitor. A duplicate of an earlier call whose answer was lost finds what that call made; one that was
-   * deleted since is made again.
+   * Creates the monitor. If the answer of an earlier call was lost, this call gets it replayed; a monitor that was deleted
+   * since is created again.
    */
   async create(body: OperationRequest<'createMonitor'>['body']): Promise<Monitor> {
-    const key = `monitor:${this.#name.uid}:${contentHash(body)}`;
+    const key = `monitor:${this.#ref.uid}:${contentHash(body)}`;
     const first = await this.#create(body, key);
     if (!first.replayed) return first;
     const found = await this.read(body.jurisdiction);
@@ -69,24 +89,25 @@ export class MonitorHandle {
       case 'binding':
         return await this.setBinding(step.binding, false);
       case 'lifecycle':
-        return await this.changeLifecycle(step.body);
+        await this.changeLifecycle(step.body);
+        this.isArchived ||= step.body.action === 'archive';
     }
   }
 
   async changeLifecycle(body: OperationRequest<'changeMonitorLifecycle'>['body']): Promise<void> {
     const request = { ...this.#target(), body, idempotencyKey: this.#key('lifecycle', body) };
     const { body: record } = await this.#api.call('changeMonitorLifecycle', request, this.#options);
-    // A replay is what the first call made; the record may have moved on since.
+    // A replay shows the record after the first call; it may have changed since.
     this.#record = record;
   }
 
-  /** `rotates`: a new signing secret for an inline binding whose secret nobody has any more. */
+  /** `rotates`: issues a new signing secret for an inline binding whose secret is lost. */
   async setBinding(binding: Binding, rotates: boolean): Promise<void> {
     const body = { binding, ...(rotates ? { rotateSigningSecret: true } : {}) };
     const request = { ...this.#target(), body, idempotencyKey: this.#key('binding', body) };
     const { body: result } = await this.#api.call('setMonitorBinding', request, this.#options);
     this.signingSecret = result.signingSecret?.secret ?? this.signingSecret;
-    // The answer has no version.
+    // The answer does not contain the version.
     this.#record = await this.#get(this.record.jurisdiction);
   }
 
@@ -95,7 +116,7 @@ export class MonitorHandle {
   }
 
   async #get(jurisdiction: Jurisdiction | undefined): Promise<Monitor> {
-    const request = { params: { monitorId: this.#name.monitorId }, query: { jurisdiction } };
+    const request = { params: { monitorId: this.#ref.id }, query: { jurisdiction } };
     const { body } = await this.#api.call('getMonitor', request, this.#options);
     return body;
   }
@@ -114,22 +135,22 @@ export class MonitorHandle {
   }
 
   get #options() {
-    const { projectId, uid, signal } = this.#name;
+    const { projectId, uid, signal } = this.#ref;
     return { project: projectId, correlationId: `monitor/${uid}`, signal };
   }
 
   #target() {
     const { jurisdiction, configurationVersion } = this.record;
     return {
-      params: { monitorId: this.#name.monitorId },
+      params: { monitorId: this.#ref.id },
       query: { jurisdiction },
       ifMatch: formatEtag('configuration', configurationVersion),
     };
   }
 
-  /** The same for a call whose answer was lost, another one once the monitor has changed or is another one. */
+  /** The same key for a repeated call whose answer was lost; another key for another version or another monitor. */
   #key(call: string, body: object): string {
-    const { uid, monitorId } = this.#name;
+    const { uid, id: monitorId } = this.#ref;
     return `${call}:${uid}:${this.record.configurationVersion}:${contentHash({ monitorId, body })}`;
   }
 }

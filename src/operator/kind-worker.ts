@@ -1,0 +1,117 @@
+// One kind at work, whatever the kind: its cache and watches, its queue, its workers.
+import { findCondition } from '../kube/conditions.ts';
+import { Controller } from '../kube/controller.ts';
+import type { KubeMetrics } from '../kube/kube-metrics.ts';
+import { type KubeObject, objectKey } from '../kube/kube-object.ts';
+import type { StoreChange } from '../kube/object-store.ts';
+import { Reflector } from '../kube/reflector.ts';
+import type { ObjectMemory } from './known/object-cache.ts';
+import type { OperatorContext } from './operator-context.ts';
+import { idOf } from './pass/identity.ts';
+import type { Desired, Kind, ReconciledObject } from './pass/kind.ts';
+import { Reconciler } from './pass/reconcile.ts';
+
+export type Watch = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'whenSynced' | 'hasSynced' | 'isHearing'>;
+
+export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
+  readonly #context: OperatorContext;
+  readonly #kind: Kind<O, D, E>;
+  readonly #kubeMetrics: KubeMetrics | undefined;
+  readonly #controller: Controller;
+  #isWorking: boolean = false;
+
+  constructor(context: OperatorContext, kind: Kind<O, D, E>, kubeMetrics?: KubeMetrics) {
+    this.#context = context;
+    this.#kind = kind;
+    this.#kubeMetrics = kubeMetrics;
+    const { reconcile } = new Reconciler(context, kind);
+    const name = kind.resource.kind.toLowerCase();
+    const { concurrency } = kind;
+    this.#controller = new Controller({
+      name,
+      reconcile,
+      concurrency,
+      metrics: kubeMetrics,
+      log: context.log,
+    });
+    kind.cache.subscribe((change) => this.#changed(change));
+    kind.watch?.((objects) => this.#enqueue(objects));
+  }
+
+  get objects(): Iterable<KubeObject> {
+    return this.#kind.cache.values();
+  }
+
+  get size(): number {
+    return this.#kind.cache.size;
+  }
+
+  memoryOf(object: KubeObject): Readonly<ObjectMemory> {
+    return this.#kind.cache.memoryOf(object);
+  }
+
+  /** A watch that keeps the cache equal to a namespace, or to all of them. */
+  watch(namespace: string | undefined): Watch {
+    const { resource, cache } = this.#kind;
+    const { kube: client, log } = this.#context;
+    const onChange = (change: StoreChange<O>) => cache.publish(change);
+    return new Reflector({
+      client,
+      resource,
+      namespace,
+      store: cache,
+      onChange,
+      metrics: this.#kubeMetrics,
+      log,
+    });
+  }
+
+  /** What changed while nobody led goes before what is only to be looked at. */
+  start(): void {
+    this.#isWorking = true;
+    for (const object of this.#kind.cache.values()) {
+      const { generation, deletionTimestamp } = object.metadata;
+      const isSeen = deletionTimestamp === undefined && object.status?.observedGeneration === generation;
+      this.#controller.enqueue(objectKey(object), isSeen ? 'low' : 'normal');
+    }
+    this.#controller.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await this.#controller.stop(graceMs);
+  }
+
+  /** The namespace is another project now. */
+  namespaceChanged(name: string): void {
+    this.#enqueue(this.#kind.cache.listInNamespace(name));
+  }
+
+  /** The API answers again: what waits for it need not wait for its turn. */
+  apiRecovered(wasForbidden: boolean): void {
+    const { cache } = this.#kind;
+    if (wasForbidden) cache.forgetRefusals('service.permission_denied');
+    const isSynced = ({ status }: O) => findCondition(status?.conditions, 'Synced')?.status === 'True';
+    this.#enqueue([...cache.values()].filter((object) => !isSynced(object)));
+  }
+
+  measure(): void {
+    const { cache, resource } = this.#kind;
+    this.#context.metrics.refused.set({ kind: resource.kind }, cache.refused);
+  }
+
+  /** The object itself, and those that claim what it let go of. */
+  #changed({ type, object, previous }: StoreChange<O>): void {
+    const { cache, identity } = this.#kind;
+    this.#enqueue([object]);
+    const former = type === 'deleted' ? object : previous;
+    if (former === undefined) return;
+    const id = idOf(identity, former);
+    if (type === 'deleted' || id !== idOf(identity, object)) this.#enqueue(cache.listBy('id', id));
+  }
+
+  /** Who stands by keeps no queue: keys of objects that come and go would heap up in it for weeks. */
+  #enqueue(objects: Iterable<O>): void {
+    if (!this.#isWorking) return;
+    for (const object of objects) this.#controller.enqueue(objectKey(object));
+  }
+}

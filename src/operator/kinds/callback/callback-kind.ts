@@ -1,0 +1,136 @@
+// The hooks of the kind Callback: one endpoint of the API for each object, its signing secret in a Secret. There is no
+// feed of endpoints: each is read again about twice a minute.
+import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
+import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
+import { ObjectCache } from '../../known/object-cache.ts';
+import type { OperatorContext } from '../../operator-context.ts';
+import { Blocked } from '../../pass/faults.ts';
+import { nextOwnId } from '../../pass/identity.ts';
+import type { Change, DesireFacts, ExternalRef, Fault, Kind, KindStatus } from '../../pass/kind.ts';
+import { ObjectEvents } from '../../pass/object-events.ts';
+import { readSecretValue } from '../../pass/owned-secret.ts';
+import { problemText, withoutAddress } from '../../resources/problem-text.ts';
+import {
+  CALLBACK_IDENTITY,
+  CALLBACKS,
+  type CallbackObject,
+  type CallbackPass,
+  type CallbackWork,
+} from './callback-object.ts';
+import { callbackReady, callbackStatusOf } from './callback-status.ts';
+import { watchCallbacks } from './callback-watches.ts';
+import {
+  createCallbackBodyOf,
+  type DesiredCallback,
+  desiredCallback,
+  planCallback,
+} from './desired-callback.ts';
+import { ExternalCallback } from './external-callback.ts';
+import { clearDefault, type DefaultContext, ensureDefault } from './organization-default.ts';
+import { SIGNING_SECRET } from './signing-secret.ts';
+
+export class CallbackKind implements Kind<CallbackObject, DesiredCallback, ExternalCallback> {
+  readonly resource = CALLBACKS;
+  readonly identity = CALLBACK_IDENTITY;
+  readonly keptFields = ['lastRotation'];
+  readonly initialConditions = [];
+  readonly concurrency = 4;
+  readonly secret = SIGNING_SECRET;
+  readonly events: ObjectEvents;
+  /** With the indexes `organizationDefault` (`true`: it asks for that) and `waitsForAlias` (`true`: another one has its alias). */
+  readonly cache = new ObjectCache<CallbackObject>(CALLBACK_IDENTITY, {
+    organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
+    waitsForAlias: ({ status }) =>
+      findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict' ? ['true'] : [],
+  });
+  readonly #context: DefaultContext & OperatorContext;
+
+  constructor(context: OperatorContext) {
+    this.#context = { ...context, callbacks: this.cache };
+    this.events = new ObjectEvents(context, {});
+  }
+
+  watch(enqueue: (objects: Iterable<CallbackObject>) => void): void {
+    watchCallbacks(this.cache, enqueue);
+  }
+
+  async desire(object: CallbackObject, { id, projectId }: DesireFacts): Promise<DesiredCallback> {
+    const url = await this.#url(object);
+    return desiredCallback(object, { id, projectId: await projectId(), url });
+  }
+
+  connect(ref: ExternalRef): ExternalCallback {
+    return new ExternalCallback(this.#context.api, ref);
+  }
+
+  async observe(external: ExternalCallback): Promise<boolean> {
+    return (await external.read()) !== undefined;
+  }
+
+  async create({ desired, external }: CallbackWork): Promise<void> {
+    await external.create(createCallbackBodyOf(desired));
+  }
+
+  /** An endpoint of that id was removed elsewhere. */
+  nextId(error: unknown, { object, desired }: CallbackWork): string | undefined {
+    return isTaken(error, 'endpointId') ? nextOwnId(this.identity, object, desired.id) : undefined;
+  }
+
+  async update({ object, desired, external }: CallbackWork, { isChanged }: Change): Promise<string[]> {
+    const facts = { endpoint: external.endpoint, owned: object.status?.ownedFields, isChanged };
+    const { patch, fields } = planCallback(desired, facts);
+    if (patch !== undefined) await external.update(patch);
+    return fields;
+  }
+
+  async complete(work: CallbackWork): Promise<void> {
+    const { object, external } = work;
+    const { lastRotation } = external;
+    if (lastRotation !== undefined) work.fields = { ...work.fields, lastRotation };
+    const { rank, isPutBack } = await ensureDefault(this.#context, work);
+    external.rank = rank;
+    if (isPutBack)
+      this.events.recordDrift(object, 'Restored what was changed through the API: organizationDefault.');
+  }
+
+  async delete(external: ExternalCallback, object: CallbackObject): Promise<void> {
+    const { id, isOrganizationDefault } = external.endpoint;
+    if (isOrganizationDefault) await clearDefault(this.#context, object, external.projectId);
+    try {
+      await external.remove();
+      this.events.record(object, 'Deleted', `Deleted the callback endpoint ${id}.`);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+  }
+
+  async conditions({ external }: CallbackWork): Promise<ConditionFacts[]> {
+    return [callbackReady(external.endpoint)];
+  }
+
+  statusOf({ external }: CallbackPass): KindStatus {
+    return callbackStatusOf(external?.found, external?.rank);
+  }
+
+  explain(problem: ApiProblem, { object, desired }: CallbackPass): Fault {
+    const reason = isTaken(problem, 'alias') ? 'AliasConflict' : 'Refused';
+    // An address that a Secret holds is never shown.
+    const hidden = object.spec.urlSecretRef && desired?.url;
+    return { reason, message: withoutAddress(problemText(problem), hidden) };
+  }
+
+  /** The address of a webhook: from the spec, or from the Secret that it names. */
+  async #url({ spec, metadata }: CallbackObject): Promise<string | undefined> {
+    if (spec.urlSecretRef === undefined) return spec.url;
+    const { name, key } = spec.urlSecretRef;
+    const url = await readSecretValue(this.#context.kube, { namespace: metadata.namespace, name, key });
+    if (url === undefined || url === '') {
+      throw new Blocked(
+        'SecretNotFound',
+        `There is no Secret ${name} with the key ${key}: create it, or correct urlSecretRef.`,
+        10_000,
+      );
+    }
+    return url;
+  }
+}

@@ -1,0 +1,140 @@
+// The Secret of a Callback: the signing secret, the one before it during an overlap, and when to rotate. The API shows
+// a secret once: one that is lost, edited or rotated elsewhere is replaced by a new one.
+
+import { contentHash, parseSpecHash, secretHash } from '../../pass/desired-hash.ts';
+import type { SecretContent, SecretKind } from '../../pass/kind.ts';
+import type { OwnedSecret } from '../../pass/owned-secret.ts';
+import { ANNOTATION } from '../../resources/names.ts';
+import type { CallbackObject, CallbackWork } from './callback-object.ts';
+import { rotationEveryMs, signingSecretNameOf } from './desired-callback.ts';
+
+/** `<projectId>/<endpointId>`: whose secret it is. */
+const ENDPOINT_ANNOTATION = 'beatkeeper.dev/signing-endpoint';
+const MAX_ROTATION_VALUE = 1024;
+
+export type LastRotation = NonNullable<CallbackObject['status']>['lastRotation'];
+
+export const SIGNING_SECRET: SecretKind<CallbackWork> = {
+  statusField: 'signingSecretRef',
+  keys: ['secret', 'previousSecret', 'version'],
+  nameOf: signingSecretNameOf,
+  hashOf,
+  /** Rotates where it is time. */
+  async contentOf(work, found) {
+    const { desired, external } = work;
+    // The secret of another endpoint, which the object stood for before, may have the same version.
+    const annotations = { [ENDPOINT_ANNOTATION]: `${desired.projectId}/${desired.id}` };
+    const known = found && isOf(found, annotations[ENDPOINT_ANNOTATION]) ? found : undefined;
+    const isAsked = await rotateAsAsked(work, known);
+    const isReplaced = external.issued === undefined && !isCurrent(work, known);
+    if (isReplaced)
+      await external.rotate(`lost:${external.endpoint.secret?.version}`, desired.overlapSeconds);
+    work.dueInMs = dueInMs(work);
+    return {
+      data: nextData(work, known),
+      annotations,
+      event: eventOf(work, { known, isAsked, isReplaced }),
+    };
+  },
+};
+
+/** One that does not say whose secret it holds is believed: somebody brought it back without annotations. */
+function isOf({ annotations }: OwnedSecret, endpoint: string | undefined): boolean {
+  const stated = annotations[ENDPOINT_ANNOTATION];
+  return stated === undefined || stated === endpoint;
+}
+
+/** Without the previous secret, which goes by itself. */
+function hashOf({ secret, version }: Readonly<Record<string, string>>): string {
+  return secretHash({ secret: secret ?? '', version: version ?? '' });
+}
+
+/** By the annotation's value and the age of the secret. True if it rotated. */
+async function rotateAsAsked(work: CallbackWork, known: OwnedSecret | undefined): Promise<boolean> {
+  const { object, desired, external } = work;
+  const last = object.status?.lastRotation;
+  const stated = object.metadata.annotations?.[ANNOTATION.rotate];
+  const value = stated === undefined || stated.length <= MAX_ROTATION_VALUE ? stated : contentHash(stated);
+  if (value !== undefined && value !== last?.value) {
+    // One that is there at creation does not rotate: before the first status there was nothing to rotate.
+    const isFirst = external.isCreated || object.status?.endpointId === undefined;
+    if (!isFirst) await external.rotate(`asked:${contentHash([value, last])}`, desired.overlapSeconds);
+    external.lastRotation = isFirst ? { value } : { value, at: new Date().toISOString() };
+    return !isFirst;
+  }
+  const everyMs = rotationEveryMs(object.spec);
+  const { secret } = external.endpoint;
+  const isOld =
+    everyMs !== undefined && secret !== undefined && Date.parse(secret.issuedAt) + everyMs <= Date.now();
+  if (!isOld || external.isCreated || !isCurrent(work, known)) return false;
+  await external.rotate(`every:${secret.version}`, desired.overlapSeconds);
+  return true;
+}
+
+/** The Secret holds the secret that signs now, as far as we can know. */
+function isCurrent({ object, external }: CallbackWork, known: OwnedSecret | undefined): boolean {
+  if (known?.data.secret === undefined) return false;
+  return isUntouched(object, known) && Number(known.data.version) === external.endpoint.secret?.version;
+}
+
+function isUntouched({ status }: CallbackObject, known: OwnedSecret): boolean {
+  const given = parseSpecHash(status?.specHash).secret;
+  // A pass that wrote a new secret and not the status: its version tells.
+  const isNewer = Number(known.data.version) > (status?.secretVersion ?? 0);
+  return given === '' || isNewer || given === hashOf(known.data);
+}
+
+function nextData(
+  { object, external }: CallbackWork,
+  known: OwnedSecret | undefined,
+): Record<string, string> {
+  const { issued, endpoint } = external;
+  const current = endpoint.secret;
+  if (issued === undefined) {
+    const { secret = '', version = '', previousSecret } = known?.data ?? {};
+    const overlaps = current?.previousVersion !== undefined && previousSecret !== undefined;
+    return { secret, version, ...(overlaps ? { previousSecret } : {}) };
+  }
+  const isPrevious =
+    known !== undefined &&
+    isUntouched(object, known) &&
+    issued.previousVersion !== undefined &&
+    Number(known.data.version) === issued.previousVersion;
+  return {
+    secret: issued.secret,
+    version: String(issued.version),
+    ...(isPrevious && known.data.secret !== undefined ? { previousSecret: known.data.secret } : {}),
+  };
+}
+
+/** When the next rotation or the end of an overlap is due; Infinity: never. */
+function dueInMs({ object, external }: CallbackWork): number {
+  const { secret } = external.endpoint;
+  const everyMs = rotationEveryMs(object.spec);
+  const nowMs = Date.now();
+  const rotation =
+    secret && everyMs !== undefined ? Date.parse(secret.issuedAt) + everyMs - nowMs : undefined;
+  const overlap = secret?.overlapEndsAt === undefined ? undefined : Date.parse(secret.overlapEndsAt) - nowMs;
+  return Math.max(1000, Math.min(rotation ?? Number.POSITIVE_INFINITY, overlap ?? Number.POSITIVE_INFINITY));
+}
+
+function eventOf(
+  { object, desired, external }: CallbackWork,
+  { known, isAsked, isReplaced }: { known: OwnedSecret | undefined; isAsked: boolean; isReplaced: boolean },
+): SecretContent['event'] {
+  const { secretName } = desired;
+  const version = external.endpoint.secret?.version;
+  if (isAsked)
+    return [
+      'SecretRotated',
+      `Rotated the signing secret: the Secret ${secretName} holds version ${version}.`,
+    ];
+  const wasGiven = parseSpecHash(object.status?.specHash).secret !== '';
+  if (!isReplaced || !wasGiven) return undefined;
+  const isElsewhere = known !== undefined && isUntouched(object, known);
+  const why = isElsewhere
+    ? 'The signing secret was rotated through the API'
+    : `The Secret ${secretName} was missing or changed`;
+  const note = `${why}: the Secret ${secretName} holds a new signing secret, version ${version}.`;
+  return [isElsewhere ? 'SecretRotated' : 'SecretRestored', note];
+}

@@ -1,0 +1,145 @@
+// The desired state of a monitor: the spec of its object, with defaults from the metadata, and the fields that it owns. Pure.
+import { MAX_LABELS } from '../../../contract/fields/field.ts';
+import type { OperationRequest } from '../../../contract/operations/operations.ts';
+import type { Binding } from '../../../contract/resources/binding.ts';
+import type { KubeObject } from '../../../kube/kube-object.ts';
+import { contentHash } from '../../pass/desired-hash.ts';
+import { defaultAlias, defaultName } from '../../pass/identity.ts';
+import type { Desired } from '../../pass/kind.ts';
+import { SECRET_SUFFIX } from '../../resources/names.ts';
+import type { MonitorObject } from './monitor-object.ts';
+
+type Spec = MonitorObject['spec'];
+
+export interface DesiredMonitor extends Desired {
+  spec: Spec;
+  /** The name of the monitor if the spec sets none. */
+  defaultName: string;
+  labels: Record<string, string>;
+  /** Undefined: the spec does not set it. */
+  binding: Binding | undefined;
+  /** The window of the spec; undefined if it is over (docs/contract/kubernetes.md: then it is ignored). */
+  maintenance: Spec['maintenance'];
+  secretName: string;
+}
+
+export interface DesiredMonitorFacts {
+  id: string;
+  projectId: string;
+  /** The alias of the Callback that `callbackRef` names; undefined if there is no such object. */
+  alias: string | undefined;
+  nowMs: number;
+}
+
+export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts): DesiredMonitor {
+  const { metadata } = object;
+  const { id, projectId, alias, nowMs } = facts;
+  const spec = asStored(object.spec);
+  const told = {
+    defaultName: defaultName(metadata.name),
+    labels: spec.labels ?? defaultLabels(object),
+    binding: desiredBinding(spec, alias),
+    secretName: publishSecretNameOf(object),
+  };
+  const { maintenance: window } = spec;
+  const maintenance = window !== undefined && Date.parse(window.endsAt) > nowMs ? window : undefined;
+  // The deletion policy concerns only the end of this object, and the workload is not used yet.
+  const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...rest } = spec;
+  const hash = contentHash({ monitorId: id, projectId, ...told, told: rest });
+  const desired = { id, projectId, ...told, spec, maintenance, hash };
+  return { ...desired, ownedFields: ownedFieldsOf(desired) };
+}
+
+/** The spec as the API will return it: with trimmed texts and without negative zeros. */
+function asStored(spec: Spec): Spec {
+  const stored: Spec = JSON.parse(JSON.stringify(spec), (_key, value: unknown) =>
+    typeof value === 'string' ? value.trim() : value,
+  );
+  return stored;
+}
+
+export function publishSecretNameOf({ spec, metadata }: MonitorObject): string {
+  return spec.publishSecretName ?? `${metadata.name}${SECRET_SUFFIX.monitor}`;
+}
+
+/** `metadata.labels` without those of Kubernetes itself; the first 32 by name. */
+function defaultLabels({ metadata }: KubeObject): Record<string, string> {
+  const own = Object.entries(metadata.labels ?? {}).filter(([key]) => !isOfKubernetes(key));
+  return Object.fromEntries(own.sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_LABELS));
+}
+
+function isOfKubernetes(key: string): boolean {
+  const prefix = key.includes('/') ? key.slice(0, key.indexOf('/')) : '';
+  return prefix === 'kubernetes.io' || prefix.endsWith('.kubernetes.io');
+}
+
+/** A missing Callback is named by its default alias: the binding resolves as soon as it is created. */
+function desiredBinding({ callback }: Spec, alias: string | undefined): Binding | undefined {
+  if (callback === undefined) return undefined;
+  switch (callback.kind) {
+    case 'named':
+      return {
+        kind: 'named',
+        alias: callback.alias ?? alias ?? defaultAlias(callback.callbackRef?.name ?? ''),
+      };
+    case 'inline':
+      return { kind: 'inline', url: callback.url ?? '' };
+    default:
+      return { kind: callback.kind };
+  }
+}
+
+export const SCALAR_FIELDS = [
+  'description',
+  'intervalSeconds',
+  'graceSeconds',
+  'awaitFirstBeat',
+  'maxRuntimeSeconds',
+  'recoveryBeats',
+  'missedBeatsToOpen',
+] as const;
+
+/**
+ * Sorted names: `graceSeconds`, `schedule`, `schedule.timeZone`, `labels.<key>`, `measurements.<key>`,
+ * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`.
+ */
+function ownedFieldsOf({
+  spec,
+  labels,
+  maintenance,
+}: Pick<DesiredMonitor, 'spec' | 'labels' | 'maintenance'>): string[] {
+  const fields: string[] = SCALAR_FIELDS.filter((field) => spec[field] !== undefined);
+  for (const field of ['name', 'schedule', 'lifecycle', 'callback'] as const) {
+    if (spec[field] !== undefined) fields.push(field);
+  }
+  if (spec.schedule?.timeZone !== undefined) fields.push('schedule.timeZone');
+  if (maintenance !== undefined) fields.push('maintenance');
+  for (const key of Object.keys(labels)) fields.push(`labels.${key}`);
+  for (const [key, rule] of Object.entries(spec.measurements ?? {})) {
+    fields.push(`measurements.${key}`);
+    for (const [field, value] of Object.entries(rule)) {
+      if (value !== undefined) fields.push(`measurements.${key}.${field}`);
+    }
+  }
+  return fields.sort();
+}
+
+/** The body of POST /v1/monitors. Measurements, lifecycle and maintenance are set afterwards. */
+export function createMonitorBodyOf(desired: DesiredMonitor): OperationRequest<'createMonitor'>['body'] {
+  const { spec } = desired;
+  return {
+    monitorId: desired.id,
+    name: spec.name ?? desired.defaultName,
+    description: spec.description,
+    labels: desired.labels,
+    intervalSeconds: spec.intervalSeconds,
+    schedule: spec.schedule,
+    graceSeconds: spec.graceSeconds,
+    jurisdiction: spec.jurisdiction,
+    callback: desired.binding,
+    awaitFirstBeat: spec.awaitFirstBeat,
+    maxRuntimeSeconds: spec.maxRuntimeSeconds,
+    recoveryBeats: spec.recoveryBeats,
+    missedBeatsToOpen: spec.missedBeatsToOpen,
+  };
+}

@@ -1,0 +1,237 @@
+// The hooks of the kind Monitor: one monitor at the API for each object, its publish address in a Secret, and its status
+// from the status feed.
+import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
+import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
+import type { KubeResource } from '../../../kube/kube-object.ts';
+import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
+import type { OperatorContext } from '../../operator-context.ts';
+import { Blocked } from '../../pass/faults.ts';
+import type { Change, DesireFacts, ExternalRef, Fault, Kind, KindStatus } from '../../pass/kind.ts';
+import { ObjectEvents } from '../../pass/object-events.ts';
+import { problemText } from '../../resources/problem-text.ts';
+import type { CallbackObject } from '../callback/callback-object.ts';
+import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
+import { ExternalMonitor } from './external-monitor.ts';
+import {
+  MONITOR_IDENTITY,
+  MONITORS,
+  type MonitorObject,
+  type MonitorPass,
+  type MonitorStatusFields,
+  type MonitorWork,
+} from './monitor-object.ts';
+import { planMonitor } from './monitor-plan.ts';
+import { MonitorSecret } from './monitor-secret.ts';
+import {
+  bindingOf,
+  describeIncident,
+  healthyCondition,
+  incidentChanges,
+  isBeatAlone,
+  monitorReady,
+  monitorStatusOf,
+  type OpenIncident,
+} from './monitor-status.ts';
+import { watchMonitors } from './monitor-watches.ts';
+
+/** Reasons of `Ready` that a new or changed Callback may resolve. */
+const WAITING_FOR_CALLBACK = new Set([
+  'CallbackNotFound',
+  'NoOrganizationDefault',
+  'EndpointDisabled',
+  'CallbackUnknown',
+]);
+
+/** A cache with the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
+export function createMonitorCache(): ObjectCache<MonitorObject> {
+  return new ObjectCache<MonitorObject>(MONITOR_IDENTITY, {
+    callbackRef: ({ metadata, spec }) => {
+      const name = spec.callback?.callbackRef?.name;
+      return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+    },
+    waitsForCallback: ({ status }) => {
+      const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
+      return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
+    },
+  });
+}
+
+export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
+  readonly resource: KubeResource<MonitorObject> = MONITORS;
+  readonly identity = MONITOR_IDENTITY;
+  readonly keptFields = [];
+  readonly initialConditions = [healthyCondition(undefined)];
+  readonly concurrency = 8;
+  readonly cache = createMonitorCache();
+  readonly secret: MonitorSecret;
+  readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
+  readonly #context: OperatorContext;
+  readonly #callbacks: ObjectCache<CallbackObject>;
+
+  constructor(context: OperatorContext, callbacks: ObjectCache<CallbackObject>) {
+    this.#context = context;
+    this.#callbacks = callbacks;
+    this.secret = new MonitorSecret(context.bindings);
+    this.events = new ObjectEvents(context, {
+      Archived: 'Normal',
+      IncidentOpened: 'Warning',
+      IncidentRecovered: 'Normal',
+      IncidentResolved: 'Normal',
+    });
+  }
+
+  watch(enqueue: (objects: Iterable<MonitorObject>) => void): void {
+    watchMonitors(this.#context, { monitors: this.cache, callbacks: this.#callbacks }, enqueue);
+  }
+
+  async desire(object: MonitorObject, { id, projectId }: DesireFacts): Promise<DesiredMonitor> {
+    const facts = { id, projectId: await projectId(), nowMs: Date.now() };
+    const callback = this.#callbackOf(object);
+    return desiredMonitor(object, { ...facts, alias: callback?.status?.alias ?? callback?.spec.alias });
+  }
+
+  connect(ref: ExternalRef): ExternalMonitor {
+    return new ExternalMonitor(this.#context.api, ref);
+  }
+
+  isUnchanged({ object, desired, external }: MonitorWork): boolean {
+    const latest = this.#context.statusCache.get(desired.projectId, desired.id);
+    if (latest === undefined || latest.configurationVersion !== object.status?.configurationVersion)
+      return false;
+    // The monitor lacks the window of the spec: for example it was paused when the window was set.
+    const isActive = latest.lifecycle === 'active';
+    if (desired.maintenance !== undefined && isActive && latest.status.maintenance === undefined)
+      return false;
+    external.latest = latest;
+    return true;
+  }
+
+  async observe(external: ExternalMonitor, { spec }: MonitorObject): Promise<boolean> {
+    return (await external.read(spec.jurisdiction)) !== undefined;
+  }
+
+  async create({ desired, external }: MonitorWork, wasThere: boolean): Promise<void> {
+    if (wasThere && desired.spec.lifecycle === 'archived') {
+      const message =
+        'The archived monitor was deleted: set lifecycle to active to create it again, or delete this object.';
+      throw new Blocked('Refused', message, 600_000);
+    }
+    await external.create(createMonitorBodyOf(desired));
+  }
+
+  async update(work: MonitorWork, change: Change): Promise<string[]> {
+    const { object, desired, external, memory } = work;
+    const { record } = external;
+    const { jurisdiction } = desired.spec;
+    if (jurisdiction !== undefined && jurisdiction !== record.jurisdiction) {
+      const message = `The monitor ${record.monitorId} is in the jurisdiction ${record.jurisdiction}, which cannot change: create this object again with that jurisdiction, or name another monitor.`;
+      throw new Blocked('Refused', message, 600_000);
+    }
+    external.isRotatedElsewhere = external.isRotatedSince(memory.seen);
+    const plan = planMonitor(desired, { ...change, record, owned: object.status?.ownedFields });
+    for (const step of plan.steps) await external.run(step);
+    return plan.fields;
+  }
+
+  async complete({ desired, external, memory }: MonitorWork): Promise<void> {
+    const { configurationVersion, lifecycle, status } = external.record;
+    memory.seen = external.visible;
+    external.latest = { lifecycle, configurationVersion, status, atMs: external.readAtMs };
+    this.#context.statusCache.put(desired.projectId, desired.id, external.latest);
+  }
+
+  recordUpdate({ object, desired, external }: MonitorWork): void {
+    if (external.isArchived) this.events.record(object, 'Archived', `Archived the monitor ${desired.id}.`);
+  }
+
+  async delete(external: ExternalMonitor, object: MonitorObject): Promise<void> {
+    const { monitorId, lifecycle } = external.record;
+    try {
+      if (object.spec.deletionPolicy === 'Delete') {
+        await external.delete();
+        this.events.record(object, 'Deleted', `Deleted the monitor ${monitorId}.`);
+      } else if (lifecycle !== 'archived') {
+        await external.changeLifecycle({ action: 'archive' });
+        const note = `Archived the monitor ${monitorId}; it can be restored for 30 days.`;
+        this.events.record(object, 'Archived', note);
+      }
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+  }
+
+  async conditions({ object, desired, external }: MonitorWork): Promise<ConditionFacts[]> {
+    const { found: record, latest } = external;
+    if (latest === undefined) throw new RangeError('The pass has read no status of the monitor.');
+    const { lifecycle } = latest;
+    if (lifecycle === 'archived') return [monitorReady({ lifecycle, binding: undefined })];
+    const { projectId, id: monitorId } = desired;
+    const binding = record?.callback ?? desired.binding ?? bindingOf(object.status?.display?.callback);
+    const { jurisdiction } = record ?? desired.spec;
+    const state = await this.#context.bindings.find({ projectId, monitorId, jurisdiction, binding });
+    const name = object.spec.callback?.callbackRef?.name;
+    if (!name) return [monitorReady({ lifecycle, binding: state })];
+    const callback = this.#callbackOf(object);
+    const callbackRef = { name, endpointId: callback?.status?.endpointId, isMissing: callback === undefined };
+    return [monitorReady({ lifecycle, binding: state, callbackRef })];
+  }
+
+  statusOf({ object, fields, external }: MonitorPass): KindStatus {
+    const { projectId = object.status?.projectId, monitorId = object.status?.monitorId } = fields;
+    const isHad = projectId !== undefined && typeof monitorId === 'string';
+    const heard = isHad ? this.#context.statusCache.get(projectId, monitorId) : undefined;
+    return monitorStatusOf({ object, latest: external?.latest ?? heard, record: external?.found });
+  }
+
+  /** Holds back a status that only a beat has changed, and records incidents that began or ended since the last status. */
+  async beforeStatus(pass: MonitorPass, status: MonitorStatusFields): Promise<number> {
+    const { object, memory } = pass;
+    if (isBeatAlone(object.status, status)) {
+      const waitMs = this.#beatWaitMs(object, memory);
+      if (waitMs > 0) return waitMs;
+      memory.beatWrittenAtMs = performance.now();
+    }
+    const { opened, ended } = incidentChanges(object.status?.openIncidents, status.openIncidents ?? []);
+    // All calls come before the first Event: if one fails, the next pass repeats everything.
+    const ends = [];
+    for (const incident of ended) ends.push({ incident, reason: await this.#endOf(pass, incident) });
+    for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
+    for (const { incident, reason } of ends) this.events.record(object, reason, describeIncident(incident));
+    return 0;
+  }
+
+  explain(problem: ApiProblem): Fault {
+    return { reason: 'Refused', message: problemText(problem) };
+  }
+
+  #callbackOf({ metadata, spec }: MonitorObject): CallbackObject | undefined {
+    const name = spec.callback?.callbackRef?.name;
+    return name === undefined ? undefined : this.#callbacks.get(`${metadata.namespace}/${name}`);
+  }
+
+  /** Counted from the last write, or, after a restart, from the last beat in the status. */
+  #beatWaitMs({ status }: MonitorObject, { beatWrittenAtMs }: ObjectMemory): number {
+    const period = this.#context.settings.lastBeatPeriodMs;
+    if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + period - performance.now();
+    return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + period - Date.now();
+  }
+
+  /** How an incident ended. An incident that is gone was resolved when its monitor was deleted. */
+  async #endOf(
+    { object, fields, signal }: MonitorPass,
+    { incidentId }: OpenIncident,
+  ): Promise<'IncidentRecovered' | 'IncidentResolved'> {
+    const project = fields.projectId ?? object.status?.projectId;
+    try {
+      const { body } = await this.#context.api.call(
+        'getIncident',
+        { params: { incidentId } },
+        { project, signal },
+      );
+      return body.state === 'recovered' ? 'IncidentRecovered' : 'IncidentResolved';
+    } catch (error) {
+      if (isGone(error)) return 'IncidentResolved';
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// The objects of one kind: cached, indexed, and with what the operator remembers of each between two passes. A lost memory
+// costs calls and never leads to a wrong result.
+import type { KubeObject } from '../../kube/kube-object.ts';
+import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
+import { idOf } from '../pass/identity.ts';
+import type { Fault, Identity, ReconciledObject } from '../pass/kind.ts';
+
+export interface ObjectMemory<O extends KubeObject = KubeObject> {
+  /** The object after the operator's last write: the cache may be behind it. */
+  written?: O;
+  /** The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never). */
+  refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
+  /** When the Secret was last found intact, ms of the process's clock. */
+  secretCheckedAtMs?: number;
+  /** When a status was last written only because of a beat, ms of the process's clock. */
+  beatWrittenAtMs?: number;
+  /** The version of the configuration and a hash of its visible part, as last read. */
+  seen?: { configurationVersion: number; hash: string };
+}
+
+/** Why the API would refuse the desired state again; undefined if it may accept it. `nowMs` is the process's clock. */
+export function refusedFault(
+  { refusal }: ObjectMemory,
+  desiredHash: string,
+  nowMs: number,
+): Fault | undefined {
+  return refusal?.desiredHash === desiredHash && nowMs < refusal.untilMs ? refusal.fault : undefined;
+}
+
+/** Has the index `id`: the id that an object claims. */
+export class ObjectCache<O extends ReconciledObject> extends ObjectStore<O> {
+  readonly #memories = new Map<string, ObjectMemory<O>>();
+  readonly #listeners: ((change: StoreChange<O>) => void)[] = [];
+
+  constructor(identity: Identity, indexes: Record<string, StoreIndex<O>> = {}) {
+    super({ indexes: { id: (object) => [idOf(identity, object)], ...indexes } });
+  }
+
+  /** Calls the listener on every change, in the order of subscription. A listener only enqueues. */
+  subscribe(listener: (change: StoreChange<O>) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Notifies the listeners of a change that the store has applied. */
+  publish(change: StoreChange<O>): void {
+    if (change.type === 'deleted') this.#memories.delete(change.object.metadata.uid ?? '');
+    for (const listener of this.#listeners) listener(change);
+  }
+
+  /** The time between two resyncs of an object: longer with many objects, so that at most about 40 run a second. */
+  resyncPeriodMs(leastMs: number): number {
+    return Math.max(leastMs, (this.size / 40) * 1000);
+  }
+
+  /** `resyncPeriodMs` ±15 %, so that resyncs do not come in waves. */
+  resyncAfterMs(leastMs: number): number {
+    return this.resyncPeriodMs(leastMs) * (0.85 + 0.3 * Math.random());
+  }
+
+  /** The memory of an object, by its UID; a new one if there is none. */
+  memoryOf({ metadata: { uid = '' } }: KubeObject): ObjectMemory<O> {
+    const known = this.#memories.get(uid);
+    if (known) return known;
+    const fresh: ObjectMemory<O> = {};
+    this.#memories.set(uid, fresh);
+    return fresh;
+  }
+
+  get refused(): number {
+    return [...this.#memories.values()].filter(({ refusal }) => refusal !== undefined).length;
+  }
+
+  /** Forgets refusals of this code, because their cause may be over: a right was granted, an alias became free. */
+  forgetRefusals(code: string): void {
+    for (const memory of this.#memories.values())
+      if (memory.refusal?.code === code) memory.refusal = undefined;
+  }
+}
+
+/**
+ * The object for the next pass: the cached one, or the last written one while the cache is behind it. With a status older
+ * than the last write, a pass would mistake the operator's own Secret for an edited one.
+ */
+export function newestOf<O extends KubeObject>(cached: O, memory: ObjectMemory<O>): O {
+  const { written } = memory;
+  if (written !== undefined && isNewer(written, cached)) return written;
+  memory.written = undefined;
+  return cached;
+}
+
+function isNewer(a: KubeObject, b: KubeObject): boolean {
+  if (a.metadata.uid !== b.metadata.uid) return false;
+  const [versionA, versionB] = [a.metadata.resourceVersion ?? '', b.metadata.resourceVersion ?? ''];
+  if (!/^\d+$/.test(versionA) || !/^\d+$/.test(versionB)) return false;
+  return BigInt(versionA) > BigInt(versionB);
+}

@@ -1,0 +1,125 @@
+// What a failed pass leads to: condition, Event, and when to try again.
+import { type ApiProblem, classify, isProblem } from '../../client/api-problem.ts';
+import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
+import type { ReconcileResult } from '../../kube/controller.ts';
+import { isConflict, isForbidden, isInvalid, type KubeError } from '../../kube/kube-error.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import type { Fault, Pass } from './kind.ts';
+import type { ObjectEvents } from './object-events.ts';
+import { faultConditions, syncedCondition } from './status.ts';
+
+export type BlockedReason = 'Conflict' | 'SecretConflict' | 'SecretNotFound' | 'Refused';
+
+/** A state that keeps an object from matching its spec and that a user can change: shown in its conditions, retried. */
+export class Blocked extends Error {
+  /** The reason in the conditions. */
+  readonly reason: BlockedReason;
+  /** When to try again; a change of the object is reconciled at once. */
+  readonly retryMs: number;
+
+  constructor(reason: BlockedReason, message: string, retryMs = 15_000) {
+    super(message);
+    this.name = 'Blocked';
+    this.reason = reason;
+    this.retryMs = retryMs;
+  }
+}
+
+/** How a fault of one object is shown. */
+export interface FaultDisplay {
+  resyncMs: number;
+  events: ObjectEvents;
+  /** Writes the status with these conditions; `isObserved`: the generation is reconciled. */
+  show(conditions: readonly ConditionFacts[], isObserved: boolean): Promise<unknown>;
+  /** The reason and the words of a refusal, without secrets. */
+  explain(problem: ApiProblem): Fault;
+}
+
+export interface Failure {
+  error: unknown;
+  /** Consecutive failures before this one. */
+  failures: number;
+}
+
+/** After a conflict: soon, because the next read shows the other change. */
+const CONFLICT_RETRY_MS = 200;
+/** When to try again what the plan does not allow. */
+const LIMIT_RETRY_MS = 600_000;
+/** A passing fault shows in the status from the third failure on, or at once if the object is not synced. */
+const FAILURES_TO_SHOW = 2;
+
+/** Rethrows what the controller has to retry with backoff. */
+export async function settleFault(
+  { projects }: OperatorContext,
+  pass: Pass,
+  display: FaultDisplay,
+  { error, failures }: Failure,
+): Promise<ReconcileResult> {
+  if (error instanceof Blocked) return await block(pass, display, error);
+  if (isInvalid(error) || isForbidden(error)) await showRefusedByCluster(pass, display, error);
+  if (!isProblem(error)) throw error;
+  const kind = classify(error);
+  if (kind === 'conflict') return { requeueAfterMs: CONFLICT_RETRY_MS * (1 + Math.random()) };
+  const projectId = pass.fields.projectId ?? pass.object.status?.projectId;
+  if (kind === 'gone' && projectId !== undefined) projects.forget(projectId);
+  if (kind === 'permanent') {
+    const isDeleting = pass.object.metadata.deletionTimestamp !== undefined;
+    if (!isDeleting) return await refuse(pass, display, error);
+    // A deleted object must go: the pass is retried, and force-delete can end it.
+    display.events.record(pass.object, 'Refused', display.explain(error).message);
+  }
+  const isSynced = findCondition(pass.object.status?.conditions, 'Synced')?.status === 'True';
+  if (failures >= FAILURES_TO_SHOW || !isSynced) await showUnsynced(pass, display, error);
+  throw error;
+}
+
+async function block(pass: Pass, display: FaultDisplay, blocked: Blocked): Promise<ReconcileResult> {
+  const { reason, message, retryMs } = blocked;
+  const isNews = findCondition(pass.object.status?.conditions, 'Ready')?.reason !== reason;
+  const isConflicting = reason === 'Conflict' || reason === 'SecretConflict';
+  if (isNews) display.events.record(pass.object, isConflicting ? 'Conflict' : 'Refused', message);
+  await display.show(faultConditions({ reason, message }), true);
+  return { requeueAfterMs: retryMs };
+}
+
+/** The API would refuse again: it is not called until the desired state changes or the refusal expires. */
+async function refuse(pass: Pass, display: FaultDisplay, problem: ApiProblem): Promise<ReconcileResult> {
+  const { memory, desiredHash } = pass;
+  const fault = display.explain(problem);
+  // The API may allow it later without notice: another monitor was deleted, or the plan was changed.
+  const untilMs = problem.limit ? performance.now() + LIMIT_RETRY_MS : Number.POSITIVE_INFINITY;
+  if (desiredHash !== undefined) memory.refusal = { desiredHash, code: problem.code, fault, untilMs };
+  display.events.record(pass.object, 'Refused', fault.message);
+  await display.show(faultConditions(fault), true);
+  return { requeueAfterMs: display.resyncMs };
+}
+
+/**
+ * The cluster refuses to store or to show a Secret: a quota, a name that is too long, a webhook, a missing right. The
+ * pass is retried with backoff, because nothing announces the end of the cause.
+ */
+async function showRefusedByCluster(
+  { object }: Pass,
+  { events, show }: FaultDisplay,
+  { message }: KubeError,
+): Promise<void> {
+  const fault = { reason: 'Refused', message: `Kubernetes refused a call of the operator: ${message}` };
+  events.record(object, 'Refused', fault.message);
+  if (object.metadata.deletionTimestamp !== undefined) return;
+  // If the cluster refuses the status too, the Event is all that users see.
+  await show(faultConditions(fault), true).catch(() => undefined);
+}
+
+/** `Ready` keeps its last value: the external resource works without the operator. */
+async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: ApiProblem): Promise<void> {
+  const reason = classify(problem) === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
+  const fault = { reason, message: display.explain(problem).message };
+  const isKnown = findCondition(object.status?.conditions, 'Ready') !== undefined;
+  const ready: ConditionFacts[] = isKnown ? [] : [{ type: 'Ready', status: 'Unknown', ...fault }];
+  try {
+    await display.show([syncedCondition(fault), ...ready], false);
+  } catch (error) {
+    // The caller retries because of the problem itself.
+    if (!isConflict(error)) throw error;
+  }
+}

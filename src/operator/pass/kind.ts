@@ -1,0 +1,184 @@
+// The interfaces that a kind implements for the one reconcile pass (reconcile.ts).
+import type { ApiProblem } from '../../client/api-problem.ts';
+import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
+import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import type { ObjectCache, ObjectMemory } from '../known/object-cache.ts';
+import type { ObjectEvents } from './object-events.ts';
+import type { OwnedSecret } from './owned-secret.ts';
+
+/** What the objects of every kind have in common. */
+export interface ReconciledObject extends KubeObject {
+  spec: { deletionPolicy?: string };
+  status?: ReconciledStatus;
+}
+
+export interface ReconciledStatus {
+  observedGeneration?: number;
+  conditions?: KubeCondition[];
+  projectId?: string;
+  /** The fields of the external resource that the object sets. Written before the API is called. */
+  ownedFields?: string[];
+  specHash?: string;
+  /** Fields of the kind: the id of the external resource, the name of the Secret, what the API says. */
+  readonly [field: string]: unknown;
+}
+
+/** Why an object does not match its spec. `reason` is CamelCase, `message` a sentence. */
+export interface Fault {
+  reason: string;
+  message: string;
+}
+
+/** How an object of a kind and its external resource find each other. */
+export interface Identity {
+  /** What users call the external resource: `monitor`, `callback endpoint`. */
+  noun: string;
+  /** The annotation that holds the id. */
+  annotation: string;
+  /** The prefix of ids that follow from the UID: `mon` for `mon_<uid>`. */
+  prefix: string;
+  /** The API never accepts a removed id again, so `cb_<uid>-2` is an id of the object too. */
+  isNumbered: boolean;
+  /** The status field that holds the id. */
+  statusField: string;
+}
+
+/** Names an external resource, and the object that it is for. */
+export interface ExternalRef {
+  projectId: string;
+  id: string;
+  /** The UID of the object: part of idempotency keys. */
+  uid: string;
+  signal?: AbortSignal;
+}
+
+/** The desired state of the external resource. A kind adds its own fields. */
+export interface Desired {
+  id: string;
+  projectId: string;
+  ownedFields: readonly string[];
+  /** Undefined: the object has no Secret. */
+  secretName: string | undefined;
+  /** A hash of everything that is sent to the API. Equal desired states have equal hashes. */
+  hash: string;
+}
+
+/** One pass over one object: what it knows and finds out, until it ends or fails. */
+export interface Pass<O extends ReconciledObject = ReconciledObject, D = Desired, E = unknown> {
+  /** As last read or written; this pass updates it. */
+  object: O;
+  memory: ObjectMemory<O>;
+  signal: AbortSignal;
+  desired?: D;
+  /** The external resource, as far as this pass has read or changed it. */
+  external?: E;
+  /** Identifies what the API is asked for: a refusal holds for this hash. */
+  desiredHash?: string;
+  /** The status fields that this pass has determined. */
+  fields: Partial<ReconciledStatus>;
+  /** When the kind needs the next pass; Infinity: at the usual resync. */
+  dueInMs: number;
+}
+
+/** A pass that knows the desired state. */
+export type Work<O extends ReconciledObject, D, E> = Pass<O, D, E> & {
+  desired: D;
+  external: E;
+  desiredHash: string;
+};
+
+export interface DesireFacts {
+  id: string;
+  /** Reads the id of the object's project, and creates the project if there is none. Throws ApiProblem, Blocked. */
+  projectId(): Promise<string>;
+}
+
+/** What has changed since the last pass. */
+export interface Change {
+  /** The spec differs from the one that was applied last. */
+  isChanged: boolean;
+  /** The external resource existed, and the object did not have it before. */
+  isTakenOver: boolean;
+}
+
+/** The desired content of a Secret. */
+export interface SecretContent {
+  /** Not encoded. A key of the kind that is missing here is removed; other keys stay. */
+  data: Readonly<Record<string, string>>;
+  /** Undefined: removed. */
+  annotations: Readonly<Record<string, string | undefined>>;
+  /** Recorded once the Secret is written. */
+  event?: readonly [reason: 'SecretRestored' | 'SecretRotated', note: string] | undefined;
+}
+
+/** The Secret of a kind. The pass reads and writes it; the kind determines the content. */
+export interface SecretKind<W extends Pass> {
+  /** The status field that names the Secret. */
+  readonly statusField: string;
+  readonly keys: readonly string[];
+  /** The name in the spec, or its default. */
+  nameOf(object: W['object']): string;
+  /** The hash of the content for `status.specHash`. */
+  hashOf(data: Readonly<Record<string, string>>): string;
+  /** `known` is the current content, also of a Secret under the former name. */
+  contentOf(work: W, known: OwnedSecret | undefined): Promise<SecretContent>;
+}
+
+/** The kind's part of the status. */
+export interface KindStatus {
+  fields: object;
+  /** Set after the conditions of the pass. */
+  conditions: readonly ConditionFacts[];
+  /** Types of conditions to remove. */
+  removed?: readonly string[];
+}
+
+/**
+ * The hooks of a kind, in the order in which a pass calls them. Async hooks throw Blocked, ApiProblem and KubeError. A
+ * pass may stop after any hook, and the next pass starts with the first: each hook must accept that its work is done.
+ */
+export interface Kind<O extends ReconciledObject, D extends Desired, E> {
+  readonly resource: KubeResource<O>;
+  readonly identity: Identity;
+  readonly secret: SecretKind<Work<O, D, E>>;
+  /** Status fields that survive a move to another project or id, beside the name of the Secret. */
+  readonly keptFields: readonly string[];
+  /** The conditions of a new object, beside `Synced` and `Ready`. */
+  readonly initialConditions: readonly ConditionFacts[];
+  readonly concurrency: number;
+  readonly cache: ObjectCache<O>;
+  readonly events: ObjectEvents;
+
+  /** The desired state. Reads only what the spec refers to. */
+  desire(object: O, facts: DesireFacts): Promise<D>;
+  /** A client of the external resource. Sends nothing. */
+  connect(ref: ExternalRef): E;
+  /** Called if the status matches the desired state: true if the API matches it too, as far as is known without a call. */
+  isUnchanged?(work: Work<O, D, E>): boolean;
+  /** Reads the external resource; false if it does not exist. */
+  observe(external: E, object: O): Promise<boolean>;
+  /** Creates the external resource. `wasThere`: the object had it before. */
+  create(work: Work<O, D, E>, wasThere: boolean): Promise<void>;
+  /** The next id to try after `create` failed because the id was used before; undefined: it failed for another reason. */
+  nextId?(error: unknown, work: Work<O, D, E>): string | undefined;
+  /** Changes what differs from the desired state. Returns the names of those fields, for users. */
+  update(work: Work<O, D, E>, change: Change): Promise<readonly string[]>;
+  /** What has to wait until the Secret is written. */
+  complete?(work: Work<O, D, E>): Promise<void>;
+  /** Records the kind's own Events about the update. */
+  recordUpdate?(work: Work<O, D, E>): void;
+  /** The conditions of a synced object, beside `Synced`. */
+  conditions(work: Work<O, D, E>): Promise<readonly ConditionFacts[]>;
+  /** The kind's part of the status, wherever the pass ended. Sends nothing. */
+  statusOf(pass: Pass<O, D, E>): KindStatus;
+  /** Called before a changed status is written. Returns in how many ms it may be written; 0: now. */
+  beforeStatus?(pass: Pass<O, D, E>, status: ReconciledStatus): Promise<number>;
+  /** The reason and the words of a refusal, without secrets. */
+  explain(problem: ApiProblem, pass: Pass<O, D, E>): Fault;
+
+  /** Ends the external resource as the deletion policy says, and records an Event. Accepts that it is gone. */
+  delete(external: E, object: O): Promise<void>;
+
+  /** Called once. Subscribes to every other source of change, and enqueues the objects concerned. */
+  watch?(enqueue: (objects: Iterable<O>) => void): void;
+}

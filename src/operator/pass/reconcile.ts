@@ -1,0 +1,286 @@
+// The one reconcile pass of every kind: desire, claim, leave former, announce, observe, create, update, secret, record,
+// status; and finalize. A kind brings the hooks of the steps (kind.ts). A pass may stop after any step; the next pass
+// starts again, and each step accepts that it was done before.
+import { isDeepStrictEqual } from 'node:util';
+import { ApiProblem } from '../../client/api-problem.ts';
+import { FINALIZER } from '../../contract/crd/custom-resources.ts';
+import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
+import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
+import { removeFinalizer } from '../../kube/finalizers.ts';
+import { hasFinalizer } from '../../kube/kube-object.ts';
+import { newestOf, refusedFault } from '../known/object-cache.ts';
+import { projectNameOf, readProjectName } from '../known/project-directory.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { ANNOTATION } from '../resources/names.ts';
+import { desiredHashOf, formatSpecHash, parseSpecHash } from './desired-hash.ts';
+import { settleFault } from './faults.ts';
+import { findHolder, hasConflictingClaim, idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
+import type { Change, Desired, Kind, Pass, ReconciledObject, Work } from './kind.ts';
+import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
+import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
+
+/** How this pass found or created the external resource. */
+interface Found extends Change {
+  isCreated: boolean;
+  /** The id in the status before this pass. */
+  formerId: string | undefined;
+}
+
+export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
+  readonly #context: OperatorContext;
+  readonly #kind: Kind<O, D, E>;
+
+  constructor(context: OperatorContext, kind: Kind<O, D, E>) {
+    this.#context = context;
+    this.#kind = kind;
+  }
+
+  /** One pass over one object. Level-based: the cause of the call does not matter. */
+  readonly reconcile: Reconcile = async (key, { signal, failures }) => {
+    const { cache, events } = this.#kind;
+    const cached = cache.get(key);
+    if (cached === undefined) return undefined;
+    const memory = cache.memoryOf(cached);
+    const object = newestOf(cached, memory);
+    const pass: Pass<O, D, E> = { object, memory, signal, fields: {}, dueInMs: Number.POSITIVE_INFINITY };
+    try {
+      if (object.metadata.deletionTimestamp === undefined) return await this.#run(pass);
+      await this.#finalize(pass);
+      return undefined;
+    } catch (error) {
+      const display = {
+        ...{ events, resyncMs: this.#resyncMs },
+        explain: (problem: ApiProblem) => this.#kind.explain(problem, pass),
+        show: (conditions: readonly ConditionFacts[], isObserved: boolean) =>
+          writeStatus(this.#context, this.#kind, pass, { conditions, isObserved }),
+      };
+      return await settleFault(this.#context, pass, display, { error, failures });
+    } finally {
+      memory.written = pass.object;
+    }
+  };
+
+  async #run(pass: Pass<O, D, E>): Promise<ReconcileResult> {
+    const work = await this.#desire(pass);
+    const refused = refusedFault(work.memory, work.desiredHash, performance.now());
+    if (refused !== undefined) return await this.#finish(work, faultConditions(refused));
+    if (!(await this.#isUnchanged(work))) await this.#sync(work);
+    return await this.#finish(work, [syncedCondition(), ...(await this.#kind.conditions(work))]);
+  }
+
+  /** The steps from the claim to the Events. */
+  async #sync(work: Work<O, D, E>): Promise<void> {
+    const context = this.#context;
+    const kind = this.#kind;
+    await this.#claim(work, work.desired.id);
+    await this.#leaveFormer(work);
+    await announceFields(context, kind, work);
+    const formerId = statusIdOf(kind.identity, work.object);
+    const exists = await kind.observe(work.external, work.object);
+    const isCreated = !exists && (await this.#create(work, formerId));
+    const { id, projectId, hash } = work.desired;
+    work.fields = { [kind.identity.statusField]: id, projectId };
+    const isChanged = parseSpecHash(work.object.status?.specHash).desired !== hash;
+    const found = { isCreated, formerId, isChanged, isTakenOver: !isCreated && formerId !== id };
+    const changed = await kind.update(work, found);
+    const secret = await ensureSecret(context, kind, work);
+    await kind.complete?.(work);
+    await deleteFormerSecret(context.kube, kind, work);
+    this.#record(work, found, changed);
+    this.#settleFields(work, secret);
+    work.memory.refusal = undefined;
+  }
+
+  async #desire(pass: Pass<O, D, E>): Promise<Work<O, D, E>> {
+    const { object } = pass;
+    const { identity } = this.#kind;
+    const id = idOf(identity, object);
+    requireHeld(this.#context, this.#kind, { object, id });
+    const desired = await this.#kind.desire(object, {
+      id,
+      projectId: async () => this.#context.projects.ensure(await readProjectName(this.#context, object)),
+    });
+    const external = this.#connect(pass, desired);
+    const desiredHash = desiredHashOf(object, identity.annotation, [desired.hash, id, desired.ownedFields]);
+    return Object.assign(pass, { desired, external, desiredHash });
+  }
+
+  #connect({ object, signal }: Pass<O, D, E>, { projectId, id }: { projectId: string; id: string }): E {
+    return this.#kind.connect({ projectId, id, uid: object.metadata.uid ?? '', signal });
+  }
+
+  /** True if hash, version and Secret match the status: the steps are skipped, and nothing is read from the API. */
+  async #isUnchanged(work: Work<O, D, E>): Promise<boolean> {
+    const { object, desired } = work;
+    const { identity } = this.#kind;
+    if (!hasFinalizer(object, FINALIZER)) return false;
+    const { status, metadata } = object;
+    const { id, projectId, ownedFields, hash } = desired;
+    if (metadata.annotations?.[identity.annotation] !== id || statusIdOf(identity, object) !== id)
+      return false;
+    if (status?.projectId !== projectId || parseSpecHash(status.specHash).desired !== hash) return false;
+    if (!isDeepStrictEqual(status.ownedFields, ownedFields)) return false;
+    // A failed pass has written the version that it could not change.
+    if (findCondition(status.conditions, 'Synced')?.status !== 'True') return false;
+    if (this.#kind.isUnchanged?.(work) !== true) return false;
+    return await isSecretIntact(this.#context, this.#kind, work);
+  }
+
+  /** Sets finalizer and id in one guarded patch, before anything is created for the object. */
+  async #claim(pass: Pass<O, D, E>, id: string): Promise<void> {
+    const { resource, identity } = this.#kind;
+    const { uid, resourceVersion, finalizers = [], annotations } = pass.object.metadata;
+    const isHeld = finalizers.includes(FINALIZER);
+    if (isHeld && annotations?.[identity.annotation] === id) return;
+    const metadata = {
+      uid,
+      resourceVersion,
+      finalizers: isHeld ? finalizers : [...finalizers, FINALIZER],
+      annotations: { [identity.annotation]: id },
+    };
+    pass.object = await this.#context.kube.mergePatch(resource, pass.object.metadata, { metadata });
+  }
+
+  /** The namespace was given to another project, or the annotation names another id: the former resource ends. */
+  async #leaveFormer(work: Work<O, D, E>): Promise<void> {
+    const { object, desired } = work;
+    const { identity, secret, keptFields } = this.#kind;
+    const { status } = object;
+    const formerId = statusIdOf(identity, object);
+    if (status?.projectId === undefined) return;
+    if (status.projectId === desired.projectId) {
+      if (formerId === undefined || formerId === desired.id) return;
+      await this.#leaveFormerId(work, desired.id);
+    } else if (formerId !== undefined) {
+      await this.#leave(work, { projectId: status.projectId, id: formerId });
+    }
+    // The rest of the status described the former resource.
+    const kept = [secret.statusField, ...keptFields].map((field) => [field, status[field]]);
+    work.object = { ...object, status: Object.fromEntries(kept) };
+  }
+
+  /** Without an object, the former resource would alert for ever. If another object names it, that object keeps it. */
+  async #leaveFormerId(pass: Pass<O, D, E>, id: string): Promise<void> {
+    const { object } = pass;
+    const { projectId } = object.status ?? {};
+    const former = statusIdOf(this.#kind.identity, object);
+    if (projectId === undefined || former === undefined || former === id) return;
+    if (hasConflictingClaim(this.#context, this.#kind, { object, id: former })) return;
+    await this.#leave(pass, { projectId, id: former });
+  }
+
+  async #leave(pass: Pass<O, D, E>, ref: { projectId: string; id: string }): Promise<void> {
+    const { object } = pass;
+    if (object.spec.deletionPolicy === 'Orphan') return;
+    const external = this.#connect(pass, ref);
+    if (await this.#kind.observe(external, object)) await this.#kind.delete(external, object);
+  }
+
+  /** False if an earlier pass created the resource under the next id. */
+  async #create(work: Work<O, D, E>, formerId: string | undefined): Promise<boolean> {
+    const kind = this.#kind;
+    try {
+      await kind.create(work, formerId === work.desired.id);
+    } catch (error) {
+      const id = kind.nextId?.(error, work);
+      if (id === undefined) throw error;
+      // The next id is written to the object before it is used.
+      await this.#claim(work, id);
+      work.desired = { ...work.desired, id };
+      work.external = this.#connect(work, work.desired);
+      const exists = await kind.observe(work.external, work.object);
+      return !exists && (await this.#create(work, formerId));
+    }
+    const { noun } = kind.identity;
+    const { id } = work.desired;
+    if (formerId !== undefined) {
+      const created = formerId === id ? 'created it again' : `created ${id} in its place`;
+      kind.events.recordDrift(
+        work.object,
+        `The ${noun} ${formerId} was deleted through the API: ${created}.`,
+      );
+    }
+    return true;
+  }
+
+  /** Records Events about what this pass has changed at the API. */
+  #record(work: Work<O, D, E>, found: Found, changed: readonly string[]): void {
+    const { object, desired } = work;
+    const { identity, events } = this.#kind;
+    const { id } = desired;
+    const { isCreated, formerId, isChanged } = found;
+    // A resource of the object's own id that the status does not name: a pass created it and did not end.
+    const isNew = isCreated ? formerId === undefined : isOwnId(identity, object, id);
+    if (formerId !== id && isNew) events.record(object, 'Created', `Created the ${identity.noun} ${id}.`);
+    else if (found.isTakenOver) events.record(object, 'Adopted', `Adopted the ${identity.noun} ${id}.`);
+    this.#kind.recordUpdate?.(work);
+    if (isCreated || formerId !== id || changed.length === 0) return;
+    const names = changed.join(', ');
+    if (isChanged) events.record(object, 'Updated', `The spec changed: updated ${names}.`);
+    else events.recordDrift(object, `Restored what was changed through the API: ${names}.`);
+  }
+
+  #settleFields(work: Work<O, D, E>, secret: string): void {
+    const { ownedFields, hash, secretName } = work.desired;
+    work.fields = {
+      ...work.fields,
+      ownedFields: [...ownedFields],
+      specHash: formatSpecHash({ desired: hash, secret }),
+      [this.#kind.secret.statusField]: secretName === undefined ? undefined : { name: secretName },
+    };
+  }
+
+  async #finish(work: Work<O, D, E>, conditions: readonly ConditionFacts[]): Promise<ReconcileResult> {
+    const waitMs = await writeStatus(this.#context, this.#kind, work, { conditions, isObserved: true });
+    return { requeueAfterMs: Math.min(waitMs, this.#resyncMs, work.dueInMs) };
+  }
+
+  /** Ends the external resource, then deletes the Secrets, then removes the finalizer. */
+  async #finalize(pass: Pass<O, D, E>): Promise<void> {
+    const { object } = pass;
+    const { kube } = this.#context;
+    if (!hasFinalizer(object, FINALIZER)) return;
+    await this.#leaveUnlessForced(pass);
+    await deleteSecrets(kube, this.#kind, object);
+    await removeFinalizer(kube, this.#kind.resource, object, FINALIZER);
+  }
+
+  /** With `force-delete`, a refusal or the silence of the API does not keep the object. */
+  async #leaveUnlessForced(pass: Pass<O, D, E>): Promise<void> {
+    const { metadata } = pass.object;
+    try {
+      await this.#leaveAll(pass);
+    } catch (error) {
+      const isForced = metadata.annotations?.[ANNOTATION.forceDelete] === 'true';
+      if (!isForced || !(error instanceof ApiProblem)) throw error;
+      const { namespace, name } = metadata;
+      this.#context.log.warn(
+        { err: error, namespace, name },
+        'Released an object that the API did not release: its annotation force-delete is set.',
+      );
+    }
+  }
+
+  async #leaveAll(pass: Pass<O, D, E>): Promise<void> {
+    const { object } = pass;
+    const { projects } = this.#context;
+    const id = idOf(this.#kind.identity, object);
+    await this.#leaveFormerId(pass, id);
+    if (object.spec.deletionPolicy === 'Orphan' || !this.#isOurs(object, id)) return;
+    const projectId = object.status?.projectId ?? (await projects.find(projectNameOf(this.#context, object)));
+    if (projectId !== undefined) await this.#leave(pass, { projectId, id });
+  }
+
+  /** False if the object never had the resource that it names, or lost it to another object: then it ends nothing. */
+  #isOurs(object: O, id: string): boolean {
+    const { identity } = this.#kind;
+    // The annotation is set before anything is created.
+    if (object.metadata.annotations?.[identity.annotation] === undefined) return false;
+    if (!isOwnId(identity, object, id) && statusIdOf(identity, object) !== id) return false;
+    return findHolder(this.#context, this.#kind, { object, id }) === object;
+  }
+
+  get #resyncMs(): number {
+    return this.#kind.cache.resyncAfterMs(this.#context.settings.resyncMs);
+  }
+}

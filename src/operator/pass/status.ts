@@ -1,0 +1,102 @@
+// The status of an object of any kind: common fields and conditions, the write if something differs, and the
+// announcement of the fields that are about to be sent to the API.
+import { applyStatus, isSameStatus } from '../../kube/apply-status.ts';
+import { type ConditionFacts, removeCondition, setCondition } from '../../kube/conditions.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { FIELD_MANAGER } from '../resources/names.ts';
+import type { Desired, Fault, Kind, Pass, ReconciledObject, ReconciledStatus, Work } from './kind.ts';
+
+export function syncedCondition(fault?: Fault): ConditionFacts {
+  if (fault) return { type: 'Synced', status: 'False', ...fault };
+  return {
+    type: 'Synced',
+    status: 'True',
+    reason: 'ReconcileSuccess',
+    message: 'The API matches the spec.',
+  };
+}
+
+/** Neither synced nor ready, for one reason. */
+export function faultConditions(fault: Fault): ConditionFacts[] {
+  return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
+}
+
+/** The condition until the first reconcile ends. */
+function pendingCondition(type: 'Synced' | 'Ready'): ConditionFacts {
+  return { type, status: 'Unknown', reason: 'Reconciling', message: 'The first reconcile is running.' };
+}
+
+export interface StatusFacts {
+  /** These conditions are replaced; the kind adds its own. */
+  conditions: readonly ConditionFacts[];
+  /** False: this generation is not reconciled yet. */
+  isObserved: boolean;
+}
+
+/** The whole status from what a pass has found out; everything else stays. Pure. */
+export function statusOf<O extends ReconciledObject, D extends Desired, E>(
+  kind: Pick<Kind<O, D, E>, 'statusOf'>,
+  pass: Pass<O, D, E>,
+  { conditions, isObserved, nowMs }: StatusFacts & { nowMs: number },
+): ReconciledStatus {
+  const { metadata, status: previous = {} } = pass.object;
+  const own = kind.statusOf(pass);
+  const moment = { generation: metadata.generation, nowMs };
+  const kept = (own.removed ?? []).reduce(removeCondition, previous.conditions ?? []);
+  return {
+    ...previous,
+    ...pass.fields,
+    observedGeneration: isObserved ? metadata.generation : previous.observedGeneration,
+    ...own.fields,
+    conditions: [...conditions, ...own.conditions].reduce((all, one) => setCondition(all, one, moment), kept),
+  };
+}
+
+/** Returns in how many ms a status that was held back may be written; Infinity if none was. Throws ApiProblem, KubeError. */
+export async function writeStatus<O extends ReconciledObject, D extends Desired, E>(
+  context: OperatorContext,
+  kind: Kind<O, D, E>,
+  pass: Pass<O, D, E>,
+  facts: StatusFacts,
+): Promise<number> {
+  const { object, signal } = pass;
+  const status = statusOf(kind, pass, { ...facts, nowMs: Date.now() });
+  if (isSameStatus(object.status, status)) return Number.POSITIVE_INFINITY;
+  const waitMs = (await kind.beforeStatus?.(pass, status)) ?? 0;
+  if (waitMs > 0) return waitMs;
+  const apply = { object, status, fieldManager: FIELD_MANAGER, signal };
+  pass.object = (await applyStatus(context.kube, kind.resource, apply)) ?? object;
+  context.metrics.statusWrites.inc({ kind: kind.resource.kind });
+  return Number.POSITIVE_INFINITY;
+}
+
+/**
+ * Writes the fields that the object sets into its status before the API is changed: after a crash, the next pass must
+ * know that it owns them. Fields that the object set before stay listed until they are released. Writes nothing if the
+ * status lists them already. Throws KubeError.
+ */
+export async function announceFields<O extends ReconciledObject, D extends Desired, E>(
+  { kube }: OperatorContext,
+  { resource, initialConditions }: Kind<O, D, E>,
+  pass: Work<O, D, E>,
+): Promise<void> {
+  const { object, signal, desired } = pass;
+  const { projectId } = desired;
+  const { metadata, status: previous = {} } = object;
+  const before = previous.ownedFields;
+  const ownedFields = [...new Set([...(before ?? []), ...desired.ownedFields])].sort();
+  if (previous.projectId === projectId && ownedFields.length === before?.length) return;
+  const moment = { generation: metadata.generation, nowMs: Date.now() };
+  const isNew = previous.conditions === undefined;
+  const initial = isNew ? [pendingCondition('Synced'), pendingCondition('Ready'), ...initialConditions] : [];
+  const conditions = initial.reduce((all, one) => setCondition(all, one, moment), previous.conditions ?? []);
+  const status = { ...previous, ownedFields, projectId, conditions };
+  const apply = { object, status, fieldManager: FIELD_MANAGER, signal };
+  pass.object = (await applyStatus(kube, resource, apply)) ?? object;
+}
+
+/** The fields that were owned before and are not now. */
+export function releasedFields(before: readonly string[] | undefined, now: readonly string[]): Set<string> {
+  const kept = new Set(now);
+  return new Set((before ?? []).filter((field) => !kept.has(field)));
+}

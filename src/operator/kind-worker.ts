@@ -1,4 +1,4 @@
-// One kind at work, whatever the kind: its cache and watches, its queue, its workers.
+// Runs one kind of object: its cache and watches, its queue, its workers.
 import { findCondition } from '../kube/conditions.ts';
 import { Controller } from '../kube/controller.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
@@ -50,7 +50,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     return this.#kind.cache.memoryOf(object);
   }
 
-  /** A watch that keeps the cache equal to a namespace, or to all of them. */
+  /** A watch that keeps the cache equal to the objects of a namespace, or of all namespaces. */
   watch(namespace: string | undefined): Watch {
     const { resource, cache } = this.#kind;
     const { kube: client, log } = this.#context;
@@ -66,7 +66,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     });
   }
 
-  /** What changed while nobody led goes before what is only to be looked at. */
+  /** Objects that changed while nobody led go before objects that only need a check. */
   start(): void {
     this.#isWorking = true;
     for (const object of this.#kind.cache.values()) {
@@ -81,12 +81,12 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     await this.#controller.stop(graceMs);
   }
 
-  /** The namespace is another project now. */
+  /** Called when the namespace has moved to another project. */
   namespaceChanged(name: string): void {
     this.#enqueue(this.#kind.cache.listInNamespace(name));
   }
 
-  /** The API answers again: what waits for it need not wait for its turn. */
+  /** Called when the API answers again: unsynced objects are reconciled at once. */
   apiRecovered(wasForbidden: boolean): void {
     const { cache } = this.#kind;
     if (wasForbidden) cache.forgetRefusals('service.permission_denied');
@@ -99,7 +99,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     this.#context.metrics.refused.set({ kind: resource.kind }, cache.refused);
   }
 
-  /** The object itself, and those that claim what it let go of. */
+  /** Enqueues the object, and those that claim an id that it gave up. */
   #changed({ type, object, previous }: StoreChange<O>): void {
     const { cache, identity } = this.#kind;
     this.#enqueue([object]);
@@ -109,7 +109,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     if (type === 'deleted' || id !== idOf(identity, object)) this.#enqueue(cache.listBy('id', id));
   }
 
-  /** Who stands by keeps no queue: keys of objects that come and go would heap up in it for weeks. */
+  /** A standby keeps no queue: the keys of deleted objects would pile up in it for weeks. */
   #enqueue(objects: Iterable<O>): void {
     if (!this.#isWorking) return;
     for (const object of objects) this.#controller.enqueue(objectKey(object));

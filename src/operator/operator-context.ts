@@ -1,4 +1,4 @@
-// What every part of the operator works with: clients, caches, directories. One per process; tests make their own.
+// What every part of the operator uses: clients, caches, directories. One per process; tests create their own.
 import type { RestClient } from '../client/rest-client.ts';
 import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
@@ -17,7 +17,7 @@ export interface OperatorContext {
   events: Pick<EventRecorder, 'record'>;
   log: KubeLog;
   metrics: OperatorMetrics;
-  /** Empty where single namespaces are watched: then a namespace's name is its project. */
+  /** Empty if single namespaces are watched: then the name of a namespace is its project. */
   namespaces: ObjectStore<KubeObject>;
   projects: ProjectDirectory;
   bindings: BindingDirectory;
@@ -27,11 +27,11 @@ export interface OperatorContext {
 }
 
 export interface OperatorTuning {
-  /** Each object is looked at again after about this time. */
+  /** About how long after a pass an object is reconciled again. */
   resyncMs: number;
-  /** A new lastBeatAt alone is written at most this often. */
+  /** A status that only a beat has changed is written at most this often. */
   lastBeatPeriodMs: number;
   defaultCallbackNamespaces: readonly string[];
-  /** All namespaces are watched, so that their annotations can be read. */
+  /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

@@ -1,4 +1,4 @@
-// The operator's own metrics, beside those of src/kube, on a registry passed in.
+// The operator's own metrics, beside those of src/kube, on the given registry.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { CUSTOM_RESOURCES } from '../contract/crd/custom-resources.ts';
 
@@ -14,10 +14,10 @@ export interface OperatorMetrics {
   readonly feedUp: Gauge;
 }
 
-/** Makes and registers them: once per registry. */
+/** Creates and registers the metrics: once per registry. */
 export function createOperatorMetrics(registry: Registry): OperatorMetrics {
   const metrics = makeMetrics([registry]);
-  // Every series exists from the start, so that an increase over it is right from the first one on.
+  // Every series exists from the start, so that `increase` counts its first event.
   for (const kind of Object.keys(CUSTOM_RESOURCES)) {
     metrics.statusWrites.inc({ kind }, 0);
     metrics.drifts.inc({ kind }, 0);

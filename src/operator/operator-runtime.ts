@@ -1,4 +1,4 @@
-// The operator without its process: the kinds at work, the cache of namespaces, the status feed. Who leads starts the work.
+// The operator without its process: a worker for each kind, the cache of namespaces, the status feed. The leader works.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RestClient } from '../client/rest-client.ts';
 import type { CustomKind } from '../contract/crd/custom-resources.ts';
@@ -31,7 +31,7 @@ export interface RuntimeOptions {
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
 }
 
-/** How long the first reading of the feed is waited for: without it each monitor would be read by itself. */
+/** How long to wait for the first listing of the feed: without it, each monitor would be read by itself. */
 const FEED_PATIENCE_MS = 3000;
 
 export class OperatorRuntime {
@@ -60,22 +60,22 @@ export class OperatorRuntime {
     this.#context.feed.start();
   }
 
-  /** Starts the work, on the leader. Waits a moment for the feed, not for an API that is away. */
+  /** Starts the work on the leader. Waits a moment for the feed, but not for an API that is away. */
   async startWork(): Promise<void> {
     const { signal } = this.#abort;
     const patience = delay(FEED_PATIENCE_MS, undefined, { signal }).catch(() => undefined);
     await Promise.race([this.#context.feed.whenSynced(), patience]);
     if (signal.aborted) return;
     for (const worker of this.#all) worker.start();
-    this.#housekeeping ??= this.#keepHouse();
+    this.#housekeeping ??= this.#runHousekeeping();
   }
 
-  /** Takes nothing new and waits for what is under way, at most `graceMs`. */
+  /** Starts no more passes and waits for the running ones, at most `graceMs`. */
   async stopWork(graceMs: number): Promise<void> {
     await Promise.all(this.#all.map((worker) => worker.stop(graceMs)));
   }
 
-  /** Ends caches and feed; call it after `stopWork`. */
+  /** Stops the caches and the feed; call it after `stopWork`. */
   async stop(): Promise<void> {
     this.#abort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
@@ -87,7 +87,7 @@ export class OperatorRuntime {
     return this.#watches.every(({ hasSynced }) => hasSynced);
   }
 
-  /** False when a watch is deaf. */
+  /** False if a watch receives nothing. */
   get isHearing(): boolean {
     return this.#watches.every(({ isHearing }) => isHearing);
   }
@@ -96,8 +96,8 @@ export class OperatorRuntime {
     return Object.values(this.workers);
   }
 
-  /** Reads everything again now and then: what was deleted elsewhere is in no feed. */
-  async #keepHouse(): Promise<void> {
+  /** Lists the whole feed at every resync: the feed does not report deleted monitors. */
+  async #runHousekeeping(): Promise<void> {
     const { signal } = this.#abort;
     const { settings, bindings, feed, log } = this.#context;
     while (!signal.aborted) {
@@ -112,7 +112,7 @@ export class OperatorRuntime {
     }
   }
 
-  /** A namespace is a project, and may become another one. */
+  /** A namespace belongs to a project, and its annotation may name another one. */
   #watchNamespaces(metrics: KubeMetrics | undefined): Watch {
     const { kube: client, namespaces: store, log } = this.#context;
     return new Reflector<KubeObject>({

@@ -1,4 +1,4 @@
-// The role `operator`: connects, elects a leader, works while it leads, and ends in order.
+// The role `operator`: connects, elects a leader, works while it leads, and shuts down in order.
 import { hostname } from 'node:os';
 import { RestClient } from '../client/rest-client.ts';
 import { EventRecorder, type EventTuning } from '../kube/event-recorder.ts';
@@ -25,20 +25,20 @@ export interface OperatorSettings {
 }
 
 export interface StartOptions {
-  /** Called when the lease is lost and the work has ended. Default: the process exits with code 1. */
+  /** Called when the lease was lost and the work has stopped. Default: the process exits with code 1. */
   onLost?: () => void;
-  /** Each object is looked at again after about this time. Default 40,000. */
+  /** About how long after a pass an object is reconciled again. Default 40,000. */
   resyncMs?: number;
 }
 
 const RESYNC_MS = 40_000;
 const STOP_GRACE_MS = 8000;
-/** Another leader may begin 3 seconds after we knew: less than that. */
+/** Another leader may start 3 seconds after this one knows of its loss: less than that. */
 const LOST_GRACE_MS = 500;
 
 /**
- * Starts and returns; the cluster and the API may be away. Throws what a broken kubeconfig throws.
- * A lost lease ends the work and then the process.
+ * Starts the role and returns, even if the cluster and the API are away. Throws if the kubeconfig is broken. A lost lease
+ * ends the work and then the process.
  */
 export async function startOperator(
   settings: OperatorSettings,
@@ -90,7 +90,7 @@ export async function startOperator(
     runtime.isHearing ? undefined : 'A watch receives nothing.',
   );
   let isEnding = false;
-  // Standbys keep their caches warm; who has no caches cannot lead.
+  // Standbys keep their caches full: without them, none can lead.
   runtime.startCaches().then(
     () => (isEnding ? undefined : elector.start()),
     () => log.debug({}, 'Ended before the caches were full.'),
@@ -99,7 +99,7 @@ export async function startOperator(
     async close() {
       isEnding = true;
       await runtime.stopWork(STOP_GRACE_MS);
-      // First the lease, so that the next leader need not wait for the rest.
+      // The lease comes first, so that the next leader does not wait for the rest.
       await elector.stop();
       await close();
     },

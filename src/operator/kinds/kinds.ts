@@ -1,4 +1,4 @@
-// The list of the kinds that the operator reconciles: a new kind is a row of CUSTOM_RESOURCES, its folder, and a line here.
+// The kinds that the operator reconciles. A new kind is a row in CUSTOM_RESOURCES, a folder, and a line here.
 import type { CustomKind } from '../../contract/crd/custom-resources.ts';
 import type { KubeMetrics } from '../../kube/kube-metrics.ts';
 import { KindWorker } from '../kind-worker.ts';
@@ -9,7 +9,7 @@ import { MonitorKind } from './monitor/monitor-kind.ts';
 /** A worker of any kind. */
 export type AnyWorker = Pick<KindWorker<never, never, never>, keyof KindWorker<never, never, never>>;
 
-/** In the order in which they start to work: Monitors name Callbacks. */
+/** In the order in which they start: Monitors refer to Callbacks. */
 export function createWorkers(
   context: OperatorContext,
   kubeMetrics?: KubeMetrics,

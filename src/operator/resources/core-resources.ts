@@ -1,4 +1,4 @@
-// The objects of Kubernetes itself that the operator reads or writes: Secrets by name, namespaces.
+// The resources of Kubernetes itself that the operator uses: Secrets (by name only) and namespaces.
 import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../kube/kube-object.ts';
 
 export interface SecretObject extends KubeObject {

@@ -1,9 +1,9 @@
-// The API's words as the message of a condition or an Event. Pure.
+// Turns a problem of the API into the message of a condition or an Event. Pure.
 
 import type { ApiProblem } from '../../client/api-problem.ts';
 import type { FieldError } from '../../domain/problem.ts';
 
-/** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`; no sentence twice. */
+/** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`, without repeated sentences. */
 export function problemText(problem: ApiProblem): string {
   const { code, detail, fieldErrors } = problem;
   const faults = fieldErrors
@@ -12,20 +12,20 @@ export function problemText(problem: ApiProblem): string {
   return `${code}: ${detail}${faults.length > 0 ? ` (${joined(faults)})` : ''}`;
 }
 
-/** Where the detail has the words already, the place alone. */
+/** Only the path, if the detail already contains the message. */
 function faultText({ path, message }: FieldError, detail: string): string {
   if (detail.includes(message)) return path;
   return path === '' ? message : `${path}: ${message}`;
 }
 
-/** A sentence ends by itself; a place alone does not. */
+/** A sentence ends with a full stop; a path alone needs a separator. */
 function joined(faults: readonly string[]): string {
   return faults.reduce((text, fault) => `${text}${text.endsWith('.') ? ' ' : '; '}${fault}`);
 }
 
 /**
- * Without an address that a Secret holds, and without its host and path: the API repeats them in its words, and a
- * condition is read by more people than a Secret.
+ * Removes an address that a Secret holds, with its host and path: the API repeats them in its messages, and more people
+ * can read a condition than a Secret.
  */
 export function withoutAddress(text: string, address: string | undefined): string {
   if (address === undefined || address === '') return text;

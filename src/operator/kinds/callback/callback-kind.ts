@@ -1,4 +1,4 @@
-// The hooks of the kind Callback: one endpoint of the API for each object, its signing secret in a Secret. There is no
+// The hooks of the kind Callback: one endpoint at the API for each object, and its signing secret in a Secret. There is no
 // feed of endpoints: each is read again about twice a minute.
 import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
@@ -37,7 +37,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   readonly concurrency = 4;
   readonly secret = SIGNING_SECRET;
   readonly events: ObjectEvents;
-  /** With the indexes `organizationDefault` (`true`: it asks for that) and `waitsForAlias` (`true`: another one has its alias). */
+  /** With the indexes `organizationDefault` (`true`: requested) and `waitsForAlias` (`true`: another endpoint has it). */
   readonly cache = new ObjectCache<CallbackObject>(CALLBACK_IDENTITY, {
     organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
     waitsForAlias: ({ status }) =>
@@ -71,7 +71,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     await external.create(createCallbackBodyOf(desired));
   }
 
-  /** An endpoint of that id was removed elsewhere. */
+  /** The API removed an endpoint of this id before, and never accepts the id again. */
   nextId(error: unknown, { object, desired }: CallbackWork): string | undefined {
     return isTaken(error, 'endpointId') ? nextOwnId(this.identity, object, desired.id) : undefined;
   }
@@ -114,12 +114,12 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
 
   explain(problem: ApiProblem, { object, desired }: CallbackPass): Fault {
     const reason = isTaken(problem, 'alias') ? 'AliasConflict' : 'Refused';
-    // An address that a Secret holds is never shown.
+    // The address in a Secret must not appear in a condition.
     const hidden = object.spec.urlSecretRef && desired?.url;
     return { reason, message: withoutAddress(problemText(problem), hidden) };
   }
 
-  /** The address of a webhook: from the spec, or from the Secret that it names. */
+  /** The address of a webhook, from the spec or from the Secret that the spec names. */
   async #url({ spec, metadata }: CallbackObject): Promise<string | undefined> {
     if (spec.urlSecretRef === undefined) return spec.url;
     const { name, key } = spec.urlSecretRef;

@@ -1,4 +1,4 @@
-// The Callback as an object of the cluster: its type, its place in the API, how it finds its endpoint.
+// The Callback as an object of the cluster: its type, its resource, its identity.
 import type {
   CallbackResourceSpec,
   CallbackResourceStatus,

@@ -1,4 +1,4 @@
-// Status and conditions of a Callback from what the API says of its endpoint. Pure.
+// The status and the conditions of a Callback from the API's answers about its endpoint. Pure.
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
 import type { KindStatus } from '../../pass/kind.ts';
@@ -6,7 +6,7 @@ import type { CallbackObject } from './callback-object.ts';
 import { isDisabledByReceiver } from './desired-callback.ts';
 import type { DefaultRank } from './organization-default.ts';
 
-/** Undefined: what the status has stays. */
+/** Undefined endpoint or rank: the fields or the condition of the status stay. */
 export function callbackStatusOf(
   endpoint: CallbackEndpoint | undefined,
   rank: DefaultRank | undefined,
@@ -52,7 +52,7 @@ function defaultCondition(rank: DefaultRank): ConditionFacts[] {
   }
 }
 
-/** Whether alerts can be sent to it. */
+/** Whether the endpoint receives alerts. */
 export function callbackReady(endpoint: CallbackEndpoint): ConditionFacts {
   const no = (reason: string, message: string): ConditionFacts => ({
     type: 'Ready',

@@ -1,4 +1,4 @@
-// Which Callbacks are to be looked at when another one has changed. Enqueues, no more.
+// Enqueues the Callbacks that a change of another Callback concerns.
 import type { StoreChange } from '../../../kube/object-store.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
 import type { CallbackObject } from './callback-object.ts';
@@ -14,15 +14,19 @@ export function watchCallbacks(
     if (object.spec.organizationDefault || previous?.spec.organizationDefault) {
       enqueue([...callbacks.values()].filter(concernsDefault));
     }
-    // An alias may be free now.
+    // An alias may have become free.
     callbacks.forgetRefusals('service.conflict');
     enqueue(callbacks.listBy('waitsForAlias', 'true'));
   });
 }
 
-/** True if the change may decide where alerts of Monitors lead, or which endpoint is the default. */
+/** True if the change may affect where alerts of Monitors go, or which endpoint is the default. */
 export function concernsTargets({ type, object, previous }: StoreChange<CallbackObject>): boolean {
-  return type !== 'updated' || !isSameTarget(previous, object) || asks(previous) !== asks(object);
+  return (
+    type !== 'updated' ||
+    !isSameTarget(previous, object) ||
+    requestsDefault(previous) !== requestsDefault(object)
+  );
 }
 
 function isSameTarget(before: CallbackObject, after: CallbackObject): boolean {
@@ -36,11 +40,11 @@ function isSameTarget(before: CallbackObject, after: CallbackObject): boolean {
   );
 }
 
-function asks({ spec }: CallbackObject): boolean {
+function requestsDefault({ spec }: CallbackObject): boolean {
   return spec.organizationDefault ?? false;
 }
 
-/** It asks to be the organization's default, or was that when it was last looked at. */
+/** It requests the organization's default, or was the default in the last pass. */
 function concernsDefault({ spec, status }: CallbackObject): boolean {
   return spec.organizationDefault === true || status?.isOrganizationDefault === true;
 }

@@ -1,4 +1,4 @@
-// What a Callback wants of the API, and the changes that bring an endpoint there. Pure.
+// The desired state of a callback endpoint, and the patch that leads to it. Pure.
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
 import { SIGNING_OVERLAP_SECONDS } from '../../../domain/defaults.ts';
@@ -16,9 +16,9 @@ export interface DesiredCallback extends Desired {
   spec: Spec;
   kind: NonNullable<Spec['kind']>;
   defaultAlias: string;
-  /** Of a webhook: from the spec, or from the Secret that it names. */
+  /** The address of a webhook, from the spec or from the Secret that the spec names. */
   url: string | undefined;
-  /** Undefined where the kind has no signing secret. */
+  /** Undefined for kinds without a signing secret. */
   secretName: string | undefined;
   overlapSeconds: number;
 }
@@ -43,12 +43,12 @@ export function desiredCallback(
     ...{ ...desired, id, spec },
     overlapSeconds: spec.rotation?.overlapSeconds ?? SIGNING_OVERLAP_SECONDS,
     ownedFields: OWNABLE.filter((field) => spec[field] !== undefined).sort(),
-    // The id may become another one, of the same spec.
+    // The id does not count: the next id may replace it, with the same spec.
     hash: contentHash({ ...desired, endpointId: '', told }),
   };
 }
 
-/** Of a webhook; other kinds have none. */
+/** The Secret of a webhook; other kinds have none. */
 export function signingSecretNameOf({ spec, metadata }: CallbackObject): string {
   return spec.signingSecretName ?? `${metadata.name}${SECRET_SUFFIX.callback}`;
 }
@@ -72,7 +72,7 @@ export interface CallbackPlan {
   fields: string[];
 }
 
-/** `isChanged`: the spec is not the one that was applied last. */
+/** `isChanged`: the spec differs from the one that was applied last. */
 export function planCallback(
   desired: DesiredCallback,
   facts: { endpoint: CallbackEndpoint; owned: readonly string[] | undefined; isChanged: boolean },
@@ -88,7 +88,7 @@ export function planCallback(
   if (spec.relayGroup && !isSame(spec.relayGroup, endpoint.relayGroup)) patch.relayGroup = spec.relayGroup;
   const lifecycle = spec.lifecycle ?? (released.has('lifecycle') ? 'active' : undefined);
   if (isDisabledByReceiver(endpoint)) {
-    // Left so until the spec changes; then the new address is worth a try.
+    // Only a change of the spec activates it again: then the receiver may be back.
     const isNew = isChanged || patch.url !== undefined;
     if (lifecycle === 'active' ? isNew : lifecycle === undefined && isNew) patch.lifecycle = 'active';
   } else if (lifecycle !== undefined && lifecycle !== endpoint.lifecycle) patch.lifecycle = lifecycle;
@@ -96,7 +96,7 @@ export function planCallback(
   return { patch: fields.length === 0 ? undefined : patch, fields };
 }
 
-/** A receiver answered 410 and the service disabled its endpoint. */
+/** The receiver answered 410, and the service disabled the endpoint. */
 export function isDisabledByReceiver({ lifecycle, disabledReason }: CallbackEndpoint): boolean {
   return lifecycle === 'disabled' && disabledReason !== undefined;
 }

@@ -1,4 +1,4 @@
-// One callback endpoint at the API during one pass: reads it, changes it, and keeps its version for the next step.
+// One callback endpoint at the API during one pass: reads and changes it, and keeps its version for the next call.
 import { isGone } from '../../../client/api-problem.ts';
 import type { RestClient } from '../../../client/rest-client.ts';
 import { formatEtag } from '../../../contract/fields/headers.ts';
@@ -13,13 +13,13 @@ export class ExternalCallback {
   readonly #api: RestClient;
   readonly #ref: ExternalRef;
   #endpoint: CallbackEndpoint | undefined;
-  /** It was made in this pass. */
+  /** This pass created the endpoint. */
   isCreated: boolean = false;
-  /** The last one that was issued in this pass: shown once. */
+  /** The signing secret that this pass issued last: the API shows it once. */
   issued: SigningSecret | undefined;
-  /** The last rotation that was asked for, once this pass has dealt with it. */
+  /** The requested rotation that this pass has done. */
   lastRotation: LastRotation;
-  /** Once this pass knows. */
+  /** Set when this pass has dealt with the default. */
   rank: DefaultRank | undefined;
 
   constructor(api: RestClient, ref: ExternalRef) {
@@ -31,18 +31,18 @@ export class ExternalCallback {
     return this.#ref.projectId;
   }
 
-  /** As last read or changed; undefined before `read` found one. */
+  /** As last read or changed; undefined before a read found it. */
   get found(): CallbackEndpoint | undefined {
     return this.#endpoint;
   }
 
-  /** As `found`. Throws a RangeError where there is none. */
+  /** Like `found`, but throws a RangeError if it is undefined. */
   get endpoint(): CallbackEndpoint {
     if (this.#endpoint === undefined) throw new RangeError(`The endpoint ${this.#ref.id} was not read.`);
     return this.#endpoint;
   }
 
-  /** Undefined if there is none in the project: it was not made yet, or was removed. */
+  /** Undefined if the project has no such endpoint: it was not created yet, or was removed. */
   async read(): Promise<CallbackEndpoint | undefined> {
     try {
       const { body } = await this.#api.call('getCallback', { params: this.#params }, this.#options);
@@ -55,14 +55,14 @@ export class ExternalCallback {
   }
 
   /**
-   * Makes the endpoint. Throws ApiProblem 409 with the path `endpointId` where one of that id was removed before, with
-   * `alias` where another endpoint has the alias.
+   * Creates the endpoint. Throws ApiProblem 409 with the path `endpointId` if an endpoint of the id was removed before,
+   * with the path `alias` if another endpoint has the alias.
    */
   async create(body: OperationRequest<'createCallback'>['body']): Promise<void> {
     this.isCreated = true;
     const key = `callback:${this.#ref.uid}:${contentHash(body)}`;
     if (!(await this.#create(body, key))) return;
-    // The endpoint of the earlier call may be gone since; its secret is lost in any case.
+    // The endpoint of the earlier call may be gone by now. Its secret is lost in any case.
     if ((await this.read()) === undefined) await this.#create(body, `${key}:${crypto.randomUUID()}`);
   }
 
@@ -74,7 +74,7 @@ export class ExternalCallback {
     this.#endpoint = endpoint;
   }
 
-  /** `cause`: a rotation of one endpoint for the same cause is done once. What a replay does not show, `issued` does not have. */
+  /** Rotates once for each `cause`. After a replay, which does not show the secret, `issued` is undefined. */
   async rotate(cause: string, overlapSeconds: number): Promise<void> {
     const { uid, id: endpointId } = this.#ref;
     const idempotencyKey = `rotate:${uid}:${contentHash({ endpointId, cause, overlapSeconds })}`;
@@ -82,7 +82,7 @@ export class ExternalCallback {
     const { body } = await this.#api.call('rotateSigningSecret', request, this.#options);
     this.issued = body.signingSecret;
     this.#endpoint = body.endpoint;
-    // A replay shows the endpoint as it was then.
+    // A replay shows the endpoint after the first call.
     if (body.replayed) await this.read();
   }
 

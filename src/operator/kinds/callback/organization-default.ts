@@ -1,4 +1,4 @@
-// The organization's default endpoint: the oldest Callback that asks and may keeps it; who lets go of it clears it.
+// The organization's default endpoint: the oldest Callback that requests it in an allowed namespace provides it.
 import { randomUUID } from 'node:crypto';
 import { findCondition } from '../../../kube/conditions.ts';
 import { objectKey } from '../../../kube/kube-object.ts';
@@ -9,28 +9,28 @@ import type { CallbackObject, CallbackWork } from './callback-object.ts';
 
 export type DefaultRank =
   | { state: 'not_asked' | 'not_allowed' | 'first' }
-  /** `holder`: the `namespace/name` of the oldest. */
+  /** `holder`: `namespace/name` of the oldest. */
   | { state: 'older_exists'; holder: string };
 
-/** `asking` are all Callbacks that ask, in any order; one that is being deleted does not count. */
+/** `requesting`: all Callbacks that request the default, in any order. A deleted one does not count. */
 export function rankDefault(
   object: CallbackObject,
-  asking: readonly CallbackObject[],
+  requesting: readonly CallbackObject[],
   allowedNamespaces: readonly string[],
 ): DefaultRank {
   if (!object.spec.organizationDefault) return { state: 'not_asked' };
   if (!isAllowed(object, allowedNamespaces)) return { state: 'not_allowed' };
-  const [oldest = object] = candidates(asking, allowedNamespaces);
+  const [oldest = object] = candidates(requesting, allowedNamespaces);
   if (oldest.metadata.uid === object.metadata.uid) return { state: 'first' };
   return { state: 'older_exists', holder: objectKey(oldest) };
 }
 
-/** Those that ask and may, the oldest first. */
+/** Those in an allowed namespace, the oldest first. */
 function candidates(
-  asking: readonly CallbackObject[],
+  requesting: readonly CallbackObject[],
   allowedNamespaces: readonly string[],
 ): CallbackObject[] {
-  return asking
+  return requesting
     .filter(
       (object) => object.metadata.deletionTimestamp === undefined && isAllowed(object, allowedNamespaces),
     )
@@ -41,7 +41,7 @@ function isAllowed({ metadata }: CallbackObject, allowedNamespaces: readonly str
   return allowedNamespaces.includes(metadata.namespace ?? '');
 }
 
-/** What of the operator decides about the default. */
+/** The part of the context that decides about the default. */
 export interface DefaultContext extends Pick<OperatorContext, 'api' | 'bindings' | 'settings'> {
   /** With the index `organizationDefault`. */
   callbacks: ObjectCache<CallbackObject>;
@@ -49,20 +49,20 @@ export interface DefaultContext extends Pick<OperatorContext, 'api' | 'bindings'
 
 export interface EnsuredDefault {
   rank: DefaultRank;
-  /** It was somebody else's although the status says that it was this one. */
+  /** The default was changed through the API, and was restored. */
   isPutBack: boolean;
 }
 
-/** Gives, takes or leaves the default. Throws ApiProblem. */
+/** Sets, clears or leaves the default. Throws ApiProblem. */
 export async function ensureDefault(
   context: DefaultContext,
   { object, desired, external }: CallbackWork,
 ): Promise<EnsuredDefault> {
   const { projectId, id: endpointId } = desired;
-  const rank = rankDefault(object, asking(context), context.settings.defaultCallbackNamespaces);
+  const rank = rankDefault(object, requesting(context), context.settings.defaultCallbackNamespaces);
   const { isOrganizationDefault } = external.endpoint;
   const gives = rank.state === 'first' && !isOrganizationDefault;
-  // A spec that never said anything about it leaves it as it is.
+  // A spec that never set organizationDefault leaves the default alone.
   const letsGo =
     object.spec.organizationDefault === false ||
     (rank.state === 'not_asked' && object.status?.ownedFields?.includes('organizationDefault')) ||
@@ -74,27 +74,27 @@ export async function ensureDefault(
   return { rank, isPutBack: gives && object.status?.isOrganizationDefault === true };
 }
 
-/** The object gave the default itself, before its namespace lost the right to. */
+/** The object set the default before its namespace lost the permission. */
 function wasOurs({ status }: CallbackObject): boolean {
   return findCondition(status?.conditions, 'Default')?.status === 'True';
 }
 
-/** Clears the default, unless another Callback takes it in a moment. Throws ApiProblem. */
+/** Clears the default, unless another Callback will set it. Throws ApiProblem. */
 export async function clearDefault(
   context: DefaultContext,
   object: CallbackObject,
   projectId: string,
 ): Promise<void> {
-  const others = candidates(asking(context), context.settings.defaultCallbackNamespaces);
+  const others = candidates(requesting(context), context.settings.defaultCallbackNamespaces);
   if (others.some((other) => other.metadata.uid !== object.metadata.uid)) return;
   await setDefault(context, { projectId, endpointId: null });
 }
 
-function asking({ callbacks }: DefaultContext): CallbackObject[] {
+function requesting({ callbacks }: DefaultContext): CallbackObject[] {
   return callbacks.listBy('organizationDefault', 'true');
 }
 
-/** It says how things are, so that duplicates do no harm: the key need not be the same. */
+/** The call states the whole result, so a repeated call is harmless and needs no stable key. */
 async function setDefault(
   { api, bindings }: DefaultContext,
   { projectId, endpointId }: { projectId: string; endpointId: string | null },

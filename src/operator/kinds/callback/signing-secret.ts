@@ -1,5 +1,5 @@
-// The Secret of a Callback: the signing secret, the one before it during an overlap, and when to rotate. The API shows
-// a secret once: one that is lost, edited or rotated elsewhere is replaced by a new one.
+// The Secret of a Callback: the signing secret, the previous one during an overlap, and when to rotate. The API shows a
+// secret once, so one that was lost, edited or rotated through the API is replaced by a new one.
 
 import { contentHash, parseSpecHash, secretHash } from '../../pass/desired-hash.ts';
 import type { SecretContent, SecretKind } from '../../pass/kind.ts';
@@ -8,7 +8,7 @@ import { ANNOTATION } from '../../resources/names.ts';
 import type { CallbackObject, CallbackWork } from './callback-object.ts';
 import { rotationEveryMs, signingSecretNameOf } from './desired-callback.ts';
 
-/** `<projectId>/<endpointId>`: whose secret it is. */
+/** `<projectId>/<endpointId>`: the endpoint that the secret was issued for. */
 const ENDPOINT_ANNOTATION = 'beatkeeper.dev/signing-endpoint';
 const MAX_ROTATION_VALUE = 1024;
 
@@ -19,10 +19,10 @@ export const SIGNING_SECRET: SecretKind<CallbackWork> = {
   keys: ['secret', 'previousSecret', 'version'],
   nameOf: signingSecretNameOf,
   hashOf,
-  /** Rotates where it is time. */
+  /** Rotates if a rotation is requested or due. */
   async contentOf(work, found) {
     const { desired, external } = work;
-    // The secret of another endpoint, which the object stood for before, may have the same version.
+    // The secret of a former endpoint may have the same version.
     const annotations = { [ENDPOINT_ANNOTATION]: `${desired.projectId}/${desired.id}` };
     const known = found && isOf(found, annotations[ENDPOINT_ANNOTATION]) ? found : undefined;
     const isAsked = await rotateAsAsked(work, known);
@@ -38,25 +38,25 @@ export const SIGNING_SECRET: SecretKind<CallbackWork> = {
   },
 };
 
-/** One that does not say whose secret it holds is believed: somebody brought it back without annotations. */
+/** A Secret without the annotation counts as right: somebody restored it without annotations. */
 function isOf({ annotations }: OwnedSecret, endpoint: string | undefined): boolean {
   const stated = annotations[ENDPOINT_ANNOTATION];
   return stated === undefined || stated === endpoint;
 }
 
-/** Without the previous secret, which goes by itself. */
+/** Without the previous secret, which the end of the overlap removes. */
 function hashOf({ secret, version }: Readonly<Record<string, string>>): string {
   return secretHash({ secret: secret ?? '', version: version ?? '' });
 }
 
-/** By the annotation's value and the age of the secret. True if it rotated. */
+/** Rotates by the annotation's value and the age of the secret. True if it did. */
 async function rotateAsAsked(work: CallbackWork, known: OwnedSecret | undefined): Promise<boolean> {
   const { object, desired, external } = work;
   const last = object.status?.lastRotation;
   const stated = object.metadata.annotations?.[ANNOTATION.rotate];
   const value = stated === undefined || stated.length <= MAX_ROTATION_VALUE ? stated : contentHash(stated);
   if (value !== undefined && value !== last?.value) {
-    // One that is there at creation does not rotate: before the first status there was nothing to rotate.
+    // A value that is present at the creation does not rotate: there is nothing to replace yet.
     const isFirst = external.isCreated || object.status?.endpointId === undefined;
     if (!isFirst) await external.rotate(`asked:${contentHash([value, last])}`, desired.overlapSeconds);
     external.lastRotation = isFirst ? { value } : { value, at: new Date().toISOString() };
@@ -71,7 +71,7 @@ async function rotateAsAsked(work: CallbackWork, known: OwnedSecret | undefined)
   return true;
 }
 
-/** The Secret holds the secret that signs now, as far as we can know. */
+/** True if the Secret holds the current signing secret, as far as its version and hash show. */
 function isCurrent({ object, external }: CallbackWork, known: OwnedSecret | undefined): boolean {
   if (known?.data.secret === undefined) return false;
   return isUntouched(object, known) && Number(known.data.version) === external.endpoint.secret?.version;
@@ -79,7 +79,7 @@ function isCurrent({ object, external }: CallbackWork, known: OwnedSecret | unde
 
 function isUntouched({ status }: CallbackObject, known: OwnedSecret): boolean {
   const given = parseSpecHash(status?.specHash).secret;
-  // A pass that wrote a new secret and not the status: its version tells.
+  // A newer version than the status has: a pass wrote the Secret and did not reach the status.
   const isNewer = Number(known.data.version) > (status?.secretVersion ?? 0);
   return given === '' || isNewer || given === hashOf(known.data);
 }

@@ -132,9 +132,8 @@ function eventOf(
   const wasGiven = parseSpecHash(object.status?.specHash).secret !== '';
   if (!isReplaced || !wasGiven) return undefined;
   const isElsewhere = known !== undefined && isUntouched(object, known);
-  const why = isElsewhere
-    ? 'The signing secret was rotated through the API'
-    : `The Secret ${secretName} was missing or changed`;
-  const note = `${why}: the Secret ${secretName} holds a new signing secret, version ${version}.`;
+  const note = isElsewhere
+    ? `The signing secret was rotated through the API: the Secret ${secretName} holds a new one, version ${version}.`
+    : `The Secret ${secretName} was missing or changed: it holds a new signing secret, version ${version}.`;
   return [isElsewhere ? 'SecretRotated' : 'SecretRestored', note];
 }

@@ -12,7 +12,7 @@ import {
   rotateInlineSecret,
   updateInlineUrl,
 } from '../../src/service/callbacks/inline-endpoints.ts';
-import type { StoredBinding } from '../../src/store/monitors/monitor-row.ts';
+import type { StoredBinding } from '../../src/store/monitors/monitor-record.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackFixture, NOW_MS, openCallbackFixture } from './callback-fixture.ts';
 

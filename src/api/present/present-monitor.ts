@@ -12,8 +12,7 @@ import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../../service/calls/context.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
-import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import type { MaintenanceWindow } from '../../store/monitors/monitor-row.ts';
+import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { FeedItem } from '../../store/monitors/status-feed.ts';
 
 /** Only a caller who may manage sees the publish address. */

@@ -7,8 +7,7 @@ import {
   resolveIncident,
 } from '../../service/incidents/incidents.ts';
 import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
-import type { IncidentRow } from '../../store/incidents/incidents.ts';
-import { listIncidents, listTimeline } from '../../store/incidents/incidents-read.ts';
+import { type IncidentRow, listIncidents, listTimeline } from '../../store/incidents/incidents.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
 import { presentIncident, presentTimelineEntry } from '../present/present-incident.ts';

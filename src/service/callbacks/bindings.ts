@@ -1,8 +1,7 @@
 // Callback bindings of monitors: where alerts go (docs/contract/callbacks.md). Endpoints are in callbacks.ts, those of
 // inline bindings in inline-endpoints.ts.
 import type { UnavailableReason } from '../../domain/callback.ts';
-import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import type { StoredBinding } from '../../store/monitors/monitor-row.ts';
+import type { MonitorRecord, StoredBinding } from '../../store/monitors/monitor-record.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';

@@ -7,7 +7,7 @@ import {
   findBindingTargets,
 } from '../../store/callbacks/binding-targets.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
-import type { StoredBinding } from '../../store/monitors/monitor-row.ts';
+import type { StoredBinding } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 
 export interface BindingItem extends MonitorRef {

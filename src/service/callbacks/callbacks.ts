@@ -6,14 +6,15 @@ import { newId } from '../../domain/id.ts';
 import { findPlan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import {
+  changeEndpointCount,
   type EndpointRef,
   type EndpointRow,
   findEndpoint,
   insertEndpoint,
   lockEndpoint,
   removeEndpoint,
+  setDefaultEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
-import { changeEndpointCount, setDefaultEndpoint } from '../../store/callbacks/organization-endpoints.ts';
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';

@@ -11,8 +11,12 @@ import {
 } from '../../domain/incident.ts';
 import { type LiveState, suppression, type Timing } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
-import { type IncidentRow, insertTimelineEntries } from '../../store/incidents/incidents.ts';
-import { findIncident, lockIncident } from '../../store/incidents/incidents-read.ts';
+import {
+  findIncident,
+  type IncidentRow,
+  insertTimelineEntries,
+  lockIncident,
+} from '../../store/incidents/incidents.ts';
 import { type LiveRow, lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';

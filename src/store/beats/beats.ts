@@ -1,5 +1,5 @@
-// The beat path's statements: addresses to monitors, and one round trip that writes a whole batch. Lock order: live
-// rows in key order (lockLive), then their other rows. The lane row has no other writer.
+// The statements of the beat path: they find monitors by address and write a whole batch in one round trip. Lock order:
+// live rows in key order (lockLive), then the rows that depend on them. Only this writer locks the row of its lane.
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
@@ -20,7 +20,9 @@ const ADDRESS: Columns<AddressRow> = {
 };
 const toAddressRow = rowReader(ADDRESS);
 
-/** Finds the monitors of publish addresses. An address that ended still has its row until the sweeper drops it. */
+/**
+ * Finds the monitors of publish addresses. The row of an address that has ended remains until the sweeper deletes it.
+ */
 export async function findAddresses(
   db: Queryable,
   addresses: readonly string[],
@@ -39,9 +41,9 @@ export interface ObservationRow extends MonitorRef, ObservationDetail {
   late: boolean;
 }
 
-/** The details of a beat; a plain beat has none. */
+/** A plain beat has none of these. */
 interface ObservationDetail {
-  /** RFC 3339, as the sender wrote it: Postgres reads it, with its microseconds. */
+  /** RFC 3339, as the sender wrote it. Postgres parses it and keeps its microseconds. */
   observedAt?: string;
   durationSeconds?: number;
   exitStatus?: number;
@@ -68,7 +70,7 @@ export const DETAIL: Columns<ObservationDetail> = {
 };
 const DETAILS = Object.keys(DETAIL) as (keyof ObservationDetail)[];
 
-/** The place of a batch in the order of its lane. */
+/** A batch and its number in the lane. */
 export interface LaneBatch {
   laneId: string;
   batch: number;
@@ -76,15 +78,15 @@ export interface LaneBatch {
 
 export interface BeatBatch {
   nowMs: number;
-  /** Live states after the batch, one a monitor. */
+  /** Live states after the batch, one for each monitor. */
   live: readonly LiveRow[];
   observations: readonly ObservationRow[];
   lane: LaneBatch;
 }
 
 /**
- * An upsert, because the row of a long idle lane may have been deleted. A batch that arrives after `settleBatch` has
- * given it up writes no number: the column refuses that, and with it the whole batch.
+ * An upsert, because the row of a lane that was idle for long may have been deleted. A batch that arrives after
+ * `settleBatch` gave it up has no number to write: the column is NOT NULL, so the whole batch fails.
  */
 const writeLane = <Input extends { lane: LaneBatch }>(
   bind: Bind<Input>,
@@ -144,11 +146,11 @@ export interface PlainResult {
 }
 
 /**
- * Does what domain/beat.ts does to a monitor in its plainest state, in one statement that is its own transaction: most
- * beats of most installations, at two thirds of the cost. A test holds the two together. A row in any other state
+ * What domain/beat.ts does to a monitor in its plainest state, in one statement that is a transaction of its own. It
+ * serves most beats of most installations, at two thirds of the cost; a test compares the two. A row in any other state
  * (another configuration, open incidents or runs, past its deadline, out of tokens) is neither changed nor returned:
- * its beats take the full transaction. The input has key order, and connections of lanes join only by nested loops
- * (`LANE_SETTINGS`), so that all processes lock rows in one order.
+ * its beats take the full path. Rows come in key order, and the connections of lanes join by nested loops only
+ * (`LANE_SETTINGS`), so all processes lock rows in the same order.
  */
 const WRITE_PLAIN = statement(
   'write-plain-beats',
@@ -179,13 +181,13 @@ const WRITE_PLAIN = statement(
 );
 
 /**
- * Session settings of a lane's connection: only plans that visit live rows in the order of the batch, and no plans for
- * single batches: planning a small batch takes longer than running it.
+ * Session settings of a lane's connection. They allow only plans that visit live rows in the order of the batch, and
+ * only generic plans: planning a small batch again costs more than its execution.
  */
 export const LANE_SETTINGS =
   '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan';
 
-/** Writes plain beats; `beats` in key order, one entry per monitor. A monitor without a result was not changed. */
+/** Writes plain beats. `beats`: in key order, one entry for each monitor. Monitors without a result are unchanged. */
 export async function writePlainBeats(
   db: Queryable,
   beats: readonly PlainBeats[],
@@ -201,7 +203,7 @@ export async function writePlainBeats(
   }));
 }
 
-/** Makes the lane's row, so that `settleBatch` has a lock to wait for from the first batch on. */
+/** Creates the lane's row: `settleBatch` needs a lock to wait for, also for the first batch. */
 export async function insertLane(db: Queryable, laneId: string): Promise<void> {
   await db.query(
     `insert into ingest_lanes (lane_id, last_batch, updated_at) values ($1, 0, clock_timestamp())
@@ -211,9 +213,9 @@ export async function insertLane(db: Queryable, laneId: string): Promise<void> {
 }
 
 /**
- * Whether the lane's batch is committed. If not, it never will be: the next number is taken. Waits for an open
- * transaction of the lane (the server may not have noticed yet that its connection is lost). Statements that are still
- * under way, in a proxy or the network, arrive too late.
+ * Returns whether the lane's batch is committed. If it is not, it can't be any more: this takes the next number. Waits
+ * for a transaction of the lane that is still open (on a connection that we lost and the server still has). A
+ * transaction whose statements are still in a proxy or in the network comes too late.
  */
 export async function settleBatch(db: Queryable, laneId: string, batch: number): Promise<boolean> {
   const { rows } = await db.query<{ last_batch: number }>(
@@ -224,7 +226,7 @@ export async function settleBatch(db: Queryable, laneId: string, batch: number):
   return rows[0]?.last_batch === batch;
 }
 
-/** `Answer`: what the beat path answered, as JSON keeps it. */
+/** `Answer`: the answer of the beat path, as JSON. */
 export interface BeatKeyRow<Answer> extends MonitorRef {
   key: string;
   answer: Answer;
@@ -267,7 +269,7 @@ const INSERT_KEYS = statement(
     on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
 );
 
-/** Keeps the answers for an hour (docs/contract/beats.md); an expired key is taken over. */
+/** Keeps the answers for an hour (docs/contract/beats.md); a new answer replaces an expired one. */
 export async function insertBeatKeys<Answer>(
   tx: Queryable,
   rows: readonly BeatKeyRow<Answer>[],

@@ -1,5 +1,5 @@
-// Reads of observations, newest first; the beat path writes them (beats.ts). The table has a partition per day: every
-// read bounds received_at, so that Postgres opens only the days that matter.
+// Reads observations, newest first; the beat path writes them (beats.ts). The table has a partition for each day: every
+// read bounds received_at, so that Postgres opens only the days that it needs.
 import type { BeatKind } from '../../domain/beat.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
@@ -53,8 +53,8 @@ export interface ObservationPosition {
 }
 
 /**
- * Sequences of a monitor grow with time, unless the database's clock is set back: the position of the last page bounds
- * the days with this margin, and the sequence decides.
+ * Sequences of a monitor grow with time, unless the database's clock is set back. So the position of the page before
+ * bounds only the days, with this slack; the sequence decides.
  */
 const CLOCK_SLACK_MS = 3_600_000;
 
@@ -84,8 +84,8 @@ export async function listObservations(
 }
 
 /**
- * The observation of the live row's last sequence. `lastBeatMs`: only a log can be newer. Undefined before the first
- * observation, and after retention has deleted it.
+ * The observation of the live row's last sequence. `lastBeatMs` bounds the days to read: only a log is received after
+ * the last beat. Undefined before the first observation, and after retention deleted it.
  */
 export async function findLatestObservation(
   db: Queryable,

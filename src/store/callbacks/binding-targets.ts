@@ -1,11 +1,12 @@
-// The endpoints of bindings, in one query for any number of monitors. callback-targets.ts decides what they mean.
+// Finds the endpoints that bindings name now, in one query for any number of monitors.
+// service/callbacks/callback-targets.ts decides whether they can be used.
 
 import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ENDPOINT } from './callback-endpoints.ts';
 
-/** A binding that names an endpoint: the organization's default, one by its alias, or an inline one by its id. */
+/** A binding that names an endpoint: the organization's default, an alias, or the id of an inline endpoint. */
 export interface BindingQuery {
   projectId: string;
   kind: Exclude<BindingKind, 'disabled'>;
@@ -14,7 +15,7 @@ export interface BindingQuery {
 }
 
 export interface FoundEndpoint {
-  /** Of the endpoint: the organization's default may be in another project than the monitor. */
+  /** The endpoint's project: the organization's default may belong to another project than the monitor. */
   projectId: string;
   endpointId: string;
   alias?: string;
@@ -36,8 +37,8 @@ const TARGET: Columns<FoundEndpoint> = {
 const toFoundEndpoint = rowReader(TARGET);
 
 /**
- * Finds the endpoint of each query, in the order of the queries; undefined if there was never one.
- * Under an alias the endpoint that has it now wins over removed ones (index callback_endpoints_alias).
+ * Finds the endpoint of each query, in the order of the queries; undefined where none has ever existed.
+ * Among endpoints with the same alias, the one that has it now precedes removed ones (index callback_endpoints_alias).
  */
 export async function findBindingTargets(
   db: Queryable,

@@ -1,5 +1,6 @@
-// Callback endpoints: rows, their lists, and where bindings lead. Writers lock the endpoint's row first, then its
-// secrets and deliveries. A removed endpoint keeps its row, without address and secrets, so that bindings can say so.
+// Callback endpoints: rows, lists, and the organization's count and default. Lock order: the endpoint's row, then its
+// secrets and deliveries, last the organization's row, which all of its projects share. A removed endpoint keeps its
+// row, without address and secrets, so that bindings can report the removal.
 import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { toTime } from '../../domain/timestamp.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -13,7 +14,7 @@ export interface EndpointRef {
   endpointId: string;
 }
 
-/** Facts about the secret that signs, and about the one before it while both do. */
+/** The version of the secret that signs, and of the one before while both sign. */
 export interface SecretMetadata {
   version: number;
   issuedMs: number;
@@ -26,12 +27,12 @@ export interface LastDelivery {
   statusCode?: number;
 }
 
-/** An endpoint that is not removed. Times are ms. */
+/** An endpoint that is not removed. */
 export interface EndpointRow extends EndpointRef {
-  /** Undefined for an inline binding's endpoint. */
+  /** Undefined for the endpoint of an inline binding. */
   alias?: string;
   kind: EndpointKind;
-  /** Sealed; a webhook has one. */
+  /** Sealed. Every webhook has one. */
   urlBox?: Buffer;
   relay?: { actorId: string; notifierId: string; contractVersion: string };
   relayGroup?: { notifierId: string; contractVersion: string };
@@ -39,7 +40,7 @@ export interface EndpointRow extends EndpointRef {
   disabledMs?: number;
   disabledReason?: string;
   generation: number;
-  /** Set on an inline binding's endpoint: the one monitor that it serves. */
+  /** The only monitor that the endpoint of an inline binding serves. */
   monitorKey?: string;
   createdMs: number;
   updatedMs: number;
@@ -48,7 +49,7 @@ export interface EndpointRow extends EndpointRef {
   lastDelivery?: LastDelivery;
 }
 
-/** What an update may change. */
+/** The columns that an update writes. */
 export type EndpointState = Pick<
   EndpointRow,
   'alias' | 'urlBox' | 'lifecycle' | 'disabledMs' | 'disabledReason' | 'generation' | 'updatedMs'
@@ -86,7 +87,7 @@ const LAST_DELIVERY = column.of<LastDelivery>('last_delivery', {
     stored ? { state: stored.state, atMs: Date.parse(stored.at), statusCode: stored.statusCode } : undefined,
 });
 
-/** Of `callback_endpoints e`, and of what is joined to it in SELECT. */
+/** Of `callback_endpoints e` and the tables that FROM joins to it. */
 export const ENDPOINT: Columns<EndpointRow> = {
   ...NEW,
   ...STATE,
@@ -120,7 +121,7 @@ const FROM = `callback_endpoints e
 
 const list = keysetList(ENDPOINT, { from: FROM, alias: 'e', time: 'created_at', id: 'endpoint_id' });
 
-/** Finds an endpoint that is not removed, inline ones included. */
+/** Finds an endpoint, also an inline one, that is not removed. */
 export async function findEndpoint(db: Queryable, ref: EndpointRef): Promise<EndpointRow | undefined> {
   const { rows } = await db.query({
     name: 'find-endpoint',
@@ -151,7 +152,7 @@ export async function lockEndpoint(tx: Queryable, ref: EndpointRef): Promise<End
     `select from callback_endpoints where project_id = $1 and endpoint_id = $2 and removed_at is null for update`,
     [ref.projectId, ref.endpointId],
   );
-  // Read after the wait for the lock: a statement of its own sees what the holder before it has committed.
+  // A statement after the wait for the lock sees what the previous holder committed.
   return rowCount === 0 ? undefined : findEndpoint(tx, ref);
 }
 
@@ -164,7 +165,7 @@ const INSERT = statement(
     on conflict do nothing`,
 );
 
-/** Inserts an active endpoint of generation 1. An id is taken for ever, an alias until its endpoint is removed. */
+/** Inserts an active endpoint of generation 1. An id stays taken forever, an alias until its endpoint is removed. */
 export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Promise<InsertResult> {
   const { rowCount } = await tx.query(INSERT(endpoint));
   if (rowCount === 1) return 'inserted';
@@ -184,7 +185,7 @@ const UPDATE = statement(
 
 /**
  * Writes the changeable part of an endpoint. The caller has locked the row.
- * Answers `alias_taken` when another endpoint has the alias; the transaction is of no use after that.
+ * Returns `alias_taken` when another endpoint has the alias; the transaction has failed then.
  */
 export async function updateEndpoint(
   tx: Queryable,
@@ -200,7 +201,7 @@ export async function updateEndpoint(
   }
 }
 
-/** Leaves a row that says only that the endpoint was there: its address is erased. */
+/** Marks the endpoint as removed and erases its address. */
 export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: number): Promise<void> {
   await tx.query(
     `update callback_endpoints set removed_at = ${fromMillis('$3')}, updated_at = ${fromMillis('$3')},
@@ -237,4 +238,32 @@ const UPDATE_LAST = statement(
  */
 export async function updateLastDeliveries(tx: Queryable, rows: readonly NewestDelivery[]): Promise<void> {
   if (rows.length > 0) await tx.query(UPDATE_LAST(rows));
+}
+
+/** Counts endpoints up or down. Returns the new count and the plan that limits it. */
+export async function changeEndpointCount(
+  tx: Queryable,
+  organizationId: string,
+  change: 1 | -1,
+): Promise<{ count: number; planId: string }> {
+  const { rows } = await tx.query<{ callback_endpoints: number; plan: string }>(
+    `update organizations set callback_endpoints = greatest(0, callback_endpoints + $2)
+     where organization_id = $1 returning callback_endpoints, plan`,
+    [organizationId, change],
+  );
+  const row = rows[0];
+  if (!row) throw new Error(`There is no organization ${organizationId}.`);
+  return { count: row.callback_endpoints, planId: row.plan };
+}
+
+/** Sets the organization's default endpoint; undefined clears it. */
+export async function setDefaultEndpoint(
+  tx: Queryable,
+  organizationId: string,
+  endpoint: EndpointRef | undefined,
+): Promise<void> {
+  await tx.query(
+    'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
+    [organizationId, endpoint?.projectId, endpoint?.endpointId],
+  );
 }

@@ -1,6 +1,6 @@
-// Deliveries: the outbox, which is written in the transaction that changes an incident; the list for people; and
-// cancellation. Claims and results of the dispatcher are in delivery-queue.ts and delivery-results.ts. Lock order:
-// after the endpoint's row, in key order (project_id, delivery_id).
+// Deliveries: the outbox, which is written in the transaction that changes an incident; the list that people see; and
+// cancellation. delivery-queue.ts and delivery-results.ts have the dispatcher's claims and results. Lock order: after
+// the endpoint's row, in key order (project_id, delivery_id).
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
@@ -13,7 +13,7 @@ interface DeliverySubject {
   projectId: string;
   deliveryId: string;
   endpointId: string;
-  /** The organization's default endpoint may be of another project. */
+  /** The organization's default endpoint may belong to another project. */
   endpointProjectId: string;
   incidentId?: string;
   monitorKey?: string;
@@ -24,7 +24,7 @@ interface DeliverySubject {
   redeliveryOf?: string;
 }
 
-/** A delivery for the outbox. */
+/** A delivery to send. */
 export interface OutboxRow extends DeliverySubject {
   /** The same on every attempt and redelivery of the message. */
   webhookId: string;
@@ -129,7 +129,7 @@ export async function findDelivery(
 const MESSAGE = { webhookId: OUTBOX.webhookId, body: OUTBOX.body };
 const toMessage = rowReader<Pick<OutboxRow, 'webhookId' | 'body'>>(MESSAGE);
 
-/** The message that a redelivery sends again. */
+/** The message of a delivery, which a redelivery sends again. */
 export async function findMessage(
   db: Queryable,
   projectId: string,
@@ -143,7 +143,7 @@ export async function findMessage(
 }
 
 export interface AttemptRow {
-  /** 1 for the first one. */
+  /** From 1. */
   attempt: number;
   atMs: number;
   statusCode?: number;
@@ -160,7 +160,7 @@ export const ATTEMPT: Columns<AttemptRow> = {
 };
 const toAttemptRow = rowReader(ATTEMPT);
 
-/** Every attempt, oldest first; at most as many as the retry schedule has. */
+/** Every attempt, oldest first. The retry schedule limits their number. */
 export async function listAttempts(
   db: Queryable,
   projectId: string,
@@ -189,12 +189,12 @@ const CANCELED: Columns<CanceledDelivery> = {
 };
 const toCanceledDelivery = rowReader(CANCELED);
 
-/** Selects pending deliveries: of an endpoint (index deliveries_endpoint_pending) or of a monitor. */
+/** All deliveries to an endpoint (index deliveries_endpoint_pending), or all of a monitor. */
 export type CancellationScope = { endpoint: EndpointRef } | { monitor: MonitorRef };
 
 /**
  * Cancels pending and failing deliveries. An attempt under way may still arrive; its dispatcher finds the row canceled.
- * An endpoint's deliveries may be of other projects: it may be the organization's default.
+ * Deliveries to the organization's default endpoint may belong to several projects.
  */
 export async function cancelDeliveries(
   tx: Queryable,

@@ -1,18 +1,18 @@
-// Deliveries as a queue: endpoints with due deliveries, and claims under a lease. delivery-results.ts writes the
-// outcome of attempts. Lock order: a claim skips locked rows and waits for none.
+// Deliveries as a queue: finds endpoints with due deliveries, and claims deliveries under a lease. delivery-results.ts
+// writes the outcome of attempts. Lock order: claims skip rows that others have locked, and wait for nothing.
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 
-/** A dispatcher that dies is replaced when its leases end (docs/contract/incidents.md). */
+/** Another dispatcher takes over the deliveries of a dead one when its leases end (docs/contract/incidents.md). */
 const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
 
-// One step of the walk: the first waiting delivery of the next endpoint (index deliveries_endpoint_pending). Rows that
-// wait for an earlier event of their incident count here too; the claim leaves them out.
+// One step over the endpoints: the first waiting delivery of the next one (index deliveries_endpoint_pending).
+// Deliveries that wait for an earlier event of their incident count here too; the claim leaves them out.
 const nextEndpoint = (after: string) => `select d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
   from deliveries d
   where d.state in ('pending', 'failing') and (d.endpoint_project_id, d.endpoint_id) > (${after})
@@ -30,7 +30,7 @@ const FIND_DUE_ENDPOINTS = `with recursive endpoints as (
 
 const BEFORE_ALL: EndpointRef = { projectId: '00000000-0000-0000-0000-000000000000', endpointId: '' };
 
-/** Endpoints with due deliveries, in key order, beginning after `after`. One index probe per endpoint. */
+/** Endpoints with due deliveries, in key order, after `after`. One index probe for each endpoint. */
 export async function findDueEndpoints(
   db: Queryable,
   { after = BEFORE_ALL, limit }: { after?: EndpointRef; limit: number },
@@ -43,7 +43,7 @@ export async function findDueEndpoints(
   return rows.map((row) => ({ projectId: row.endpoint_project_id, endpointId: row.endpoint_id }));
 }
 
-/** A delivery that belongs to this dispatcher until the lease ends, with everything that an attempt needs. */
+/** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */
 export interface ClaimedDelivery
   extends Pick<
     DeliveryRow & OutboxRow,
@@ -56,9 +56,9 @@ export interface ClaimedDelivery
   kind: EndpointKind;
   lifecycle: EndpointLifecycle;
   isRemoved: boolean;
-  /** Sealed; absent where the endpoint is removed. One object for all deliveries to an endpoint of one claim. */
+  /** Sealed; absent when the endpoint is removed. The deliveries of one claim to one endpoint share the object. */
   urlBox?: Buffer;
-  /** Sealed secrets that sign now, newest first: one, or two in a rotation's overlap. Shared as `urlBox` is. */
+  /** The sealed secrets that sign now, newest first: one, or two in the overlap of a rotation. Shared like `urlBox`. */
   secretBoxes: readonly Buffer[];
 }
 
@@ -76,7 +76,7 @@ const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   body: DELIVERY.body,
   kind: column.computed('kind', 'e.kind'),
   lifecycle: column.computed('lifecycle', 'e.lifecycle'),
-  // A removed endpoint keeps its row; an endpoint without a row is removed too.
+  // A removed endpoint keeps its row. An endpoint without a row counts as removed.
   isRemoved: column.computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
 };
 const toClaimed = rowReader(CLAIMED);
@@ -84,15 +84,15 @@ const toClaimed = rowReader(CLAIMED);
 interface BoxColumns {
   endpoint_project_id: string;
   endpoint_id: string;
-  /** In one row of each endpoint; null in the others. */
+  /** Set in one row of each endpoint, null in the others. */
   url_box: Buffer | null;
   secret_boxes: Buffer[] | null;
 }
 
-// Per incident an event waits until those before it have ended (docs/contract/incidents.md). A redelivery is no event:
-// nothing waits for it. A row that another dispatcher took before its lock is checked again under the lock and skipped.
-// The sub-selects hide the length of the arrays: a plan for few endpoints looks cheaper than the cached one, and
-// Postgres would plan each time.
+// The events of an incident are sent in order: each waits until those before it have ended
+// (docs/contract/incidents.md). Nothing waits for a redelivery. FOR UPDATE checks each row again under the lock and
+// skips it if another claim took it. The sub-selects hide the length of the arrays from the planner: a plan for a few
+// endpoints looks cheaper than the generic one, so Postgres would plan again each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
   due as materialized (
     select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]))
@@ -154,7 +154,7 @@ function endpointKeyOf(row: BoxColumns): string {
   return `${row.endpoint_project_id} ${row.endpoint_id}`;
 }
 
-/** Gives leases back that `owner` still has, so that others need not wait for their end. */
+/** Releases those of the leases that `owner` still holds, so that others need not wait for their end. */
 export async function releaseLeases(
   db: Queryable,
   owner: string,

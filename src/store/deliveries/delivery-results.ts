@@ -1,5 +1,5 @@
-// Writes the outcome of attempts: delivery, attempt and the endpoint's last delivery, for many at once. Lock order, as
-// for every writer that ends deliveries: the endpoints' rows (lockEndpoints), then deliveries, each in key order.
+// Writes the outcome of attempts, many at once: deliveries and attempt rows. Lock order: the endpoints' rows
+// (lockEndpoints), then deliveries, each in key order, as for every writer that ends deliveries.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -7,7 +7,7 @@ import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ATTEMPT, DELIVERY } from './deliveries.ts';
 
-/** Locks the endpoints, then reads the database's clock, ms. */
+/** Locks the endpoints and returns the database's clock, read after all locks were acquired, ms. */
 export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[]): Promise<number> {
   const { rows } = await tx.query<{ now_ms: number }>({
     name: 'lock-endpoints',
@@ -21,20 +21,20 @@ export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[])
     values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.endpointId)],
   });
   const row = rows[0];
-  if (!row) throw new Error('The database returned no time.');
+  if (!row) throw new Error('The database answered without a time.');
   return row.now_ms;
 }
 
-/** The outcome of one attempt, or of a claim that led to none. Times are ms of the database's clock. */
+/** The outcome of one attempt, or of a claim without one. */
 export interface DeliveryResult {
   projectId: string;
   deliveryId: string;
   /** 1 for the first attempt. */
   attempt: number;
-  /** `unchanged`: no attempt could be made through no fault of the receiver. */
+  /** `unchanged`: no attempt was possible, and the receiver is not the cause. */
   state: Exclude<DeliveryState, 'pending'> | 'unchanged';
   nextAttemptMs?: number;
-  /** Set where an attempt was made. */
+  /** Set when an attempt was made. */
   sent?: { atMs: number; statusCode?: number; latencyMs: number; error?: string };
   endedMs?: number;
 }
@@ -69,9 +69,9 @@ const WRITTEN: Columns<WrittenResult> = {
 };
 const toWrittenResult = rowReader(WRITTEN);
 
-// A delivery that was canceled during its attempt stays canceled, and the attempt is recorded. A delivery whose lease
-// another dispatcher has taken belongs to that dispatcher: nothing is written. Rows are looked up one by one, in key
-// order: a join would read every delivery that waits.
+// A delivery that was canceled meanwhile stays canceled; its attempt is recorded. A delivery whose lease another
+// dispatcher has taken belongs to that dispatcher: this result is not written. Each row is looked up by its key, in key
+// order: a join would read every waiting delivery.
 const WRITE = statement(
   'write-delivery-results',
   (bind: Bind<{ owner: string; results: readonly DeliveryResult[] }>) => `with result as materialized (
@@ -100,7 +100,7 @@ const WRITE = statement(
   select * from written`,
 );
 
-/** Writes the results of claims that `owner` still has; the others have no result. */
+/** Writes the results of claims that `owner` still holds, and returns those. */
 export async function writeDeliveryResults(
   tx: Queryable,
   owner: string,

@@ -1,5 +1,5 @@
-// Rows of test deliveries. The api sends them itself, after the row is committed: a crash leaves a delivery that a
-// dispatcher takes over, and not an unknown request.
+// Rows of test deliveries, which the api itself sends. It inserts the row first: after a crash the dispatcher takes the
+// delivery over.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { sql } from '../postgres/columns.ts';
@@ -12,7 +12,7 @@ export interface TestDelivery extends EndpointRef {
   webhookId: string;
   body: string;
   createdMs: number;
-  /** When the dispatcher takes it over: later than the attempt of the api can last. */
+  /** When the dispatcher takes it over: after the latest possible end of the api's attempt. */
   takeoverMs: number;
 }
 
@@ -48,8 +48,8 @@ export interface TestAttempt {
 }
 
 /**
- * Records the only attempt of a test delivery and its end. A delivery that was canceled during the attempt stays
- * canceled and keeps the attempt; a delivery that a dispatcher has taken over belongs to the dispatcher.
+ * Records the only attempt of a test delivery, and its end. A delivery that was canceled meanwhile stays canceled; its
+ * attempt is recorded. A delivery that a dispatcher has taken over belongs to that dispatcher: nothing is written.
  */
 export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): Promise<void> {
   const state: DeliveryState = attempt.delivered ? 'delivered' : 'exhausted';

@@ -1,20 +1,22 @@
-// Incidents and their timelines, as the state machine sees them. Who writes holds the lock of the monitor's live row,
-// so that an incident has one writer at a time; the unique index incidents_one_open is the second wall.
-
+// Incidents and their timelines: what the state machine reads and writes, and the lists that people see. Every writer
+// holds the lock of the monitor's live row, so an incident has one writer at a time; the unique index
+// incidents_one_open is the second guard. Incidents of deleted monitors are read for as long as their rows exist.
 import { newUuid } from '../../domain/id.ts';
-import type { Actor, Incident, TimelineEntry } from '../../domain/incident.ts';
+import type { Actor, Incident, IncidentState, Severity, TimelineEntry } from '../../domain/incident.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
-/** An incident with what it holds of its monitor, which it outlives. */
+/** An incident with a copy of its monitor's names: it outlives the monitor. */
 export interface IncidentRow extends MonitorRef {
   monitorId: string;
   jurisdiction: string;
   incident: Incident;
 }
 
-/** What an update may change. */
+/** The columns that an update writes. */
 const CHANGEABLE = {
   state: column.plain<Incident['state']>('state', 'text'),
   severity: column.plain<Incident['severity']>('severity', 'text'),
@@ -32,7 +34,7 @@ const CHANGEABLE = {
   eventSequence: column.plain<number>('event_sequence', 'integer'),
 };
 
-export const INCIDENT_ROW: Columns<IncidentRow> = {
+const INCIDENT_ROW: Columns<IncidentRow> = {
   ...MONITOR_REF,
   monitorId: column.line('monitor_id'),
   jurisdiction: column.plain('jurisdiction', 'text'),
@@ -47,11 +49,11 @@ export const INCIDENT_ROW: Columns<IncidentRow> = {
   },
 };
 
-/** What each SELECT of `incidents i` names. */
-export const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
+/** The select list over `incidents i`. */
+const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
 
 /** Turns a row that was selected with INCIDENT_COLUMNS into an IncidentRow. */
-export const toIncidentRow = rowReader(INCIDENT_ROW);
+const toIncidentRow = rowReader(INCIDENT_ROW);
 
 const FIND_OPEN = statement(
   'find-open-incidents',
@@ -61,7 +63,7 @@ const FIND_OPEN = statement(
     order by i.opened_at, i.incident_id`,
 );
 
-/** The not-ended incidents of monitors, by monitor key, oldest first (index incidents_one_open). */
+/** The incidents of monitors that have not ended, by monitor key, oldest first (index incidents_one_open). */
 export async function findOpenIncidents(
   db: Queryable,
   refs: readonly MonitorRef[],
@@ -85,8 +87,8 @@ const INSERT = statement(
 );
 
 /**
- * Inserts new incidents. A second not-ended one of the same cause is a unique violation: the transaction fails.
- * As arrays: ten thousand at one instant cost Postgres half of what they cost as JSON.
+ * Inserts new incidents. A second incident of the same cause is a unique violation while the first has not ended: the
+ * transaction fails. Arrays, because ten thousand rows at one instant cost Postgres half as much as in JSON.
  */
 export async function insertIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {
   if (rows.length === 0) return;
@@ -119,7 +121,7 @@ export interface TimelineRow {
   entry: StoredEntry;
 }
 
-export const TIMELINE_ENTRY: Columns<StoredEntry> = {
+const TIMELINE_ENTRY: Columns<StoredEntry> = {
   atMs: column.moment('at'),
   type: column.plain('type', 'text'),
   from: column.plain('from_state', 'text'),
@@ -145,14 +147,103 @@ const INSERT_ENTRIES = statement(
     select ${sql.values(NEW_ENTRY)} from ${sql.unnest(NEW_ENTRY, bind, (rows) => rows)}`,
 );
 
-/** Appends entries. Their order is (at, entry id); ids are made in order, so that entries of one moment keep theirs. */
+/** Appends entries. Their order is (at, entry id). Ids ascend, so entries of one moment keep their order. */
 export async function insertTimelineEntries(tx: Queryable, rows: readonly TimelineRow[]): Promise<void> {
   if (rows.length === 0) return;
   await tx.query(INSERT_ENTRIES(rows.map((row, index) => ({ ...row, entryId: orderedUuid(index) }))));
 }
 
-/** A UUIDv7 whose counter field (rand_a, RFC 9562 6.2) is the place in the batch. */
+/** A UUIDv7 whose counter field (rand_a, RFC 9562 6.2) is the index in the batch. */
 function orderedUuid(index: number): string {
   const uuid = newUuid();
   return `${uuid.slice(0, 15)}${(index & 0xfff).toString(16).padStart(3, '0')}${uuid.slice(18)}`;
+}
+
+export interface IncidentFilter {
+  projectId: string;
+  /** One monitor. State its `monitorId` too: the index is by that column. */
+  monitorKey?: string;
+  /** The public id, in every jurisdiction; finds incidents of deleted monitors too. */
+  monitorId?: string;
+  jurisdiction?: string;
+  state?: IncidentState;
+  severity?: Severity;
+  /** Inclusive, compared with `openedMs`. */
+  sinceMs?: number;
+  /** Exclusive. */
+  untilMs?: number;
+}
+
+const list = keysetList(INCIDENT_ROW, {
+  from: 'incidents i',
+  alias: 'i',
+  time: 'opened_at',
+  id: 'incident_id',
+});
+
+/** Newest first. */
+export async function listIncidents(
+  db: Queryable,
+  filter: IncidentFilter,
+  page: KeysetPage,
+): Promise<Positioned<IncidentRow>[]> {
+  const conditions: Condition[] = [
+    ['i.project_id = $', filter.projectId],
+    ['i.monitor_key = $', filter.monitorKey],
+    ['i.monitor_id = $', filter.monitorId],
+    ['i.jurisdiction = $', filter.jurisdiction],
+    ['i.state = $', filter.state],
+    ['i.severity = $', filter.severity],
+    [`i.opened_at >= ${fromMillis('$')}`, filter.sinceMs],
+    [`i.opened_at < ${fromMillis('$')}`, filter.untilMs],
+  ];
+  return await list(db, conditions, page);
+}
+
+export async function findIncident(
+  db: Queryable,
+  projectId: string,
+  incidentId: string,
+): Promise<IncidentRow | undefined> {
+  const { rows } = await db.query({
+    name: 'find-incident',
+    text: `select ${INCIDENT_COLUMNS} from incidents i where i.project_id = $1 and i.incident_id = $2`,
+    values: [projectId, incidentId],
+  });
+  return rows.map(toIncidentRow)[0];
+}
+
+/** Reads the incident and locks its row. Lock the monitor's live row before, if the monitor exists. */
+export async function lockIncident(
+  tx: Queryable,
+  projectId: string,
+  incidentId: string,
+): Promise<Incident | undefined> {
+  const { rows } = await tx.query({
+    name: 'lock-incident',
+    text: `select ${INCIDENT_COLUMNS} from incidents i where i.project_id = $1 and i.incident_id = $2 for update`,
+    values: [projectId, incidentId],
+  });
+  return rows.map((row) => toIncidentRow(row).incident)[0];
+}
+
+const listEntries = keysetList(TIMELINE_ENTRY, {
+  from: 'timeline_entries t',
+  alias: 't',
+  time: 'at',
+  id: 'entry_id',
+  order: 'asc',
+});
+
+/** Oldest first, by (at, entry id): the timeline of an incident is small, so the primary key is a sufficient index. */
+export async function listTimeline(
+  db: Queryable,
+  { projectId, incidentId }: { projectId: string; incidentId: string },
+  page: KeysetPage,
+): Promise<Positioned<StoredEntry>[]> {
+  const conditions: Condition[] = [
+    ['t.project_id = $', projectId],
+    ['t.incident_id = $', incidentId],
+  ];
+  return await listEntries(db, conditions, page);
 }

@@ -1,5 +1,5 @@
-// monitor_live: one narrow row a monitor. Every writer of a monitor's incidents or live state locks this row first,
-// in key order (project_id, monitor_key), so that two writers never deadlock.
+// monitor_live: one narrow row for each monitor. Every writer of a monitor's incidents or live state locks this row
+// first, in key order (project_id, monitor_key), so that two writers never deadlock.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { NOW_MS } from '../postgres/moments.ts';
@@ -39,13 +39,13 @@ export const LIVE_STATE: Columns<LiveState> = {
   anchorMs: column.plain('anchor_ms', 'bigint'),
   missedCount: column.plain('missed_count', 'smallint'),
   openIncidents: column.plain('open_incidents', 'smallint'),
-  // Nearly every monitor has no run: NULL then, as the plain statement of the beat path asks for.
+  // NULL without a run, as for nearly every monitor: the plain statement of the beat path tests for it.
   openRuns: column.of<OpenRun[]>('open_runs', {
     type: 'jsonb',
     encode: (runs) => (runs.length === 0 ? undefined : JSON.stringify(runs)),
     decode: (runs: OpenRun[] | null) => runs ?? [],
   }),
-  // Postgres has no arrays of arrays of unequal length: each is sent as text.
+  // Postgres has no array of arrays of unequal length: each is sent as text.
   gaps: column.of<number[]>('gaps', {
     type: 'text',
     write: (parameter) => `${parameter}::integer[]`,
@@ -73,7 +73,7 @@ export const LIVE_COLUMNS = sql.select(LIVE_ROW, 'l');
 export const toLiveRow = rowReader(LIVE_ROW);
 
 export interface LockedLive {
-  /** The database's clock, read under all locks. */
+  /** The database's clock, read after all locks were acquired. */
   nowMs: number;
   rows: LiveRow[];
 }

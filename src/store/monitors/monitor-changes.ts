@@ -1,11 +1,11 @@
-// Change records: one row a configuration version, never changed. Written in the transaction of the change.
+// Change records: one row for each configuration version, written in the transaction of the change and never updated.
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
-import type { MaintenanceWindow } from './monitor-row.ts';
+import type { MaintenanceWindow } from './monitor-record.ts';
 
 export type ChangeKind =
   | { kind: 'configuration' }

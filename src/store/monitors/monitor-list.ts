@@ -1,6 +1,6 @@
-// Pages of a project's monitors by name, with live status and open incidents in the same round trip. Every filter is
-// in SQL. A filter without an index reads bounded stretches of the list, one after the other, so that a page costs no
-// more than those, in a project of any size.
+// Pages of a project's monitors by name, with live status and open incidents in the same round trip. SQL applies every
+// filter. A filter without an index scans bounded stretches of the list, one after the other, so the cost of a page is
+// bounded in a project of any size.
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import { type Condition, ListQuery } from '../postgres/keyset.ts';
@@ -11,14 +11,14 @@ import { nameKeyOf } from './monitors.ts';
 export interface MonitorFilter {
   lifecycle?: Lifecycle;
   health?: Health;
-  /** Every one must hold. */
+  /** A monitor must have all of them. */
   labels?: readonly { key: string; value: string }[];
   /** Ignoring case. */
   namePrefix?: string;
   jurisdiction?: Jurisdiction;
 }
 
-/** A place in the list. */
+/** A position in the list. */
 export interface MonitorPosition {
   nameKey: string;
   monitorId: string;
@@ -31,9 +31,9 @@ export interface MonitorPage {
   next?: MonitorPosition;
 }
 
-/** Monitors that one statement of a filter without an index reads. */
+/** Monitors that one statement scans for a filter without an index. */
 const STRETCH = 5_000;
-/** Stretches in one call; then the page ends, full or not. */
+/** Stretches that one call scans: then the page ends, full or not. */
 const MAX_STRETCHES = 8;
 
 /** Reads a page of at most `limit` monitors. It may be shorter and still have a `next`. */
@@ -48,7 +48,7 @@ export async function listMonitors(
   const monitors: MonitorRecord[] = [];
   let after = page.after;
   for (let count = 0; count < MAX_STRETCHES; count += 1) {
-    // The end of the stretch is read first: a monitor created meanwhile is in this stretch or in the next one.
+    // The end is read first: a monitor that is created meanwhile is in this stretch or the next, never between them.
     const end = scanned.length === 0 ? undefined : await findStretchEnd(list, after);
     const wanted = page.limit - monitors.length;
     const found = await readStretch(list, { after, end }, wanted + 1);
@@ -69,7 +69,10 @@ interface List {
   isSearch: boolean;
 }
 
-/** Those of a filter that an index answers (monitors_labels, monitors_inactive, …), and those that are looked for. */
+/**
+ * Splits a filter: conditions that an index answers (monitors_labels, monitors_inactive, …), and conditions that need a
+ * scan.
+ */
 function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: Condition[] } {
   const { lifecycle, health, labels = [], namePrefix, jurisdiction } = filter;
   const indexed = labels.map(
@@ -87,7 +90,7 @@ function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: C
   return { indexed, scanned };
 }
 
-// Written so that Postgres sees that the partial index holds it.
+// In this form Postgres recognizes the condition of the partial index.
 function inactive(lifecycle: Exclude<Lifecycle, 'active'>): string {
   return `m.lifecycle <> 'active' and m.lifecycle = '${lifecycle}'`;
 }
@@ -107,7 +110,7 @@ function grave(states: string): string {
 const IS_DOWN = grave("'open'");
 const IS_GRAVE = grave("'open', 'recovering'");
 
-/** As domain/health.ts decides it; a test holds the two together. */
+/** The decision of domain/health.ts in SQL; a test compares the two. */
 const HEALTH: Record<Health, { indexed: string[]; scanned: string[] }> = {
   paused: { indexed: [inactive('paused')], scanned: [] },
   archived: { indexed: [inactive('archived')], scanned: [] },
@@ -125,11 +128,11 @@ const HEALTH: Record<Health, { indexed: string[]; scanned: string[] }> = {
 const PLACE = '(m.name_key, m.monitor_id, m.jurisdiction)';
 const ORDER = 'order by m.name_key, m.monitor_id, m.jurisdiction';
 
-/** The last monitor of the stretch after `after`; undefined when the list ends in it. */
+/** The last monitor of the stretch after `after`; undefined when the list ends in that stretch. */
 async function findStretchEnd(list: List, after: MonitorPosition | undefined) {
   const { where, query } = whereOf(list, list.indexed, { after });
   const { rows } = await list.db.query<{ name_key: string; monitor_id: string; jurisdiction: Jurisdiction }>(
-    // The conditions of an index may use the clock and the live row, as in readStretch.
+    // Indexed conditions use the clock: the same FROM as in readStretch provides it.
     `${WITH_CLOCK} select m.name_key, m.monitor_id, m.jurisdiction from clock, monitors m
      ${where} ${ORDER} offset ${STRETCH - 1} limit 1`,
     query.values,
@@ -145,7 +148,8 @@ async function readStretch(
 ): Promise<MonitorRecord[]> {
   const { where, query } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
   const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${query.bind(limit)}`;
-  // Planning costs as much as reading a page. A prefix is planned each time: only its value shows the index's range.
+  // Planning costs as much as reading a page. A prefix is planned each time: only its value gives the range of the
+  // index.
   const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
   const { rows } = await list.db.query({ name, text, values: query.values });
   return rows.map(toMonitorRecord);
@@ -159,7 +163,7 @@ function whereOf(
   const query = new ListQuery();
   const place = ({ nameKey, monitorId, jurisdiction }: MonitorPosition) =>
     `(${query.bind(nameKey)}, ${query.bind(monitorId)}, ${query.bind(jurisdiction)})`;
-  // Conditions may name the project, as $1.
+  // Other conditions use $1 for the project.
   let where = query.where([['m.project_id = $', list.projectId], ...conditions]);
   if (after) where += ` and ${PLACE} > ${place(after)}`;
   if (end) where += ` and ${PLACE} <= ${place(end)}`;
@@ -175,7 +179,7 @@ function positionOf(monitor: MonitorRecord): MonitorPosition {
   return { nameKey: nameKeyOf(configuration.name), monitorId, jurisdiction };
 }
 
-/** The position of a monitor now; undefined if it is gone. For cursors into which a long name does not fit. */
+/** The position of a monitor now; undefined when it is deleted. For cursors that are too short for a long name. */
 export async function findMonitorPosition(
   db: Queryable,
   projectId: string,

@@ -1,11 +1,118 @@
-// A monitor as reads need it: configuration, live state and open incidents of any number of monitors in one round
-// trip. The statements that find monitors share what is here; what a caller sees of it the api decides.
+// The row of a monitor, whose columns are named here alone, and the record that reads return: the row with the live
+// state, open incidents, project and organization of any number of monitors, in one round trip.
+import type { BindingKind } from '../../domain/callback.ts';
 import type { IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
-import type { LiveState } from '../../domain/monitor.ts';
+import type {
+  Jurisdiction,
+  Lifecycle,
+  LiveState,
+  MonitorConfiguration,
+  TimingConfiguration,
+  Window,
+} from '../../domain/monitor.ts';
+import type { ServiceState } from '../../domain/problem.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { millis, NOW_MS } from '../postgres/moments.ts';
-import { LIVE_STATE } from './live.ts';
-import { JOIN_TENANT, MONITOR, type MonitorRow, TENANT, type Tenant } from './monitor-row.ts';
+import { LIVE_STATE, MONITOR_REF, type MonitorRef } from './live.ts';
+
+export interface MaintenanceWindow extends Window {
+  reason?: string;
+}
+
+/** Where a monitor's alerts go, as stored. Callback targets resolve it to an endpoint. */
+export interface StoredBinding {
+  kind: BindingKind;
+  /** Of kind `named`. */
+  alias?: string;
+  /** Of kind `inline`: the endpoint that serves this monitor only. */
+  inlineEndpointId?: string;
+}
+
+/** A monitor's own row, as it is written. */
+export interface MonitorRow extends MonitorRef {
+  monitorId: string;
+  jurisdiction: Jurisdiction;
+  configurationVersion: number;
+  configuration: MonitorConfiguration;
+  binding: StoredBinding;
+  lifecycle: Lifecycle;
+  restorableUntilMs?: number;
+  maintenance?: MaintenanceWindow;
+  publishAddress: string;
+  updatedMs: number;
+}
+
+export const TIMING: Columns<TimingConfiguration> = {
+  intervalSeconds: column.plain('interval_seconds', 'integer'),
+  schedule: column.optional({
+    cron: column.quoted('schedule_cron', 'text'),
+    timeZone: column.quoted('schedule_time_zone', 'text'),
+  }),
+  graceSeconds: column.plain('grace_seconds', 'integer'),
+  awaitFirstBeat: column.plain('await_first_beat', 'boolean'),
+  maxRuntimeSeconds: column.plain('max_runtime_seconds', 'integer'),
+  recoveryBeats: column.plain('recovery_beats', 'smallint'),
+  missedBeatsToOpen: column.plain('missed_beats_to_open', 'smallint'),
+};
+
+export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
+  name: column.quoted('name', 'text'),
+  labels: column.json('labels'),
+};
+
+export const WINDOW: Columns<Window> = {
+  startsMs: column.moment('maintenance_starts_at'),
+  endsMs: column.moment('maintenance_ends_at'),
+};
+
+export const MONITOR_ID: Columns<MonitorRef & Pick<MonitorRow, 'monitorId' | 'jurisdiction'>> = {
+  ...MONITOR_REF,
+  monitorId: column.quoted('monitor_id', 'text'),
+  jurisdiction: column.plain('jurisdiction', 'text'),
+};
+
+/** The columns that an update writes. */
+export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
+  configurationVersion: column.plain('configuration_version', 'integer'),
+  configuration: {
+    ...TIMING,
+    name: LABELED.name,
+    description: column.quoted('description', 'text'),
+    labels: LABELED.labels,
+    measurements: column.json('measurements'),
+  },
+  binding: {
+    kind: column.plain('binding_kind', 'text'),
+    alias: column.quoted('binding_alias', 'text'),
+    inlineEndpointId: column.quoted('inline_endpoint_id', 'text'),
+  },
+  lifecycle: column.plain('lifecycle', 'text'),
+  restorableUntilMs: column.moment('restorable_until'),
+  maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),
+  publishAddress: column.plain('publish_address', 'uuid'),
+  updatedMs: column.moment('updated_at'),
+};
+
+export const MONITOR: Columns<MonitorRow> = { ...MONITOR_ID, ...CHANGEABLE };
+
+export interface Tenant {
+  organizationId: string;
+  projectName: string;
+  /** For `findPlan`. */
+  planId: string;
+  serviceState: ServiceState;
+}
+
+/** Of `projects p` and `organizations o`. */
+export const TENANT: Columns<Tenant> = {
+  organizationId: column.computed('organization_id', 'p.organization_id'),
+  projectName: column.computed('project_name', 'p.name'),
+  planId: column.computed('plan', 'o.plan'),
+  serviceState: column.computed('service_state', 'o.service_state'),
+};
+
+export const JOIN_TENANT = `join projects p on p.project_id = m.project_id
+  join organizations o on o.organization_id = p.organization_id`;
 
 export interface OpenIncident {
   incidentId: string;
@@ -15,7 +122,6 @@ export interface OpenIncident {
   openedMs: number;
 }
 
-/** Times are ms of the database's clock. */
 export interface MonitorRecord extends MonitorRow, Tenant {
   /** Of an inline binding: its URL, sealed. */
   inlineUrlBox?: Buffer;
@@ -45,16 +151,16 @@ const WITHOUT_LIVE: Columns<Omit<MonitorRecord, 'live'>> = {
 /** Turns a row that was selected with RECORD_COLUMNS into a MonitorRecord. */
 export const toMonitorRecord = rowReader<MonitorRecord>({ ...WITHOUT_LIVE, live: LIVE_STATE });
 
-/** Goes before a statement that selects RECORD_COLUMNS: one clock for all of its rows. */
+/** Precedes a statement that selects RECORD_COLUMNS: all of its rows have the same time. */
 export const WITH_CLOCK = `with clock as materialized (select ${NOW_MS} as now_ms)`;
 
 export const RECORD_COLUMNS = `${sql.select(WITHOUT_LIVE, 'm')}, ${sql.select(LIVE_STATE, 'l')}`;
 
-/** Monitors `m`, live rows `l`, and what the record shows of other tables. */
+/** Monitors `m`, live rows `l`, and the other tables of the record. */
 export const RECORD_FROM = `from clock, monitors m
   join monitor_live l on l.project_id = m.project_id and l.monitor_key = m.monitor_key
   ${JOIN_TENANT}
   left join callback_endpoints e on e.project_id = m.project_id and e.endpoint_id = m.inline_endpoint_id`;
 
-/** Reads the records that a WHERE after it holds for. */
+/** A WHERE follows it. */
 export const SELECT_RECORDS = `${WITH_CLOCK} select ${RECORD_COLUMNS} ${RECORD_FROM}`;

@@ -1,5 +1,5 @@
-// Monitors: finding one, and writing its configuration. Lists are in monitor-list.ts. Lock order of every writer: the
-// live row (lockLive), then the monitor's row, then what hangs on it, last the organization's counter.
+// Finds monitors and writes their configuration; monitor-list.ts has the lists. Lock order of every writer: the live
+// row (lockLive), then the monitor's row, then the rows that depend on it, last the organization's counter.
 import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
 import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
@@ -8,18 +8,24 @@ import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
-import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord } from './monitor-record.ts';
-import { CHANGEABLE, MONITOR, type MonitorRow } from './monitor-row.ts';
+import {
+  CHANGEABLE,
+  MONITOR,
+  type MonitorRecord,
+  type MonitorRow,
+  SELECT_RECORDS,
+  toMonitorRecord,
+} from './monitor-record.ts';
 
-/** How a caller names a monitor. */
+/** The name under which a caller asks for a monitor. */
 export interface MonitorName {
   projectId: string;
   monitorId: string;
-  /** Needed where the id exists in more than one. */
+  /** Required where the id exists in more than one jurisdiction. */
   jurisdiction?: Jurisdiction;
 }
 
-/** The keys of the monitors that the name fits: none, one, or more where no jurisdiction is stated. */
+/** The keys of the monitors with that name: none, one, or several where the name has no jurisdiction. */
 export async function findMonitorRefs(db: Queryable, name: MonitorName): Promise<MonitorRef[]> {
   const { rows } = await db.query<{ monitor_key: string }>({
     name: 'find-monitor-refs',
@@ -30,7 +36,7 @@ export async function findMonitorRefs(db: Queryable, name: MonitorName): Promise
   return rows.map((row) => ({ projectId: name.projectId, monitorKey: row.monitor_key }));
 }
 
-/** As findMonitorRefs, with all that a read shows. */
+/** The records of those monitors. */
 export async function findMonitors(db: Queryable, name: MonitorName): Promise<MonitorRecord[]> {
   const { rows } = await db.query({
     name: 'find-monitors',
@@ -42,8 +48,8 @@ export async function findMonitors(db: Queryable, name: MonitorName): Promise<Mo
 }
 
 /**
- * Reads a monitor whose live row the caller has locked in an earlier statement: this one's snapshot is newer than the
- * lock, so that what it reads is what the lock protects.
+ * Reads a monitor whose live row the caller locked in an earlier statement. The snapshot of this statement is newer than
+ * the lock, so it reads the state that the lock protects.
  */
 export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise<MonitorRecord | undefined> {
   const { rows } = await tx.query({
@@ -54,7 +60,7 @@ export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise
   return rows[0] && toMonitorRecord(rows[0]);
 }
 
-/** How names are ordered and searched: ignoring case. */
+/** Names are ordered and searched by this key, which ignores case. */
 export function nameKeyOf(name: string): string {
   return foldCase(name);
 }
@@ -95,7 +101,7 @@ const INSERT = statement(
 
 /**
  * Inserts a monitor with its live row, its address and its first change record, in one statement.
- * False when the id is taken in its jurisdiction: then nothing is written.
+ * Returns false, and writes nothing, when the id is taken in its jurisdiction.
  */
 export async function insertMonitor(
   tx: Queryable,
@@ -114,14 +120,15 @@ const UPDATE = statement(
     where project_id = ${bind(({ projectId }) => projectId)} and monitor_key = ${bind(({ monitorKey }) => monitorKey)}`,
 );
 
-/** Writes all that may change. The caller has locked the live row. */
+/** Writes every column that may change. The caller has locked the live row. */
 export async function updateMonitor(tx: Queryable, monitor: MonitorRow): Promise<void> {
   await tx.query(UPDATE(monitor));
 }
 
 /**
- * Deletes a monitor with all that is reached through it alone; its incidents stay readable, marked with `nowMs`, until
- * the sweeper drops them. Observations go with their day: nothing reaches them. The live row is locked by the caller.
+ * Deletes a monitor and everything that is reached only through it. Its incidents get the mark `nowMs` and stay readable
+ * until the sweeper deletes them. Its observations are unreachable and go with their partition. The caller has locked
+ * the live row.
  */
 export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: number): Promise<void> {
   await tx.query(
@@ -144,7 +151,7 @@ export interface OrganizationStanding {
   projectName: string;
 }
 
-/** Plan and state of a project's organization. Undefined when the project is not the organization's. */
+/** Plan and state of a project's organization. Undefined when the project does not belong to the organization. */
 export async function findStanding(
   db: Queryable,
   of: { organizationId: string; projectId: string },
@@ -161,8 +168,8 @@ export async function findStanding(
 }
 
 /**
- * Counts one monitor in, if there is room below `limit`; false when there is none. Call it last in a transaction: it
- * holds the organization's row until the commit.
+ * Counts one more active monitor; false when `limit` is reached. Call it last in a transaction, because it locks the
+ * organization's row until the commit.
  */
 export async function takeMonitorSlot(
   tx: Queryable,
@@ -178,7 +185,7 @@ export async function takeMonitorSlot(
   return rowCount === 1;
 }
 
-/** Counts monitors out that were archived or deleted. Call it last, as takeMonitorSlot. */
+/** Counts monitors out that were archived or deleted. Call it last, like takeMonitorSlot. */
 export async function freeMonitorSlots(tx: Queryable, organizationId: string, count: number): Promise<void> {
   await tx.query({
     name: 'free-monitor-slots',
@@ -196,7 +203,7 @@ export async function countActiveMonitors(db: Queryable, organizationId: string)
   return rows[0]?.active_monitors ?? 0;
 }
 
-/** The keys of those monitors that have had their first beat, or are gone. */
+/** The keys of those of the monitors that have had their first beat, or are deleted. */
 export async function findBegunMonitors(db: Queryable, refs: readonly MonitorRef[]): Promise<Set<string>> {
   const { rows } = await db.query<{ monitor_key: string }>({
     name: 'find-begun-monitors',

@@ -13,7 +13,9 @@ import {
   WITH_CLOCK,
 } from './monitor-record.ts';
 
-/** A Postgres snapshot (pg_snapshot): transactions before `xmin` are in it, those from `xmax` on and `running` are not. */
+/**
+ * A Postgres snapshot (pg_snapshot): transactions before `xmin` are in it, those from `xmax` on and `running` are not.
+ */
 export interface Snapshot {
   xmin: number;
   xmax: number;

@@ -1,5 +1,5 @@
-// What beats, deadlines and alerts need of a monitor's configuration: one loader for ingest, sweeper and api.
-// It reads; who changes a configuration is monitors.ts.
+// What beats, deadlines and alerts need of a monitor's configuration: one loader for ingest, sweeper and api. It only
+// reads; monitors.ts writes configurations.
 
 import {
   type Jurisdiction,
@@ -22,10 +22,10 @@ import {
   type Tenant,
   TIMING,
   WINDOW,
-} from './monitor-row.ts';
+} from './monitor-record.ts';
 
 export interface WatchedMonitor extends MonitorRef, Tenant {
-  /** Equal to the one of the live row, or the live row was computed under another configuration. */
+  /** A live row with another version was computed under another configuration. */
   configurationVersion: number;
   timing: Timing;
   monitorId: string;
@@ -65,7 +65,7 @@ const LOAD = statement(
 );
 
 /**
- * Loads the monitors of `refs` in one query, keyed by monitor key. Monitors that don't exist are left out.
+ * Loads the monitors of `refs` in one query, by monitor key. Leaves out monitors that don't exist.
  * `minimumIntervalMs`: the installation's floor of a learned cadence (`ServiceContext.minimumIntervalSeconds`).
  */
 export async function loadWatchedMonitors(

@@ -1,6 +1,6 @@
-// Prepared statements over the columns of a table. Columns are named once, in an object of the same form as the
-// TypeScript object that a row becomes; the lists of SELECT, INSERT and UPDATE, array parameters and the reader of a
-// row follow from it. Parameters are numbered here: a number and its value can't come apart.
+// Prepared statements over the columns of a table. A column table names each column once, in an object of the same
+// shape as the TypeScript object of a row. The lists of SELECT, INSERT and UPDATE, array parameters and the reader of a
+// row follow from it. Parameters get their numbers here, each together with its value.
 import { fromMillis, millis, wholeMillis } from './moments.ts';
 
 /** Adds a parameter and returns its place in the text, such as `$3`. `read` takes its value from the input. */
@@ -13,8 +13,7 @@ export interface Query {
 }
 
 /**
- * A prepared statement. `write` runs once and returns the text; each call of the result reads the values of that text
- * from its input.
+ * A prepared statement. `write` runs once and returns the text. The result reads the values for that text from an input.
  */
 export function statement<Input>(
   name: string,
@@ -34,10 +33,10 @@ interface ColumnOptions<Value> {
   write?: (parameter: string) => string;
   /** The parameter of a value. Default: the value itself. */
   encode?: (value: Value) => unknown;
-  /** The array parameter of the values of many rows, and the SQL that reads it. Default: the driver's array. */
+  /** The values of many rows as one parameter, and the SQL of the array. Default: the driver's array. */
   toArray?: (values: readonly never[]) => unknown;
   arraySql?: (parameter: string) => string;
-  /** From what the driver returns. Default: undefined for NULL, else as it is. */
+  /** Converts what the driver returns. Default: NULL becomes undefined. */
   decode?: (stored: never) => NoInfer<Value> | undefined;
 }
 
@@ -61,7 +60,7 @@ class OptionalGroup<Row> {
 
 type Part<Value> = Column<Value> | (Value extends object ? Columns<Value> | OptionalGroup<Value> : never);
 
-/** A column for each property, or columns for each of a nested object's. */
+/** A column for each property; for a nested object its columns. */
 export type Columns<Row> = { readonly [Key in keyof Required<Row>]: Part<NonNullable<Row[Key]>> };
 
 function of<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
@@ -69,19 +68,19 @@ function of<Value>(name: string, options: ColumnOptions<Value>): Column<Value> {
 }
 
 /**
- * Values whose array needs no quotes: numbers, booleans, uuids, our own words. Not for ids that callers choose: one of
- * them may be the word `null`.
+ * Values that need no quotes in an array: numbers, booleans, uuids, words of our own. Not for ids that callers choose:
+ * one of them may be the word `null`.
  */
 function plain<Value>(name: string, type: string): Column<Value> {
   return new Column<Value>(name, { type, toArray: plainArray });
 }
 
-/** Any value: the driver quotes it. */
+/** Any values: the driver quotes them. */
 function quoted<Value>(name: string, type: string): Column<Value> {
   return new Column<Value>(name, { type });
 }
 
-/** Texts without control characters (ids, JSON, our own sentences), of which none is empty. */
+/** Texts without control characters (ids, JSON, our own sentences), none of them empty. */
 function line<Value extends string>(name: string): Column<Value> {
   return new Column<Value>(name, { type: 'text', toArray: textList, arraySql: textListSql });
 }
@@ -105,12 +104,12 @@ function moment(name: string): Column<number> {
   });
 }
 
-/** timestamptz of clock_timestamp(): its microseconds are cut off. Postgres writes it. */
+/** timestamptz that Postgres writes by clock_timestamp(); read without its microseconds. */
 function clockMoment(name: string): Column<number> {
   return new Column<number>(name, { type: 'bigint', read: wholeMillis });
 }
 
-/** An expression, only for a SELECT. */
+/** An expression: only for SELECT. */
 function computed<Value>(name: string, sql: string, absent?: () => NoInfer<Value>): Column<Value> {
   return new Column<Value>(name, { type: '', read: () => sql, decode: orElse(absent) });
 }
@@ -120,7 +119,7 @@ function optional<Row>(columns: Columns<Row>): OptionalGroup<Row> {
   return new OptionalGroup(columns);
 }
 
-/** Columns by what their values are. `of` makes any other. */
+/** The kinds of columns; `of` defines one by its options. */
 export const column = { of, plain, quoted, line, json, moment, clockMoment, computed, optional };
 
 interface Leaf<Row> {
@@ -129,7 +128,7 @@ interface Leaf<Row> {
   get: (row: Row) => unknown;
 }
 
-/** Every column, with the way from the object to its value. */
+/** Every column, with the function that reads its value from the object. */
 function leavesOf<Row>(columns: Columns<Row>): Leaf<Row>[] {
   return Object.entries<unknown>(columns).flatMap(([key, part]) => {
     const get = (row: Row) => (row as Record<string, unknown> | undefined)?.[key];
@@ -204,8 +203,8 @@ function unnest<Row, Input>(
 }
 
 /**
- * `jsonb_to_recordset($1::jsonb) as v (one uuid, …)`: many objects as one parameter. Postgres plans it alike for any
- * number of them.
+ * `jsonb_to_recordset($1::jsonb) as v (one uuid, …)`: many objects as one parameter. The plan does not
+ * depend on their number.
  */
 function recordset<Row, Input>(
   columns: Columns<Row>,
@@ -232,7 +231,7 @@ function encoderOf<Row>({ column, get }: Leaf<Row>): (row: Row) => unknown {
 
 type Reader = (row: Record<string, unknown>) => unknown;
 
-/** Turns a row that was selected with `selectList` into its object. NULL becomes undefined. */
+/** Converts a row that was selected with `sql.select` to its object. */
 export function rowReader<Row>(columns: Columns<Row>): (row: object) => Row {
   return readerOf(columns) as (row: object) => Row;
 }
@@ -241,7 +240,7 @@ function readerOf(columns: object): Reader {
   const parts = Object.entries(columns).map(([key, part]) => ({ key, read: partReaderOf(part) }));
   const empty = Object.fromEntries(parts.map(({ key }) => [key, undefined as unknown]));
   return (row) => {
-    // A copy has room for every property from the start: no allocation but this one.
+    // The copy has all properties from the start: the only allocation for each row.
     const object = { ...empty };
     for (let index = 0; index < parts.length; index += 1) {
       const part = parts[index] as (typeof parts)[number];
@@ -263,8 +262,8 @@ function partReaderOf(part: object): Reader {
   return decode ? (row) => decode(row[name]) : (row) => row[name] ?? undefined;
 }
 
-// Array parameters. Each is undefined if it has no value at all: `unnest` fills it up with nulls to the length of the
-// other arrays, and Postgres need not read them.
+// Array parameters. An array without any value is undefined: `unnest` fills it up with nulls beside other arrays, and
+// Postgres need not parse it.
 
 /** The array as it is. */
 function sparseArray<Value>(
@@ -274,8 +273,7 @@ function sparseArray<Value>(
 }
 
 /**
- * An array literal of values that need no quotes (numbers, booleans, uuids, our own words): faster than the driver's.
- * Not for ids that callers choose: one of them may be the word `null`.
+ * An array literal of values that need no quotes: faster than the driver's.
  */
 function plainArray(values: readonly (string | number | boolean | undefined)[]): string | undefined {
   if (!sparseArray(values)) return undefined;
@@ -291,19 +289,19 @@ function plainArray(values: readonly (string | number | boolean | undefined)[]):
 const SEPARATOR = '\u001e';
 const ABSENT = '\u001f';
 
-/** SQL of the array that `textList` is the parameter of. */
+/** SQL of the array, from the parameter that `textList` makes. */
 function textListSql(parameter: string): string {
   return `string_to_array(${parameter}, chr(30), chr(31))`;
 }
 
 /**
- * Texts without control characters (JSON, our own sentences), of which none is empty, as one parameter: the driver's
- * quoting of an array looks at every character. Throws RangeError for a text that the list can't hold.
+ * Texts without control characters, none of them empty, as one parameter: faster than the driver, which tests every
+ * character for quotes. Throws RangeError for a text that contains the separator.
  */
 function textList(values: readonly (string | undefined)[]): string | undefined {
   if (!sparseArray(values)) return undefined;
   const list = values.map((value) => value ?? ABSENT).join(SEPARATOR);
   const isWhole = list.split(SEPARATOR).length === values.length;
-  if (!isWhole) throw new RangeError('A text of the list holds its separator.');
+  if (!isWhole) throw new RangeError('A text of the list contains its separator.');
   return list;
 }

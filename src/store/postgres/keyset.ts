@@ -1,5 +1,5 @@
-// Lists with optional conditions, and their pages by (time, id): a page costs the same however deep it is. Times have
-// microseconds, the resolution of Postgres, so that no row is skipped or repeated.
+// Lists with optional conditions, paged by (time, id): the cost of a page does not grow with its depth. Cursors hold
+// microseconds, the full precision of Postgres, so that no row is skipped or repeated.
 import { type Columns, rowReader, sql } from './columns.ts';
 import { fromMicros, micros } from './moments.ts';
 import type { Queryable } from './pool.ts';
@@ -17,16 +17,16 @@ export interface KeysetPage {
   after?: KeysetPosition;
 }
 
-/** An item of a list with its place in it. */
+/** An item of a list with its position. */
 export interface Positioned<Item> {
   item: Item;
   position: KeysetPosition;
 }
 
-/** SQL, and the value of its `$`. A condition whose value is undefined is left out. */
+/** SQL, and the value for its `$`. A condition whose value is undefined is left out. */
 export type Condition = readonly [sql: string, value?: unknown];
 
-/** A text that depends on the call, and its parameters. */
+/** The parameters of a statement whose text depends on the call. */
 export class ListQuery {
   readonly values: unknown[] = [];
 
@@ -51,7 +51,9 @@ export interface KeysetList {
   order?: 'asc' | 'desc';
 }
 
-/** Makes the function that reads a page. Not a named statement: each set of conditions has its own plan and index. */
+/**
+ * Returns the function that reads a page. Not a prepared statement: each set of conditions has its own plan and index.
+ */
 export function keysetList<Item>(
   columns: Columns<Item>,
   { from, alias, order = 'desc', ...names }: KeysetList,

@@ -10,7 +10,9 @@ export interface Pipeline extends Queryable {
   destroy(): void;
 }
 
-/** Connects, with `settings` as in `postgres -c`; `onLost` is called when the connection breaks while nobody uses it. */
+/**
+ * Connects, with `settings` as in `postgres -c`; `onLost` is called when the connection breaks while nobody uses it.
+ */
 export async function openPipeline(
   options: Omit<PoolOptions, 'size' | 'onError'> & { settings?: string },
   onLost: (error: Error) => void,

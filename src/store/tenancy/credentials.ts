@@ -1,5 +1,5 @@
-// credentials and their address table: an API credential is found by its id, in whichever project it is.
-// Only the SHA-256 digest of a secret is stored. Lock order: the credential's own row, nothing else.
+// credentials and their address table, which finds an API credential by its id in any project. The table holds the
+// SHA-256 digest of the secret, not the secret. Lock order: only the credential's own row.
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -69,7 +69,7 @@ const INSERT = statement(
     returning ${COLUMNS}`,
 );
 
-/** Makes the credential and its address in one statement. */
+/** Inserts the credential and its address in one statement. */
 export async function insertCredential(db: Queryable, credential: NewCredential): Promise<Credential> {
   const { rows } = await db.query(INSERT(credential));
   return onlyRow(rows);
@@ -118,7 +118,7 @@ export interface Rotation {
   overlapSeconds: number;
 }
 
-/** Replaces the secret; the previous one stays valid for the overlap. The caller has locked the row. */
+/** Replaces the secret; the old one works until the overlap ends. The caller has locked the row. */
 export async function updateCredentialDigest(tx: Queryable, rotation: Rotation): Promise<Credential> {
   const { rows } = await tx.query(
     `update credentials c set digest = $3, version = c.version + 1,
@@ -130,7 +130,7 @@ export async function updateCredentialDigest(tx: Queryable, rotation: Rotation):
   return onlyRow(rows);
 }
 
-/** Ends the credential and all its secrets. The caller has locked the row. */
+/** Revokes the credential and all of its secrets. The caller has locked the row. */
 export async function updateCredentialRevoked(
   tx: Queryable,
   projectId: string,
@@ -144,7 +144,7 @@ export async function updateCredentialRevoked(
   );
 }
 
-/** The facts that a presented secret is checked against. Times are relative to the read, so clocks need not agree. */
+/** What a presented secret is checked against. Spans count from the read, so that clocks need not agree. */
 export interface KnownCredential {
   credentialId: string;
   name: string;
@@ -163,7 +163,7 @@ export interface KnownCredential {
   revoked: boolean;
 }
 
-/** By the id in the presented credential, in one round trip over primary keys. */
+/** Finds a credential by the id that a caller presents, in one round trip over primary keys. */
 export async function findKnownCredential(
   db: Queryable,
   credentialId: string,
@@ -186,7 +186,7 @@ export async function findKnownCredential(
   return rows[0];
 }
 
-/** Records that credentials were used: at most one write a minute for each, whatever the number of replicas. */
+/** Records that credentials were used: at most once a minute for each, with any number of replicas. */
 export async function updateLastUsed(
   db: Queryable,
   used: readonly { projectId: string; credentialId: string }[],

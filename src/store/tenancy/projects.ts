@@ -1,4 +1,4 @@
-// projects: named rooms of an organization. Names are unique ignoring case and extra spaces (docs/contract/tenancy.md).
+// projects of an organization. Names are unique, ignoring case and extra spaces (docs/contract/tenancy.md).
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { ProblemError } from '../../domain/problem.ts';
@@ -89,7 +89,7 @@ export async function updateProjectName(
   return updated;
 }
 
-/** Newest first. `onlyProjectId` is for a credential, which sees only its own project. */
+/** Newest first. `onlyProjectId`: a credential sees only its own project. */
 export async function listProjects(
   db: Queryable,
   organizationId: string,
@@ -112,7 +112,8 @@ async function refuseTakenName<T>(query: Promise<T>): Promise<T> {
   } catch (error) {
     if (codeOf(error) !== SQLSTATE.uniqueViolation) throw error;
     throw new ProblemError('conflict', {
-      detail: 'The organization has a project of that name, ignoring case and extra spaces: choose another.',
+      detail:
+        'The organization has a project with that name, ignoring case and extra spaces: choose another name.',
       fieldErrors: [{ code: 'not_unique', message: 'Choose another name.', path: 'name' }],
       cause: error,
     });

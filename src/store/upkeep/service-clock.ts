@@ -123,7 +123,9 @@ async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<voi
   );
 }
 
-/** Writes the span into the timeline of each incident that has not ended. A second call for the same span adds nothing. */
+/**
+ * Writes the span into the timeline of each incident that has not ended. A second call for the same span adds nothing.
+ */
 export async function notifyIncidentsOfOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
   // Entries are read in the order of their ids: these are UUIDv7s from the outage's end, one for each incident.
   await db.query(

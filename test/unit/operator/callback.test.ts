@@ -20,12 +20,12 @@ describe('the plan of an endpoint', () => {
   it.each<
     [string, object, Partial<CallbackEndpoint>, { owned?: string[]; isChanged?: boolean }, object | undefined]
   >([
-    ['nothing differs', {}, {}, {}, undefined],
+    ['no difference', {}, {}, {}, undefined],
     ['another address', {}, { url: 'https://example.com/b' }, {}, { url }],
     ['an alias', { alias: 'mine' }, {}, {}, { alias: 'mine' }],
     ['an alias that was never set', {}, { alias: 'theirs' }, {}, undefined],
-    ['an alias given back', {}, { alias: 'mine' }, { owned: ['alias'] }, { alias: 'oncall' }],
-    ['disabled', { lifecycle: 'disabled' }, {}, {}, { lifecycle: 'disabled' }],
+    ['an alias that left the spec', {}, { alias: 'mine' }, { owned: ['alias'] }, { alias: 'oncall' }],
+    ['lifecycle disabled', { lifecycle: 'disabled' }, {}, {}, { lifecycle: 'disabled' }],
     ['disabled elsewhere, not set', {}, { lifecycle: 'disabled' }, { isChanged: true }, undefined],
     [
       'disabled elsewhere, set active',
@@ -35,28 +35,37 @@ describe('the plan of an endpoint', () => {
       { lifecycle: 'active' },
     ],
     [
-      'a lifecycle given back',
+      'a lifecycle that left the spec',
       {},
       { lifecycle: 'disabled' },
       { owned: ['lifecycle'] },
       { lifecycle: 'active' },
     ],
-    ['gone', {}, gone, {}, undefined],
-    ['gone, though set active', { lifecycle: 'active' }, gone, {}, undefined],
-    ['gone, and a new spec', {}, gone, { isChanged: true }, { lifecycle: 'active' }],
-    ['gone, and a new spec that disables', { lifecycle: 'disabled' }, gone, { isChanged: true }, undefined],
+    ['an endpoint whose receiver is gone', {}, gone, {}, undefined],
+    ['a receiver that is gone, and lifecycle active', { lifecycle: 'active' }, gone, {}, undefined],
+    ['a receiver that is gone, and a new spec', {}, gone, { isChanged: true }, { lifecycle: 'active' }],
     [
-      'gone, and a new address',
+      'a receiver that is gone, and a new spec that disables',
+      { lifecycle: 'disabled' },
+      gone,
+      { isChanged: true },
+      undefined,
+    ],
+    [
+      'a receiver that is gone, and a new address',
       {},
       { ...gone, url: 'https://example.com/b' },
       {},
       { url, lifecycle: 'active' },
     ],
-  ])('%s', (_name, spec, has, { owned, isChanged = false }, patch) => {
-    expect(planCallback(desired(spec), { endpoint: endpoint(has), owned, isChanged }).patch).toEqual(patch);
-  });
+  ])(
+    'the patch of an endpoint for a spec with: %s',
+    (_name, spec, has, { owned, isChanged = false }, patch) => {
+      expect(planCallback(desired(spec), { endpoint: endpoint(has), owned, isChanged }).patch).toEqual(patch);
+    },
+  );
 
-  it('is made with its destination alone', () => {
+  it('the body that creates an endpoint has the destination of its kind and no other', () => {
     const relay = { kind: 'relay_subscriber', url: undefined, relay: { actorId: 'a', notifierId: 'n' } };
     expect(createCallbackBodyOf(desired())).toMatchObject({
       endpointId: 'cb_1',
@@ -77,7 +86,7 @@ describe('the plan of an endpoint', () => {
     expect(goal.secretName).toBeUndefined();
   });
 
-  it('is the same desired state under another id, and another one with another address', () => {
+  it('the hash of an endpoint does not depend on its id, and depends on its address', () => {
     const of = (id: string, address: string) =>
       desiredCallback(callbackObject(), { id, projectId: 'p1', url: address }).hash;
     expect(of('cb_1', url)).toBe(of('cb_1-2', url));
@@ -88,7 +97,7 @@ describe('the plan of an endpoint', () => {
     ['12h', 43_200_000],
     ['90d', 7_776_000_000],
     [undefined, undefined],
-  ])('rotates every %s', (every, ms) =>
+  ])('the rotation interval %s is %s ms', (every, ms) =>
     expect(rotationEveryMs(callbackObject({ rotation: { every } }).spec)).toBe(ms),
   );
 
@@ -96,7 +105,7 @@ describe('the plan of an endpoint', () => {
     [{}, 'True', 'Available'],
     [{ lifecycle: 'disabled' }, 'False', 'EndpointDisabled'],
     [gone, 'False', 'DisabledByReceiver'],
-  ])('%j is Ready %s %s', (fields, status, reason) => {
+  ])('an endpoint with %j has the condition Ready %s %s', (fields, status, reason) => {
     expect(callbackReady(endpoint(fields))).toMatchObject({ status, reason });
   });
 });
@@ -108,7 +117,7 @@ describe('the default endpoint', () => {
       { name, uid: name, creationTimestamp: `2026-01-01T00:00:0${second}Z`, ...metadata },
     );
   const [old, young] = [asking('old', 1), asking('young', 2)];
-  it('is the oldest of those that ask and may', () => {
+  it('the oldest Callback that asks for the default and may have it is the default', () => {
     expect(rankDefault(old, [young, old], ['payments'])).toEqual({ state: 'first' });
     expect(rankDefault(young, [young, old], ['payments'])).toEqual({
       state: 'older_exists',
@@ -117,7 +126,7 @@ describe('the default endpoint', () => {
     expect(rankDefault(old, [old], ['other'])).toEqual({ state: 'not_allowed' });
     expect(rankDefault(callbackObject(), [old], ['payments'])).toEqual({ state: 'not_asked' });
   });
-  it('is the next one when the oldest goes, and by UID in one second', () => {
+  it('the next Callback is the default when the oldest is deleted, and the UID decides within one second', () => {
     const going = asking('old', 1, { deletionTimestamp: '2026-02-01T00:00:00Z' });
     expect(rankDefault(young, [young, going], ['payments'])).toEqual({ state: 'first' });
     const [a, b] = [asking('a', 1), asking('b', 1)];

@@ -17,7 +17,7 @@ import {
 import { callbackObject, monitorObject } from './resources.ts';
 
 describe('the id of the external resource', () => {
-  it('is the annotation, then the id in the status, then the one that follows from the UID', () => {
+  it("an object's id is its annotation, then the id in its status, then one that follows from its UID", () => {
     const annotated = { annotations: { 'beatkeeper.dev/monitor-id': 'theirs' } };
     expect(idOf(MONITOR_IDENTITY, monitorObject())).toBe('mon_11111111222233334444555555555555');
     expect(idOf(MONITOR_IDENTITY, monitorObject({}, {}, { monitorId: 'found' }))).toBe('found');
@@ -25,7 +25,7 @@ describe('the id of the external resource', () => {
     expect(idOf(CALLBACK_IDENTITY, callbackObject())).toBe('cb_11111111222233334444555555555555');
   });
 
-  it('of an endpoint counts up when the API refuses a removed id', () => {
+  it('the id of an endpoint counts up when the API refuses a removed id', () => {
     const object = callbackObject();
     const own = ownId(CALLBACK_IDENTITY, object);
     const next = (id: string) => nextOwnId(CALLBACK_IDENTITY, object, id);
@@ -42,7 +42,7 @@ describe('the holder of an id that several objects claim', () => {
     return { identity: MONITOR_IDENTITY, cache };
   };
 
-  it('is the object that the id was made for, then the one that has it, then the oldest, then the first UID', () => {
+  it('an id belongs to the object it was made for, then to the one that has it, then the oldest, then the first UID', () => {
     const namespaces = new ObjectStore<KubeObject>();
     const claim = (id: string, uid: string, second: number, status?: { monitorId: string }) => {
       const annotations = { 'beatkeeper.dev/monitor-id': id };
@@ -58,7 +58,7 @@ describe('the holder of an id that several objects claim', () => {
     expect(holderAmong('x', [claim('x', 'bb', 1), claim('x', 'aa', 1)])).toBe('aa');
   });
 
-  it('is sought among all namespaces of one project, however they write its name', () => {
+  it('conflicting claims are found in all namespaces of one project, however they write its name', () => {
     const namespaces = new ObjectStore<KubeObject>();
     const projects = { shop: 'Web  Shop', stock: ' web shop', other: 'Web Shop 2' };
     for (const [name, project] of Object.entries(projects))

@@ -14,31 +14,25 @@ const rule = (fields: object) => measurementRuleWithDefaults(fields as Measureme
 
 describe('the patch of a configuration', () => {
   it.each<[string, object, Partial<Monitor>, string[], object | undefined]>([
-    [
-      'nothing said, nothing done',
-      {},
-      { graceSeconds: 999, description: 'theirs', name: 'theirs' },
-      [],
-      undefined,
-    ],
+    ['no fields', {}, { graceSeconds: 999, description: 'theirs', name: 'theirs' }, [], undefined],
     ['a field that differs', { graceSeconds: 120 }, {}, [], { graceSeconds: 120 }],
-    ['a field that is right', { graceSeconds: 300, recoveryBeats: 1 }, {}, [], undefined],
-    ['a field given back', {}, { graceSeconds: 120 }, ['graceSeconds'], { graceSeconds: null }],
+    ['a field that is equal', { graceSeconds: 300, recoveryBeats: 1 }, {}, [], undefined],
+    ['a field that left the spec', {}, { graceSeconds: 120 }, ['graceSeconds'], { graceSeconds: null }],
     [
-      'a field given back that has its default',
+      'a field that left the spec and has its default',
       {},
       {},
       ['graceSeconds', 'awaitFirstBeat', 'maxRuntimeSeconds'],
       undefined,
     ],
     [
-      'an optional field given back',
+      'an optional field that left the spec',
       {},
       { maxRuntimeSeconds: 5 },
       ['maxRuntimeSeconds'],
       { maxRuntimeSeconds: null },
     ],
-    ['a name given back', {}, { name: 'Other' }, ['name'], { name: 'backup' }],
+    ['a name that left the spec', {}, { name: 'Other' }, ['name'], { name: 'backup' }],
     [
       'a text with a last line break',
       { description: 'two\nlines\n' },
@@ -75,7 +69,7 @@ describe('the patch of a configuration', () => {
       },
     ],
     [
-      'a schedule given back',
+      'a schedule that left the spec',
       {},
       { schedule: { cron: '0 2 * * *', timeZone: 'UTC' } },
       ['schedule'],
@@ -89,7 +83,7 @@ describe('the patch of a configuration', () => {
       undefined,
     ],
     [
-      'a time zone given back',
+      'a time zone that left the spec',
       { schedule: { cron: '0 2 * * *' } },
       { schedule: { cron: '0 2 * * *', timeZone: 'Europe/Berlin' } },
       ['schedule.timeZone'],
@@ -116,14 +110,14 @@ describe('the patch of a configuration', () => {
       },
     ],
     [
-      'a field of a measurement given back',
+      'a field of a measurement that left the spec',
       { measurements: { rows: { minimum: 1 } } },
       { measurements: { rows: rule({ minimum: 1, maximum: 9 }) } },
       ['measurements.rows', 'measurements.rows.maximum'],
       { measurements: { rows: { maximum: null } } },
     ],
     [
-      'a measurement given back',
+      'a measurement that left the spec',
       {},
       { measurements: { rows: rule({ minimum: 1 }) } },
       ['measurements.rows', 'measurements.rows.minimum'],
@@ -159,11 +153,11 @@ describe('the patch of a configuration', () => {
         measurements: { rows: { ratio: { denominator: 'all', minimum: null, maximum: 1 } } },
       },
     ],
-  ])('%s', (_name, spec, has, owned, expected) => {
+  ])('the patch of a monitor for a spec with: %s', (_name, spec, has, owned, expected) => {
     expect(patchOf({ labels: {}, ...spec }, has, owned)).toEqual(expected);
   });
 
-  it('takes labels of the object, but those of Kubernetes itself', () => {
+  it('a monitor takes the labels of its object, without those of Kubernetes', () => {
     const labels = {
       team: 'a',
       'app.kubernetes.io/name': 'x',
@@ -174,7 +168,7 @@ describe('the patch of a configuration', () => {
     expect(desired({ labels: { own: '1' } }, { labels }).labels).toEqual({ own: '1' });
   });
 
-  it('is split where a body would be too long, and loses nothing', () => {
+  it('a patch whose body would be too long is split and loses nothing', () => {
     const measurements = Object.fromEntries(
       Array.from({ length: 64 }, (_, i) => [`m${i}`, { unit: 'x'.repeat(400) }]),
     );

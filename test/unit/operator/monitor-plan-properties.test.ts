@@ -1,4 +1,4 @@
-// What holds for plans of any spec on any monitor.
+// Properties of plans for any spec and any monitor.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { measurementRuleWithDefaults } from '../../../src/contract/resources/measurement-rule-patch.ts';
@@ -15,7 +15,7 @@ import { desired, record } from './resources.ts';
 
 const patchBody = updateMonitorBody(PUBLISHED_LIMITS);
 
-/** What the API makes of a plan, by the contract's own merge. */
+/** The monitor after a plan, by the contract's own merge. */
 function apply(has: Monitor, steps: readonly MonitorStep[]): Monitor {
   let current = has;
   for (const step of steps) current = applyStep(current, step);
@@ -106,10 +106,10 @@ const specArb = fc
   .map(({ cadence, ...spec }) => ({ ...spec, ...cadence }));
 
 describe('plans in general', () => {
-  it('bring any monitor from any spec to any other, and then there is nothing left to do', () => {
+  it('a plan brings any monitor from any spec to any other in one pass', () => {
     const property = fc.property(specArb, specArb, specArb, (theirs, before, after) => {
       const facts = { isTakenOver: false, isChanged: true };
-      // A monitor that others made, then one spec after the other.
+      // A monitor made elsewhere, then one spec after the other.
       let has = record();
       let owned: readonly string[] = [];
       for (const spec of [theirs, before, after]) {
@@ -123,7 +123,7 @@ describe('plans in general', () => {
     fc.assert(property, { numRuns: 300 });
   });
 
-  it('leave alone what was never set', () => {
+  it('a plan changes no field that the spec never set', () => {
     const property = fc.property(specArb, specArb, (theirs, ours) => {
       const facts = { isTakenOver: false, isChanged: true };
       const made = apply(
@@ -150,7 +150,7 @@ describe('plans in general', () => {
     fc.assert(property, { numRuns: 200 });
   });
 
-  it('give a new monitor all but measurements and lifecycle in its first call', () => {
+  it('the call that creates a monitor has everything but measurements and lifecycle', () => {
     const property = fc.property(specArb, (spec) => {
       const goal = desired(spec);
       const body = createMonitorBodyOf(goal);

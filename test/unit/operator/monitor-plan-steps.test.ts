@@ -1,4 +1,4 @@
-// Which calls beside the patch bring a monitor to what its object wants: binding, lifecycle, maintenance, in their order.
+// Which calls beside the patch bring a monitor to its desired state, in order: binding, lifecycle, maintenance.
 import { describe, expect, it } from 'vitest';
 import type { Monitor } from '../../../src/contract/resources/monitor.ts';
 import type { MonitorPlanFacts } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
@@ -8,8 +8,14 @@ const at = (hours: number) => new Date(NOW + hours * 3_600_000).toISOString();
 
 describe('the binding', () => {
   it.each<[string, object, Monitor['callback'], string[], object | undefined]>([
-    ['nothing said', {}, { kind: 'disabled' }, [], undefined],
-    ['given back', {}, { kind: 'disabled' }, ['callback'], { kind: 'organization_default' }],
+    ['no callback', {}, { kind: 'disabled' }, [], undefined],
+    [
+      'a callback that left the spec',
+      {},
+      { kind: 'disabled' },
+      ['callback'],
+      { kind: 'organization_default' },
+    ],
     [
       'an alias',
       { kind: 'named', alias: 'a' },
@@ -26,19 +32,19 @@ describe('the binding', () => {
       { kind: 'inline', url: 'https://b' },
     ],
     [
-      'a Callback that is not there yet',
+      'a Callback that does not exist yet',
       { kind: 'named', callbackRef: { name: 'on.call' } },
       { kind: 'disabled' },
       [],
       { kind: 'named', alias: 'on-call' },
     ],
-  ])('%s', (_name, callback, has, owned, expected) => {
+  ])('the binding for a spec with: %s', (_name, callback, has, owned, expected) => {
     const spec = Object.keys(callback).length === 0 ? {} : { callback };
     const { steps } = plan(spec, { callback: has }, { owned });
     expect(steps.flatMap((step) => (step.call === 'binding' ? [step.binding] : []))[0]).toEqual(expected);
   });
 
-  it('is to the alias that the Callback has', () => {
+  it('a binding to a Callback has the alias of the Callback', () => {
     expect(
       desired({ callback: { kind: 'named', callbackRef: { name: 'oncall' } } }, {}, 'the-alias').binding,
     ).toEqual({
@@ -62,11 +68,11 @@ describe('the lifecycle', () => {
     ['archived', 'active', ['restore']],
     ['archived', 'paused', ['restore', 'pause']],
     ['archived', 'archived', []],
-  ])('%s to %s', (lifecycle, target, expected) => {
+  ])('the lifecycle actions from %s to %s are %j', (lifecycle, target, expected) => {
     expect(actions({ lifecycle: target }, { lifecycle })).toEqual(expected);
   });
 
-  it('is left alone where the spec says nothing, given back where it did, and woken at a takeover', () => {
+  it('an unset lifecycle is kept, one that left the spec becomes active, and a takeover restores an archived monitor', () => {
     expect(actions({}, { lifecycle: 'paused' })).toEqual([]);
     expect(actions({}, { lifecycle: 'paused' }, { owned: ['lifecycle'] })).toEqual(['resume']);
     expect(actions({}, { lifecycle: 'archived' }, { isTakenOver: true })).toEqual(['restore']);
@@ -74,7 +80,7 @@ describe('the lifecycle', () => {
     expect(actions({ lifecycle: 'archived' }, { lifecycle: 'archived' }, { isTakenOver: true })).toEqual([]);
   });
 
-  it('stops the clock before anything else, and starts it after everything', () => {
+  it('a plan stops the clock first, and starts it last', () => {
     const calls = (spec: object, has: Partial<Monitor>) => plan(spec, has).steps.map(({ call }) => call);
     expect(calls({ lifecycle: 'paused', graceSeconds: 60 }, {})).toEqual(['lifecycle', 'patch']);
     expect(calls({ lifecycle: 'active', graceSeconds: 60 }, { lifecycle: 'paused' })).toEqual([
@@ -103,32 +109,38 @@ describe('the lifecycle', () => {
       {},
       ['enter_maintenance'],
     ],
-    ['one that is over', { maintenance: { startsAt: at(-2), endsAt: at(-1) } }, {}, {}, []],
-    ['one that was taken out', {}, withWindow(running), { owned: ['maintenance'] }, ['exit_maintenance']],
-    ['one of others', {}, withWindow(running), {}, []],
+    ['a window that is over', { maintenance: { startsAt: at(-2), endsAt: at(-1) } }, {}, {}, []],
     [
-      'one of others after ours ran out',
+      'a window that left the spec',
+      {},
+      withWindow(running),
+      { owned: ['maintenance'] },
+      ['exit_maintenance'],
+    ],
+    ['a window set elsewhere', {}, withWindow(running), {}, []],
+    [
+      'a window set elsewhere after that of the spec has ended',
       { maintenance: { startsAt: at(-2), endsAt: at(-1) } },
       withWindow(running),
       { owned: ['maintenance'], isChanged: false },
       [],
     ],
     [
-      'one that was replaced by one that is over',
+      'a window that was replaced by one that is over',
       { maintenance: { startsAt: at(-2), endsAt: at(-1) } },
       withWindow(running),
       { owned: ['maintenance'], isChanged: true },
       ['exit_maintenance'],
     ],
-    ['one for a paused monitor', { maintenance: running }, { lifecycle: 'paused' }, {}, []],
+    ['a window for a paused monitor', { maintenance: running }, { lifecycle: 'paused' }, {}, []],
     [
-      'one for a monitor that wakes',
+      'a window for a monitor that resumes',
       { maintenance: running, lifecycle: 'active' },
       { lifecycle: 'paused' },
       {},
       ['resume', 'enter_maintenance'],
     ],
-  ])('%s', (_name, spec, has, facts, expected) => {
+  ])('the lifecycle actions for a maintenance with: %s', (_name, spec, has, facts, expected) => {
     expect(actions(spec, has, facts)).toEqual(expected);
   });
 });

@@ -1,4 +1,4 @@
-// What kubectl shows of a Monitor: columns, conditions, and which changes are worth a write.
+// The status of a Monitor: columns, conditions, and which changes are worth a write.
 import { describe, expect, it } from 'vitest';
 import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
 import type { ConditionFacts } from '../../../src/kube/conditions.ts';
@@ -49,7 +49,7 @@ describe('columns', () => {
     [61.4, '1m1s'],
     [5, '5s'],
     [0, '0s'],
-  ])('%d seconds are %s', (seconds, text) => expect(displayDuration(seconds)).toBe(text));
+  ])('the column shows %d seconds as %s', (seconds, text) => expect(displayDuration(seconds)).toBe(text));
 
   it.each<[MonitorStatus['cadence'], string | undefined, string | undefined]>([
     [{ source: 'configured', intervalSeconds: 300 }, undefined, '5m'],
@@ -58,11 +58,11 @@ describe('columns', () => {
     [{ source: 'schedule' }, undefined, undefined],
     [{ source: 'learned', intervalSeconds: 3600, sampleCount: 20 }, undefined, 'learned 1h'],
     [{ source: 'learning', sampleCount: 2 }, undefined, 'learning'],
-  ])('the interval of %j is shown', (cadence, cron, text) =>
+  ])('the column shows the cadence %j with the cron %j as %j', (cadence, cron, text) =>
     expect(displayInterval(cadence, cron)).toBe(text),
   );
 
-  it('shows the gravest incident and the number of the others', () => {
+  it('the column shows the gravest incident and the number of the others', () => {
     const warning = incident({ incidentId: 'inc_2', kind: 'rule_violation', severity: 'warning' });
     const older = incident({ incidentId: 'inc_3', kind: 'overdue_run', openedAt: '2026-02-01T00:00:00Z' });
     expect(displayIncident([])).toBeUndefined();
@@ -76,7 +76,7 @@ describe('columns', () => {
     [{ kind: 'organization_default' } as const, 'default'],
     [{ kind: 'disabled' } as const, 'none'],
     [{ kind: 'inline', url: '' } as const, 'inline'],
-  ])('the callback %j is %s, and back', (binding, text) => {
+  ])('the column shows the callback %j as %s, which reads back', (binding, text) => {
     expect(displayCallback(binding)).toBe(text);
     expect(bindingOf(text)).toEqual(binding);
   });
@@ -98,10 +98,10 @@ describe('Healthy', () => {
     [{ health: 'waiting' }, 'Unknown', 'Waiting'],
     [{ health: 'paused', openIncidents: [incident()] }, 'Unknown', 'Paused'],
     [{ health: 'archived' }, 'Unknown', 'Archived'],
-  ])('%j: %s %s', (fields, status, reason) => {
+  ])('a monitor with %j has the condition Healthy %s %s', (fields, status, reason) => {
     expect(healthyCondition(liveStatus(fields))).toMatchObject({ type: 'Healthy', status, reason });
   });
-  it('is Unknown before anything was heard', () =>
+  it('the condition Healthy is Unknown before the first status of a monitor', () =>
     expect(healthyCondition(undefined).status).toBe('Unknown'));
 });
 
@@ -122,7 +122,7 @@ describe('Ready', () => {
     ['a target', { binding: named, target }, undefined, 'True', 'Available'],
     ['a disabled binding', { binding: { kind: 'disabled' } }, undefined, 'True', 'Available'],
     [
-      'no such alias',
+      'an unknown alias',
       { binding: named, unavailableReason: 'alias_not_found' },
       undefined,
       'False',
@@ -163,26 +163,26 @@ describe('Ready', () => {
       'False',
       'EndpointDisabled',
     ],
-    ['its Callback', { binding: named, target }, ref, 'True', 'Available'],
+    ['its own Callback', { binding: named, target }, ref, 'True', 'Available'],
     [
-      'a Callback that is not there',
+      'a Callback that does not exist',
       { binding: named, target },
       { name: 'oncall', endpointId: undefined },
       'False',
       'CallbackNotFound',
     ],
     [
-      "another's endpoint",
+      'the endpoint of another Callback',
       { binding: named, target: { ...target, endpointId: 'cb_2' } },
       ref,
       'False',
       'CallbackNotFound',
     ],
-    ['not asked yet', undefined, undefined, 'False', 'CallbackUnknown'],
-  ])('%s', (_name, binding, callbackRef, status, reason) => {
+    ['a binding that was not read yet', undefined, undefined, 'False', 'CallbackUnknown'],
+  ])('the condition Ready for a binding with: %s', (_name, binding, callbackRef, status, reason) => {
     expect(monitorReady({ lifecycle: 'active', binding, callbackRef })).toMatchObject({ status, reason });
   });
-  it('is no question of an archived monitor', () => {
+  it('an archived monitor is Ready whatever its binding is', () => {
     expect(monitorReady({ lifecycle: 'archived', binding: undefined })).toMatchObject({
       status: 'True',
       reason: 'Archived',
@@ -203,7 +203,7 @@ describe('the status', () => {
     conditions?: readonly ConditionFacts[];
     isObserved?: boolean;
   }
-  /** As a pass writes it that has found out these facts. */
+  /** As a pass with these facts writes it. */
   function statusFrom(facts: Facts): MonitorStatusFields {
     const { object, latest, record, fields = { monitorId: 'mon_1' }, isObserved = true } = facts;
     const { conditions = [syncedCondition()] } = facts;
@@ -212,7 +212,7 @@ describe('the status', () => {
     return statusOf(kind, pass, { conditions, isObserved, nowMs: NOW }) as MonitorStatusFields;
   }
 
-  it('has what the API says, and no secret', () => {
+  it('the status has the facts of the API and no secret', () => {
     const status = statusFrom({
       object: monitorObject(),
       latest: live({ openIncidents: [incident()] }),
@@ -232,14 +232,14 @@ describe('the status', () => {
     expect(JSON.stringify(status)).not.toContain('ping');
   });
 
-  it('keeps what is not known anew, and the generation of a pass that did not end well', () => {
+  it('a pass without new facts keeps those of the last status, and its generation', () => {
     const first = statusFrom({ object: monitorObject(), latest: live(), record: record() });
     const object = monitorObject({}, { generation: 4 }, first);
     const second = statusFrom({ object, conditions: [], fields: {}, isObserved: false });
     expect(second).toMatchObject({ health: 'up', observedGeneration: 3, display: first.display });
   });
 
-  it('says until when an archived monitor can be restored, and no longer', () => {
+  it('restorableUntil is shown while a monitor is archived, and not after that', () => {
     const archived = { ...live({ health: 'archived' }), lifecycle: 'archived' } as const;
     const restorableUntil = '2026-04-01T00:00:00Z';
     const first = statusFrom({
@@ -263,15 +263,15 @@ describe('the status', () => {
     ['health', { health: 'late' }, false],
     ['an incident', { openIncidents: [incident()] }, false],
     ['another interval', { cadence: { source: 'configured', intervalSeconds: 60 } }, false],
-    ['no deadline any more', { nextDeadlineAt: undefined }, false],
-  ])('%s', (_name, fields, isAlone) => {
+    ['no deadline', { nextDeadlineAt: undefined }, false],
+  ])('whether a beat is the only difference of a status: %s', (_name, fields, isAlone) => {
     const before = { lastBeatAt: '2026-03-01T10:00:00Z', nextDeadlineAt: '2026-03-01T10:10:00Z' };
     const first = statusFrom({ object: monitorObject(), latest: live(before), record: record() });
     const object = monitorObject({}, {}, first);
     expect(isBeatAlone(first, statusFrom({ object, latest: live({ ...before, ...fields }) }))).toBe(isAlone);
   });
 
-  it('takes a learned cadence that moves a little for a beat, and the first one for news', () => {
+  it('a learned cadence that moves a little counts as a mere beat, and the first one does not', () => {
     const learned = (intervalSeconds: number) =>
       live({ cadence: { source: 'learned', intervalSeconds, sampleCount: 9 } });
     const first = statusFrom({ object: monitorObject(), latest: learned(60), record: record() });
@@ -283,7 +283,7 @@ describe('the status', () => {
 });
 
 describe('incidents between two statuses', () => {
-  it('are those that came and those that went, whatever was in between', () => {
+  it('the changes of incidents are those opened and those ended, and no changes of state', () => {
     const [a, b, c] = ['a', 'b', 'c'].map((incidentId) => incident({ incidentId }));
     if (!a || !b || !c) throw new Error('three');
     expect(incidentChanges(undefined, [a])).toEqual({ opened: [a], ended: [] });

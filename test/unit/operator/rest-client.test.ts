@@ -141,7 +141,7 @@ describe('the client', () => {
     expect(requests).toHaveLength(asked + 2);
   });
 
-  it('Retry-After of the service holds all calls, and Retry-After of a project limit those of the project', async () => {
+  it('Retry-After of the service holds all calls, and that of a project limit holds the calls of the project', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),
     );

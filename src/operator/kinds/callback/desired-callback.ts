@@ -23,7 +23,7 @@ export interface DesiredCallback extends Desired {
   overlapSeconds: number;
 }
 
-/** docs/contract/callbacks.md. */
+/** docs/contract/kubernetes.md, "Ownership of fields". */
 const OWNABLE = ['alias', 'lifecycle', 'organizationDefault'] as const;
 
 export function desiredCallback(

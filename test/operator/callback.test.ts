@@ -50,7 +50,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     const secret = await fixture.secret('oncall.team-signing');
     expect(secret).toEqual({ secret: expect.stringMatching(/^sigcb_v1_[A-Za-z0-9_-]{43}$/), version: '1' });
     expect((await endpoint('oncall.team')).body).toMatchObject({ alias: 'oncall-team', url });
-    await fixture.told('oncall.team', 'Created');
+    await fixture.eventAppears('oncall.team', 'Created');
     const { stdout } = await fixture.kubectl(['get', 'cb', 'oncall.team']);
     expect(stdout).toMatch(/KIND +LIFECYCLE +DEFAULT +LAST DELIVERY +READY +AGE/);
     expect(stdout).toMatch(/webhook +active +false .*True/);
@@ -72,7 +72,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await waitFor(async () => (await fixture.callback('turning')).status?.lastRotation?.value === 'second', {
       what: 'the status names the rotation',
     });
-    await fixture.told('turning', 'SecretRotated');
+    await fixture.eventAppears('turning', 'SecretRotated');
     expect((await endpoint('turning')).body.secret?.version).toBe(2);
   });
 
@@ -97,7 +97,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
       });
     await fixture.kube.client.delete(SECRETS, ref('lossy-signing'));
     await version('2');
-    await fixture.told('lossy', 'SecretRestored');
+    await fixture.eventAppears('lossy', 'SecretRestored');
     await waitFor(async () => (await fixture.callback('lossy')).status?.secretVersion === 2, {
       what: 'the status knows',
     });
@@ -115,7 +115,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
       body: {},
     });
     await version('5');
-    await fixture.told('lossy', 'SecretRotated');
+    await fixture.eventAppears('lossy', 'SecretRotated');
   });
 
   it('an endpoint that was changed elsewhere is put back, and a removed one is created again under the next id', async () => {
@@ -129,7 +129,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
       what: 'the alias is back',
     });
     expect((await endpoint('drifty')).body.url).toBe(url);
-    await fixture.told('drifty', 'Drifted');
+    await fixture.eventAppears('drifty', 'Drifted');
     const { etag } = await endpoint('drifty');
     await fixture.api.expectSuccess('deleteCallback', { params, ifMatch: etag });
     const id = `${status?.endpointId}-2`;
@@ -180,7 +180,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await patch('kept', { metadata: { annotations: { 'beatkeeper.dev/endpoint-id': endpointId } } });
     const { status } = await fixture.callbackBecomes('kept', 'Ready', 'True');
     expect(status?.endpointId).toBe(endpointId);
-    await fixture.told('kept', 'Adopted');
+    await fixture.eventAppears('kept', 'Adopted');
   });
 
   it('a Callback that takes over another endpoint gives it a new secret and its own alias', async () => {
@@ -277,7 +277,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     const first = await fixture.secret('inline-beat');
     expect(first?.signingSecret).toMatch(/^sigcb_v1_/);
     await fixture.kube.client.delete(SECRETS, ref('inline-beat'));
-    await fixture.told('inline', 'SecretRestored');
+    await fixture.eventAppears('inline', 'SecretRestored');
     await waitFor(async () => (await fixture.secret('inline-beat'))?.signingSecret !== undefined, {
       what: 'a new secret',
     });

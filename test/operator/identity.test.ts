@@ -35,7 +35,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
       graceSeconds: 600,
       intervalSeconds: 300,
     });
-    await fixture.told('adopting', 'Adopted');
+    await fixture.eventAppears('adopting', 'Adopted');
   });
 
   it('a Monitor that is deleted and created again with its monitor id restores the archived monitor', async () => {
@@ -54,7 +54,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await fixture.createMonitor('rival', { ...disabled, name: 'rival' }, claiming('shared'));
     await fixture.monitorBecomes('rival', 'Ready', 'False', 'Conflict');
     expect((await read('shared')).body.name).toBe('holder');
-    await fixture.told('rival', 'Conflict');
+    await fixture.eventAppears('rival', 'Conflict');
     await fixture.kube.client.delete(MONITORS, ref('holder'));
     await fixture.monitorBecomes('rival', 'Ready', 'True');
     expect((await read('shared')).body.name).toBe('rival');
@@ -105,7 +105,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await name('renamed', 'renamed-to');
     await has('renamed', 'renamed-to');
     expect((await read(before)).body.lifecycle).toBe('archived');
-    await fixture.told('renamed', 'Archived');
+    await fixture.eventAppears('renamed', 'Archived');
 
     // Two objects exchange their ids: the first one finds its new id taken, and changes nothing.
     await fixture.createMonitor('other', disabled, claiming('other-id'));

@@ -49,7 +49,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     });
     expect(await fixture.secret('backup-beat')).toEqual({ url: body.publishUrl });
     expect(JSON.stringify(object)).not.toContain(body.publishUrl);
-    expect((await fixture.told('backup', 'Created')).type).toBe('Normal');
+    expect((await fixture.eventAppears('backup', 'Created')).type).toBe('Normal');
   });
 
   it('a Monitor shows beats, failures and recoveries within two seconds, and has Events of incidents', async () => {
@@ -70,10 +70,10 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await health('down');
     const down = await fixture.monitorBecomes('job', 'Healthy', 'False');
     expect(down.status?.display?.incident).toBe('reported_failure');
-    expect((await fixture.told('job', 'IncidentOpened')).type).toBe('Warning');
+    expect((await fixture.eventAppears('job', 'IncidentOpened')).type).toBe('Warning');
     await fixture.beat('job-beat');
     await health('up');
-    expect((await fixture.told('job', 'IncidentRecovered')).note).toContain('reported_failure');
+    expect((await fixture.eventAppears('job', 'IncidentRecovered')).note).toContain('reported_failure');
     expect((await fixture.monitor('job')).status?.openIncidents).toBeUndefined();
     // The best of three: the stopwatch corrects only for pauses of this process, and not of the API server.
     expect(Math.min(...tookMs)).toBeLessThan(2000);
@@ -107,7 +107,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     });
     expect(object.status?.ownedFields).toEqual(['callback', 'schedule']);
     expect(object.status?.display?.interval).toBe('cron 0 2 * * *');
-    await fixture.told('changing', 'Updated');
+    await fixture.eventAppears('changing', 'Updated');
   });
 
   it('a field that was changed elsewhere is put back, and a field that the spec never set is kept', async () => {
@@ -123,7 +123,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
       what: 'the field is put back',
     });
     expect((await record('drifting')).body.description).toBe('mine');
-    expect((await fixture.told('drifting', 'Drifted')).note).toContain('graceSeconds');
+    expect((await fixture.eventAppears('drifting', 'Drifted')).note).toContain('graceSeconds');
   });
 
   it('a status that somebody else has written is corrected', async () => {
@@ -157,7 +157,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
       params: { monitorId: body.monitorId },
       ifMatch: etag,
     });
-    await fixture.told('lost', 'Drifted');
+    await fixture.eventAppears('lost', 'Drifted');
     await waitFor(async () => (await fixture.secret('lost-beat'))?.url !== body.publishUrl, {
       what: 'a new address',
     });
@@ -209,7 +209,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await waitFor(async () => (await fixture.secret('kept-beat'))?.url === body.publishUrl, {
       what: 'the Secret is back',
     });
-    await fixture.told('kept', 'SecretRestored');
+    await fixture.eventAppears('kept', 'SecretRestored');
     await fixture.kube.client.mergePatch(SECRETS, ref, {
       data: { url: Buffer.from('wrong').toString('base64') },
     });
@@ -224,7 +224,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await waitFor(async () => (await fixture.secret('kept-beat'))?.url === rotated, {
       what: 'the new address',
     });
-    await fixture.told('kept', 'SecretRotated');
+    await fixture.eventAppears('kept', 'SecretRotated');
   });
 
   it('a Secret of another owner is never overwritten', async () => {
@@ -236,7 +236,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.createMonitor('taken', disabled);
     await fixture.monitorBecomes('taken', 'Ready', 'False', 'SecretConflict');
     expect(await fixture.secret('taken-beat')).toEqual({ url: 'theirs' });
-    await fixture.told('taken', 'Conflict');
+    await fixture.eventAppears('taken', 'Conflict');
     await patch('taken', { publishSecretName: 'other' });
     await fixture.monitorBecomes('taken', 'Ready', 'True');
     expect((await fixture.secret('other'))?.url).toContain('/ping/');

@@ -73,14 +73,14 @@ export interface OperatorFixture {
   createCallback(name: string, spec?: object, metadata?: object): Promise<CallbackObject>;
   monitor(name: string): Promise<MonitorObject>;
   callback(name: string): Promise<CallbackObject>;
-  /** Resolves when the condition has this status; reads its reason where given. */
+  /** Resolves when the condition has this status, and this reason if one is given. */
   monitorBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<MonitorObject>;
   callbackBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<CallbackObject>;
-  /** Decoded; undefined where there is none. */
+  /** The decoded Secret; undefined if there is none. */
   secret(name: string): Promise<Record<string, string> | undefined>;
   events(about: string): Promise<EventObject[]>;
   /** Resolves when the object has an Event of this reason. */
-  told(about: string, reason: string): Promise<EventObject>;
+  eventAppears(about: string, reason: string): Promise<EventObject>;
   kubectl(args: string[], input?: string): Promise<Outcome>;
   /** Sends a beat to the address in the Secret: `''`, `/fail`, `/start`. */
   beat(secretName: string, kind?: string): Promise<Response>;
@@ -158,7 +158,7 @@ export async function openOperatorFixture(): Promise<OperatorFixture> {
     callback: readCallback,
     monitorBecomes: becomes(readMonitor),
     callbackBecomes: becomes(readCallback),
-    told: (about, reason) =>
+    eventAppears: (about, reason) =>
       waitFor(async () => (await events(about)).find((event) => event.reason === reason), {
         what: `an Event ${reason} about ${about}`,
       }),

@@ -111,7 +111,7 @@ describe.skipIf(!hasCluster)('a Secret of the operator', () => {
       status: 'False',
       message: expect.stringContaining('must be no more than 253'),
     });
-    expect((await fixture.told(name, 'Refused')).type).toBe('Warning');
+    expect((await fixture.eventAppears(name, 'Refused')).type).toBe('Warning');
     await fixture.kube.client.mergePatch(MONITORS, ref(name), { spec: { publishSecretName: 'short' } });
     await fixture.monitorBecomes(name, 'Ready', 'True');
     expect(await has('short')).toHaveProperty('url');

@@ -98,7 +98,7 @@ export class RestClient {
     } catch (error) {
       if (error instanceof ApiProblem) {
         code = error.status === 0 ? error.code : String(error.status);
-        this.#heed(error, options.project ?? WHOLE_SERVICE);
+        this.#keepRetryAfter(error, options.project ?? WHOLE_SERVICE);
       }
       throw error;
     } finally {
@@ -129,7 +129,7 @@ export class RestClient {
   }
 
   /** A project's own rate limit stops the calls of that project alone. */
-  #heed(problem: ApiProblem, scope: string): void {
+  #keepRetryAfter(problem: ApiProblem, scope: string): void {
     if (problem.retryAfterSeconds === undefined || (problem.status !== 429 && problem.status !== 503)) return;
     const isOfProject = problem.limit?.dimension === 'api_requests_per_minute';
     this.#gate.shut(isOfProject ? scope : WHOLE_SERVICE, problem.retryAfterSeconds);

@@ -40,7 +40,7 @@ export interface AttemptResult {
 }
 
 export interface Sender {
-  /** One attempt, over within 10 s. Rejects only for faults of ours, such as a text that is no signing secret. */
+  /** One attempt, over within 10 s. Rejects only for internal faults, such as a text that is no signing secret. */
   send(request: AttemptRequest): Promise<AttemptResult>;
   /** Drops all connections. Attempts under way fail. */
   close(): Promise<void>;

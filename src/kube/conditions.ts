@@ -13,7 +13,7 @@ export interface KubeCondition {
 export type ConditionFacts = Pick<KubeCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 export interface ConditionMoment {
-  /** `metadata.generation` of the object that the controller looked at. */
+  /** `metadata.generation` of the object that the controller observed. */
   generation: number | undefined;
   nowMs: number;
 }

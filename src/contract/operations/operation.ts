@@ -72,8 +72,8 @@ export type InputOf<Spec> = Present<{
   body: Output<Field<Spec, 'body'>>;
   idempotencyKey: IfTrue<Spec, 'idempotent', string>;
   /**
-   * The version that the ETag names. It is 0, which no resource has, for an ETag that is none of ours: compare, and throw
-   * `precondition_failed` when it differs.
+   * The version that the ETag names. It is 0, which no resource has, for an ETag that the service never made: compare,
+   * and throw `precondition_failed` when it differs.
    */
   ifMatch: IfSet<Spec, 'ifMatch', number>;
 }>;

@@ -49,7 +49,7 @@ function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<s
   return parseInput(schema, raw.headers[name.toLowerCase()], [name]);
 }
 
-/** The version that the ETag names; 0, which no resource has, for an ETag that is none of ours. */
+/** The version that the ETag names; 0, which no resource has, for an ETag that the service never made. */
 function readVersion(kind: EtagKind, tag: Parsed<string>): Parsed<number> {
   return 'value' in tag ? { value: parseEtag(kind, tag.value) ?? 0 } : tag;
 }
@@ -94,8 +94,8 @@ function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
 }
 
 /**
- * Query strings as the values that the schema expects: "10" is a number where a number is expected, a single parameter is
- * a list where a list is expected. A text that cannot be read so stays text, and the schema refuses it.
+ * Query strings as the values that the schema expects: "10" is a number where a number is expected, a single parameter
+ * is a list where a list is expected. A text that cannot be read so stays text, and the schema refuses it.
  */
 function decodeQuery(schema: z.ZodObject, raw: RawQuery): Record<string, unknown> {
   const decoded: [string, unknown][] = [];

@@ -98,7 +98,7 @@ function decide(
   const { nowMs } = work.moment;
   const { projectId, monitorKey } = row;
   try {
-    // Every change of a configuration locks the live row first: another version is a fault of ours, not a race.
+    // Every change of a configuration locks the live row first: another version is a bug, not a race.
     if (monitor?.configurationVersion !== row.configurationVersion) {
       throw new Error('The live row and the configuration of the monitor have different versions.');
     }

@@ -1,5 +1,5 @@
-// The attempts that are under way in this process: gives each endpoint as many as it takes, opens its secrets, sends, and
-// hands on the outcomes. It reads and writes no database.
+// The attempts that are under way in this process: gives each endpoint as many as it takes, opens its secrets, sends,
+// and hands on the outcomes. It reads and writes no database.
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
@@ -96,7 +96,7 @@ export class Attempts {
     });
   }
 
-  /** Never rejects: a fault of ours postpones the delivery. */
+  /** Never rejects: an internal fault postpones the delivery. */
   async #send(claim: ClaimedDelivery): Promise<DeliveryOutcome> {
     const { log, metrics } = this.#options;
     const { endpointId } = claim.endpoint;

@@ -16,11 +16,11 @@ export type DeliveryOutcome = { claim: ClaimedDelivery } & (
   | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
   /** The endpoint was disabled or removed after the delivery was written. */
   | { kind: 'canceled'; reason: 'endpoint_disabled' | 'endpoint_removed' }
-  /** No attempt was made because of a fault of ours, such as a missing encryption key. */
+  /** No attempt was made because of an internal fault, such as a missing encryption key. */
   | { kind: 'postponed' }
 );
 
-/** A fault of ours lasts until somebody reads the log. */
+/** An internal fault lasts until somebody reads the log. */
 const POSTPONED_MS = 60_000;
 
 /** This moment on both clocks: the database's, and `performance.now()`. */

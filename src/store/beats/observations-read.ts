@@ -11,9 +11,7 @@ import { DETAIL, PLAIN } from './beats.ts';
 export interface ObservationRecord {
   sequence: number;
   kind: BeatKind;
-  /** ms. */
   receivedMs: number;
-  /** ms. */
   observedMs?: number;
   measurements: Record<string, number>;
   durationSeconds?: number;
@@ -40,15 +38,14 @@ const OBSERVATION: Columns<ObservationRecord> = {
 const toObservationRecord = rowReader(OBSERVATION);
 
 export interface ObservationRange {
-  /** ms, inclusive. */
+  /** Inclusive. */
   sinceMs?: number;
-  /** ms, exclusive. */
+  /** Exclusive. */
   untilMs?: number;
 }
 
 export interface ObservationPosition {
   sequence: number;
-  /** ms. */
   receivedMs: number;
 }
 

@@ -22,7 +22,6 @@ export interface ChangeRecord {
   change: ChangeKind;
   configurationVersion: number;
   actor: Actor;
-  /** ms. */
   occurredMs: number;
   sourceRequestId?: string;
 }

@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import { type Condition, ListQuery } from '../postgres/keyset.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord, WITH_CLOCK } from './monitor-record.ts';
 import { nameKeyOf } from './monitors.ts';
@@ -95,7 +96,7 @@ function inactive(lifecycle: Exclude<Lifecycle, 'active'>): string {
   return `m.lifecycle <> 'active' and m.lifecycle = '${lifecycle}'`;
 }
 
-const NOW = 'to_timestamp(clock.now_ms / 1000.0)';
+const NOW = fromMillis('clock.now_ms');
 const IN_WINDOW = `m.maintenance_starts_at <= ${NOW} and ${NOW} < m.maintenance_ends_at`;
 const WATCHED = `m.lifecycle = 'active' and (${IN_WINDOW}) is not true`;
 const LATE = `(l.deadline_ms is not null

@@ -1,6 +1,8 @@
 // Partitions of history by time: created ahead, dropped when their time is over. The default partition takes rows
 // without a partition; they move when their partition is created. Bounds are UTC.
 import type { ClientBase } from 'pg';
+import { toTime } from '../../domain/timestamp.ts';
+import { fromMillis, wholeMillis } from './moments.ts';
 import type { Queryable } from './pool.ts';
 
 export interface PartitionedTable {
@@ -24,30 +26,39 @@ export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
 
 interface Partition {
   name: string;
-  /** Inclusive and exclusive. */
-  from: Date;
-  to: Date;
+  /** Inclusive. */
+  fromMs: number;
+  /** Exclusive. */
+  toMs: number;
 }
 
-/** The partition that holds `at`, or the `offset`th after it. */
-export function partitionAt({ table, unit }: PartitionedTable, at: Date, offset = 0): Partition {
+/** The partition that holds `atMs`, or the `offset`th after it. */
+export function partitionAt({ table, unit }: PartitionedTable, atMs: number, offset = 0): Partition {
+  const at = new Date(atMs);
   const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
   const start = (index: number) =>
-    new Date(unit === 'day' ? Date.UTC(year, month, day + index) : Date.UTC(year, month + index, 1));
-  const from = start(offset);
+    unit === 'day' ? Date.UTC(year, month, day + index) : Date.UTC(year, month + index, 1);
+  const fromMs = start(offset);
   const digits = unit === 'day' ? 10 : 7;
-  const suffix = from.toISOString().slice(0, digits).replaceAll('-', '');
-  return { name: `${table}_${suffix}`, from, to: start(offset + 1) };
+  const suffix = toTime(fromMs).slice(0, digits).replaceAll('-', '');
+  return { name: `${table}_${suffix}`, fromMs, toMs: start(offset + 1) };
+}
+
+async function readMs(db: PartitionConnection, timestamp: string): Promise<number> {
+  // As text, because the connection of a migration has no parser for bigint.
+  const { rows } = await db.query<{ ms: string }>(`select ${wholeMillis(timestamp)}::text as ms`);
+  const row = rows[0];
+  if (!row) throw new Error('The database answered without a time.');
+  return Number(row.ms);
 }
 
 /** Creates the current partition and those ahead if they do not exist. Returns the names of the new ones. */
 export async function createPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
-  const { rows } = await db.query<{ now_at: Date }>('select clock_timestamp() as now_at');
-  const nowAt = rows[0]?.now_at ?? new Date();
+  const nowMs = await readMs(db, 'clock_timestamp()');
   const created: string[] = [];
   const present = new Set((await listTables(db, of)).map(({ name }) => name));
   for (let offset = 0; offset <= of.ahead; offset += 1) {
-    const partition = partitionAt(of, nowAt, offset);
+    const partition = partitionAt(of, nowMs, offset);
     if (!present.has(partition.name) && (await createPartition(db, of, partition)))
       created.push(partition.name);
   }
@@ -67,7 +78,7 @@ async function createPartition(
 ): Promise<boolean> {
   const { table } = of;
   const { name } = partition;
-  const bounds = `from ('${partition.from.toISOString()}') to ('${partition.to.toISOString()}')`;
+  const bounds = `from ('${toTime(partition.fromMs)}') to ('${toTime(partition.toMs)}')`;
   await db.query('begin');
   try {
     await db.query(`lock table ${table}_default in share update exclusive mode`);
@@ -92,23 +103,19 @@ async function createPartition(
 async function moveFromDefault(
   db: Pick<ClientBase, 'query'>,
   { table, column }: PartitionedTable,
-  { name, from, to }: Partition,
+  { name, fromMs, toMs }: Partition,
 ): Promise<void> {
   await db.query(
-    `with moved as (delete from ${table}_default where ${column} >= $1 and ${column} < $2 returning *)
+    `with moved as (delete from ${table}_default where ${column} >= ${fromMillis('$1')} and ${column} < ${fromMillis('$2')} returning *)
      insert into ${name} select * from moved`,
-    [from, to],
+    [fromMs, toMs],
   );
 }
 
 /** Drops partitions whose time is over; returns their names. A beat waits a moment at most, while one is detached. */
 export async function dropPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
   const { table, keepDays } = of;
-  const { rows } = await db.query<{ cutoff_at: Date }>(
-    `select clock_timestamp() - $1 * interval '1 day' as cutoff_at`,
-    [keepDays],
-  );
-  const first = partitionAt(of, rows[0]?.cutoff_at ?? new Date(0));
+  const first = partitionAt(of, await readMs(db, `clock_timestamp() - interval '${keepDays} days'`));
   const dropped: string[] = [];
   for (const { name, isAttached } of await listTables(db, of)) {
     // Names of one table sort by time.

@@ -3,6 +3,7 @@
 // hold addresses of callbacks, which are stored nowhere in clear.
 import { ProblemError } from '../../domain/problem.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
 import type { SecretBox } from '../postgres/secret-box.ts';
 
@@ -92,7 +93,7 @@ const CLAIM = `with before as materialized (select current_setting('lock_timeout
       set fingerprint = excluded.fingerprint, status = 0, headers = '{}', body_box = null,
         created_at = excluded.created_at
       where r.created_at <= clock_timestamp() - ${WINDOW}
-    returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms)
+    returning ${NOW_MS} as now_ms)
   select claimed.now_ms, set_config('lock_timeout', short.value, true) from short left join claimed on true`;
 
 async function insertClaim(tx: Connection, guard: IdempotencyGuard): Promise<number | undefined> {

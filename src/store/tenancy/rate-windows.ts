@@ -1,4 +1,5 @@
 // rate_windows: requests of all api replicas in a minute, one row per scope (project or organization).
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 export interface RateSpend {
@@ -29,7 +30,7 @@ export async function settleRateWindows(
       select * from unnest($1::uuid[], $2::bigint[], $3::bigint[])
       on conflict (project_id, window_start) do update set used = r.used + excluded.used
       returning project_id as "scopeId", window_start as "window", used,
-        (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms`,
+        ${NOW_MS} as now_ms`,
     values: [
       ordered.map((one) => one.scopeId),
       ordered.map((one) => one.window),

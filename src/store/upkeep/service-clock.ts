@@ -3,6 +3,7 @@
 // outage. The sweeper reads both. Lock order: the clock's row, then outages, which have no other writers, then new
 // entries.
 import type { Outage } from '../../domain/monitor.ts';
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
 
@@ -13,8 +14,6 @@ export const OUTAGE_MS = 3_000;
  * by its whole length again and again.
  */
 const PIECE_MS = 60_000;
-
-const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
 
 /** `outage`: nobody accepted beats in this span. `set_back`: the database's clock went from its start to its end. */
 export interface ClockGap extends Outage {

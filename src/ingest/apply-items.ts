@@ -27,7 +27,7 @@ export interface BeatAnswer {
 }
 
 /** An answer under an idempotency key, with the fingerprint of the beat that it was given to. */
-export type KeptAnswer = BeatAnswer & { of: string };
+export type KeptBeatAnswer = BeatAnswer & { of: string };
 
 /** The answer of a recorded beat, or the problem for which a beat was not recorded. */
 export type BeatOutcome = { answer: BeatAnswer } | { problem: ProblemError };
@@ -38,10 +38,10 @@ export interface Working {
   live: Map<string, LiveRow>;
   openIncidents: Map<string, Incident[]>;
   /** Answers under idempotency keys, by `keyOf`. */
-  answers: Map<string, KeptAnswer>;
+  answers: Map<string, KeptBeatAnswer>;
   changed: Map<string, LiveRow>;
   observations: ObservationRow[];
-  keys: BeatKeyRow<KeptAnswer>[];
+  keys: BeatKeyRow<KeptBeatAnswer>[];
   transitions: MonitorTransitions[];
   /** Monitors whose incidents changed in this batch: their next beats wait for the next batch. */
   settled: Set<string>;
@@ -120,7 +120,7 @@ function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): B
   return { answer };
 }
 
-function remember(work: Working, item: BeatItem, answer: KeptAnswer): void {
+function remember(work: Working, item: BeatItem, answer: KeptBeatAnswer): void {
   const key = keyOf(item);
   if (key === undefined || item.idempotencyKey === undefined) return;
   const { projectId, monitorKey } = item.entry.monitor;

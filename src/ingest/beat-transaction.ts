@@ -6,7 +6,13 @@ import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/bea
 import { findOpenIncidents } from '../store/incidents/incidents.ts';
 import { type LiveRow, lockLive, type MonitorRef } from '../store/monitors/live.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
-import { applyItem, type BeatItem, type BeatOutcome, type KeptAnswer, type Working } from './apply-items.ts';
+import {
+  applyItem,
+  type BeatItem,
+  type BeatOutcome,
+  type KeptBeatAnswer,
+  type Working,
+} from './apply-items.ts';
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
@@ -93,12 +99,15 @@ function readIncidents(client: Queryable, rows: readonly LiveRow[]): Promise<Map
   );
 }
 
-async function readAnswers(client: Queryable, items: readonly BeatItem[]): Promise<Map<string, KeptAnswer>> {
+async function readAnswers(
+  client: Queryable,
+  items: readonly BeatItem[],
+): Promise<Map<string, KeptBeatAnswer>> {
   const keys = items.flatMap(({ entry, idempotencyKey }) =>
     idempotencyKey === undefined ? [] : [{ ...entry.monitor, key: idempotencyKey }],
   );
   if (keys.length === 0) return new Map();
-  const rows = await findBeatKeys<KeptAnswer>(client, keys);
+  const rows = await findBeatKeys<KeptBeatAnswer>(client, keys);
   return new Map(rows.map((row) => [`${row.monitorKey} ${row.key}`, row.answer]));
 }
 

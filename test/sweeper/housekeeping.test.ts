@@ -146,11 +146,16 @@ describe('partitions', () => {
     }
   });
 
-  it('a sweep of partitions deletes old rows from the default partition', async () => {
+  it('a sweep of partitions deletes old rows from the default partition and counts them by table', async () => {
     await insertObservation(`clock_timestamp() - interval '40 days'`);
     await insertObservation(`clock_timestamp() + interval '40 days'`);
-    await sweepPartitions(makeDeps());
+    const deps = makeDeps();
+    await sweepPartitions(deps);
     expect(await countOf('observations_default')).toBe(1);
+    expect(await keyMetrics(deps.metrics.rowsRetired)).toContainEqual({
+      what: 'observations_default',
+      value: 1,
+    });
     await fixture.pool.query('delete from observations_default');
   });
 

@@ -28,7 +28,7 @@ create table projects (
   unique (organization_id, name_key)
 );
 
--- Address tables: a secret that a stranger presents finds its project by its own key; nothing else is looked up globally.
+-- Address tables: an address or a credential finds its project by its own key; nothing else is looked up globally.
 
 create table credential_addresses (
   credential_id text collate "C" primary key,
@@ -112,9 +112,9 @@ create table monitor_live (
   project_id uuid not null,
   monitor_key uuid not null,
   sweep_bucket smallint not null,
-  -- The configuration that this row was computed under: a writer with another one in its cache reads it again.
+  -- The configuration version that this row was computed for: a writer with another version in its cache reloads it.
   configuration_version integer not null,
-  -- The next moment at which a sweeper must look: late mark, deadline, overdue run, maintenance end.
+  -- The next moment at which a sweeper must wake the monitor: late mark, deadline, overdue run, maintenance end.
   wake_ms bigint,
   deadline_ms bigint,
   last_sequence bigint not null default 0,
@@ -134,7 +134,7 @@ create table monitor_live (
   -- Token bucket of beat_cadence.
   tokens real,
   tokens_ms bigint,
-  -- End of the last own outage that moved the deadline: each outage moves it once.
+  -- End of the last outage of the service that moved the deadline: each outage moves it once.
   outage_ms bigint not null default 0,
   changed_xid xid8 not null default pg_current_xact_id(),
   primary key (project_id, monitor_key)
@@ -142,7 +142,7 @@ create table monitor_live (
 create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
 create index monitor_live_changed on monitor_live (project_id, changed_xid);
 
--- One row a configuration version: the change record and the configuration as it was after it.
+-- One row per configuration version: the change record, and the configuration after it.
 create table monitor_changes (
   project_id uuid not null,
   monitor_key uuid not null,
@@ -159,8 +159,8 @@ create table monitor_changes (
   primary key (project_id, monitor_key, configuration_version)
 );
 
--- History. Day partitions are made ahead and dropped by the sweeper; the default one only catches what has none.
--- No foreign key: what a deleted monitor leaves is unreachable (monitor_key is never used again) and goes with its day.
+-- History. The sweeper creates and drops day partitions; the default partition catches rows without one.
+-- No foreign key: the rows of a deleted monitor are unreachable (monitor_key is never reused) and go with their day.
 
 create table observations (
   project_id uuid not null,
@@ -204,7 +204,7 @@ create table beat_keys (
 );
 create index beat_keys_expiry on beat_keys (expires_at);
 
--- Incidents. They outlive their monitor by 30 days, so they hold what they show of it.
+-- Incidents. They outlive their monitor by 30 days, so they hold a copy of what they show of it.
 
 create table incidents (
   project_id uuid not null,
@@ -238,12 +238,12 @@ create table incidents (
   monitor_deleted_at timestamptz,
   primary key (project_id, incident_id)
 );
--- At most one not-ended incident a cause, whoever opens it.
+-- At most one incident that has not ended per cause, also when two processes open it at once.
 create unique index incidents_one_open on incidents
   (project_id, monitor_key, kind, coalesce(measurement, ''), coalesce(rule, ''))
   where state in ('open', 'recovering');
 create index incidents_list on incidents (project_id, opened_at desc, incident_id desc);
--- By the public id, which also finds what a deleted monitor left. Who asks by the key states the id too.
+-- By the public id, which also finds the incidents of a deleted monitor. A query by the key states the id too.
 create index incidents_monitor_id on incidents (project_id, monitor_id, opened_at desc, incident_id desc);
 create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;
 
@@ -276,7 +276,7 @@ create table callback_endpoints (
   disabled_at timestamptz,
   disabled_reason text,
   generation bigint not null default 1,
-  -- Set on an inline binding's endpoint, which serves that monitor alone and is in no list.
+  -- Set on the endpoint of an inline binding, which serves one monitor and is in no list.
   monitor_key uuid,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -301,7 +301,7 @@ create table signing_secrets (
   primary key (project_id, endpoint_id, version)
 );
 
--- Deliveries: the row is the queue, the lease says who sends it.
+-- Deliveries: the row is the queue, and its lease names the sender.
 
 create table deliveries (
   project_id uuid not null,
@@ -332,11 +332,11 @@ create table deliveries (
 create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
 create index deliveries_endpoint on deliveries (project_id, endpoint_id, created_at desc, delivery_id desc);
--- For the rare states: nearly all rows are delivered, which deliveries_list finds; what is pending is in the next index
--- and soon over, so that a delivery that goes well never enters this one.
+-- For the rare states. Nearly all rows are delivered, and deliveries_list finds those; pending rows are in the next
+-- index for a short time, so that a delivery that succeeds never enters this one.
 create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
   where state in ('failing', 'exhausted', 'canceled');
--- Also the dispatcher's: endpoints that wait for something, and what is due first at each of them.
+-- Used by the dispatcher too: the endpoints with due deliveries, and the first due delivery of each.
 create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, next_attempt_at)
   where state in ('pending', 'failing');
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
@@ -400,7 +400,7 @@ create table rate_windows (
   primary key (project_id, window_start)
 );
 
--- The installation's own life.
+-- The life of the installation itself.
 
 -- One row: the last moment at which some api could accept beats.
 create table service_clock (
@@ -413,7 +413,7 @@ create table service_outages (
 );
 create index service_outages_to on service_outages (to_ms);
 
--- One row an ingest lane: tells after a lost COMMIT answer whether the batch is there.
+-- One row per ingest lane: shows, after a lost answer to COMMIT, whether the batch was committed.
 create table ingest_lanes (
   lane_id uuid primary key,
   last_batch bigint not null,

@@ -23,8 +23,8 @@ export async function sweepPartitions({ pool, metrics, log }: JobDeps): Promise<
       const deleted = await deleteOldDefaultRows(connection, table, BATCH);
       if (created.length > 0 || dropped.length > 0)
         log.info({ created, dropped }, 'Partitions were changed.');
-      metrics.rowsRetired.inc({ what: `${table}_partitions` }, dropped.length);
-      metrics.rowsRetired.inc({ what: `${table}_default` }, deleted);
+      metrics.rowsRetired.inc({ what: `${table.table}_partitions` }, dropped.length);
+      metrics.rowsRetired.inc({ what: `${table.table}_default` }, deleted);
       hasMore ||= deleted >= BATCH;
     }
   } catch (error) {

@@ -50,7 +50,7 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
     }),
     drifts: new Counter({
       name: `${prefix}_drifts_total`,
-      help: 'Changes made elsewhere that were put back.',
+      help: 'Changes made through the API that were undone.',
       labelNames: ['kind'],
       registers,
     }),

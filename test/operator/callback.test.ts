@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     expect((await fixture.secret('short-signing'))?.version).toBe('2');
   });
 
-  it('a signing secret that was deleted, edited or rotated elsewhere is replaced', async () => {
+  it('a signing secret that was deleted, edited or rotated through the API is replaced', async () => {
     await fixture.createCallback('lossy');
     await fixture.callbackBecomes('lossy', 'Ready', 'True');
     const version = (wanted: string) =>
@@ -118,7 +118,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.eventAppears('lossy', 'SecretRotated');
   });
 
-  it('an endpoint that was changed elsewhere is put back, and a removed one is created again under the next id', async () => {
+  it('an endpoint that was changed through the API is restored, and a removed one is created again under the next id', async () => {
     await fixture.createCallback('drifty', { alias: 'mine' });
     const { status } = await fixture.callbackBecomes('drifty', 'Ready', 'True');
     const first = await endpoint('drifty');
@@ -241,7 +241,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
       body: { endpointId: younger.status?.endpointId },
     });
     await waitFor(async () => (await endpoint('oldest')).body.isOrganizationDefault, {
-      what: 'it is put back',
+      what: 'it is restored',
     });
     await fixture.kube.client.delete(CALLBACKS, ref('oldest'));
     await fixture.callbackBecomes('younger', 'Default', 'True');
@@ -291,7 +291,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     const body = { binding: { kind: 'inline', url }, rotateSigningSecret: true };
     await fixture.api.expectSuccess('setMonitorBinding', { params, ifMatch: etag, body });
     const isNew = async () => (await fixture.secret('inline-beat'))?.signingSecret !== second?.signingSecret;
-    await waitFor(isNew, { what: 'the rotation elsewhere is followed' });
+    await waitFor(isNew, { what: 'the new secret' });
     await fixture.kube.client.mergePatch(MONITORS, ref('inline'), {
       spec: { callback: { kind: 'disabled', url: null } },
     });

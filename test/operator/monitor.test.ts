@@ -110,7 +110,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.eventAppears('changing', 'Updated');
   });
 
-  it('a field that was changed elsewhere is put back, and a field that the spec never set is kept', async () => {
+  it('a field that was changed through the API is restored, and a field that the spec never set is kept', async () => {
     await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
     await fixture.monitorBecomes('drifting', 'Ready', 'True');
     const { etag, body } = await record('drifting');
@@ -120,7 +120,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
       body: { patch: { graceSeconds: 999, description: 'mine' } },
     });
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
-      what: 'the field is put back',
+      what: 'the field is restored',
     });
     expect((await record('drifting')).body.description).toBe('mine');
     expect((await fixture.eventAppears('drifting', 'Drifted')).note).toContain('graceSeconds');
@@ -149,7 +149,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     });
   });
 
-  it('a monitor that was deleted elsewhere is created again under the same id', async () => {
+  it('a monitor that was deleted through the API is created again under the same id', async () => {
     await fixture.createMonitor('lost', disabled);
     const { status } = await fixture.monitorBecomes('lost', 'Ready', 'True');
     const { etag, body } = await record('lost');
@@ -200,7 +200,7 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.monitorBecomes('old', 'Ready', 'True');
   });
 
-  it('a deleted or edited Secret is restored, and follows an address that was rotated elsewhere', async () => {
+  it('a deleted or edited Secret is restored, and follows an address that was rotated through the API', async () => {
     await fixture.createMonitor('kept', disabled);
     await fixture.monitorBecomes('kept', 'Ready', 'True');
     const ref = { namespace: fixture.namespace, name: 'kept-beat' };

@@ -32,7 +32,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     return await fixture.api.expectSuccess('getMonitor', { params: { monitorId } });
   };
 
-  it('a change made elsewhere is put back after the API has refused to do so for a while', async () => {
+  it('a change made through the API is undone after the API has refused to do so for a while', async () => {
     await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
     await fixture.monitorBecomes('drifting', 'Ready', 'True');
     proxy.answer = ({ method }) => (method === 'PATCH' ? { status: 503 } : undefined);
@@ -52,7 +52,7 @@ describe.skipIf(!hasCluster)('an operator whose calls are refused', () => {
     );
     proxy.answer = () => undefined;
     await waitFor(async () => (await record('drifting')).body.graceSeconds === 120, {
-      what: 'the field is put back',
+      what: 'the field is restored',
     });
     await fixture.monitorBecomes('drifting', 'Synced', 'True');
   });

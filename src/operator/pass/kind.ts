@@ -176,7 +176,7 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   /** The reason and the words of a refusal, without secrets. */
   explain(problem: ApiProblem, pass: Pass<O, D, E>): Fault;
 
-  /** Ends the external resource as the deletion policy says, and records an Event. Accepts that it is gone. */
+  /** Ends the external resource as the deletion policy says, and records an Event. Not called for `Orphan`. */
   delete(external: E, object: O): Promise<void>;
 
   /** Called once. Subscribes to every other source of change, and enqueues the objects concerned. */

@@ -2,7 +2,7 @@
 // status; and finalize. A kind brings the hooks of the steps (kind.ts). A pass may stop after any step; the next pass
 // starts again, and each step accepts that it was done before.
 import { isDeepStrictEqual } from 'node:util';
-import { ApiProblem } from '../../client/api-problem.ts';
+import { ApiProblem, isGone } from '../../client/api-problem.ts';
 import { FINALIZER } from '../../contract/crd/custom-resources.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
@@ -173,7 +173,12 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const { object } = pass;
     if (object.spec.deletionPolicy === 'Orphan') return;
     const external = this.#connect(pass, ref);
-    if (await this.#kind.observe(external, object)) await this.#kind.delete(external, object);
+    if (!(await this.#kind.observe(external, object))) return;
+    try {
+      await this.#kind.delete(external, object);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
   }
 
   /** False if an earlier pass created the resource under the next id. */

@@ -26,9 +26,9 @@ describe('the plan of an endpoint', () => {
     ['an alias that was never set', {}, { alias: 'theirs' }, {}, undefined],
     ['an alias that left the spec', {}, { alias: 'mine' }, { owned: ['alias'] }, { alias: 'oncall' }],
     ['lifecycle disabled', { lifecycle: 'disabled' }, {}, {}, { lifecycle: 'disabled' }],
-    ['disabled elsewhere, not set', {}, { lifecycle: 'disabled' }, { isChanged: true }, undefined],
+    ['disabled through the API, not set', {}, { lifecycle: 'disabled' }, { isChanged: true }, undefined],
     [
-      'disabled elsewhere, set active',
+      'disabled through the API, set active',
       { lifecycle: 'active' },
       { lifecycle: 'disabled' },
       {},

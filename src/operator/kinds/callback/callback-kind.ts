@@ -1,6 +1,6 @@
 // The hooks of the kind Callback: one endpoint at the API for each object, and its signing secret in a Secret. There is no
 // feed of endpoints: each is read again about twice a minute.
-import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
+import { type ApiProblem, isTaken } from '../../../client/api-problem.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
@@ -87,21 +87,17 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     const { object, external } = work;
     const { lastRotation } = external;
     if (lastRotation !== undefined) work.fields = { ...work.fields, lastRotation };
-    const { rank, isPutBack } = await ensureDefault(this.#context, work);
+    const { rank, isRestored } = await ensureDefault(this.#context, work);
     external.rank = rank;
-    if (isPutBack)
+    if (isRestored)
       this.events.recordDrift(object, 'Restored what was changed through the API: organizationDefault.');
   }
 
   async delete(external: ExternalCallback, object: CallbackObject): Promise<void> {
     const { id, isOrganizationDefault } = external.endpoint;
     if (isOrganizationDefault) await clearDefault(this.#context, object, external.projectId);
-    try {
-      await external.remove();
-      this.events.record(object, 'Deleted', `Deleted the callback endpoint ${id}.`);
-    } catch (error) {
-      if (!isGone(error)) throw error;
-    }
+    await external.remove();
+    this.events.record(object, 'Deleted', `Deleted the callback endpoint ${id}.`);
   }
 
   async conditions({ external }: CallbackWork): Promise<ConditionFacts[]> {

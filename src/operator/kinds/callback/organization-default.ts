@@ -50,7 +50,7 @@ export interface DefaultContext extends Pick<OperatorContext, 'api' | 'bindings'
 export interface EnsuredDefault {
   rank: DefaultRank;
   /** The default was changed through the API, and was restored. */
-  isPutBack: boolean;
+  isRestored: boolean;
 }
 
 /** Sets, clears or leaves the default. Throws ApiProblem. */
@@ -69,9 +69,9 @@ export async function ensureDefault(
     (rank.state === 'not_allowed' && wasOurs(object));
   if (gives) await setDefault(context, { projectId, endpointId });
   else if (letsGo && isOrganizationDefault) await clearDefault(context, object, projectId);
-  else return { rank, isPutBack: false };
+  else return { rank, isRestored: false };
   await external.read();
-  return { rank, isPutBack: gives && object.status?.isOrganizationDefault === true };
+  return { rank, isRestored: gives && object.status?.isOrganizationDefault === true };
 }
 
 /** The object set the default before its namespace lost the permission. */

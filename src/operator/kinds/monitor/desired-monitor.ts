@@ -35,7 +35,7 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   const { metadata } = object;
   const { id, projectId, alias, nowMs } = facts;
   const spec = asStored(object.spec);
-  const told = {
+  const derived = {
     defaultName: defaultName(metadata.name),
     labels: spec.labels ?? defaultLabels(object),
     binding: desiredBinding(spec, alias),
@@ -44,9 +44,10 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   const { maintenance: window } = spec;
   const maintenance = window !== undefined && Date.parse(window.endsAt) > nowMs ? window : undefined;
   // The deletion policy concerns only the end of this object, and the workload is not used yet.
-  const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...rest } = spec;
-  const hash = contentHash({ monitorId: id, projectId, ...told, told: rest });
-  const desired = { id, projectId, ...told, spec, maintenance, hash };
+  const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
+  // The names of the keys count: another name would have every object of a cluster applied again after an upgrade.
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told });
+  const desired = { id, projectId, ...derived, spec, maintenance, hash };
   return { ...desired, ownedFields: ownedFieldsOf(desired) };
 }
 

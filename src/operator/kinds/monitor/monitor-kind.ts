@@ -42,9 +42,14 @@ const WAITING_FOR_CALLBACK = new Set([
   'CallbackUnknown',
 ]);
 
-/** A cache with the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
-export function createMonitorCache(): ObjectCache<MonitorObject> {
-  return new ObjectCache<MonitorObject>(MONITOR_IDENTITY, {
+export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
+  readonly resource: KubeResource<MonitorObject> = MONITORS;
+  readonly identity = MONITOR_IDENTITY;
+  readonly keptFields = [];
+  readonly initialConditions = [healthyCondition(undefined)];
+  readonly concurrency = 8;
+  /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
+  readonly cache = new ObjectCache<MonitorObject>(MONITOR_IDENTITY, {
     callbackRef: ({ metadata, spec }) => {
       const name = spec.callback?.callbackRef?.name;
       return name === undefined ? [] : [`${metadata.namespace}/${name}`];
@@ -54,15 +59,6 @@ export function createMonitorCache(): ObjectCache<MonitorObject> {
       return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
     },
   });
-}
-
-export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
-  readonly resource: KubeResource<MonitorObject> = MONITORS;
-  readonly identity = MONITOR_IDENTITY;
-  readonly keptFields = [];
-  readonly initialConditions = [healthyCondition(undefined)];
-  readonly concurrency = 8;
-  readonly cache = createMonitorCache();
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
   readonly #context: OperatorContext;
@@ -146,17 +142,13 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   async delete(external: ExternalMonitor, object: MonitorObject): Promise<void> {
     const { monitorId, lifecycle } = external.record;
-    try {
-      if (object.spec.deletionPolicy === 'Delete') {
-        await external.delete();
-        this.events.record(object, 'Deleted', `Deleted the monitor ${monitorId}.`);
-      } else if (lifecycle !== 'archived') {
-        await external.changeLifecycle({ action: 'archive' });
-        const note = `Archived the monitor ${monitorId}; it can be restored for 30 days.`;
-        this.events.record(object, 'Archived', note);
-      }
-    } catch (error) {
-      if (!isGone(error)) throw error;
+    if (object.spec.deletionPolicy === 'Delete') {
+      await external.delete();
+      this.events.record(object, 'Deleted', `Deleted the monitor ${monitorId}.`);
+    } else if (lifecycle !== 'archived') {
+      await external.changeLifecycle({ action: 'archive' });
+      const note = `Archived the monitor ${monitorId}; it can be restored for 30 days.`;
+      this.events.record(object, 'Archived', note);
     }
   }
 
@@ -178,9 +170,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   statusOf({ object, fields, external }: MonitorPass): KindStatus {
     const { projectId = object.status?.projectId, monitorId = object.status?.monitorId } = fields;
-    const isHad = projectId !== undefined && typeof monitorId === 'string';
-    const heard = isHad ? this.#context.statusCache.get(projectId, monitorId) : undefined;
-    return monitorStatusOf({ object, latest: external?.latest ?? heard, record: external?.found });
+    const isKnown = projectId !== undefined && typeof monitorId === 'string';
+    const cached = isKnown ? this.#context.statusCache.get(projectId, monitorId) : undefined;
+    return monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
   }
 
   /** Holds back a status that only a beat has changed, and records incidents that began or ended since the last status. */

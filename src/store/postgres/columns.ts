@@ -34,7 +34,7 @@ interface ColumnOptions<Value> {
   /** The parameter of a value. Default: the value itself. */
   encode?: (value: Value) => unknown;
   /** The values of many rows as one parameter, and the SQL of the array. Default: the driver's array. */
-  toArray?: (values: readonly never[]) => unknown;
+  toArray?: <Row>(rows: readonly Row[], get: (row: Row) => unknown) => unknown;
   arraySql?: (parameter: string) => string;
   /** Converts what the driver returns. Default: NULL becomes undefined. */
   decode?: (stored: never) => NoInfer<Value> | undefined;
@@ -197,7 +197,7 @@ function unnest<Row, Input>(
       arraySql = (parameter) => `${parameter}::${type}[]`,
     } = leaf.column.options;
     const encoded = encoderOf(leaf);
-    return arraySql(bind((input) => toArray(rows(input).map(encoded) as never[])));
+    return arraySql(bind((input) => toArray(rows(input), encoded)));
   });
   return `unnest(${arrays.join(', ')}) as v (${names(columns)})`;
 }
@@ -266,24 +266,24 @@ function partReaderOf(part: object): Reader {
 // Postgres need not parse it.
 
 /** The array as it is. */
-function sparseArray<Value>(
-  values: readonly (Value | undefined)[],
-): readonly (Value | undefined)[] | undefined {
+function sparseArray<Row>(rows: readonly Row[], get: (row: Row) => unknown): unknown[] | undefined {
+  const values = rows.map(get);
   return values.some((value) => value !== undefined) ? values : undefined;
 }
 
 /**
  * An array literal of values that need no quotes: faster than the driver's.
  */
-function plainArray(values: readonly (string | number | boolean | undefined)[]): string | undefined {
-  if (!sparseArray(values)) return undefined;
-  let literal = '{';
-  for (let index = 0; index < values.length; index += 1) {
-    if (index > 0) literal += ',';
-    const value = values[index];
-    literal += value === undefined ? 'NULL' : value;
+function plainArray<Row>(rows: readonly Row[], get: (row: Row) => unknown): string | undefined {
+  let literal = '';
+  for (let index = 0; index < rows.length; index += 1) {
+    const value = get(rows[index] as Row);
+    if (literal !== '') {
+      literal += ',';
+      literal += value === undefined ? 'NULL' : value;
+    } else if (value !== undefined) literal = `{${'NULL,'.repeat(index)}${value}`;
   }
-  return `${literal}}`;
+  return literal === '' ? undefined : `${literal}}`;
 }
 
 const SEPARATOR = '\u001e';
@@ -298,8 +298,9 @@ function textListSql(parameter: string): string {
  * Texts without control characters, none of them empty, as one parameter: faster than the driver, which tests every
  * character for quotes. Throws RangeError for a text that contains the separator.
  */
-function textList(values: readonly (string | undefined)[]): string | undefined {
-  if (!sparseArray(values)) return undefined;
+function textList<Row>(rows: readonly Row[], get: (row: Row) => unknown): string | undefined {
+  const values = sparseArray(rows, get);
+  if (!values) return undefined;
   const list = values.map((value) => value ?? ABSENT).join(SEPARATOR);
   const isWhole = list.split(SEPARATOR).length === values.length;
   if (!isWhole) throw new RangeError('A text of the list contains its separator.');

@@ -271,9 +271,7 @@ function sparseArray<Row>(rows: readonly Row[], get: (row: Row) => unknown): unk
   return values.some((value) => value !== undefined) ? values : undefined;
 }
 
-/**
- * An array literal of values that need no quotes: faster than the driver's.
- */
+/** An array literal of values that need no quotes: faster than the driver's. */
 function plainArray<Row>(rows: readonly Row[], get: (row: Row) => unknown): string | undefined {
   let literal = '';
   for (let index = 0; index < rows.length; index += 1) {

@@ -22,7 +22,7 @@ export async function insertSigningSecret(tx: Queryable, row: SigningSecretRow):
 
 /**
  * Makes room for a new secret: the current one (`version`) signs until `endsMs`, older ones are deleted.
- * The endpoint's row is locked by the caller.
+ * The caller has locked the endpoint's row.
  */
 export async function supersedeSigningSecret(
   tx: Queryable,

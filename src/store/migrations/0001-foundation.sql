@@ -1,8 +1,8 @@
--- The whole model. Rules (docs/architecture.md, docs/adr): what belongs to a project has project_id first
--- in its primary key; no foreign key crosses a project; times of the live row are bigint milliseconds of the
--- database's clock; ids come from the application.
+-- The whole model. Rules (docs/architecture.md, docs/adr): tables of a project have project_id first in their primary
+-- key; no foreign key crosses a project; times of the live row are bigint milliseconds of the database's clock; the
+-- application generates ids.
 
--- Organization-wide facts: small tables.
+-- Organizations and projects: small tables.
 
 create table organizations (
   organization_id uuid primary key,
@@ -20,7 +20,7 @@ create table projects (
   project_id uuid primary key,
   organization_id uuid not null references organizations,
   name text not null,
-  -- Case and extra spaces folded by the application: names are unique ignoring both.
+  -- The application folds case and extra spaces: names are unique, ignoring both.
   name_key text collate "C" not null,
   version integer not null default 1,
   created_at timestamptz not null default clock_timestamp(),
@@ -39,7 +39,7 @@ create table publish_addresses (
   address uuid primary key,
   project_id uuid not null,
   monitor_key uuid not null,
-  -- Set when the address was rotated: the old one works until then.
+  -- Set on a rotated address: it works until then.
   ends_at timestamptz
 );
 create index publish_addresses_monitor on publish_addresses (project_id, monitor_key);
@@ -64,7 +64,7 @@ create table credentials (
 create index credentials_list on credentials (project_id, created_at desc, credential_id desc);
 create index credentials_revoked on credentials (revoked_at) where revoked_at is not null;
 
--- Monitors: configuration here, live state apart (monitor_live), so that a beat updates one narrow row.
+-- Monitors: their configuration. Live state is in monitor_live, so that a beat updates one narrow row.
 
 create table monitors (
   project_id uuid not null,
@@ -100,7 +100,7 @@ create table monitors (
   unique (project_id, monitor_id, jurisdiction)
 );
 create index monitors_list on monitors (project_id, name_key, monitor_id, jurisdiction);
--- The few that are not active, and the few that have or had a maintenance window.
+-- Partial indexes for the few monitors that are not active, and the few with a maintenance window, past or not.
 create index monitors_inactive on monitors (project_id, lifecycle, name_key, monitor_id, jurisdiction)
   where lifecycle <> 'active';
 create index monitors_maintenance on monitors (project_id, name_key, monitor_id, jurisdiction)
@@ -121,13 +121,13 @@ create table monitor_live (
   first_beat_ms bigint,
   last_beat_ms bigint,
   last_success_ms bigint,
-  -- From where the running deadline counts: the last success or fail, or the start of the clock.
+  -- The running deadline counts from here: the last success or fail, or the start of the clock.
   anchor_ms bigint,
   missed_count smallint not null default 0,
   open_incidents smallint not null default 0,
   -- [{"runId": "…"|null, "startedMs": 0}], oldest first, bounded.
   open_runs jsonb,
-  -- Learned cadence: the last 20 gaps in ms; gap_broken: the next gap crosses a pause, a window or an incident.
+  -- Learned cadence: the last 20 gaps in ms. gap_broken: the next gap spans a pause, a window or an incident.
   gaps integer[],
   gap_broken boolean not null default false,
   cadence_ms bigint,
@@ -193,7 +193,7 @@ create table observation_buckets (
 ) partition by range (bucket_start);
 create table observation_buckets_default partition of observation_buckets default;
 
--- A beat sent again under its Idempotency-Key counts once. Kept for an hour.
+-- A beat that is sent again under its Idempotency-Key counts once. Kept for an hour.
 create table beat_keys (
   project_id uuid not null,
   monitor_key uuid not null,
@@ -228,13 +228,13 @@ create table incidents (
   last_sequence bigint,
   violation_count integer not null default 1,
   summary text not null,
-  -- Conforming beats in a row while recovering.
+  -- Consecutive conforming beats while recovering.
   recovery_count smallint not null default 0,
-  -- Events sent so far: the next one's sequence is one more.
+  -- Events sent so far. The next event has the next sequence.
   event_sequence integer not null default 0,
-  -- When the last opened or reopened alert was written: no second one inside five minutes.
+  -- When the last opened or reopened alert was written. The next one is at least five minutes later.
   alerted_at timestamptz,
-  -- Set when the monitor is deleted; the row goes 30 days later.
+  -- Set when the monitor is deleted. The row is deleted 30 days later.
   monitor_deleted_at timestamptz,
   primary key (project_id, incident_id)
 );
@@ -307,7 +307,7 @@ create table deliveries (
   project_id uuid not null,
   delivery_id text collate "C" not null,
   endpoint_id text collate "C" not null,
-  -- project_id is the monitor's; the organization's default endpoint may be of another project.
+  -- project_id is the project of the monitor; the organization's default endpoint may belong to another project.
   endpoint_project_id uuid not null,
   incident_id text collate "C",
   monitor_key uuid,
@@ -318,7 +318,8 @@ create table deliveries (
   redelivery_of text collate "C",
   created_at timestamptz not null,
   body text not null,
-  -- What changes comes last: the write-ahead log of an update on the same page leaves out what both versions begin with.
+  -- Columns that change are last: the write-ahead log of an update on the same page omits the common prefix of both
+  -- versions.
   state text not null default 'pending',
   attempt_count smallint not null default 0,
   next_attempt_at timestamptz,
@@ -327,7 +328,7 @@ create table deliveries (
   delivered_at timestamptz,
   ended_at timestamptz,
   primary key (project_id, delivery_id)
-  -- Room for the version that a claim writes: no index entry then, and less disk in the end than without the room.
+  -- Room for the row version that a claim writes: it needs no index entry, so the table and its indexes take less disk.
 ) with (fillfactor = 50);
 create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
@@ -370,14 +371,14 @@ create table drafts (
 create index drafts_monitor on drafts (project_id, monitor_key, created_at desc, draft_id desc);
 create index drafts_open on drafts (updated_at) where status = 'open';
 
--- scope_id: the project, or the organization for writes that are in no project.
+-- scope_id: the project, or the organization for writes outside of projects.
 create table idempotency_records (
   scope_id uuid not null,
   key text collate "C" not null,
   fingerprint bytea not null,
   status smallint not null,
   headers jsonb not null default '{}',
-  -- Encrypted, as callback addresses are everywhere.
+  -- Encrypted: a body may have callback addresses.
   body_box bytea,
   created_at timestamptz not null,
   primary key (scope_id, key)
@@ -392,7 +393,7 @@ create table usage_counters (
   primary key (project_id, period, dimension)
 );
 
--- Requests of all api replicas in the current minute, settled about once a second by each.
+-- Requests of all api replicas in the current minute. Each replica settles about once a second.
 create table rate_windows (
   project_id uuid not null,
   window_start bigint not null,
@@ -402,7 +403,7 @@ create table rate_windows (
 
 -- The life of the installation itself.
 
--- One row: the last moment at which some api could accept beats.
+-- One row: the last moment at which an api could accept beats.
 create table service_clock (
   only_row boolean primary key default true check (only_row),
   last_ms bigint not null
@@ -420,7 +421,7 @@ create table ingest_lanes (
   updated_at timestamptz not null
 );
 
--- Work that one sweeper at a time does (partitions, retention): held by lease, not by lock.
+-- Jobs of one sweeper at a time (partitions, retention): held by a lease, not by a lock.
 create table sweeper_leases (
   name text primary key,
   owner uuid not null,

@@ -9,16 +9,9 @@ import { sweepRetention } from './sweep-retention.ts';
 const MINUTE_MS = 60_000;
 
 /**
- * To add a periodic job:
- *
- * 1. Write its step in a file of this folder, with its statements in src/store. A step does a bounded piece of work,
- *    such as one batch of rows, within a minute, and returns `more` while there is more to do. It may fail anywhere and
- *    run again, and two replicas may overlap in it (when a step outlives its lease): neither may do harm.
- * 2. Add a row here. A name stays for good: under another name a job has another lease.
- * 3. Test the step on a real database, as test/sweeper/housekeeping.test.ts does.
- *
- * A step that throws is logged, counted in `beatkeeper_sweep_failures_total` and tried again, within a minute at most.
- * What is deleted after a time needs no job of its own: add a row to RETENTION_RULES in src/store/upkeep/retention.ts.
+ * Every periodic job of the sweeper. CONTRIBUTING has the recipe for one more. A name stays for good: under another name
+ * a job has another lease. A step that throws is logged, counted in `beatkeeper_sweep_failures_total` and tried again
+ * within a minute.
  */
 const JOBS: readonly Job[] = [
   { name: 'partitions', everyMs: 60 * MINUTE_MS, runsOn: 'one_replica', step: sweepPartitions },

@@ -75,7 +75,7 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
 
 /** The plan of that id; an unknown id (a database written by a newer build) counts as the smallest. */
 export function findPlan(id: string): Plan {
-  return id in PLANS ? PLANS[id as PlanId] : PLANS.free;
+  return Object.hasOwn(PLANS, id) ? PLANS[id as PlanId] : PLANS.free;
 }
 
 const ADVICE: Partial<Record<LimitDimension, Limit['remediation']>> = {

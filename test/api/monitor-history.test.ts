@@ -83,6 +83,31 @@ describe('observations', () => {
 });
 
 describe('change records', () => {
+  it('only the record of enter_maintenance stores a window, not that of a later change of the configuration', async () => {
+    const { monitorId } = await make();
+    const params = { monitorId };
+    const day = (offset: number) => new Date(Date.now() + offset * 86_400_000).toISOString();
+    const maintenance = { startsAt: day(0), endsAt: day(1), reason: 'Move' };
+    const entered = await api.manage.expectSuccess('changeMonitorLifecycle', {
+      params,
+      ifMatch: '"configuration-1"',
+      body: { action: 'enter_maintenance', maintenance },
+    });
+    const renamed = { params, ifMatch: entered.etag, body: { patch: { name: 'Renamed' } } };
+    await api.manage.expectSuccess('updateMonitor', renamed);
+    const { rows } = await api.pool.query(
+      `select c.kind, c.maintenance is not null as has_window
+       from monitor_changes c join monitors m on m.project_id = c.project_id and m.monitor_key = c.monitor_key
+       where m.monitor_id = $1 order by c.configuration_version`,
+      [monitorId],
+    );
+    expect(rows).toEqual([
+      { kind: 'configuration', has_window: false },
+      { kind: 'lifecycle', has_window: true },
+      { kind: 'configuration', has_window: false },
+    ]);
+  });
+
   it('change records are listed newest first with actor, request and window', async () => {
     const { monitorId } = await make();
     const params = { monitorId };

@@ -117,7 +117,7 @@ it('the statement of plain beats writes and answers what the state machine does,
   );
 });
 
-it('only a success without detail for an active monitor with a fixed interval and no rules is plain', async () => {
+it('only a success without detail for an active monitor with a fixed interval and no measurements is plain', async () => {
   const entry = await directory.load(monitor.address);
   if (!entry) throw new Error('the address was not found');
   const plain = { entry, beat: { kind: 'success' as const } };
@@ -144,12 +144,12 @@ it('only a success without detail for an active monitor with a fixed interval an
     };
     expect(isPlain({ ...plain, entry: changed })).toBe(false);
   }
-  const ruled = await seedMonitor(pool, fixture.project, {
+  const measured = await seedMonitor(pool, fixture.project, {
     configuration: { measurements: { rows: { minimum: 1 } } },
   });
-  const withRules = await directory.load(ruled.address);
-  if (!withRules) throw new Error('the address was not found');
-  expect(isPlain({ ...plain, entry: withRules })).toBe(false);
+  const withMeasurements = await directory.load(measured.address);
+  if (!withMeasurements) throw new Error('the address was not found');
+  expect(isPlain({ ...plain, entry: withMeasurements })).toBe(false);
 });
 
 it('two lanes that write the same rows never deadlock because both lock in key order', async () => {

@@ -42,7 +42,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     requireValidCorrelationId(request);
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
     if (!mayCall(principal, spec.preset)) throw permissionDenied(principal, spec);
-    if (!accepts(request.headers.accept, 'application/json')) throw notAcceptable();
+    if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
     const scopeId = projectId ?? organization.organizationId;
     deps.spend(scopeId, organization);
     if (spec.method !== 'GET') requireActiveService(organization.serviceState);

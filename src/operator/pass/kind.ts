@@ -134,7 +134,7 @@ export interface KindStatus {
 }
 
 /**
- * The hooks of a kind, in the order in which a pass calls them. Async hooks throw Blocked, ApiProblem and KubeError. A
+ * The hooks of a kind, in the order in which a pass calls them; `delete` also ends a former resource, before `observe`. Async hooks throw Blocked, ApiProblem and KubeError. A
  * pass may stop after any hook, and the next pass starts with the first: each hook must accept that its work is done.
  */
 export interface Kind<O extends ReconciledObject, D extends Desired, E> {
@@ -153,7 +153,10 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   desire(object: O, facts: DesireFacts): Promise<D>;
   /** A client of the external resource. Sends nothing. */
   connect(ref: ExternalRef): E;
-  /** Called if the status matches the desired state: true if the API matches it too, as far as is known without a call. */
+  /**
+   * Called if the status matches the desired state: true if the API matches it too, as far as is known without a call.
+   * A kind without this hook is always read.
+   */
   isUnchanged?(work: Work<O, D, E>): boolean;
   /** Reads the external resource; false if it does not exist. */
   observe(external: E, object: O): Promise<boolean>;

@@ -109,7 +109,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     return this.#kind.connect({ projectId, id, uid: object.metadata.uid ?? '', signal });
   }
 
-  /** True if hash, version and Secret match the status: the steps are skipped, and nothing is read from the API. */
+  /** True if hash, version and Secret match the status: the steps are skipped, and the external resource is not read. */
   async #isUnchanged(work: Work<O, D, E>): Promise<boolean> {
     const { object, desired } = work;
     const { identity } = this.#kind;
@@ -130,7 +130,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   async #claim(pass: Pass<O, D, E>, id: string): Promise<void> {
     const { resource, identity } = this.#kind;
     const { uid, resourceVersion, finalizers = [], annotations } = pass.object.metadata;
-    const isHeld = finalizers.includes(FINALIZER);
+    const isHeld = hasFinalizer(pass.object, FINALIZER);
     if (isHeld && annotations?.[identity.annotation] === id) return;
     const metadata = {
       uid,

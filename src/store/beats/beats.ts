@@ -1,5 +1,6 @@
 // The statements of the beat path: they find monitors by address and write a whole batch in one round trip. Lock order:
-// live rows in key order (lockLive), then the rows that depend on them. Only this writer locks the row of its lane.
+// live rows in key order (lockLive), then the rows that depend on them. Only this writer and retention, after
+// 30 idle days, lock the row of a lane.
 import type { BeatKind } from '../../domain/beat.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
@@ -43,7 +44,7 @@ export interface ObservationRow extends MonitorRef, ObservationDetail {
 
 /** A plain beat has none of these. */
 interface ObservationDetail {
-  /** RFC 3339, as the sender wrote it. Postgres parses it and keeps its microseconds. */
+  /** RFC 3339 in UTC, whole milliseconds. */
   observedAt?: string;
   durationSeconds?: number;
   exitStatus?: number;

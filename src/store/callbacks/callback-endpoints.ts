@@ -72,7 +72,7 @@ const STATE: Columns<EndpointState> = {
 
 const NEW: Columns<NewEndpoint> = {
   projectId: column.plain('project_id', 'uuid'),
-  endpointId: column.plain('endpoint_id', 'text'),
+  endpointId: column.quoted('endpoint_id', 'text'),
   alias: STATE.alias,
   kind: column.plain('kind', 'text'),
   urlBox: STATE.urlBox,
@@ -217,7 +217,7 @@ interface NewestDelivery extends EndpointRef {
 
 const NEWEST: Columns<NewestDelivery> = {
   projectId: NEW.projectId,
-  endpointId: column.quoted('endpoint_id', 'text'),
+  endpointId: NEW.endpointId,
   last: LAST_DELIVERY,
 };
 

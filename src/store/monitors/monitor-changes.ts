@@ -67,10 +67,10 @@ const INSERT = statement(
 /** The first record of a new monitor is written together with the monitor (monitors.ts). */
 export async function insertChange(
   tx: Queryable,
-  ref: MonitorRef,
+  { projectId, monitorKey }: MonitorRef,
   { change, ...record }: ConfigurationRecord,
 ): Promise<void> {
-  await tx.query(INSERT({ ...ref, ...record, ...change }));
+  await tx.query(INSERT({ projectId, monitorKey, ...record, ...change }));
 }
 
 /** Newest first; `before` is the configuration version of the last record of the page before. */

@@ -1,4 +1,4 @@
-// The row of a monitor, whose columns are named here alone, and the record that reads return: the row with the live
+// The row of a monitor, whose columns are mapped here, and the record that reads return: the row with the live
 // state, open incidents, project and organization of any number of monitors, in one round trip.
 import type { BindingKind } from '../../domain/callback.ts';
 import type { IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';

@@ -66,7 +66,7 @@ export function nameKeyOf(name: string): string {
 }
 
 interface NewMonitor {
-  monitor: MonitorRow & { live: LiveState };
+  monitor: MonitorRow & { live: Pick<LiveState, 'wakeMs' | 'deadlineMs' | 'anchorMs'> };
   record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>;
 }
 

@@ -33,8 +33,8 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   labels: Record<string, string>;
   jurisdiction: Jurisdiction;
   binding: StoredBinding;
-  /** Without rules a beat reads and writes nothing of their state (docs/adr/0009). */
-  hasRules: boolean;
+  /** Without measurements there are no rules, and a beat reads and writes nothing of their state (docs/adr/0009). */
+  hasMeasurements: boolean;
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
@@ -51,7 +51,7 @@ const WATCHED: Columns<Watched> = {
   lifecycle: CHANGEABLE.lifecycle,
   maintenance: column.optional(WINDOW),
   binding: CHANGEABLE.binding,
-  hasRules: column.computed('has_rules', "m.measurements <> '{}'"),
+  hasMeasurements: column.computed('has_measurements', "m.measurements <> '{}'"),
   ...TENANT,
 };
 const toWatched = rowReader(WATCHED);

@@ -212,6 +212,12 @@ function recordset<Row, Input>(
   rows: (input: Input) => readonly NoInfer<Row>[],
 ): string {
   const leaves = leavesOf(columns);
+  for (const {
+    column: { name, options },
+  } of leaves) {
+    const isJson = options.encode === undefined || options.encode === JSON.stringify;
+    if (!isJson) throw new RangeError(`A recordset cannot encode the column ${name}.`);
+  }
   const toRecord = (row: Row) => Object.fromEntries(leaves.map(({ column, get }) => [column.name, get(row)]));
   const parameter = bind((input) => JSON.stringify(rows(input).map(toRecord)));
   return `jsonb_to_recordset(${parameter}::jsonb) as v (${join(columns, (it) => `${it.name} ${it.options.type}`)})`;

@@ -1,4 +1,4 @@
-// Connections to Postgres: one pool a role. Every statement has a time limit on our side, because the driver
+// Connections to Postgres. Every statement has a time limit on our side, because the driver
 // would wait on a half-open socket for ever.
 import pg from 'pg';
 import type { Jurisdiction } from '../../domain/monitor.ts';
@@ -73,7 +73,10 @@ export function openPool(options: PoolOptions): Pool {
 export interface Databases {
   /** Each of them once. */
   readonly all: readonly Pool[];
-  /** What is in no jurisdiction: organizations, projects, credentials. */
+  /**
+   * For what is in no jurisdiction: organizations, projects, credentials. The status feed, the wait for a first beat, the
+   * lanes of beats and the sweeper use it too, and have to go over `all` once there are several.
+   */
   readonly default: Pool;
   /** Undefined: the caller states no jurisdiction. */
   of(jurisdiction: Jurisdiction | undefined): Pool;

@@ -21,7 +21,7 @@ export interface IdempotencyGuard {
   secrets: SecretBox;
 }
 
-/** The stored part of an answer. The api writes and reads it; here it is opaque. */
+/** The stored part of an answer. The api writes and reads it; its body is opaque here. */
 export interface KeptAnswer {
   status: number;
   headers: Record<string, string>;

@@ -136,7 +136,7 @@ export class DeadlineSweep {
       const { projectId, monitorKey } = row;
       log.error(
         { err: cause, projectId, monitorKey },
-        'A due monitor could not be written. It will be tried again in a minute.',
+        'A due monitor could not be written. The sweep tries it again in about a minute.',
       );
       await postponeWake(pool, row, FAULT_DELAY_MS);
     }

@@ -8,7 +8,8 @@ import { Reflector } from '../kube/reflector.ts';
 import type { ObjectMemory } from './known/object-cache.ts';
 import type { OperatorContext } from './operator-context.ts';
 import { idOf } from './pass/identity.ts';
-import type { Desired, Kind, ReconciledObject } from './pass/kind.ts';
+import type { Desired, Kind } from './pass/kind.ts';
+import type { ReconciledObject } from './pass/object.ts';
 import { Reconciler } from './pass/reconcile.ts';
 
 export type Watch = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'whenSynced' | 'hasSynced' | 'isHearing'>;

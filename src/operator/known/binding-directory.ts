@@ -1,11 +1,13 @@
 // Where callback bindings lead: read once for all monitors with the same binding, and cached for some seconds.
 import { isDeepStrictEqual } from 'node:util';
 import type { RestClient } from '../../client/rest-client.ts';
+import type { OperationOutput } from '../../contract/operations/operations.ts';
 import type { Binding } from '../../contract/resources/binding.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
-import type { BindingState } from '../kinds/monitor/monitor-status.ts';
 
 const KEPT_MS = 20_000;
+
+export type BindingState = OperationOutput<'getMonitorBinding'>;
 
 export interface BindingQuestion {
   projectId: string;

@@ -3,7 +3,7 @@
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
 import { idOf } from '../pass/identity.ts';
-import type { Fault, Identity, ReconciledObject } from '../pass/kind.ts';
+import type { Fault, Identity, ReconciledObject } from '../pass/object.ts';
 
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The object after the operator's last write: the cache may be behind it. */

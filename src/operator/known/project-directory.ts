@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
+import type { KubeClient } from '../../kube/kube-client.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
 import type { ObjectStore } from '../../kube/object-store.ts';
-import type { OperatorContext } from '../operator-context.ts';
-import { Blocked } from '../pass/faults.ts';
+import { Blocked } from '../pass/object.ts';
+
 import { NAMESPACES } from '../resources/core-resources.ts';
 import { ANNOTATION } from '../resources/names.ts';
 
@@ -98,6 +99,12 @@ export interface Namespaces {
   readonly namespaces: ObjectStore<KubeObject>;
 }
 
+/** The part of the context that can also read a namespace. */
+interface ReadableNamespaces extends Namespaces {
+  readonly kube: KubeClient;
+  readonly settings: { readonly isClusterWide: boolean };
+}
+
 /** The project name of an object by the cache: the annotation of its namespace, else the namespace's name. */
 export function projectNameOf({ namespaces }: Namespaces, object: KubeObject): string {
   const { namespace = '' } = object.metadata;
@@ -108,7 +115,7 @@ export function projectNameOf({ namespaces }: Namespaces, object: KubeObject): s
  * Like `projectNameOf`, but reads a namespace that the cache lacks: nothing may be created in a project other than the
  * annotated one. Throws KubeError.
  */
-export async function readProjectName(context: OperatorContext, object: KubeObject): Promise<string> {
+export async function readProjectName(context: ReadableNamespaces, object: KubeObject): Promise<string> {
   const { namespace = '' } = object.metadata;
   const { namespaces, kube, settings } = context;
   if (!settings.isClusterWide || namespaces.get(namespace) !== undefined)

@@ -4,26 +4,10 @@ import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { ReconcileResult } from '../../kube/controller.ts';
 import { isConflict, isForbidden, isInvalid, type KubeError } from '../../kube/kube-error.ts';
 import type { OperatorContext } from '../operator-context.ts';
-import type { Fault, Pass } from './kind.ts';
+import type { Pass } from './kind.ts';
+import { Blocked, type Fault } from './object.ts';
 import type { ObjectEvents } from './object-events.ts';
 import { faultConditions, syncedCondition } from './status.ts';
-
-export type BlockedReason = 'Conflict' | 'SecretConflict' | 'SecretNotFound' | 'Refused';
-
-/** A state that keeps an object from matching its spec and that a user can change: shown in its conditions, retried. */
-export class Blocked extends Error {
-  /** The reason in the conditions. */
-  readonly reason: BlockedReason;
-  /** When to try again; a change of the object is reconciled at once. */
-  readonly retryMs: number;
-
-  constructor(reason: BlockedReason, message: string, retryMs = 15_000) {
-    super(message);
-    this.name = 'Blocked';
-    this.reason = reason;
-    this.retryMs = retryMs;
-  }
-}
 
 /** How a fault of one object is shown. */
 export interface FaultDisplay {

@@ -5,8 +5,7 @@ import { projectNameKey } from '../../domain/name-key.ts';
 import { type KubeObject, objectKey } from '../../kube/kube-object.ts';
 import type { ObjectStore } from '../../kube/object-store.ts';
 import { type Namespaces, projectNameOf } from '../known/project-directory.ts';
-import { Blocked } from './faults.ts';
-import type { Identity, ReconciledObject } from './kind.ts';
+import { Blocked, type Identity, type ReconciledObject } from './object.ts';
 
 /** The id that follows from the object's UID, so that a create whose answer was lost finds its resource again. */
 export function ownId({ prefix }: Identity, { metadata }: KubeObject): string {

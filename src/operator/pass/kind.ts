@@ -1,47 +1,11 @@
 // The interfaces that a kind implements for the one reconcile pass (reconcile.ts).
 import type { ApiProblem } from '../../client/api-problem.ts';
-import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
-import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import type { ConditionFacts } from '../../kube/conditions.ts';
+import type { KubeResource } from '../../kube/kube-object.ts';
 import type { ObjectCache, ObjectMemory } from '../known/object-cache.ts';
+import type { SecretObject } from '../resources/core-resources.ts';
+import type { Fault, Identity, ReconciledObject, ReconciledStatus } from './object.ts';
 import type { ObjectEvents } from './object-events.ts';
-import type { OwnedSecret } from './owned-secret.ts';
-
-/** What the objects of every kind have in common. */
-export interface ReconciledObject extends KubeObject {
-  spec: { deletionPolicy?: string };
-  status?: ReconciledStatus;
-}
-
-export interface ReconciledStatus {
-  observedGeneration?: number;
-  conditions?: KubeCondition[];
-  projectId?: string;
-  /** The fields of the external resource that the object sets. Written before the API is called. */
-  ownedFields?: string[];
-  specHash?: string;
-  /** Fields of the kind: the id of the external resource, the name of the Secret, what the API says. */
-  readonly [field: string]: unknown;
-}
-
-/** Why an object does not match its spec. `reason` is CamelCase, `message` a sentence. */
-export interface Fault {
-  reason: string;
-  message: string;
-}
-
-/** How an object of a kind and its external resource find each other. */
-export interface Identity {
-  /** What users call the external resource: `monitor`, `callback endpoint`. */
-  noun: string;
-  /** The annotation that holds the id. */
-  annotation: string;
-  /** The prefix of ids that follow from the UID: `mon` for `mon_<uid>`. */
-  prefix: string;
-  /** The API never accepts a removed id again, so `cb_<uid>-2` is an id of the object too. */
-  isNumbered: boolean;
-  /** The status field that holds the id. */
-  statusField: string;
-}
 
 /** Names an external resource, and the object that it is for. */
 export interface ExternalRef {
@@ -99,6 +63,14 @@ export interface Change {
   isChanged: boolean;
   /** The external resource existed, and the object did not have it before. */
   isTakenOver: boolean;
+}
+
+/** A Secret that the object owns. */
+export interface OwnedSecret {
+  secret: SecretObject;
+  /** Decoded, with the keys of the kind only. */
+  data: Record<string, string>;
+  annotations: Record<string, string>;
 }
 
 /** The desired content of a Secret. */

@@ -7,15 +7,8 @@ import type { OperatorContext } from '../operator-context.ts';
 import { SECRETS, type SecretObject } from '../resources/core-resources.ts';
 import { MANAGED_BY_LABEL } from '../resources/names.ts';
 import { parseSpecHash } from './desired-hash.ts';
-import { Blocked } from './faults.ts';
-import type { Desired, Kind, ReconciledObject, SecretContent, Work } from './kind.ts';
-
-export interface OwnedSecret {
-  secret: SecretObject;
-  /** Decoded, with the keys of the kind only. */
-  data: Record<string, string>;
-  annotations: Record<string, string>;
-}
+import type { Desired, Kind, OwnedSecret, SecretContent, Work } from './kind.ts';
+import { Blocked, type ReconciledObject } from './object.ts';
 
 /** The owner of a Secret, and the keys that its kind writes. */
 interface SecretOwner {

@@ -15,7 +15,8 @@ import { ANNOTATION } from '../resources/names.ts';
 import { desiredHashOf, formatSpecHash, parseSpecHash } from './desired-hash.ts';
 import { settleFault } from './faults.ts';
 import { findHolder, hasConflictingClaim, idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
-import type { Change, Desired, Kind, Pass, ReconciledObject, Work } from './kind.ts';
+import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
+import type { ReconciledObject } from './object.ts';
 import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
 import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
 

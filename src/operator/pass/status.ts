@@ -4,7 +4,8 @@ import { applyStatus, isSameStatus } from '../../kube/apply-status.ts';
 import { type ConditionFacts, removeCondition, setCondition } from '../../kube/conditions.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { FIELD_MANAGER } from '../resources/names.ts';
-import type { Desired, Fault, Kind, Pass, ReconciledObject, ReconciledStatus, Work } from './kind.ts';
+import type { Desired, Kind, Pass, Work } from './kind.ts';
+import type { Fault, ReconciledObject, ReconciledStatus } from './object.ts';
 
 export function syncedCondition(fault?: Fault): ConditionFacts {
   if (fault) return { type: 'Synced', status: 'False', ...fault };

@@ -7,7 +7,6 @@ import type {
   MonitorStatusFields,
 } from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import {
-  type BindingState,
   bindingOf,
   displayCallback,
   displayDuration,
@@ -19,6 +18,7 @@ import {
   monitorReady,
   monitorStatusOf,
 } from '../../../src/operator/kinds/monitor/monitor-status.ts';
+import type { BindingState } from '../../../src/operator/known/binding-directory.ts';
 import type { CachedMonitorStatus } from '../../../src/operator/known/monitor-status-cache.ts';
 import { statusOf, syncedCondition } from '../../../src/operator/pass/status.ts';
 import { liveStatus, monitorObject, NOW, record } from './resources.ts';

@@ -4,21 +4,16 @@ import { type ApiProblem, isTaken } from '../../../client/api-problem.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import { Blocked } from '../../pass/faults.ts';
 import { nextOwnId } from '../../pass/identity.ts';
-import type { Change, DesireFacts, ExternalRef, Fault, Kind, KindStatus } from '../../pass/kind.ts';
+import type { Change, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
+import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { readSecretValue } from '../../pass/owned-secret.ts';
 import { problemText, withoutAddress } from '../../resources/problem-text.ts';
-import {
-  CALLBACK_IDENTITY,
-  CALLBACKS,
-  type CallbackObject,
-  type CallbackPass,
-  type CallbackWork,
-} from './callback-object.ts';
+import { CALLBACK_IDENTITY, CALLBACKS, type CallbackObject } from './callback-object.ts';
 import { callbackReady, callbackStatusOf } from './callback-status.ts';
 import { watchCallbacks } from './callback-watches.ts';
+import type { CallbackPass, CallbackWork } from './callback-work.ts';
 import {
   createCallbackBodyOf,
   type DesiredCallback,

@@ -5,10 +5,8 @@ import type {
 } from '../../../contract/crd/callback-resource.ts';
 import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
 import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../../kube/kube-object.ts';
-import type { Identity, Pass, Work } from '../../pass/kind.ts';
+import type { Identity } from '../../pass/object.ts';
 import { ANNOTATION } from '../../resources/names.ts';
-import type { DesiredCallback } from './desired-callback.ts';
-import type { ExternalCallback } from './external-callback.ts';
 
 export interface CallbackObject extends KubeObject {
   spec: CallbackResourceSpec;
@@ -28,5 +26,10 @@ export const CALLBACK_IDENTITY: Identity = {
   statusField: 'endpointId',
 };
 
-export type CallbackPass = Pass<CallbackObject, DesiredCallback, ExternalCallback>;
-export type CallbackWork = Work<CallbackObject, DesiredCallback, ExternalCallback>;
+export type LastRotation = NonNullable<CallbackObject['status']>['lastRotation'];
+
+/** Whether a Callback provides the organization's default endpoint. */
+export type DefaultRank =
+  | { state: 'not_asked' | 'not_allowed' | 'first' }
+  /** `holder`: `namespace/name` of the oldest. */
+  | { state: 'older_exists'; holder: string };

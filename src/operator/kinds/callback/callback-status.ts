@@ -2,9 +2,8 @@
 import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
 import type { KindStatus } from '../../pass/kind.ts';
-import type { CallbackObject } from './callback-object.ts';
+import type { CallbackObject, DefaultRank } from './callback-object.ts';
 import { isDisabledByReceiver } from './desired-callback.ts';
-import type { DefaultRank } from './organization-default.ts';
 
 /** Undefined endpoint or rank: the fields or the condition of the status stay. */
 export function callbackStatusOf(

@@ -6,8 +6,7 @@ import type { OperationRequest } from '../../../contract/operations/operations.t
 import type { CallbackEndpoint, SigningSecret } from '../../../contract/resources/callback.ts';
 import { contentHash } from '../../pass/desired-hash.ts';
 import type { ExternalRef } from '../../pass/kind.ts';
-import type { DefaultRank } from './organization-default.ts';
-import type { LastRotation } from './signing-secret.ts';
+import type { DefaultRank, LastRotation } from './callback-object.ts';
 
 export class ExternalCallback {
   readonly #api: RestClient;

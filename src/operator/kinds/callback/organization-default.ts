@@ -5,12 +5,8 @@ import { objectKey } from '../../../kube/kube-object.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { compareAge } from '../../pass/identity.ts';
-import type { CallbackObject, CallbackWork } from './callback-object.ts';
-
-export type DefaultRank =
-  | { state: 'not_asked' | 'not_allowed' | 'first' }
-  /** `holder`: `namespace/name` of the oldest. */
-  | { state: 'older_exists'; holder: string };
+import type { CallbackObject, DefaultRank } from './callback-object.ts';
+import type { CallbackWork } from './callback-work.ts';
 
 /** `requesting`: all Callbacks that request the default, in any order. A deleted one does not count. */
 export function rankDefault(

@@ -1,18 +1,15 @@
 // The Secret of a Callback: the signing secret, the previous one during an overlap, and when to rotate. The API shows a
 // secret once, so one that was lost, edited or rotated through the API is replaced by a new one.
-
 import { contentHash, parseSpecHash, secretHash } from '../../pass/desired-hash.ts';
-import type { SecretContent, SecretKind } from '../../pass/kind.ts';
-import type { OwnedSecret } from '../../pass/owned-secret.ts';
+import type { OwnedSecret, SecretContent, SecretKind } from '../../pass/kind.ts';
 import { ANNOTATION } from '../../resources/names.ts';
-import type { CallbackObject, CallbackWork } from './callback-object.ts';
+import type { CallbackObject } from './callback-object.ts';
+import type { CallbackWork } from './callback-work.ts';
 import { rotationEveryMs, signingSecretNameOf } from './desired-callback.ts';
 
 /** `<projectId>/<endpointId>`: the endpoint that the secret was issued for. */
 const ENDPOINT_ANNOTATION = 'beatkeeper.dev/signing-endpoint';
 const MAX_ROTATION_VALUE = 1024;
-
-export type LastRotation = NonNullable<CallbackObject['status']>['lastRotation'];
 
 export const SIGNING_SECRET: SecretKind<CallbackWork> = {
   statusField: 'signingSecretRef',

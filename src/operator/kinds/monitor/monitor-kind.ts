@@ -5,8 +5,8 @@ import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts'
 import type { KubeResource } from '../../../kube/kube-object.ts';
 import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import { Blocked } from '../../pass/faults.ts';
-import type { Change, DesireFacts, ExternalRef, Fault, Kind, KindStatus } from '../../pass/kind.ts';
+import type { Change, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
+import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
@@ -16,9 +16,7 @@ import {
   MONITOR_IDENTITY,
   MONITORS,
   type MonitorObject,
-  type MonitorPass,
   type MonitorStatusFields,
-  type MonitorWork,
 } from './monitor-object.ts';
 import { planMonitor } from './monitor-plan.ts';
 import { MonitorSecret } from './monitor-secret.ts';
@@ -33,6 +31,7 @@ import {
   type OpenIncident,
 } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
+import type { MonitorPass, MonitorWork } from './monitor-work.ts';
 
 /** Reasons of `Ready` that a new or changed Callback may resolve. */
 const WAITING_FOR_CALLBACK = new Set([

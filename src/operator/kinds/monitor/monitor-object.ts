@@ -2,10 +2,8 @@
 import { CUSTOM_RESOURCES } from '../../../contract/crd/custom-resources.ts';
 import type { MonitorResourceSpec, MonitorResourceStatus } from '../../../contract/crd/monitor-resource.ts';
 import { type KubeObject, type KubeResource, withoutBookkeeping } from '../../../kube/kube-object.ts';
-import type { Identity, Pass, Work } from '../../pass/kind.ts';
+import type { Identity } from '../../pass/object.ts';
 import { ANNOTATION } from '../../resources/names.ts';
-import type { DesiredMonitor } from './desired-monitor.ts';
-import type { ExternalMonitor } from './external-monitor.ts';
 
 export interface MonitorObject extends KubeObject {
   spec: MonitorResourceSpec;
@@ -26,6 +24,3 @@ export const MONITOR_IDENTITY: Identity = {
   isNumbered: false,
   statusField: 'monitorId',
 };
-
-export type MonitorPass = Pass<MonitorObject, DesiredMonitor, ExternalMonitor>;
-export type MonitorWork = Work<MonitorObject, DesiredMonitor, ExternalMonitor>;

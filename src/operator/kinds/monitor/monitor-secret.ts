@@ -1,10 +1,10 @@
 // The Secret of a Monitor: its publish address, and the signing secret of an inline binding, which the API shows once.
 import type { BindingDirectory } from '../../known/binding-directory.ts';
 import { parseSpecHash, secretHash } from '../../pass/desired-hash.ts';
-import type { SecretContent, SecretKind } from '../../pass/kind.ts';
-import type { OwnedSecret } from '../../pass/owned-secret.ts';
+import type { OwnedSecret, SecretContent, SecretKind } from '../../pass/kind.ts';
 import { publishSecretNameOf } from './desired-monitor.ts';
-import type { MonitorObject, MonitorWork } from './monitor-object.ts';
+import type { MonitorObject } from './monitor-object.ts';
+import type { MonitorWork } from './monitor-work.ts';
 
 /** The endpoint that `signingSecret` was issued for. */
 const ENDPOINT_ANNOTATION = 'beatkeeper.dev/inline-endpoint-id';

@@ -1,12 +1,13 @@
 // The status of a Monitor from the API's answers: fields, columns and conditions (docs/contract/kubernetes.md, "Columns",
 // "Conditions"), whether a change is worth a write, and which incidents began or ended. Pure.
-import type { OperationOutput } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
 import type { Monitor, MonitorStatus } from '../../../contract/resources/monitor.ts';
 import { isSameStatus } from '../../../kube/apply-status.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
+import type { BindingState } from '../../known/binding-directory.ts';
 import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
-import type { Fault, KindStatus } from '../../pass/kind.ts';
+import type { KindStatus } from '../../pass/kind.ts';
+import type { Fault } from '../../pass/object.ts';
 import type { MonitorObject, MonitorStatusFields } from './monitor-object.ts';
 
 type Cadence = MonitorStatus['cadence'];
@@ -169,8 +170,6 @@ export function incidentChanges(
 export function describeIncident({ kind, severity, openedAt, incidentId }: OpenIncident): string {
   return `${kind} (${severity}), open since ${openedAt}, incident ${incidentId}.`;
 }
-
-export type BindingState = OperationOutput<'getMonitorBinding'>;
 
 /**
  * Whether the monitor takes beats and can alert. `callbackRef.endpointId` is the endpoint that alerts must go to;

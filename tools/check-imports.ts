@@ -1,5 +1,6 @@
 // `npm run imports`: holds every import of src/ against the table "Rooms" in docs/architecture.md, the only place that
-// says who may import whom. What a row does not name is refused, and so is a source file that no row covers.
+// says who may import whom. What a row does not name is refused, and so is a source file that no row covers, and a
+// circle of files, also one of types alone (the linter lets those pass).
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -67,15 +68,41 @@ function wordsOf(allowed: ReadonlySet<string>): string {
   return allowed.size === 0 ? 'nothing' : [...allowed].join(', ');
 }
 
+/** The first circle that is found, as its files in order, or undefined. `files`: path -> text. */
+export function findCircle(files: ReadonlyMap<string, string>): string[] | undefined {
+  const done = new Set<string>();
+  const path: string[] = [];
+  const visit = (file: string): string[] | undefined => {
+    const begin = path.indexOf(file);
+    if (begin >= 0) return [...path.slice(begin), file];
+    if (done.has(file)) return undefined;
+    path.push(file);
+    for (const specifier of importsOf(files.get(file) ?? '')) {
+      const circle = visit(targetOf(file, specifier));
+      if (circle) return circle;
+    }
+    path.pop();
+    done.add(file);
+    return undefined;
+  };
+  for (const file of files.keys()) {
+    const circle = visit(file);
+    if (circle) return circle;
+  }
+  return undefined;
+}
+
 function checkTree(root: string): string[] {
   const table = readImportTable(readFileSync(join(root, 'docs/architecture.md'), 'utf8'));
-  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
-    .map((name) => `src/${name}`);
+  const names = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).sort();
+  const paths = names.filter((name) => name.endsWith('.ts')).map((name) => `src/${name}`);
+  const files = new Map(paths.map((path) => [path, readFileSync(join(root, path), 'utf8')]));
+  const circle = findCircle(files);
   const missing = [...table.keys()].filter((room) => !existsSync(join(root, room)));
   return [
     ...missing.map((room) => `docs/architecture.md has a row for ${room}, which is not there.`),
-    ...files.sort().flatMap((path) => findImportFaults(table, path, readFileSync(join(root, path), 'utf8'))),
+    ...[...files].flatMap(([path, text]) => findImportFaults(table, path, text)),
+    ...(circle ? [`These files import each other in a circle: ${circle.join(' -> ')}.`] : []),
   ];
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { findImportFaults, readImportTable } from '../../../tools/check-imports.ts';
+import { findCircle, findImportFaults, readImportTable } from '../../../tools/check-imports.ts';
 
 const TABLE = readImportTable(`
 | room | is | may import |
@@ -54,5 +54,22 @@ const d = await import('../domain/d.ts');
 
   it('a room whose row says * may import everything', () => {
     expect(findImportFaults(TABLE, 'src/main.ts', `import 'zod';\nimport './store/a.ts';\n`)).toEqual([]);
+  });
+});
+
+describe('the search for circles', () => {
+  const files = (imports: Record<string, string>) =>
+    new Map(
+      Object.entries(imports).map(([file, target]) => [file, `import type { A } from './${target}';\n`]),
+    );
+
+  it('a circle of types is found, and shown from its first file back to it', () => {
+    const imports = files({ 'src/a.ts': 'b.ts', 'src/b.ts': 'c.ts', 'src/c.ts': 'b.ts' });
+    expect(findCircle(imports)).toEqual(['src/b.ts', 'src/c.ts', 'src/b.ts']);
+  });
+
+  it('two ways to one file are no circle', () => {
+    const imports = files({ 'src/a.ts': 'c.ts', 'src/b.ts': 'c.ts', 'src/c.ts': 'd.ts' });
+    expect(findCircle(imports)).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
 // When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
-import type { LiveState, Outage, Timing, Window } from './monitor.ts';
+import type { LiveState, Timing, Window } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 
 /** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
@@ -25,11 +25,11 @@ export function outOfWindow(deadlineMs: number, window: Window | undefined): num
 /** A copy of `live` whose clock starts at `atMs`. Without an interval no deadline runs. */
 export function startClock(timing: Timing, live: LiveState, atMs: number): LiveState {
   const deadlineMs = timing.lifecycle === 'active' ? deadlineAfter(timing, live, atMs) : undefined;
-  return { ...live, anchorMs: atMs, deadlineMs, missedCount: 0, outageMs: 0 };
+  return { ...live, anchorMs: atMs, deadlineMs, missedCount: 0, unmovedMs: undefined };
 }
 
 export function stopClock(live: LiveState): LiveState {
-  return { ...live, deadlineMs: undefined, missedCount: 0, outageMs: 0 };
+  return { ...live, deadlineMs: undefined, missedCount: 0, unmovedMs: undefined };
 }
 
 /**
@@ -42,12 +42,7 @@ export function refitClock(
   nowMs: number,
   isMissed = live.openIncidents > 0,
 ): LiveState {
-  // The due time counts from the start of the run again, so outages since then move it again.
-  const openRuns = live.openRuns.map((run) => ({
-    ...run,
-    dueMs: runDue(timing, run.startedMs),
-    outageMs: undefined,
-  }));
+  const openRuns = live.openRuns.map((run) => ({ ...run, dueMs: runDue(timing, run.startedMs) }));
   const fitted = { ...live, openRuns };
   // The deadline was missed: none runs until the next beat.
   return isMissed && live.deadlineMs === undefined ? fitted : refitDeadline(timing, fitted, nowMs);
@@ -58,41 +53,7 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
   const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
   if (deadlineMs === undefined) return stopClock(live);
   const earliest = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
-  return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, outageMs: 0 };
-}
-
-/**
- * Moves a moment that fell into an outage of the service, or within one grace after it, by the outage's length, once
- * per outage (docs/contract/deadlines.md). `outages` are oldest first. `appliedMs`: the end of the last outage that has
- * moved it. `leastAfter`: the earliest allowed moment, given the end of an outage.
- */
-export function shiftByOutages(
-  timing: Timing,
-  due: { dueMs: number; appliedMs: number },
-  outages: readonly Outage[],
-  leastAfter: (toMs: number) => number | undefined = () => undefined,
-): { dueMs: number; appliedMs: number } {
-  let { dueMs, appliedMs } = due;
-  for (const { fromMs, toMs } of outages) {
-    if (toMs <= appliedMs || dueMs <= fromMs || dueMs > toMs + timing.graceMs) continue;
-    const moved = outOfWindow(dueMs + (toMs - fromMs), timing.maintenance);
-    dueMs = Math.max(moved, leastAfter(toMs) ?? moved);
-    appliedMs = toMs;
-  }
-  return { dueMs, appliedMs };
-}
-
-/**
- * Moves the running deadline by the outages it met. An outage may have swallowed the beat that was due in it, and the
- * sender's next beat comes up to an interval after the outage's end: the clock counts at least from that end. So no
- * living monitor alerts, and a dead one is found within interval plus grace. Returns the same object if nothing moves.
- */
-export function shiftClock(timing: Timing, live: LiveState, outages: readonly Outage[]): LiveState {
-  if (live.deadlineMs === undefined) return live;
-  const due = { dueMs: live.deadlineMs, appliedMs: live.outageMs };
-  const leastAfter = (toMs: number) => deadlineAfter(timing, live, toMs);
-  const { dueMs, appliedMs } = shiftByOutages(timing, due, outages, leastAfter);
-  return appliedMs === live.outageMs ? live : { ...live, deadlineMs: dueMs, outageMs: appliedMs };
+  return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, unmovedMs: undefined };
 }
 
 /** When a run that began at `startedMs` becomes overdue. */
@@ -102,9 +63,12 @@ export function runDue(timing: Timing, startedMs: number): number | undefined {
     : outOfWindow(startedMs + timing.maxRuntimeMs, timing.maintenance);
 }
 
-/** The moment from which the monitor is late: past the interval, inside the grace. */
-export function lateFrom(timing: Pick<Timing, 'graceMs'>, deadlineMs: number): number {
-  return deadlineMs - timing.graceMs;
+/**
+ * The moment from which the monitor is late: past the interval, inside the grace. With a schedule half of the grace after
+ * the cron time: a job that runs then is not late.
+ */
+export function lateFrom(timing: Pick<Timing, 'graceMs' | 'schedule'>, deadlineMs: number): number {
+  return deadlineMs - (timing.schedule ? Math.floor(timing.graceMs / 2) : timing.graceMs);
 }
 
 /**

@@ -97,5 +97,5 @@ function apply(
 
 /** A run continues through a pause. No clock ran meanwhile, so its time starts again, as the deadline does. */
 function resumeRuns(timing: Timing, { openRuns }: LiveState, nowMs: number): OpenRun[] {
-  return openRuns.map((run) => ({ ...run, dueMs: runDue(timing, nowMs), outageMs: undefined }));
+  return openRuns.map((run) => ({ ...run, dueMs: runDue(timing, nowMs) }));
 }

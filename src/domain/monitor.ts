@@ -137,10 +137,8 @@ function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
 export interface OpenRun {
   runId?: string;
   startedMs: number;
-  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`. */
+  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`, and when an outage may have swallowed its end. */
   dueMs?: number;
-  /** End of the last outage of the service that moved `dueMs`. */
-  outageMs?: number;
   /** It has been reported. */
   overdue?: boolean;
 }
@@ -162,7 +160,18 @@ export interface LiveState {
   cadenceMs?: number;
   tokens?: number;
   tokensMs?: number;
-  outageMs: number;
+  /**
+   * The first deadline of this silence, before outages of the service moved it and before any deadline passed. Undefined
+   * while `deadlineMs` is that deadline.
+   */
+  unmovedMs?: number;
+  /**
+   * Beats that the service could not take (docs/contract/deadlines.md): the arrival of the first and of the newest, and
+   * how many. They count while the newest is not older than `anchorMs`.
+   */
+  excusedFromMs?: number;
+  excusedMs?: number;
+  excusedBeats?: number;
 }
 
 export interface Outage {
@@ -179,7 +188,6 @@ export function newLiveState(): LiveState {
     openRuns: [],
     gaps: [],
     gapBroken: false,
-    outageMs: 0,
   };
 }
 

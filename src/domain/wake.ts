@@ -1,19 +1,20 @@
 // What the passing of time does to a monitor: missed deadline, overdue run, late mark, end of a window. Pure; the
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
-import { intervalOf, nextWake, outOfWindow, shiftByOutages, shiftClock, stopClock } from './deadline.ts';
+import { nextWake, outOfWindow, stopClock } from './deadline.ts';
 import { newId } from './id.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
+import { applyExcuse, deadlinesOf, mayHaveLostEnd, outagesIn } from './silence.ts';
 
 export interface Moment {
   /** The database's clock. */
   nowMs: number;
-  /** The last moment at which some api could accept beats: no deadline after it counts as missed. */
+  /** Every beat that arrived before it is committed or excused: no deadline after it counts as missed. */
   horizonMs: number;
-  /** Outages of the service that may still matter, oldest first. */
+  /** Outages of the service that may still matter, as `mergeOutages` returns them. */
   outages: readonly Outage[];
 }
 
@@ -32,73 +33,56 @@ export function wakeMonitor(
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const missed = missDeadlines(timing, live, moment);
+  const missed = missDeadlines(timing, applyExcuse(timing, live), moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
-  if (missed.opens !== undefined) {
-    const { deadlineMs, anchorMs, outageMs } = missed.opens;
-    const transition = cause(incidents, missedDeadline(timing, deadlineMs), moment);
-    transitions.push(withOutages(transition, { sinceMs: anchorMs, outageMs }, moment));
+  if (missed.opensMs !== undefined) {
+    const transition = cause(incidents, missedDeadline(timing, missed.opensMs), moment);
+    transitions.push(withOutages(transition, outagesIn(missed.live, moment.outages, missed.opensMs), moment));
   }
-  if (overdue.run !== undefined) {
-    const { startedMs, outageMs } = overdue.run;
-    const transition = cause(incidents, overdueRun(timing, overdue.run), moment);
-    transitions.push(withOutages(transition, { sinceMs: startedMs, outageMs }, moment));
-  }
+  if (overdue.run !== undefined) transitions.push(cause(incidents, overdueRun(timing, overdue.run), moment));
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
 }
 
-/** Adds the outages that moved the deadline or the run to the incident's timeline (docs/contract/deadlines.md). */
+/** The most outages named in the timeline of an incident: the newest. */
+const MAX_NAMED_OUTAGES = 20;
+
+/** Adds the outages that moved the deadline to the incident's timeline (docs/contract/deadlines.md). */
 function withOutages(
   transition: Transition,
-  { sinceMs = 0, outageMs = 0 }: { sinceMs?: number; outageMs?: number },
-  moment: Moment,
+  outages: ReturnType<typeof outagesIn>,
+  { nowMs }: Moment,
 ): Transition {
-  const entries = moment.outages
-    .filter(({ toMs }) => toMs <= outageMs && toMs > sinceMs)
-    .map(
-      ({ fromMs, toMs }): TimelineEntry => ({
-        type: 'service_outage',
-        atMs: moment.nowMs,
-        detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() },
-      }),
-    );
+  const entries = outages.slice(-MAX_NAMED_OUTAGES).map(
+    ({ fromMs, toMs, refusedBeats }): TimelineEntry => ({
+      type: 'service_outage',
+      atMs: nowMs,
+      detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refusedBeats },
+    }),
+  );
   return { ...transition, entries: [...transition.entries, ...entries] };
 }
 
-/**
- * Lets `missedBeatsToOpen` deadlines pass in a row; `opens` is the deadline that opens the incident. Outages of the
- * service move each of these deadlines, also when a later wake-up is the first to meet the outage.
- */
+/** Counts the deadlines that have passed; `opensMs` is the one that opens the incident. */
 function missDeadlines(
   timing: Timing,
   live: LiveState,
   moment: Moment,
-): { live: LiveState; opens?: LiveState & { deadlineMs: number } } {
-  let current = shiftClock(timing, live, moment.outages);
-  for (;;) {
-    const { deadlineMs } = current;
-    if (deadlineMs === undefined || deadlineMs > moment.horizonMs) return { live: current };
-    if (inWindow(timing.maintenance, moment.nowMs)) {
-      return { live: { ...current, deadlineMs: outOfWindow(moment.nowMs, timing.maintenance) } };
-    }
-    const missedCount = current.missedCount + 1;
-    if (missedCount >= timing.missedBeatsToOpen) {
-      return { live: stopClock(current), opens: { ...current, deadlineMs } };
-    }
-    const followingMs = followingDeadline(timing, current, deadlineMs);
-    current = shiftClock(timing, { ...current, deadlineMs: followingMs, missedCount }, moment.outages);
+): { live: LiveState; opensMs?: number } {
+  const deadlines = deadlinesOf(timing, live, moment.outages);
+  const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= moment.horizonMs).length;
+  const deadlineMs = deadlines[missedCount];
+  if (missedCount > 0 && inWindow(timing.maintenance, moment.nowMs)) {
+    const endsMs = outOfWindow(moment.nowMs, timing.maintenance);
+    return { live: { ...live, deadlineMs: endsMs, missedCount: 0, unmovedMs: undefined } };
   }
-}
-
-/** Each further interval without a beat counts as one more miss. */
-function followingDeadline(timing: Timing, live: LiveState, deadlineMs: number): number | undefined {
-  const interval = intervalOf(timing, live);
-  const next = timing.schedule
-    ? timing.schedule.nextAfter(deadlineMs - timing.graceMs)
-    : interval && deadlineMs - timing.graceMs + interval;
-  return next === undefined ? undefined : outOfWindow(next + timing.graceMs, timing.maintenance);
+  if (deadlines.length === 0) return { live };
+  if (deadlineMs === undefined) return { live: stopClock(live), opensMs: deadlines.at(-1) };
+  const firstMs = live.unmovedMs ?? live.deadlineMs;
+  return {
+    live: { ...live, deadlineMs, missedCount, unmovedMs: firstMs === deadlineMs ? undefined : firstMs },
+  };
 }
 
 function findOverdueRuns(
@@ -110,13 +94,11 @@ function findOverdueRuns(
   if (inWindow(timing.maintenance, moment.nowMs)) return { live };
   let first: OpenRun | undefined;
   const openRuns = live.openRuns.map((run) => {
-    if (run.overdue || run.dueMs === undefined) return run;
-    const due = { dueMs: run.dueMs, appliedMs: run.outageMs ?? 0 };
-    const { dueMs, appliedMs } = shiftByOutages(timing, due, moment.outages);
-    const moved: OpenRun = { ...run, dueMs, outageMs: appliedMs };
-    if (dueMs > moment.horizonMs) return moved;
-    first ??= moved;
-    return { ...moved, overdue: true };
+    if (run.overdue || run.dueMs === undefined || run.dueMs > moment.horizonMs) return run;
+    // Its end may be lost. If the job is dead, the deadline finds it.
+    if (mayHaveLostEnd(run, live, moment.outages)) return { ...run, dueMs: undefined };
+    first ??= run;
+    return { ...run, overdue: true };
   });
   return { live: { ...live, openRuns }, run: first };
 }

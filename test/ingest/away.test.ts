@@ -243,7 +243,7 @@ it('no incident opens for beats that a lock keeps out, whatever an api without b
   const sweep = makeSweep(fixture.pool);
   const findMoved = async () => {
     await sweep.run();
-    const { rowCount } = await fixture.pool.query('select from monitor_live where outage_ms > 0');
+    const { rowCount } = await fixture.pool.query('select from monitor_live where unmoved_ms is not null');
     return rowCount === 1;
   };
   await waitFor(findMoved, { what: 'the moved deadline' });

@@ -49,7 +49,7 @@ const state = fc.record({
   hasRun: fc.constantFrom(false, false, true),
   tokens: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined }),
   tokensAgoMs: fc.integer({ min: 0, max: 2000 }),
-  outageMs: fc.integer({ min: 0, max: 1000 }),
+  unmovedInMs: fc.option(fc.integer({ min: 0, max: 1000 }), { nil: undefined }),
   staleConfiguration: fc.constantFrom(false, false, false, true),
   count: fc.integer({ min: 1, max: 4 }),
 });
@@ -74,7 +74,7 @@ it('the statement of plain beats writes and answers what the state machine does,
         gapBroken: false,
         tokens: drawn.tokens,
         tokensMs: drawn.tokens === undefined ? undefined : nowMs - drawn.tokensAgoMs,
-        outageMs: drawn.outageMs,
+        unmovedMs: drawn.unmovedInMs === undefined ? undefined : nowMs + drawn.unmovedInMs,
       };
       const configurationVersion = drawn.staleConfiguration ? 2 : 1;
       await updateLive(pool, [{ ...monitor, configurationVersion, live: before }]);

@@ -99,7 +99,6 @@ export async function seedMonitors(
       missed_count: 0,
       open_incidents: 0,
       gap_broken: false,
-      outage_ms: 0,
       changed_xid: '3',
       ...columns.live,
     })),

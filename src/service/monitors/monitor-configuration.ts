@@ -74,8 +74,8 @@ function refit(
 ): LiveState {
   const { before, after } = timing;
   const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs, isMissed) : live;
-  const { deadlineMs, missedCount, outageMs } = live;
-  const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, outageMs };
+  const { deadlineMs, missedCount, unmovedMs } = live;
+  const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, unmovedMs };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
   return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
 }

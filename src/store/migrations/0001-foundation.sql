@@ -134,8 +134,12 @@ create table monitor_live (
   -- Token bucket of beat_cadence.
   tokens real,
   tokens_ms bigint,
-  -- End of the last outage of the service that moved the deadline: each outage moves it once.
-  outage_ms bigint not null default 0,
+  -- The first deadline of this silence, where outages of the service have moved it or deadlines have passed.
+  unmoved_ms bigint,
+  -- Beats that the service could not take: arrival of the first and the newest, and how many. No index has these columns.
+  excused_from_ms bigint,
+  excused_ms bigint,
+  excused_beats integer,
   changed_xid xid8 not null default pg_current_xact_id(),
   primary key (project_id, monitor_key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

@@ -56,7 +56,10 @@ export const LIVE_STATE: Columns<LiveState> = {
   cadenceMs: column.plain('cadence_ms', 'bigint'),
   tokens: column.plain('tokens', 'real'),
   tokensMs: column.plain('tokens_ms', 'bigint'),
-  outageMs: column.plain('outage_ms', 'bigint'),
+  unmovedMs: column.plain('unmoved_ms', 'bigint'),
+  excusedFromMs: column.plain('excused_from_ms', 'bigint'),
+  excusedMs: column.plain('excused_ms', 'bigint'),
+  excusedBeats: column.plain('excused_beats', 'integer'),
 };
 
 const CHANGING = {

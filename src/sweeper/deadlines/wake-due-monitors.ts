@@ -1,6 +1,7 @@
 // One batch of due monitors as one transaction: claim, read, decide (domain/wake.ts), write. Nothing is sent here.
 import type { Incident, Transition } from '../../domain/incident.ts';
 import { suppression } from '../../domain/monitor.ts';
+import { mergeOutages } from '../../domain/silence.ts';
 import { type Moment, wakeMonitor } from '../../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
@@ -63,7 +64,7 @@ async function wakeRows(tx: Queryable, due: DueMonitors, minimumIntervalMs: numb
     rows.filter(({ live }) => isAlone || live.openIncidents > 0),
   );
   // Read after the horizon: an outage commits together with the horizon behind it.
-  const outages = await readOutages(tx, firstStart(rows));
+  const outages = mergeOutages(await readOutages(tx, firstStart(rows)));
   const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
   const work: Work = { moment, changed: [], transitions: [], faults: [] };
   for (const row of rows) {

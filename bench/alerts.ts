@@ -4,10 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { insertDeliveries } from '../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../src/store/postgres/pool.ts';
 import { readNow } from '../src/store/postgres/transaction.ts';
-import { advanceServiceClock } from '../src/store/upkeep/service-clock.ts';
 import { Loop } from '../src/sweeper/loop.ts';
 import { dueAt, type SeedEndpoint, seedEndpoint, seedMonitors } from '../test/support/seed.ts';
-import { makeDelivery, makeSweep } from '../test/support/sweeper-fixture.ts';
+import { makeDelivery, makeSweep, moveClock } from '../test/support/sweeper-fixture.ts';
 import {
   type BenchFixture,
   BODY,
@@ -70,8 +69,8 @@ async function missDeadlines(fixture: BenchFixture): Promise<{ latenessMs: numbe
   await pool.query(
     'truncate incidents, deliveries, delivery_attempts, monitors, monitor_live, service_clock',
   );
-  await advanceServiceClock(pool);
-  const clock = setInterval(() => advanceServiceClock(pool).catch(console.error), 1_000);
+  await moveClock(pool);
+  const clock = setInterval(() => moveClock(pool).catch(console.error), 1_000);
   const firstMs = (await readNow(pool)) + LEAD_MS;
   for (let step = 0; step < SECONDS * STEPS; step += 1) {
     const dueMs = firstMs + step * (1_000 / STEPS);

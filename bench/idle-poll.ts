@@ -64,7 +64,7 @@ async function measurePolls(
   await moveClock(pool, horizonMs);
   const sweep = makeSweep(pool);
   const timed = async () => {
-    await pool.query('update service_clock set last_ms = last_ms + $1', [POLL_MS]);
+    await pool.query('update service_clock set decided_ms = decided_ms + $1', [POLL_MS]);
     const startedAt = performance.now();
     if ((await sweep.run()) !== 'idle') throw new Error('A monitor was due.');
     return performance.now() - startedAt;

@@ -10,6 +10,7 @@ import type { ContextSettings } from '../service/calls/open-context.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { OpenBeats } from './service-clock.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
@@ -19,8 +20,7 @@ const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
-  /** For how long beats have waited while none gets through, in ms; 0 while they are accepted. */
-  findStuckMs: () => number;
+  openBeats: OpenBeats;
   /** Writes what waits. Call it when the application is closed. */
   close(): Promise<void>;
 }
@@ -70,7 +70,7 @@ export function startIngest(
   });
   return {
     mount: (app) => registerPing(app, { directory, batcher, onOutcome: (outcome) => beats.inc({ outcome }) }),
-    findStuckMs: () => Math.max(batcher.stuckMs, directory.stuckMs),
+    openBeats: { oldestAt: () => undefined, lostSpan: () => undefined, settleLost: () => undefined },
     close: async () => {
       await batcher.close();
       await addresses.end();

@@ -1,98 +1,205 @@
-// The service clock of an api process: each second it records that this api can accept beats
-// (docs/contract/deadlines.md). While beats wait here and none gets through, it records an outage instead: other apis,
-// at which no beat waits, may still advance the clock.
+// The service clock of an api process: each second it records that this api lives, and up to which moment every beat that
+// reached it is decided (docs/contract/deadlines.md).
+import { newUuid } from '../domain/id.ts';
+import type { ClockOutage } from '../domain/service-clock.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import {
-  advanceServiceClock,
-  notifyIncidentsOfOutage,
-  OUTAGE_MS,
-  type OutageUnderWay,
-  recordStuckBeats,
+  type ClockReading,
+  endServiceClock,
+  type OwnSign,
+  type Settled,
+  settleServiceClock,
+  signServiceClock,
 } from '../store/upkeep/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
+import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 
 const PERIOD_MS = 1_000;
-/** A fault counts as over after this long without another: until then refused senders come back and may wait again. */
-const CALM_MS = 15_000;
-const GAP_MESSAGE = {
-  outage: 'No api could accept beats in this span: deadlines that fell into it move.',
-  set_back: 'The clock of the database was set back: whatever waits for a moment waits longer by that much.',
-} as const;
+/** A check that comes later than this says that the process stood still. */
+const LATE_MS = 100;
+/** After so many turns of the event loop what had reached the socket before the first is read. */
+const TURNS = 4;
+
+/** A span of `performance.now()`. */
+export interface LocalSpan {
+  fromAt: number;
+  toAt: number;
+}
+
+/** The beats that reached this process. Moments are those of `performance.now()`. */
+export interface OpenBeats {
+  /** When the oldest beat arrived that is neither committed, nor answered on purpose, nor excused durably. */
+  oldestAt(): number | undefined;
+  /** Refusals in this span could not be remembered. */
+  lostSpan(): LocalSpan | undefined;
+  /** The span is written as an outage. */
+  settleLost(span: LocalSpan): void;
+}
+
+export interface ServiceClockDeps {
+  /** A connection of its own: a busy pool must not look like an outage. */
+  pool: Pool;
+  log: Log;
+  /** Where balancers send to this api. */
+  address: string;
+  openBeats: OpenBeats;
+}
 
 export interface ServiceClock {
-  /** Ends it. Waits for a write that is under way, and notifies incidents of a fault that no other api knows of. */
+  /**
+   * Ends it. Call it when no beat can arrive any more and what waited is written: an api that still holds a beat is not
+   * ended, so that the time since that beat becomes an outage.
+   */
   stop(): Promise<void>;
 }
 
-/**
- * Start it once beats are accepted. A write that fails is tried again a second later: then it was an outage.
- * `findStuckMs`: for how long beats have waited here while none got through, in ms; 0 while they are accepted.
- */
-export function startServiceClock(pool: Pool, log: Log, findStuckMs: () => number): ServiceClock {
-  const keeper = new ServiceClockKeeper(pool, log);
-  let writing: Promise<void> | undefined;
-  const write = async (stuckMs: number) => {
-    try {
-      if (stuckMs === 0) await keeper.advance();
-      else await keeper.recordOutage(stuckMs);
-    } catch (err) {
-      log.warn({ err }, 'The service clock could not be advanced.');
-    } finally {
-      writing = undefined;
-    }
-  };
-  let wasStuck = false;
-  const check = () => {
-    const stuckMs = findStuckMs();
-    // A short wait is no outage yet, and no sign of health. One long wait is no outage either: a process that was
-    // stopped for a while has the answers to its beats and has not read them yet. Two in a row are.
-    const isStuck = stuckMs > OUTAGE_MS;
-    if (stuckMs === 0 || (isStuck && wasStuck)) writing ??= write(stuckMs);
-    wasStuck = isStuck;
-  };
-  check();
-  const timer = setInterval(check, PERIOD_MS);
+/** Start it once beats are accepted. A write that fails is tried again a second later. */
+export function startServiceClock(deps: ServiceClockDeps): ServiceClock {
+  const keeper = new ServiceClockKeeper(deps);
+  const stopping = new AbortController();
+  const running = run(keeper, stopping.signal);
   return {
     async stop() {
-      clearInterval(timer);
-      await writing;
-      await keeper
-        .notifyIncidents()
-        .catch((err: unknown) => log.warn({ err }, 'Incidents could not be notified of an outage.'));
+      stopping.abort();
+      await running;
+      await keeper.end();
     },
   };
 }
 
+async function run(keeper: ServiceClockKeeper, signal: AbortSignal): Promise<void> {
+  let dueAt = performance.now();
+  while (!signal.aborted) {
+    await keeper.check(dueAt);
+    const now = performance.now();
+    dueAt = Math.max(dueAt + PERIOD_MS, now);
+    await pause(dueAt - now, signal);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+  });
+}
+
+const OUTAGE_MESSAGES: Record<ClockOutage['reason'], string> = {
+  away: 'This api stood still or did not reach the database in this span: deadlines that fell into it move.',
+  none: 'No api ran in this span: deadlines that fell into it move.',
+  replaced: 'The api at this address ended without a goodbye: deadlines that fell into the span move.',
+  gone: 'An api ended without a goodbye and did not return: deadlines that fell into the span move.',
+  lost: 'This api refused more beats than it can remember in this span: deadlines that fell into it move.',
+};
+
 class ServiceClockKeeper {
-  readonly #pool: Pool;
-  readonly #log: Log;
-  #fault: { underWay: OutageUnderWay; seenAt: number } | undefined;
+  readonly #deps: ServiceClockDeps;
+  readonly #apiId = newUuid();
+  readonly #unwritten: OccasionalWarning;
+  #reading: ClockReading | undefined;
+  /** The process turned at this moment. */
+  #turnedAt = performance.now();
 
-  constructor(pool: Pool, log: Log) {
-    this.#pool = pool;
-    this.#log = log;
+  constructor(deps: ServiceClockDeps) {
+    this.#deps = deps;
+    this.#unwritten = new OccasionalWarning(deps.log, 'The service clock could not be written.');
   }
 
-  async advance(): Promise<void> {
-    const gap = await advanceServiceClock(this.#pool);
-    if (gap) this.#log.warn(gap, GAP_MESSAGE[gap.kind]);
-    if (this.#fault && performance.now() - this.#fault.seenAt > CALM_MS) await this.notifyIncidents();
+  /** Never rejects. `dueAt`: for when the check was planned. */
+  async check(dueAt: number): Promise<void> {
+    try {
+      await this.#sign(dueAt);
+    } catch (err) {
+      this.#unwritten.record({ err, address: this.#deps.address });
+    }
   }
 
-  async recordOutage(stuckMs: number): Promise<void> {
-    const underWay = await recordStuckBeats(this.#pool, stuckMs, this.#fault?.underWay);
-    this.#fault = { underWay, seenAt: performance.now() };
+  async end(): Promise<void> {
+    const { pool, log, openBeats } = this.#deps;
+    await this.check(performance.now());
+    const oldestAt = openBeats.oldestAt();
+    const heldMs = oldestAt === undefined ? undefined : performance.now() - oldestAt;
+    try {
+      if (heldMs === undefined && (await endServiceClock(pool, this.#apiId))) return;
+      log.warn(
+        { heldMs },
+        'This api ends with beats that are not written: the time since then is an outage.',
+      );
+    } catch (err) {
+      log.warn({ err }, 'The service clock could not be ended: the time since then is an outage.');
+    }
   }
 
-  /** Ends the fault, if there is one: writes its span into the timelines of open incidents. */
-  async notifyIncidents(): Promise<void> {
-    if (!this.#fault) return;
-    const { fromMs, toMs } = this.#fault.underWay;
-    await notifyIncidentsOfOutage(this.#pool, { fromMs, toMs });
-    this.#fault = undefined;
-    this.#log.warn(
-      { fromMs, toMs },
-      'This api refused beats in this span: deadlines that fell into it move.',
-    );
+  async #sign(dueAt: number): Promise<void> {
+    const knownAt = await this.#findKnownAt(dueAt);
+    const { pool, openBeats } = this.#deps;
+    const decidedAt = () => Math.min(openBeats.oldestAt() ?? Number.POSITIVE_INFINITY, knownAt);
+    if (this.#reading && openBeats.lostSpan() === undefined) {
+      const at = decidedAt();
+      const sign = { decidedMs: earliest(this.#reading, at), ageMs: performance.now() - at };
+      const reading = await signServiceClock(pool, { apiId: this.#apiId, ...sign });
+      if (reading) {
+        this.#reading = reading;
+        return;
+      }
+    }
+    await this.#settle(decidedAt);
   }
+
+  /**
+   * Up to when every beat that arrived is known. After a stall the timers come before what waits at the sockets: it is
+   * read first, and it may have arrived at any time of the stall.
+   */
+  async #findKnownAt(dueAt: number): Promise<number> {
+    const now = performance.now();
+    const knownAt = now - dueAt > LATE_MS ? Math.min(this.#turnedAt, dueAt) : Math.min(now, dueAt);
+    for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    this.#turnedAt = now;
+    return knownAt;
+  }
+
+  async #settle(decidedAt: () => number): Promise<void> {
+    const { pool, address, openBeats } = this.#deps;
+    const lost = openBeats.lostSpan();
+    const sign = (reading: ClockReading): OwnSign => ({
+      decidedMs: earliest(reading, decidedAt()),
+      lost: lost && {
+        fromMs: earliest(reading, lost.fromAt),
+        toMs: latest(reading, lost.toAt),
+        reason: 'lost',
+        addresses: [address],
+      },
+    });
+    const settled = await settleServiceClock(pool, { apiId: this.#apiId, address }, sign);
+    if (lost) openBeats.settleLost(lost);
+    this.#reading = settled.reading;
+    this.#report(settled);
+  }
+
+  #report({ reading, outages, setBackMs }: Settled): void {
+    const { log } = this.#deps;
+    for (const { reason, ...span } of outages) log.warn({ ...span, reason }, OUTAGE_MESSAGES[reason]);
+    if (setBackMs !== undefined) {
+      log.warn(
+        { nowMs: reading.nowMs, setBackMs },
+        'The clock of the database was set back: whatever waits for a moment waits longer by that much.',
+      );
+    }
+  }
+}
+
+/** The database's time was at least this at `at`. */
+function earliest({ nowMs, answeredAt }: ClockReading, at: number): number {
+  return nowMs + at - answeredAt;
+}
+
+/** The database's time was at most this at `at`. */
+function latest({ nowMs, askedAt }: ClockReading, at: number): number {
+  return nowMs + at - askedAt;
 }

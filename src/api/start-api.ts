@@ -1,5 +1,6 @@
 // The role `api`: builds the application, listens, keeps the service clock, and ends in order.
 import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
@@ -14,6 +15,8 @@ import { startServiceClock } from './service-clock.ts';
 /** Longest wait for calls that run when the end begins; what is left then is cut. */
 const CLOSE_LIMIT_MS = 20_000;
 const IDLE_CHECK_MS = 100;
+/** Short: a connection that hangs is replaced before the api looks as if it were away for long. */
+const CLOCK_STATEMENT_MS = 2_000;
 
 export interface ApiConfig extends ContextSettings {
   host: string;
@@ -21,6 +24,8 @@ export interface ApiConfig extends ContextSettings {
   port: number;
   issuers: readonly TrustedIssuer[];
   dashboardOrigin?: string;
+  /** Where balancers send to this api; default: host name and port. */
+  instanceName?: string;
   /** Open connections at most; below the descriptor limit. */
   maxConnections: number;
   /** As in `AppDeps`; tests, which run on any machine, set it to 0. */
@@ -41,13 +46,11 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     databaseUrl: config.databaseUrl,
     size: 1,
     applicationName: 'beatkeeper-clock',
+    statementTimeoutMs: CLOCK_STATEMENT_MS,
     onError: warn,
   });
   const ingest = startIngest(config, context, telemetry);
-  const endPools = async () => {
-    await ingest.close();
-    await Promise.all([...context.databases.all, clockPool].map((pool) => pool.end()));
-  };
+  const endPools = () => Promise.all([...context.databases.all, clockPool].map((pool) => pool.end()));
   try {
     for (const pool of context.databases.all) await requireDurableCommits(pool, log);
     const { issuers, dashboardOrigin, maxEventLoopDelayMs } = config;
@@ -56,10 +59,14 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     app.server.maxConnections = config.maxConnections;
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
-    const clock = startServiceClock(clockPool, log, ingest.findStuckMs);
+    const address = config.instanceName ?? `${hostname()}:${port}`;
+    const clock = startServiceClock({ pool: clockPool, log, address, openBeats: ingest.openBeats });
     log.info({ port }, 'Listening.');
     const end = async () => {
-      await Promise.all([clock.stop(), closeApp(app)]);
+      await closeApp(app);
+      await ingest.close();
+      // Last: it says that nothing is left.
+      await clock.stop();
       await endPools();
     };
     let ended: Promise<void> | undefined;
@@ -71,6 +78,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
       },
     };
   } catch (error) {
+    await ingest.close();
     await endPools();
     throw error;
   }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { issuers } from './issuers.ts';
 import * as shared from './shared-settings.ts';
-import { baseUrl, integer, optional, variable } from './variable.ts';
+import { baseUrl, integer, optional, text, variable } from './variable.ts';
 
 export const apiSchema = z.object({
   databaseUrl: shared.databaseUrl(),
@@ -35,6 +35,14 @@ export const apiSchema = z.object({
       fallback: '10000',
     },
     integer(10, 1_000_000),
+  ),
+  instanceName: optional(
+    {
+      name: 'INSTANCE_NAME',
+      description:
+        'Name of the place at which balancers send to this process; one that starts again keeps it. Default: <host name>:<PORT>.',
+    },
+    text,
   ),
   drainSeconds: variable(
     {

@@ -1,17 +1,14 @@
-// The beat path while the database is away, seen from inside one api: what it notices, what it reports to the service
-// clock, and how soon it recovers. faults.test.ts tests the same from outside.
+// The beat path while the database is away, seen from inside one api: what it notices, and how soon it recovers.
+// faults.test.ts tests the same from outside.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { startServiceClock } from '../../src/api/service-clock.ts';
 import type { BeatItem } from '../../src/ingest/apply-items.ts';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { type DirectoryEntry, MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
-import { createLog } from '../../src/telemetry/log.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type SeedMonitor, seedMonitor } from '../support/seed.ts';
 import { incidentsOf } from '../support/stored-rows.ts';
-import { makeSweep } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -166,89 +163,4 @@ it('the wait for the address counts against the patience of the beat', async () 
   expect(await batcher.submit(beatOf(entry), 60_000)).toMatchObject({
     problem: { code: 'temporarily_unavailable' },
   });
-});
-
-it('the service clock stops while beats wait, even if the database answers it, and records an outage', async () => {
-  let stuckMs = 2_000;
-  let asked = 0;
-  const clock = startServiceClock(fixture.pool, createLog({ role: 'test', level: 'silent' }), () => {
-    asked += 1;
-    return stuckMs;
-  });
-  endings.push(() => clock.stop());
-  const readClock = async () =>
-    (await fixture.pool.query('select last_ms from service_clock')).rows[0]?.last_ms;
-  const readOutage = async () =>
-    (await fixture.pool.query('select from_ms, to_ms from service_outages')).rows[0];
-  await waitFor(() => asked > 2, { what: 'some readings of the clock' });
-  expect(await readClock()).toBeUndefined();
-  expect(await readOutage()).toBeUndefined();
-  stuckMs = 5_000;
-  const outage = await waitFor(readOutage, { what: 'the outage that has begun' });
-  expect(outage.to_ms - outage.from_ms).toBeGreaterThanOrEqual(5_000);
-  stuckMs = 0;
-  await waitFor(async () => (await readClock()) > outage.to_ms, { what: 'the first beat' });
-});
-
-it('a process that was stopped, and could not read its answers, records no outage', async () => {
-  const readings = [0, 60_000, 0, 60_000, 500, 60_000];
-  const clock = startServiceClock(
-    fixture.pool,
-    createLog({ role: 'test', level: 'silent' }),
-    () => readings.shift() ?? 0,
-  );
-  endings.push(() => clock.stop());
-  await waitFor(() => readings.length === 0, { what: 'all readings of the clock' });
-  await clock.stop();
-  // A shorter outage comes from a busy machine.
-  const { rowCount } = await fixture.pool.query('select from service_outages where to_ms - from_ms >= 60000');
-  expect(rowCount).toBe(0);
-});
-
-it('an open incident names the outage in its timeline even if the process ends before the outage does', async () => {
-  await fixture.pool.query(
-    `insert into incidents (project_id, incident_id, monitor_key, monitor_id, jurisdiction, kind, state, severity,
-       opened_at, summary)
-     select project_id, 'inc_1', monitor_key, 'm', 'unrestricted', 'missed_deadline', 'open', 'critical', now(), 'x'
-     from monitor_live`,
-  );
-  const clock = startServiceClock(fixture.pool, createLog({ role: 'test', level: 'silent' }), () => 5_000);
-  endings.push(() => clock.stop());
-  const hasBegun = async () => (await fixture.pool.query('select from service_outages')).rowCount === 1;
-  await waitFor(hasBegun, { what: 'the outage that has begun' });
-  await clock.stop();
-  const { rows } = await fixture.pool.query('select type from timeline_entries');
-  expect(rows).toEqual([{ type: 'service_outage' }]);
-});
-
-it('no incident opens for beats that a lock keeps out, whatever an api without beats reports', async () => {
-  const entry = await findEntry(openDirectory());
-  const { batcher } = openBatcher(openDirectory(), 1);
-  const log = createLog({ role: 'test', level: 'silent' });
-  for (const findStuckMs of [() => 0, () => batcher.stuckMs]) {
-    const clock = startServiceClock(fixture.pool, log, findStuckMs);
-    endings.push(() => clock.stop());
-  }
-  const admin = await fixture.pool.connect();
-  await admin.query('begin');
-  await admin.query('lock table observations in access exclusive mode');
-  const beat = batcher.submit(beatOf(entry));
-  const findOutage = async () =>
-    (await fixture.pool.query('select from_ms, to_ms from service_outages')).rows[0];
-  const { from_ms: fromMs } = await waitFor(findOutage, { what: 'the outage that has begun' });
-  await fixture.pool.query('update monitor_live set anchor_ms = $1, deadline_ms = $2, wake_ms = $2', [
-    fromMs - 119_999,
-    fromMs + 1,
-  ]);
-  const sweep = makeSweep(fixture.pool);
-  const findMoved = async () => {
-    await sweep.run();
-    const { rowCount } = await fixture.pool.query('select from monitor_live where unmoved_ms is not null');
-    return rowCount === 1;
-  };
-  await waitFor(findMoved, { what: 'the moved deadline' });
-  await admin.query('rollback');
-  admin.release();
-  expect(await beat).toHaveProperty('answer');
-  expect((await fixture.pool.query('select from incidents')).rowCount).toBe(0);
 });

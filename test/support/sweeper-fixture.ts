@@ -66,11 +66,16 @@ export function makeDelivery(
   };
 }
 
-/** Sets the service clock to `toMs`; without it, to the database's now. */
+/** The api of `moveClock`. */
+export const CLOCK_API = { apiId: '00000000-0000-4000-8000-000000000001', address: 'test' };
+
+/** Sets the service clock, which one api keeps, to `toMs`; without it, to the database's now. */
 export async function moveClock(pool: Pool, toMs?: number): Promise<void> {
   await pool.query(
-    `insert into service_clock (last_ms) values (coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint))
-     on conflict (only_row) do update set last_ms = excluded.last_ms`,
-    [toMs],
+    `insert into service_clock (api_id, address, decided_ms, seen_ms)
+     select $1, $2, v.ms, v.ms
+     from coalesce($3, (extract(epoch from clock_timestamp()) * 1000)::bigint) as v (ms)
+     on conflict (api_id) do update set decided_ms = excluded.decided_ms, seen_ms = excluded.seen_ms`,
+    [CLOCK_API.apiId, CLOCK_API.address, toMs],
   );
 }

@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
-import { advanceServiceClock } from '../../src/store/upkeep/service-clock.ts';
+import { settleServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { dueAt, type SeedMonitor, seedEndpoint, seedMonitor, seedMonitors } from '../support/seed.ts';
 import { incidentsOf, liveOf, timelineOf } from '../support/stored-rows.ts';
-import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
+import { CLOCK_API, drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 
 let fixture: ProjectFixture;
 
@@ -181,7 +181,10 @@ describe('an outage of our own', () => {
       const dead = await seed(11 * MINUTE_MS + 59_900);
       await moveClock(own.pool, now - 10 * MINUTE_MS);
       await drain(makeSweep(own.pool));
-      expect(await advanceServiceClock(own.pool)).toBeDefined();
+      const { outages } = await settleServiceClock(own.pool, CLOCK_API, ({ nowMs }) => ({
+        decidedMs: nowMs,
+      }));
+      expect(outages).toHaveLength(1);
       await drain(makeSweep(own.pool));
       const open = 'select monitor_key, incident_id from incidents';
       expect((await own.pool.query(open)).rows).toEqual([]);
@@ -195,9 +198,14 @@ describe('an outage of our own', () => {
       expect(shifted).toEqual({ after_ms: 2 * MINUTE_MS });
       // That time passes.
       await own.pool.query(
-        `update monitor_live set deadline_ms = deadline_ms - $2, wake_ms = deadline_ms - $2 where monitor_key = $1`,
+        `update monitor_live set anchor_ms = anchor_ms - $2, unmoved_ms = unmoved_ms - $2,
+           deadline_ms = deadline_ms - $2, wake_ms = deadline_ms - $2
+         where monitor_key = $1`,
         [dead.monitorKey, 2 * MINUTE_MS],
       );
+      await own.pool.query('update service_outages set from_ms = from_ms - $1, to_ms = to_ms - $1', [
+        2 * MINUTE_MS,
+      ]);
       await moveClock(own.pool);
       await drain(makeSweep(own.pool));
       const { rows } = await own.pool.query(open);

@@ -407,16 +407,30 @@ create table rate_windows (
 
 -- The life of the installation itself.
 
--- One row: the last moment at which an api could accept beats.
+-- One row per process of the role api, of the last day. Moments of the database's clock.
 create table service_clock (
-  only_row boolean primary key default true check (only_row),
-  last_ms bigint not null
+  api_id uuid primary key,
+  -- Where balancers send to it: a process that starts there takes its place.
+  address text not null,
+  -- Every beat that reached it before is committed, or its excuse is.
+  decided_ms bigint not null,
+  -- Its last sign of life.
+  seen_ms bigint not null,
+  ended boolean not null default false
 );
+create index service_clock_running on service_clock (api_id) where not ended;
+-- Two outages may have the same span.
 create table service_outages (
-  from_ms bigint primary key,
-  to_ms bigint not null
+  outage_id bigint generated always as identity primary key,
+  from_ms bigint not null,
+  to_ms bigint not null,
+  -- Whether every incident that was open names it. Until then: the last monitor whose incidents do.
+  told boolean not null default false,
+  told_project_id uuid,
+  told_monitor_key uuid
 );
 create index service_outages_to on service_outages (to_ms);
+create index service_outages_untold on service_outages (outage_id) where not told;
 
 -- One row per ingest lane: shows, after a lost answer to COMMIT, whether the batch was committed.
 create table ingest_lanes (

@@ -21,7 +21,7 @@ export interface DueClaim {
 export interface DueSpan {
   /** The database's clock, before the scan. */
   nowMs: number;
-  /** The last moment up to which beats could be accepted; undefined before the first api ran. */
+  /** Every beat that reached an api before it is committed or excused; undefined before the first api ran. */
   horizonMs?: number;
   /** Every due row up to this wake time was found, if there were fewer than `limit`. */
   uptoMs: number;
@@ -37,10 +37,13 @@ interface MomentColumns {
   upto_ms: number;
 }
 
+// The horizon is that of the api that is furthest behind. If all have ended, no beat is open, and the last one counts.
 const MOMENT = `moment as materialized (
-    select n.now_ms, c.last_ms as horizon_ms, least(n.now_ms, c.last_ms) as upto_ms
-    from (select ${NOW_MS} as now_ms) n
-    left join service_clock c on true)`;
+    select n.now_ms, h.horizon_ms, least(n.now_ms, h.horizon_ms) as upto_ms
+    from (select ${NOW_MS} as now_ms) n,
+      (select coalesce(
+        (select min(decided_ms) from service_clock where not ended),
+        (select max(decided_ms) from service_clock)) as horizon_ms) h)`;
 
 /** Whether anything may be due after `sinceMs`. Costs a third of an empty claim, and neither transaction nor lock. */
 export async function findDue(

@@ -1,148 +1,166 @@
-// The service clock (the last moment at which some api could accept beats) and the outages in which none could
-// (docs/contract/deadlines.md). Every api advances the clock each second, and the one that finds a gap writes the
-// outage. The sweeper reads both. Lock order: the clock's row, then outages, which have no other writers, then new
-// entries.
+// The service clock, a row for each process of the role api, and the outages that it shows (docs/contract/deadlines.md).
+// Every api writes its row each second; the sweepers read all of them. Lock order: the table of the clock, then
+// outages, which have no other writers. domain/service-clock.ts decides.
 import type { Outage } from '../../domain/monitor.ts';
+import {
+  type ApiClock,
+  AWAY_MS,
+  type ClockOutage,
+  type ClockSettlement,
+  GONE_MS,
+  settleClocks,
+} from '../../domain/service-clock.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
 
-/** An outage is a longer time without an advance by any api, or a longer time in which no waiting beat gets through. */
-export const OUTAGE_MS = 3_000;
-/**
- * A running outage is written in pieces: each moves a deadline by its own length. One outage that grows would move it
- * by its whole length again and again.
- */
-const PIECE_MS = 60_000;
-
-/** `outage`: nobody accepted beats in this span. `set_back`: the database's clock went from its start to its end. */
-export interface ClockGap extends Outage {
-  kind: 'outage' | 'set_back';
+/** The database's clock, and between which moments of `performance.now()` it was read. */
+export interface ClockReading {
+  nowMs: number;
+  askedAt: number;
+  answeredAt: number;
 }
 
 /**
- * Records that this api can accept beats now. Returns the gap that this advance has closed, if there was one. An outage
- * is then written, with an entry in the timeline of each incident that has not ended.
+ * A sign of life of an api whose beats are decided up to `decidedMs`, and which were so `ageMs` ago: the earlier one
+ * counts, since the database's clock may have been set back a little. Undefined, and nothing is written, if an api was
+ * away, is gone or has no row: `settleServiceClock` must find out.
  */
-export async function advanceServiceClock(pool: Pool): Promise<ClockGap | undefined> {
-  const moved = await pool.query({
-    name: 'advance-service-clock',
-    text: `update service_clock set last_ms = greatest(last_ms, c.now_ms)
-      from (select ${NOW_MS} as now_ms) c where abs(c.now_ms - last_ms) <= ${OUTAGE_MS}`,
+export async function signServiceClock(
+  db: Queryable,
+  { apiId, decidedMs, ageMs }: { apiId: string; decidedMs: number; ageMs: number },
+): Promise<ClockReading | undefined> {
+  const askedAt = performance.now();
+  const { rows } = await db.query<{ now_ms: number }>({
+    name: 'sign-service-clock',
+    text: `update service_clock c set decided_ms = least($2::bigint, n.now_ms - $3::bigint), seen_ms = n.now_ms
+      from (select ${NOW_MS} as now_ms) n
+      where c.api_id = $1 and not c.ended and abs(n.now_ms - c.seen_ms) <= ${AWAY_MS}
+        and not exists (
+          select from service_clock o
+          where not o.ended and o.api_id <> $1 and o.seen_ms < n.now_ms - ${GONE_MS})
+      returning n.now_ms`,
+    values: [apiId, Math.floor(decidedMs), Math.ceil(ageMs)],
   });
-  if (moved.rowCount !== 0) return undefined;
-  return await inTransaction(pool, closeGap);
+  const [signed] = rows;
+  return signed && { nowMs: signed.now_ms, askedAt, answeredAt: performance.now() };
 }
 
-/** An outage that is not over. `pieceMs`: when its last piece began. */
-export interface OutageUnderWay extends Outage {
-  pieceMs: number;
+/** What an api adds when it settles the clock. */
+export interface OwnSign {
+  decidedMs: number;
+  /** An outage that it knows of. */
+  lost?: ClockOutage;
+}
+
+export interface Settled extends Omit<ClockSettlement, 'clocks'> {
+  reading: ClockReading;
 }
 
 /**
- * Records that beats have waited for `stuckMs` at this api and none got through, whatever other apis record: only an
- * api with beats meets a locked table or a full disk. The span becomes an outage while it lasts, so that no sweeper
- * opens anything in it; the clock does not move. `known`: the result of the last call for the same fault. The caller
- * notifies incidents when the fault is over.
+ * Writes the row of an api, also its first, and the outages that it finds. `sign` states what the api knows at the
+ * moment of the reading. Whoever comes second finds what the first one wrote, and no outage.
  */
-export async function recordStuckBeats(
+export async function settleServiceClock(
   pool: Pool,
-  stuckMs: number,
-  known?: OutageUnderWay,
-): Promise<OutageUnderWay> {
+  own: Pick<ApiClock, 'apiId' | 'address'>,
+  sign: (reading: ClockReading) => OwnSign,
+): Promise<Settled> {
   return await inTransaction(pool, async (tx) => {
-    const { fromMs: lastMs, toMs: nowMs } = await lockClock(tx);
-    const pieceMs = beginPiece(known, { lastMs, nowMs, stuckMs: Math.ceil(stuckMs) });
-    await writeOutage(tx, { fromMs: pieceMs, toMs: nowMs });
-    return { fromMs: Math.min(known?.fromMs ?? pieceMs, pieceMs), toMs: nowMs, pieceMs };
+    const { reading, clocks } = await lockClocks(tx);
+    const settlement = settleClocks(clocks, own, reading.nowMs);
+    const { decidedMs, lost } = sign(reading);
+    const outages = lost ? [...settlement.outages, lost] : settlement.outages;
+    if (settlement.setBackMs !== undefined) await bringBackOutages(tx, reading.nowMs);
+    await writeOutages(tx, outages);
+    await writeClocks(
+      tx,
+      settlement.clocks.map((clock) =>
+        clock.apiId === own.apiId ? { ...clock, decidedMs: Math.min(clock.decidedMs, decidedMs) } : clock,
+      ),
+    );
+    return { reading, outages, setBackMs: settlement.setBackMs };
   });
 }
 
-function beginPiece(
-  known: OutageUnderWay | undefined,
-  { lastMs, nowMs, stuckMs }: { lastMs: number; nowMs: number; stuckMs: number },
-): number {
-  // If `known` ends in the future, the clock was set back since.
-  if (known && known.toMs <= nowMs) return known.toMs - known.pieceMs < PIECE_MS ? known.pieceMs : known.toMs;
-  // A gap of the clock before the wait is part of the outage.
-  return nowMs - lastMs > OUTAGE_MS ? Math.min(lastMs, nowMs - stuckMs) : nowMs - stuckMs;
-}
-
-/** From the last advance to now, read under the lock: an api that waited for it sees what the other one wrote. */
-async function lockClock(tx: Queryable): Promise<Outage> {
-  await tx.query(`insert into service_clock (last_ms) values (${NOW_MS}) on conflict do nothing`);
-  const { rows } = await tx.query<{ last_ms: number; now_ms: number }>(
-    `with locked as materialized (select last_ms from service_clock for update)
-     select last_ms, ${NOW_MS} as now_ms from locked`,
+/** Ends the row of an api that holds no beat and takes none any more. False: it was away, and the row stays. */
+export async function endServiceClock(db: Queryable, apiId: string): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `update service_clock c set decided_ms = n.now_ms, seen_ms = n.now_ms, ended = true
+     from (select ${NOW_MS} as now_ms) n
+     where c.api_id = $1 and not c.ended and abs(n.now_ms - c.seen_ms) <= ${AWAY_MS}`,
+    [apiId],
   );
-  const [clock] = rows;
-  if (!clock) throw new Error('The service clock has no row.');
-  return { fromMs: clock.last_ms, toMs: clock.now_ms };
-}
-
-async function closeGap(tx: Queryable): Promise<ClockGap | undefined> {
-  const gap = await lockClock(tx);
-  const lengthMs = gap.toMs - gap.fromMs;
-  if (lengthMs < -OUTAGE_MS) return await followSetBack(tx, gap);
-  const isOutage = lengthMs > OUTAGE_MS;
-  const isNew = isOutage && !(await isRecorded(tx, gap));
-  if (isNew) {
-    await writeOutage(tx, gap);
-    await notifyIncidentsOfOutage(tx, gap);
-  }
-  await tx.query('update service_clock set last_ms = greatest(last_ms, $1)', [gap.toMs]);
-  return isNew ? { kind: 'outage', ...gap } : undefined;
-}
-
-/** Whether an api with stuck beats has written the outage: its record begins with the gap and lasts as long. */
-async function isRecorded(tx: Queryable, { fromMs, toMs }: Outage): Promise<boolean> {
-  const { rows } = await tx.query('select from service_outages where to_ms > $1 and to_ms >= $2 limit 1', [
-    fromMs,
-    toMs - OUTAGE_MS,
-  ]);
-  return rows.length > 0;
+  return rowCount === 1;
 }
 
 /**
- * Follows a database clock that was set back. A service clock that stays ahead would show no outage until that time
- * comes again, and an outage up to that time (the clock was wrong before) would put off every deadline until then.
+ * All rows, read under a lock that keeps every other api from writing one: the first of two that find the same outage
+ * writes it, and neither ends the row of the other while that one comes back.
  */
-async function followSetBack(tx: Queryable, gap: Outage): Promise<ClockGap> {
-  await tx.query('update service_outages set to_ms = $1 where from_ms < $1 and to_ms > $1', [gap.toMs]);
-  await tx.query('update service_clock set last_ms = $1', [gap.toMs]);
-  return { kind: 'set_back', ...gap };
+async function lockClocks(tx: Queryable): Promise<{ reading: ClockReading; clocks: ApiClock[] }> {
+  await tx.query('lock table service_clock in share row exclusive mode');
+  const askedAt = performance.now();
+  const { rows } = await tx.query<ClockRow>(
+    `select n.now_ms, c.* from (select ${NOW_MS} as now_ms) n left join service_clock c on true`,
+  );
+  const answeredAt = performance.now();
+  const [first] = rows;
+  if (!first) throw new Error('The service clock returned no time.');
+  return { reading: { nowMs: first.now_ms, askedAt, answeredAt }, clocks: rows.flatMap(toClock) };
 }
 
-/** An outage with that start may exist, up to the moment at which the api that wrote it died: it becomes longer. */
-async function writeOutage(tx: Queryable, { fromMs, toMs }: Outage): Promise<void> {
+interface ClockRow {
+  now_ms: number;
+  api_id: string | null;
+  address: string;
+  decided_ms: number;
+  seen_ms: number;
+  ended: boolean;
+}
+
+function toClock({ api_id: apiId, ...row }: ClockRow): ApiClock[] {
+  if (apiId === null) return [];
+  return [{ apiId, address: row.address, decidedMs: row.decided_ms, seenMs: row.seen_ms, ended: row.ended }];
+}
+
+async function writeClocks(tx: Queryable, clocks: readonly ApiClock[]): Promise<void> {
   await tx.query(
-    `insert into service_outages (from_ms, to_ms) values ($1, $2)
-     on conflict (from_ms) do update set to_ms = greatest(service_outages.to_ms, excluded.to_ms)`,
-    [fromMs, toMs],
+    `insert into service_clock (api_id, address, decided_ms, seen_ms, ended)
+     select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::boolean[])
+     on conflict (api_id) do update
+     set decided_ms = excluded.decided_ms, seen_ms = excluded.seen_ms, ended = excluded.ended`,
+    [
+      clocks.map(({ apiId }) => apiId),
+      clocks.map(({ address }) => address),
+      clocks.map(({ decidedMs }) => Math.floor(decidedMs)),
+      clocks.map(({ seenMs }) => seenMs),
+      clocks.map(({ ended }) => ended),
+    ],
   );
 }
 
-/**
- * Writes the span into the timeline of each incident that has not ended. A second call for the same span adds nothing.
- */
-export async function notifyIncidentsOfOutage(db: Queryable, { fromMs, toMs }: Outage): Promise<void> {
-  // Entries are read in the order of their ids: these are UUIDv7s from the outage's end, one for each incident.
-  await db.query(
-    `insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
-     select i.project_id, i.incident_id,
-       (lpad(to_hex($1::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
-       timestamptz 'epoch' + $1::bigint * interval '1 millisecond', 'service_outage', $2
-     from incidents i, md5(i.incident_id || $1::text) as h (hash)
-     where i.state in ('open', 'recovering')
-     on conflict do nothing`,
-    [toMs, JSON.stringify({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() })],
+/** An outage that lies in one that is written already adds nothing. */
+async function writeOutages(tx: Queryable, outages: readonly ClockOutage[]): Promise<void> {
+  if (outages.length === 0) return;
+  await tx.query(
+    `insert into service_outages (from_ms, to_ms)
+     select s.from_ms, s.to_ms from unnest($1::bigint[], $2::bigint[]) as s (from_ms, to_ms)
+     where not exists (select from service_outages o where o.to_ms >= s.to_ms and o.from_ms <= s.from_ms)`,
+    [outages.map(({ fromMs }) => Math.floor(fromMs)), outages.map(({ toMs }) => Math.ceil(toMs))],
   );
+}
+
+/** An outage up to a time at which the clock was wrong would put off every deadline until that time comes again. */
+async function bringBackOutages(tx: Queryable, nowMs: number): Promise<void> {
+  await tx.query('delete from service_outages where to_ms > $1 and from_ms >= $1', [nowMs]);
+  await tx.query('update service_outages set to_ms = $1 where to_ms > $1', [nowMs]);
 }
 
 /** Outages that ended after `sinceMs`, oldest first. */
 export async function readOutages(db: Queryable, sinceMs: number): Promise<Outage[]> {
   const { rows } = await db.query<{ from_ms: number; to_ms: number }>(
-    'select from_ms, to_ms from service_outages where to_ms > $1 order by to_ms',
+    'select from_ms, to_ms from service_outages where to_ms > $1 order by to_ms, from_ms',
     [sinceMs],
   );
   return rows.map((row) => ({ fromMs: row.from_ms, toMs: row.to_ms }));

@@ -6,6 +6,7 @@ import type { BeatItem, BeatOutcome } from '../src/ingest/apply-items.ts';
 import { Batcher } from '../src/ingest/batcher.ts';
 import { Lane } from '../src/ingest/lane.ts';
 import { MonitorDirectory } from '../src/ingest/monitor-directory.ts';
+import { OpenBeats } from '../src/ingest/open-beats.ts';
 import { registerPing } from '../src/ingest/ping-routes.ts';
 import { runPlainBeats } from '../src/ingest/plain-beats.ts';
 import { openContext } from '../src/service/calls/open-context.ts';
@@ -63,7 +64,7 @@ const app = await buildApp({
   context,
   telemetry,
   issuers: [],
-  mount: (server) => registerPing(server, { directory, batcher: { submit } }),
+  mount: (server) => registerPing(server, { directory, batcher: { submit }, openBeats: new OpenBeats() }),
 });
 await app.listen({ host: '127.0.0.1', port: 0, backlog: 4_096 });
 console.log((app.server.address() as AddressInfo).port);

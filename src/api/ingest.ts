@@ -2,15 +2,16 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge } from 'prom-client';
 import { Batcher } from '../ingest/batcher.ts';
+import { ExcuseWriter } from '../ingest/excuse-writer.ts';
 import { Lane } from '../ingest/lane.ts';
 import { MonitorDirectory } from '../ingest/monitor-directory.ts';
+import { OpenBeats } from '../ingest/open-beats.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import type { ContextSettings } from '../service/calls/open-context.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import type { OpenBeats } from './service-clock.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
@@ -20,8 +21,9 @@ const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
+  /** The beats that are neither committed nor answered nor excused: the service clock waits for them. */
   openBeats: OpenBeats;
-  /** Writes what waits. Call it when the application is closed. */
+  /** Writes what waits, beats and excuses. Call it when the application is closed. */
   close(): Promise<void>;
 }
 
@@ -54,6 +56,7 @@ export function startIngest(
     lanes: Array.from({ length: LANES }, () => new Lane(databaseUrl)),
     onError: (err) => unwritten.record({ err }),
   });
+  const { openBeats, closeExcuses } = startExcuses(databaseUrl, { log, registry });
   const beats = new Counter({
     name: 'beatkeeper_beats_total',
     help: 'Beats by outcome: accepted, or the code of the refusal.',
@@ -69,11 +72,43 @@ export function startIngest(
     },
   });
   return {
-    mount: (app) => registerPing(app, { directory, batcher, onOutcome: (outcome) => beats.inc({ outcome }) }),
-    openBeats: { oldestAt: () => undefined, lostSpan: () => undefined, settleLost: () => undefined },
+    mount: (app) =>
+      registerPing(app, { directory, batcher, openBeats, onOutcome: (outcome) => beats.inc({ outcome }) }),
+    openBeats,
     close: async () => {
       await batcher.close();
+      await closeExcuses();
       await addresses.end();
     },
   };
+}
+
+function startExcuses(databaseUrl: string, { log, registry }: Pick<Telemetry, 'log' | 'registry'>) {
+  const openBeats = new OpenBeats();
+  const excused = new Counter({
+    name: 'beatkeeper_beats_excused_total',
+    help: 'Refused beats that do not count as silence any more.',
+    registers: [registry],
+  });
+  new Gauge({
+    name: 'beatkeeper_excuses_waiting',
+    help: 'Addresses with refused beats that the database does not know of yet.',
+    registers: [registry],
+    collect() {
+      this.set(openBeats.excuses);
+    },
+  });
+  const unwritten = new OccasionalWarning(log, 'Excuses of refused beats could not be written.');
+  const writer = new ExcuseWriter({
+    openBeats,
+    lane: new Lane(databaseUrl),
+    onWritten: (beats) => excused.inc(beats),
+    onError: (err) => unwritten.record({ err }),
+  });
+  const closeExcuses = async () => {
+    const addresses = await writer.close();
+    if (addresses > 0)
+      log.warn({ addresses }, 'The process ends with excuses that are not written: it is an outage.');
+  };
+  return { openBeats, closeExcuses };
 }

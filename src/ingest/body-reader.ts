@@ -102,6 +102,8 @@ function readUpTo(
   source: Readable,
   { bytes: limit, timeMs }: { bytes: number; timeMs: number },
 ): Promise<ReadBody> {
+  // The sender left while its address was looked up: no event comes any more.
+  if (request.destroyed) return Promise.reject(disconnected());
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let kept = 0;
@@ -143,8 +145,11 @@ function readUpTo(
       );
     }
     request.once('close', () => {
-      if (!request.complete)
-        settle(() => reject(invalidBody('The sender disconnected before the body was complete.', undefined)));
+      if (!request.complete) settle(() => reject(disconnected()));
     });
   });
+}
+
+function disconnected(): ProblemError {
+  return invalidBody('The sender disconnected before the body was complete.', undefined);
 }

@@ -2,6 +2,7 @@
 // durable. Answers are text, or JSON and problem bodies for clients that accept JSON. No credential: the address is the
 // secret.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { BeatKind } from '../domain/beat.ts';
 import {
   type BeatInput,
   jsonBeat,
@@ -16,10 +17,19 @@ import { type BeatAnswer, unknownAddress } from './apply-items.ts';
 import { type Batcher, unavailable } from './batcher.ts';
 import { BODY_TIME_MS, readJsonText, readMessageText } from './body-reader.ts';
 import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
+import type { OpenBeat, OpenBeats } from './open-beats.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Of a request for a publish address. */
+    openBeat?: OpenBeat;
+  }
+}
 
 export interface PingDeps {
   directory: MonitorDirectory;
   batcher: Pick<Batcher, 'submit'>;
+  openBeats: OpenBeats;
   /** How long to wait for a body; default 30 s. */
   bodyTimeMs?: number;
   /** Counts answers by outcome: `accepted`, or the code of the problem. */
@@ -36,11 +46,15 @@ const IDEMPOTENCY_KEY = /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,254}$/;
 
 /** Registers the addresses on `app`. Bodies are read as streams, by this room. */
 export function registerPing(app: FastifyInstance, deps: PingDeps): void {
+  // Past the bound of connections the server does not learn who called.
+  app.server.on('drop', () => deps.openBeats.lose(performance.now()));
   app.register(
     async (scope) => {
       scope.removeAllContentTypeParsers();
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+      scope.decorateRequest('openBeat', undefined);
       scope.addHook('onRequest', (request, reply, done) => {
+        request.openBeat = beginBeat(deps.openBeats, request as FastifyRequest<PingRequest>);
         simplifyContentType(request);
         setPingHeaders(reply);
         done();
@@ -56,6 +70,21 @@ export function registerPing(app: FastifyInstance, deps: PingDeps): void {
     },
     { prefix: '/ping' },
   );
+}
+
+/** Undefined where the answer is 404 or 405 whatever the database says. */
+function beginBeat(openBeats: OpenBeats, request: FastifyRequest<PingRequest>): OpenBeat | undefined {
+  if (request.is404) return undefined;
+  const path = kindOfSuffix(request.params.suffix);
+  const address = request.params.address.toLowerCase();
+  if (!path || !UUID_PATTERN.test(address)) return undefined;
+  // Without a kind in the address the body may have one.
+  return openBeats.begin(address, path.kind === undefined || movesDeadline(path.kind));
+}
+
+/** Of these kinds a refusal counts as a sign of life (docs/contract/beats.md). */
+function movesDeadline(kind: BeatKind): boolean {
+  return kind === 'success' || kind === 'fail';
 }
 
 /** The framework refuses types that it can't read; here a body of any type but JSON is a message. */
@@ -105,6 +134,7 @@ async function ping(
 ): Promise<FastifyReply> {
   try {
     const answer = await beat(deps, request, reply);
+    if (request.openBeat) deps.openBeats.end(request.openBeat);
     deps.onOutcome?.('accepted');
     if (!wantsJson(request)) return reply.type('text/plain; charset=utf-8').send('OK');
     return reply.send({ accepted: true, ...answer, violations: [] });
@@ -121,6 +151,11 @@ function wantsJson({ headers }: FastifyRequest): boolean {
 function refuse(deps: PingDeps, request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const problem = toProblem(error);
   deps.onOutcome?.(problem.code);
+  // A fault of ours is no answer to the beat. Any other refusal is: the batch has moved the deadline where it counts.
+  if (request.openBeat) {
+    if (problem.status >= 500) deps.openBeats.refuse(request.openBeat);
+    else deps.openBeats.end(request.openBeat);
+  }
   if (problem.code === 'internal_error') request.log.error({ err: error }, 'A beat could not be recorded.');
   if (wantsJson(request)) throw problem;
   return sendText(reply, problem);
@@ -131,15 +166,17 @@ async function beat(
   request: FastifyRequest<PingRequest>,
   reply: FastifyReply,
 ): Promise<BeatAnswer> {
+  const { openBeat } = request;
   const path = kindOfSuffix(request.params.suffix);
-  const address = request.params.address.toLowerCase();
-  if (!path || !UUID_PATTERN.test(address)) throw unknownAddress();
-  const startedAt = performance.now();
+  if (!path || !openBeat) throw unknownAddress();
+  const { address, arrivedAt } = openBeat;
+  openBeat.isReading = hasBody(request);
   const entry = deps.directory.peek(address) ?? (await findEntry(deps.directory, address));
   if (!entry) throw unknownAddress();
-  // Both waits for the database share one patience; the body takes the sender's own time.
-  const waitedMs = performance.now() - startedAt;
+  const readingAt = performance.now();
   const input = await readBeat(deps, request, reply, path);
+  openBeat.isReading = false;
+  if (!(input instanceof ProblemError) && !movesDeadline(input.kind)) deps.openBeats.end(openBeat);
   const idempotencyKey = idempotencyKeyOf(request);
   const isBadKey = idempotencyKey instanceof ProblemError;
   const item = {
@@ -147,7 +184,8 @@ async function beat(
     beat: isBadKey ? idempotencyKey : input,
     idempotencyKey: isBadKey ? undefined : idempotencyKey,
   };
-  const outcome = await deps.batcher.submit(item, waitedMs);
+  // The patience begins with the arrival, but the body takes the sender's own time.
+  const outcome = await deps.batcher.submit(item, readingAt - arrivedAt);
   if ('problem' in outcome) throw outcome.problem;
   return outcome.answer;
 }
@@ -168,7 +206,7 @@ async function readBeat(
   path: NonNullable<ReturnType<typeof kindOfSuffix>>,
 ): Promise<BeatInput | ProblemError> {
   const { rid } = request.query;
-  if (request.method !== 'POST' || !hasBody(request)) return plainBeat(path, rid);
+  if (!hasBody(request)) return plainBeat(path, rid);
   const isJson = request.headers['content-type'] === 'application/json';
   try {
     const { text, unfinished } = isJson
@@ -183,8 +221,9 @@ async function readBeat(
   }
 }
 
-function hasBody(request: FastifyRequest): boolean {
-  const { headers } = request;
+/** The body of another method is ignored. */
+function hasBody({ method, headers }: FastifyRequest): boolean {
+  if (method !== 'POST') return false;
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
 

@@ -1,8 +1,10 @@
 // The beat path on its own listening server.
 import Fastify from 'fastify';
 import { Batcher } from '../../src/ingest/batcher.ts';
+import { ExcuseWriter } from '../../src/ingest/excuse-writer.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
+import { OpenBeats } from '../../src/ingest/open-beats.ts';
 import { registerPing } from '../../src/ingest/ping-routes.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
@@ -13,12 +15,17 @@ export interface PingServerOptions {
   lanes?: number;
   /** Beats wait as long as in the product. Default: a minute, so that a busy machine fails no test. */
   hasProductPatience?: boolean;
+  /** Another patience. */
+  patienceMs?: number;
+  /** The most connections. */
+  maxConnections?: number;
   bodyTimeMs?: number;
 }
 
 export interface PingServer {
   url: string;
   batcher: Batcher;
+  openBeats: OpenBeats;
   close(): Promise<void>;
 }
 
@@ -44,10 +51,16 @@ export async function openPingFixture(options: PingServerOptions = {}): Promise<
 
 export async function startPingServer(
   databaseUrl: string,
-  { lanes = 1, hasProductPatience = false, bodyTimeMs }: PingServerOptions = {},
+  {
+    lanes = 1,
+    hasProductPatience = false,
+    patienceMs = 60_000,
+    bodyTimeMs,
+    maxConnections,
+  }: PingServerOptions = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
-  const patience = hasProductPatience ? {} : { patienceMs: 60_000 };
+  const patience = hasProductPatience ? {} : { patienceMs };
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000, ...patience });
   const batcher = new Batcher({
     directory,
@@ -55,14 +68,19 @@ export async function startPingServer(
     ...patience,
   });
   const app = Fastify({ forceCloseConnections: true });
-  registerPing(app, { directory, batcher, bodyTimeMs });
+  const openBeats = new OpenBeats();
+  const excuses = new ExcuseWriter({ openBeats, lane: new Lane(databaseUrl), closeMs: 0 });
+  registerPing(app, { directory, batcher, openBeats, bodyTimeMs });
+  if (maxConnections) app.server.maxConnections = maxConnections;
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   return {
     url,
     batcher,
+    openBeats,
     close: async () => {
       await app.close();
       await batcher.close();
+      await excuses.close();
       await pool.end();
     },
   };

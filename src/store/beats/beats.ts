@@ -89,7 +89,7 @@ export interface BeatBatch {
  * An upsert, because the row of a lane that was idle for long may have been deleted. A batch that arrives after
  * `settleBatch` gave it up has no number to write: the column is NOT NULL, so the whole batch fails.
  */
-const writeLane = <Input extends { lane: LaneBatch }>(
+export const writeLane = <Input extends { lane: LaneBatch }>(
   bind: Bind<Input>,
 ) => `insert into ingest_lanes (lane_id, last_batch, updated_at)
     values (${bind(({ lane }) => lane.laneId)}, ${bind(({ lane }) => lane.batch)}, clock_timestamp())

@@ -1,0 +1,117 @@
+// Excuses: beats that the service could not take, on the live rows of their monitors (docs/contract/beats.md). The
+// columns are in no index, so that the update stays on the row's page. Rows that others hold are skipped: this writer
+// waits for no lock and is part of no deadlock.
+import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
+import { type Bind, type Columns, column, sql, statement } from '../postgres/columns.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { readNow } from '../postgres/transaction.ts';
+import { type AddressRow, findAddresses, type LaneBatch, writeLane } from './beats.ts';
+
+/** Refused beats of one address. Ages are those of the first and the newest arrival, ms. */
+export interface RefusedBeats {
+  address: string;
+  firstAgeMs: number;
+  newestAgeMs: number;
+  beats: number;
+}
+
+export interface LockedExcuses {
+  /** What the locked live rows are to show. */
+  rows: readonly ExcuseRow[];
+  /** Addresses whose live rows somebody else holds. */
+  busy: ReadonlySet<string>;
+}
+
+interface ExcuseRow extends MonitorRef {
+  fromMs: number;
+  toMs: number;
+  beats: number;
+}
+
+const EXCUSE_ROW: Columns<ExcuseRow> = {
+  ...MONITOR_REF,
+  fromMs: column.plain('excused_from_ms', 'bigint'),
+  toMs: column.plain('excused_ms', 'bigint'),
+  beats: column.plain('excused_beats', 'integer'),
+};
+
+const LOCK_FREE = statement(
+  'lock-free-live',
+  (bind: Bind<readonly string[]>) => `select l.project_id, l.monitor_key from monitor_live l
+    where (l.project_id, l.monitor_key) in (
+      select a.project_id, a.monitor_key from publish_addresses a
+      where a.address = any(${bind((addresses) => addresses)}::uuid[]))
+    for update of l skip locked`,
+);
+
+/**
+ * Begins a transaction and locks the live rows of these addresses that nobody holds, in one round trip of a pipelined
+ * connection. Unknown addresses, and those that had ended when the beats came, are in neither part of the result.
+ */
+export async function lockExcused(tx: Queryable, refused: readonly RefusedBeats[]): Promise<LockedExcuses> {
+  const addresses = refused.map(({ address }) => address);
+  const [, nowMs, known, { rows: free }] = await Promise.all([
+    tx.query('begin'),
+    readNow(tx),
+    findAddresses(tx, addresses),
+    tx.query<{ monitor_key: string }>(LOCK_FREE(addresses)),
+  ]);
+  const locked = new Set(free.map((row) => row.monitor_key));
+  const busy = new Set<string>();
+  const rows = new Map<string, ExcuseRow>();
+  for (const one of refused) {
+    const row = known.get(one.address);
+    if (!row || !workedAt(row, nowMs - one.firstAgeMs)) continue;
+    if (locked.has(row.monitorKey)) addExcuse(rows, row, toMoments(one, nowMs));
+    else busy.add(one.address);
+  }
+  return { rows: [...rows.values()], busy };
+}
+
+function workedAt({ endsMs }: AddressRow, atMs: number): boolean {
+  return endsMs === undefined || endsMs > atMs;
+}
+
+/** The database read `nowMs` after the ages were taken: the moments are not too early. */
+function toMoments({ firstAgeMs, newestAgeMs, beats }: RefusedBeats, nowMs: number) {
+  return { fromMs: Math.ceil(nowMs - firstAgeMs), toMs: Math.ceil(nowMs - newestAgeMs), beats };
+}
+
+/** A monitor may have several addresses. */
+function addExcuse(
+  rows: Map<string, ExcuseRow>,
+  { projectId, monitorKey }: MonitorRef,
+  { fromMs, toMs, beats }: Pick<ExcuseRow, 'fromMs' | 'toMs' | 'beats'>,
+): void {
+  const row = rows.get(monitorKey);
+  rows.set(monitorKey, {
+    projectId,
+    monitorKey,
+    fromMs: Math.min(row?.fromMs ?? fromMs, fromMs),
+    toMs: Math.max(row?.toMs ?? toMs, toMs),
+    beats: (row?.beats ?? 0) + beats,
+  });
+}
+
+/**
+ * Excuses move a deadline that runs, and only one that counts from before them. Those of an earlier clock are replaced.
+ * The status feed is not told: nothing that it shows changes before a sweeper looks.
+ */
+const WRITE = statement(
+  'write-excuses',
+  (bind: Bind<{ rows: readonly ExcuseRow[]; lane: LaneBatch }>) => `with lane as (${writeLane(bind)})
+    update monitor_live l set
+      excused_from_ms = case when l.excused_ms >= l.anchor_ms then least(l.excused_from_ms, v.excused_from_ms)
+        else greatest(l.anchor_ms, v.excused_from_ms) end,
+      excused_ms = greatest(l.excused_ms, v.excused_ms),
+      excused_beats = case when l.excused_ms >= l.anchor_ms then l.excused_beats else 0 end + v.excused_beats
+    from ${sql.unnest(EXCUSE_ROW, bind, ({ rows }) => rows)}
+    where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+      and l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)`,
+);
+
+/** Writes the excuses and commits, in one round trip. After an error the lane's row shows whether it did. */
+export async function writeExcuses(tx: Queryable, { rows }: LockedExcuses, lane: LaneBatch): Promise<void> {
+  const [, commit] = await Promise.all([tx.query(WRITE({ rows, lane })), tx.query('commit')]);
+  if (commit.command !== 'COMMIT') throw new Error('The excuses were rolled back.');
+}

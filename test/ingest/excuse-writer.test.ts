@@ -1,0 +1,222 @@
+// The excuses of refused beats on their way into the live rows: to whom they belong, exactly once, past locked rows.
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { newUuid } from '../../src/domain/id.ts';
+import { ExcuseWriter, type ExcuseWriterOptions } from '../../src/ingest/excuse-writer.ts';
+import { Lane } from '../../src/ingest/lane.ts';
+import { OpenBeats } from '../../src/ingest/open-beats.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { dueAt, type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { liveOf } from '../support/stored-rows.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let fixture: ProjectFixture;
+let openBeats: OpenBeats;
+let writer: ExcuseWriter | undefined;
+let proxy: TcpProxy | undefined;
+
+beforeEach(async () => {
+  fixture = await openProjectFixture();
+  openBeats = new OpenBeats();
+});
+afterEach(async () => {
+  await proxy?.close();
+  await writer?.close();
+  [proxy, writer] = [undefined, undefined];
+  await fixture?.close();
+});
+
+function startWriter(options: Partial<ExcuseWriterOptions> = {}): ExcuseWriter {
+  const lane = new Lane(fixture.databaseUrl);
+  writer = new ExcuseWriter({ openBeats, lane, closeMs: 0, ...options });
+  return writer;
+}
+
+const refuse = (...monitors: Pick<SeedMonitor, 'address'>[]) => {
+  for (const { address } of monitors) openBeats.refuse(openBeats.begin(address));
+};
+
+const readNow = async (): Promise<number> =>
+  (await fixture.pool.query('select (extract(epoch from clock_timestamp()) * 1000)::bigint as now')).rows[0]
+    .now;
+
+/** Monitors whose deadline comes in 90 s. */
+const makeRunning = async (count: number) =>
+  await seedMonitors(fixture.pool, fixture.project, count, dueAt((await readNow()) + 90_000));
+
+async function makeOne(): Promise<SeedMonitor> {
+  const [monitor] = await makeRunning(1);
+  if (!monitor) throw new Error('no monitor was made');
+  return monitor;
+}
+
+const allWritten = () =>
+  waitFor(() => openBeats.oldestAt() === undefined, { what: 'all excuses are written' });
+
+const NONE = { excused_from_ms: null, excused_ms: null, excused_beats: null };
+
+it('refused beats of many monitors are on their live rows with their arrivals and counts', async () => {
+  const monitors = await makeRunning(2_500);
+  const beforeMs = await readNow();
+  refuse(...monitors, ...monitors);
+  startWriter();
+  await allWritten();
+  const { rows } = await fixture.pool.query(
+    `select count(*)::int as monitors, min(excused_from_ms) as first, max(excused_ms) as newest from monitor_live
+     where excused_beats = 2 and excused_from_ms <= excused_ms`,
+  );
+  expect(rows).toMatchObject([{ monitors: 2_500 }]);
+  expect(rows[0].first).toBeGreaterThanOrEqual(beforeMs);
+  expect(rows[0].newest).toBeLessThanOrEqual(await readNow());
+});
+
+it('beats that are refused later add to the excuse, and after an accepted beat a new one begins', async () => {
+  const monitor = await makeOne();
+  startWriter();
+  refuse(monitor);
+  await allWritten();
+  const first = await liveOf(fixture.pool, monitor);
+  refuse(monitor);
+  refuse(monitor);
+  await allWritten();
+  const second = await liveOf(fixture.pool, monitor);
+  expect(second).toMatchObject({ excused_from_ms: first.excused_from_ms, excused_beats: 3 });
+  expect(second.excused_ms).toBeGreaterThanOrEqual(first.excused_ms);
+  // The status feed and the wake index see no change.
+  expect(second).toMatchObject({ changed_xid: '3', wake_ms: first.wake_ms, anchor_ms: first.anchor_ms });
+
+  const anchorMs = await readNow();
+  await fixture.pool.query('update monitor_live set anchor_ms = $1', [anchorMs]);
+  await waitFor(async () => (await readNow()) > anchorMs, { what: 'the next millisecond' });
+  refuse(monitor);
+  await allWritten();
+  const third = await liveOf(fixture.pool, monitor);
+  expect(third).toMatchObject({ excused_beats: 1, excused_from_ms: third.excused_ms });
+  expect(third.excused_ms).toBeGreaterThan(anchorMs);
+});
+
+it('a refusal older than the beat that was accepted after it changes nothing', async () => {
+  const monitor = await makeOne();
+  refuse(monitor);
+  const anchorMs = (await readNow()) + 60_000;
+  await fixture.pool.query('update monitor_live set anchor_ms = $1', [anchorMs]);
+  const before = await liveOf(fixture.pool, monitor);
+  startWriter();
+  await allWritten();
+  expect(await liveOf(fixture.pool, monitor)).toEqual(before);
+});
+
+it('an excuse changes no monitor without a running deadline, and no unknown address waits for one', async () => {
+  const monitors = [
+    await seedMonitor(fixture.pool, fixture.project),
+    await seedMonitor(fixture.pool, fixture.project, { configuration: { lifecycle: 'paused' } }),
+    await seedMonitor(fixture.pool, fixture.project, { configuration: { lifecycle: 'archived' } }),
+    // Down: the deadline was missed.
+    await seedMonitor(fixture.pool, fixture.project, { live: { anchor_ms: 1, open_incidents: 1 } }),
+  ];
+  const read = () => Promise.all(monitors.map((monitor) => liveOf(fixture.pool, monitor)));
+  const before = await read();
+  refuse(...monitors, { address: newUuid() });
+  startWriter();
+  await allWritten();
+  expect(await read()).toEqual(before);
+});
+
+it('an address that has ended earns no excuse, and one that still works earns it for its monitor', async () => {
+  const [ended, rotated] = await makeRunning(2);
+  if (!ended || !rotated) throw new Error('no monitors were made');
+  const setEnd = (monitor: SeedMonitor, seconds: number) =>
+    fixture.pool.query(
+      "update publish_addresses set ends_at = clock_timestamp() + $2 * interval '1 second' where address = $1",
+      [monitor.address, seconds],
+    );
+  await setEnd(ended, -1);
+  await setEnd(rotated, 60);
+  const address = newUuid();
+  await fixture.pool.query(
+    'insert into publish_addresses (address, project_id, monitor_key) values ($1, $2, $3)',
+    [address, rotated.projectId, rotated.monitorKey],
+  );
+  refuse(ended, rotated, { address });
+  startWriter();
+  await allWritten();
+  expect(await liveOf(fixture.pool, ended)).toMatchObject(NONE);
+  expect(await liveOf(fixture.pool, rotated)).toMatchObject({ excused_beats: 2 });
+});
+
+it('each refused beat counts once although connections break at any byte, also between commit and its answer', async () => {
+  const monitor = await makeOne();
+  proxy = await TcpProxy.start(fixture.databaseUrl);
+  const lane = new Lane(proxy.url);
+  const wasCommitted = vi.spyOn(lane, 'wasCommitted');
+  startWriter({ lane });
+  const faults = 70;
+  for (let fault = 0; fault < faults; fault += 1) {
+    proxy.resetAfter(1 + fault * 13);
+    refuse(monitor);
+    await allWritten();
+  }
+  expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: faults });
+  const answers = await Promise.allSettled(wasCommitted.mock.results.map(({ value }) => value));
+  expect(answers).toContainEqual({ status: 'fulfilled', value: true });
+  expect(answers).toContainEqual({ status: 'fulfilled', value: false });
+});
+
+it('a locked live row does not hold up other excuses, and gets its own when it is free', async () => {
+  const monitors = await makeRunning(3);
+  const [locked, ...others] = monitors;
+  const holder = await fixture.pool.connect();
+  await holder.query('begin');
+  await holder.query('select from monitor_live where monitor_key = $1 for update', [locked?.monitorKey]);
+  refuse(...monitors);
+  startWriter({ busyMs: 60_000 });
+  await waitFor(() => openBeats.excuses === 1, { what: 'the excuses of the others' });
+  for (const monitor of others)
+    expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
+  expect(openBeats.oldestAt()).toBeDefined();
+  await holder.query('rollback');
+  holder.release();
+  await allWritten();
+  for (const monitor of monitors)
+    expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
+  expect(openBeats.lostSpan()).toBeUndefined();
+});
+
+it('the excuse of a live row that stays locked becomes an outage for all', async () => {
+  const monitor = await makeOne();
+  const holder = await fixture.pool.connect();
+  await holder.query('begin');
+  await holder.query('select from monitor_live for update');
+  refuse(monitor);
+  const arrivedAt = openBeats.oldestAt();
+  startWriter({ busyMs: 300 });
+  const span = await waitFor(() => openBeats.lostSpan(), { what: 'the lost span' });
+  expect(span).toEqual({ fromAt: arrivedAt, toAt: arrivedAt });
+  expect(openBeats.excuses).toBe(0);
+  expect(openBeats.oldestAt()).toBe(arrivedAt);
+  await holder.query('rollback');
+  holder.release();
+});
+
+it('excuses that the database refuses for good become an outage for all: detection does not wait for ever', async () => {
+  const monitor = await makeOne();
+  await fixture.pool.query('alter table monitor_live rename column excused_beats to another');
+  refuse(monitor);
+  startWriter();
+  await waitFor(() => openBeats.lostSpan(), { what: 'the lost span' });
+  expect(openBeats.excuses).toBe(0);
+});
+
+it('the end of the process writes what is left, and reports what the database does not take', async () => {
+  const [first, second] = await makeRunning(2);
+  if (!first || !second) throw new Error('no monitors were made');
+  refuse(first);
+  expect(await startWriter({ closeMs: 60_000 }).close()).toBe(0);
+  expect(await liveOf(fixture.pool, first)).toMatchObject({ excused_beats: 1 });
+
+  proxy = await TcpProxy.start(fixture.databaseUrl);
+  await proxy.refuse();
+  refuse(second);
+  expect(await startWriter({ lane: new Lane(proxy.url), closeMs: 300 }).close()).toBe(1);
+  expect(openBeats.oldestAt()).toBeDefined();
+});

@@ -2,6 +2,7 @@
 // so that the caller continues until there are fewer. Observations are dropped with their partitions.
 
 import type { MonitorRef } from '../monitors/live.ts';
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { readNow } from '../postgres/transaction.ts';
 import { deleteOutages } from './service-clock.ts';
@@ -75,6 +76,9 @@ const retireOutages: Retire = async (db) => {
   return 0;
 };
 
+const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
+  and seen_ms < (select max(seen_ms) from service_clock)`;
+
 /** In no order: none depends on another. Windows of the rate limit are dropped by the apis that count in them. */
 export const RETENTION_RULES: readonly RetentionRule[] = [
   // docs/contract/calls.md: a window of 24 hours.
@@ -87,6 +91,8 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
   { what: 'service_outages', retire: retireOutages },
+  // The newest row says when the last api ended.
+  { what: 'service_clock', retire: retire('service_clock', ENDED_LONG_AGO) },
   // A revoked credential can be read for 30 days (docs/contract/tenancy.md).
   { what: 'credentials', retire: retire('credentials', old('revoked_at', '30 days'), ofCredential) },
   // Deliveries of deleted monitors have ended: the deletion canceled them.

@@ -17,7 +17,10 @@ export interface Job {
   name: string;
   /** Time between two runs. Under a lease it counts from the end of the last complete run of any replica. */
   everyMs: number;
-  /** `one_replica`: under a lease. `every_replica`: for what each process shows in its own metrics. */
+  /**
+   * `one_replica`: under a lease. `every_replica`: for what each process shows in its own metrics, or what the replicas
+   * share piece by piece.
+   */
   runsOn: 'one_replica' | 'every_replica';
   /** One bounded step; `more` while there is more to do. */
   step: (deps: JobDeps) => Promise<RunResult>;

@@ -5,6 +5,7 @@ import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
+import { tellOutages } from './tell-outages.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -18,6 +19,7 @@ const JOBS: readonly Job[] = [
   { name: 'retention', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sweepRetention },
   { name: 'restore_windows', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepRestoreWindows },
   { name: 'default_partitions', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchDefaultPartitions },
+  { name: 'outage_timelines', everyMs: 2_000, runsOn: 'every_replica', step: tellOutages },
 ];
 
 /** How often a replica asks whether a job is due and its lease free. */

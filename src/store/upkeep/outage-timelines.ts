@@ -1,0 +1,83 @@
+// Outages in the timelines of the incidents that were open (docs/contract/deadlines.md), in pieces: an outage is committed
+// long before all timelines name it. Lock order: the outage's row, then new entries.
+import type { Pool, Queryable } from '../postgres/pool.ts';
+import { inTransaction } from '../postgres/transaction.ts';
+
+interface UntoldOutage {
+  outageId: number;
+  fromMs: number;
+  toMs: number;
+  /** The last monitor of the pieces before. */
+  projectId: string;
+  monitorKey: string;
+}
+
+const FIRST = '00000000-0000-0000-0000-000000000000';
+
+/**
+ * Writes an outage into the timelines of about `limit` incidents and remembers where it stopped, so that any process
+ * can continue. False: no outage waits, or another process has it.
+ */
+export async function tellOutage(pool: Pool, limit: number): Promise<boolean> {
+  return await inTransaction(pool, async (tx) => {
+    const outage = await claimUntold(tx);
+    if (!outage) return false;
+    const last = await writeEntries(tx, outage, limit);
+    await tx.query(
+      `update service_outages set told = $2::uuid is null, told_project_id = $2, told_monitor_key = $3
+       where outage_id = $1`,
+      [outage.outageId, last?.project_id, last?.monitor_key],
+    );
+    return true;
+  });
+}
+
+async function claimUntold(tx: Queryable): Promise<UntoldOutage | undefined> {
+  const { rows } = await tx.query(
+    `select outage_id, from_ms, to_ms, told_project_id, told_monitor_key from service_outages
+     where not told order by outage_id limit 1 for update skip locked`,
+  );
+  const [row] = rows;
+  return (
+    row && {
+      outageId: row.outage_id,
+      fromMs: row.from_ms,
+      toMs: row.to_ms,
+      projectId: row.told_project_id ?? FIRST,
+      monitorKey: row.told_monitor_key ?? FIRST,
+    }
+  );
+}
+
+/**
+ * Reads incidents in the order of the index incidents_one_open; all incidents of a monitor are in one piece. Entries are
+ * read in the order of their ids: these are UUIDv7s from the outage's end, one for each incident and outage, so that a
+ * second write adds nothing. Returns the last monitor, or undefined after the last piece.
+ */
+async function writeEntries(
+  tx: Queryable,
+  { outageId, fromMs, toMs, projectId, monitorKey }: UntoldOutage,
+  limit: number,
+): Promise<{ project_id: string; monitor_key: string } | undefined> {
+  const detail = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+  const { rows } = await tx.query<{ project_id: string; monitor_key: string; count: number }>(
+    `with piece as materialized (
+       select project_id, monitor_key, incident_id, opened_at from incidents
+       where state in ('open', 'recovering') and (project_id, monitor_key) > ($1::uuid, $2::uuid)
+       order by project_id, monitor_key
+       fetch first $3 rows with ties),
+     entries as (
+       insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
+       select p.project_id, p.incident_id,
+         (lpad(to_hex($4::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
+         to_timestamp($4::bigint / 1000.0), 'service_outage', $5
+       from piece p, md5(p.incident_id || '/' || $6::bigint) as h (hash)
+       where p.opened_at < to_timestamp($4::bigint / 1000.0)
+       on conflict do nothing)
+     select project_id, monitor_key, count(*) over ()::integer as count from piece
+     order by project_id desc, monitor_key desc limit 1`,
+    [projectId, monitorKey, limit, toMs, JSON.stringify(detail), outageId],
+  );
+  const [last] = rows;
+  return last && last.count >= limit ? last : undefined;
+}

@@ -1,0 +1,39 @@
+// The program of a flood: as many beats as the service takes and more, with many under way on each connection. It reads
+// no answer. Its arguments are the file of the publish addresses, one a line, and the port of the api.
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+
+const CONNECTIONS = 400;
+/** Beats under way on each connection: together more than an api lets wait. */
+const DEPTH = 64;
+const RECONNECT_MS = 100;
+/** Each answer has this line once. */
+const ANSWER = 'HTTP/1.1 ';
+
+const [file = '', port = ''] = process.argv.slice(2);
+const addresses = readFileSync(file, 'utf8').trim().split('\n');
+let next = Math.floor(Math.random() * addresses.length);
+
+function beats(count: number): string {
+  let text = '';
+  for (let beat = 0; beat < count; beat += 1) {
+    next = (next + 1) % addresses.length;
+    text += `GET /ping/${addresses[next]} HTTP/1.1\r\nHost: flood\r\n\r\n`;
+  }
+  return text;
+}
+
+function open(): void {
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.setEncoding('latin1');
+  socket.once('connect', () => socket.write(beats(DEPTH)));
+  socket.on('data', (chunk: string) => {
+    const answers = chunk.split(ANSWER).length - 1;
+    if (answers > 0) socket.write(beats(answers));
+  });
+  socket.on('error', () => undefined); // it is opened again
+  socket.once('close', () => setTimeout(open, RECONNECT_MS));
+}
+
+for (let connection = 0; connection < CONNECTIONS; connection += 1) open();
+process.once('disconnect', () => process.exit());

@@ -3,6 +3,7 @@
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
+import { fromMillis, wholeMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 
@@ -12,35 +13,61 @@ const LEASE_MS = 30_000;
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
 
 // One step over the endpoints: the first waiting delivery of the next one (index deliveries_endpoint_pending).
-// Deliveries that wait for an earlier event of their incident count here too; the claim leaves them out.
+// Deliveries that wait for an earlier event of their incident count here too; the claim leaves them out. Entries at or
+// before `since_at` are left out by what the index holds, without a look at their rows.
 const nextEndpoint = (after: string) => `select d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
   from deliveries d
   where d.state in ('pending', 'failing') and (d.endpoint_project_id, d.endpoint_id) > (${after})
+    and d.next_attempt_at > (select since_at from moment)
   order by d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
   limit 1`;
 
-const FIND_DUE_ENDPOINTS = `with recursive endpoints as (
+const FIND_DUE_ENDPOINTS = `with recursive moment as materialized (
+    select now_at, coalesce(now_at - $4 * interval '1 millisecond', '-infinity') as since_at
+    from (select clock_timestamp() as now_at) n),
+  endpoints as (
     (${nextEndpoint('$1::uuid, $2::text')})
     union all
-    select n.* from endpoints e cross join lateral (${nextEndpoint('e.endpoint_project_id, e.endpoint_id')}) n),
-  moment as materialized (select clock_timestamp() as now_at)
-  select e.endpoint_project_id, e.endpoint_id from endpoints e, moment
+    select n.* from endpoints e cross join lateral (${nextEndpoint('e.endpoint_project_id, e.endpoint_id')}) n)
+  select e.endpoint_project_id, e.endpoint_id, ${wholeMillis('e.next_attempt_at')} as first_ms
+  from endpoints e, moment
   where e.next_attempt_at <= moment.now_at
   limit $3`;
 
 const BEFORE_ALL: EndpointRef = { projectId: '00000000-0000-0000-0000-000000000000', endpointId: '' };
 
-/** Endpoints with due deliveries, in key order, after `after`. One index probe for each endpoint. */
+export interface EndpointPoll {
+  /** Only endpoints behind this one. */
+  after?: EndpointRef;
+  limit: number;
+  /**
+   * Only deliveries that became due in this time. An old snapshot elsewhere keeps the index entries of deliveries that
+   * have ended, and a poll without a bound reads the row of each. Undefined: all.
+   */
+  withinMs?: number;
+}
+
+/** An endpoint with a due delivery. */
+export interface DueEndpoint extends EndpointRef {
+  /** When the first of the deliveries that the poll looked at became due, ms. */
+  firstMs: number;
+}
+
+/** Endpoints with due deliveries, in key order. One index probe for each endpoint at which anything waits. */
 export async function findDueEndpoints(
   db: Queryable,
-  { after = BEFORE_ALL, limit }: { after?: EndpointRef; limit: number },
-): Promise<EndpointRef[]> {
-  const { rows } = await db.query<{ endpoint_project_id: string; endpoint_id: string }>({
+  { after = BEFORE_ALL, limit, withinMs }: EndpointPoll,
+): Promise<DueEndpoint[]> {
+  const { rows } = await db.query<{ endpoint_project_id: string; endpoint_id: string; first_ms: number }>({
     name: 'find-due-endpoints',
     text: FIND_DUE_ENDPOINTS,
-    values: [after.projectId, after.endpointId, limit],
+    values: [after.projectId, after.endpointId, limit, withinMs],
   });
-  return rows.map((row) => ({ projectId: row.endpoint_project_id, endpointId: row.endpoint_id }));
+  return rows.map((row) => ({
+    projectId: row.endpoint_project_id,
+    endpointId: row.endpoint_id,
+    firstMs: row.first_ms,
+  }));
 }
 
 /** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */
@@ -91,28 +118,35 @@ interface BoxColumns {
 
 // The events of an incident are sent in order: each waits until those before it have ended
 // (docs/contract/incidents.md). Nothing waits for a redelivery. FOR UPDATE checks each row again under the lock and
-// skips it if another claim took it. The sub-selects hide the length of the arrays from the planner: a plan for a few
-// endpoints looks cheaper than the generic one, so Postgres would plan again each time.
+// skips it if another claim took it.
+//
+// The planner knows neither how many places a claim has nor how few rows it takes. Where many deliveries wait it would
+// join by reading the table. So the update finds each row where the lock found it (`ctid`, which nobody changes while we
+// hold the lock; a row that changed between our snapshot and the lock is left to the next claim), OFFSET keeps the
+// sub-select a probe of the index (deliveries_incident) for each row, and the sub-selects in `unnest` hide the length of
+// the arrays: a plan for a few endpoints looks cheaper than the generic one, so Postgres would plan again each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
   due as materialized (
-    select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]))
-      as k (project_id, endpoint_id, places)
+    select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]), (select $4::bigint[]))
+      as k (project_id, endpoint_id, places, since_ms)
     cross join moment
     cross join lateral (
-      select d.project_id, d.delivery_id from deliveries d
+      select d.ctid from deliveries d
       where d.endpoint_project_id = k.project_id and d.endpoint_id = k.endpoint_id
         and d.state in ('pending', 'failing') and d.next_attempt_at <= moment.now_at
+        and d.next_attempt_at >= ${fromMillis('k.since_ms')}
         and (d.lease_until is null or d.lease_until <= moment.now_at)
         and not exists (
           select from deliveries e
           where e.project_id = d.project_id and e.incident_id = d.incident_id and e.sequence < d.sequence
-            and e.state in ('pending', 'failing') and e.redelivery_of is null)
+            and e.state in ('pending', 'failing') and e.redelivery_of is null
+          offset 0)
       order by d.next_attempt_at
       limit k.places
       for update of d skip locked) c),
   claimed as (
-    update deliveries d set lease_owner = $4, lease_until = ${LEASE}
-    from due where d.project_id = due.project_id and d.delivery_id = due.delivery_id
+    update deliveries d set lease_owner = $5, lease_until = ${LEASE}
+    where d.ctid = any (array(select due.ctid from due))
     returning d.*)
   select ${sql.select(CLAIMED, 'd')},
     case d.place when 1 then e.url_box end as url_box,
@@ -124,11 +158,19 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
   left join callback_endpoints e on e.project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
   order by d.next_attempt_at`;
 
+/** What a claim asks of an endpoint. */
+export interface WantedDeliveries extends EndpointRef {
+  /** Deliveries at most. */
+  places: number;
+  /** Only deliveries that became due then or later, ms: `firstMs` of a poll. Undefined: all (see `withinMs`). */
+  sinceMs?: number;
+}
+
 /** Takes at most `places` due deliveries of each endpoint for `owner`, for 30 s. */
 export async function claimDeliveries(
   db: Queryable,
   owner: string,
-  wanted: readonly (EndpointRef & { places: number })[],
+  wanted: readonly WantedDeliveries[],
 ): Promise<ClaimedDelivery[]> {
   const { rows } = await db.query<BoxColumns>({
     name: 'claim-deliveries',
@@ -137,6 +179,7 @@ export async function claimDeliveries(
       wanted.map((one) => one.projectId),
       wanted.map((one) => one.endpointId),
       wanted.map((one) => one.places),
+      wanted.map((one) => one.sinceMs ?? 0),
       owner,
     ],
   });

@@ -5,8 +5,10 @@ import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import {
   type ClaimedDelivery,
   claimDeliveries,
+  type DueEndpoint,
   findDueEndpoints,
   releaseLeases,
+  type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
@@ -22,8 +24,6 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
 const MAX_WAITING = 512;
-
-type WantedEndpoint = EndpointRef & { places: number };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -96,31 +96,31 @@ export class Dispatcher {
     return unsent.length > refused.length || isCut ? 'more' : 'idle';
   }
 
-  /** What the last poll found, while it serves. A delivery that was taken since is found again, and claimed once. */
-  async #findDue(): Promise<readonly EndpointRef[]> {
+  /** What the last polls found, while it serves. A delivery that was taken since is found again, and claimed once. */
+  async #findDue(): Promise<readonly DueEndpoint[]> {
     const startedAt = performance.now();
     const fresh = this.#due.fresh(startedAt);
     if (fresh) return fresh;
-    const after = this.#due.beginPoll(startedAt);
-    const due = await findDueEndpoints(this.#options.pool, { after, limit: MAX_POLLED });
-    this.#due.recordPoll(due, performance.now());
-    return due;
+    const span = this.#due.beginPoll(startedAt);
+    const found = await findDueEndpoints(this.#options.pool, { ...span, limit: MAX_POLLED });
+    return this.#due.recordPoll(found, performance.now());
   }
 
   /**
    * As many deliveries as each receiver takes now, from the endpoint on at which the last run ended. `isCut`: there was
    * no room for the endpoints behind.
    */
-  #choose(due: readonly EndpointRef[]): { wanted: WantedEndpoint[]; isCut: boolean } {
+  #choose(due: readonly DueEndpoint[]): { wanted: WantedDeliveries[]; isCut: boolean } {
     const now = performance.now();
-    const wanted: WantedEndpoint[] = [];
+    const wanted: WantedDeliveries[] = [];
     let { free } = this.#attempts;
     for (const ref of rotate(due, this.#lastServed)) {
       const key = endpointKeyOf(ref);
       if (this.#due.isPaused(key, now)) continue;
       const places = Math.min(this.#attempts.placesFor(key, now), free);
       if (places === 0) continue;
-      wanted.push({ ...ref, places });
+      // The poll has seen nothing before this moment.
+      wanted.push({ ...ref, places, sinceMs: ref.firstMs });
       free -= places;
       if (free > 0) continue;
       this.#lastServed = key;
@@ -158,7 +158,7 @@ export class Dispatcher {
 }
 
 /** From the first endpoint behind `last` on, and then from the beginning. `due` is in the order of the keys. */
-function rotate(due: readonly EndpointRef[], last: string | undefined): EndpointRef[] {
+function rotate(due: readonly DueEndpoint[], last: string | undefined): DueEndpoint[] {
   const first =
     last === undefined
       ? 0

@@ -1,19 +1,42 @@
-// Which endpoints are worth a claim now: what the last poll of the outbox found, and for how long that serves; and the
+// Which endpoints are worth a claim now: what the last polls of the outbox found, and for how long that serves; and the
 // back-off of endpoints at which a claim found nothing. It reads no database: results and times of `performance.now()`
 // are passed in.
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
+import type { DueEndpoint } from '../../store/deliveries/delivery-queue.ts';
 
-/** `after`: where the next poll begins, when there was more than one poll finds. */
-export type PollState = { readonly after?: EndpointRef } & (
+/** What the next poll reads. */
+export interface PollSpan {
+  /** Only endpoints behind this one: there was more than one poll finds. */
+  readonly after?: EndpointRef;
+  /** Only what became due in this time. Undefined: a full poll. */
+  readonly withinMs?: number;
+}
+
+export type PollState = {
+  /** Where the next poll begins. */
+  readonly after?: EndpointRef;
+  /** When a full poll is due. */
+  readonly fullAt: number;
+  /** When the last poll began that succeeded, or the first of all: a short poll looks back to it. */
+  readonly seenAt?: number;
+  /** In the order of the keys. */
+  readonly due: readonly DueEndpoint[];
+} & (
   | { readonly kind: 'stale' }
   /** `isOutdated`: a delivery was added meanwhile, and the poll may have come too early for it. */
-  | { readonly kind: 'polling'; readonly startedAt: number; readonly isOutdated: boolean }
-  | { readonly kind: 'fresh'; readonly due: readonly EndpointRef[]; readonly untilAt: number }
+  | {
+      readonly kind: 'polling';
+      readonly span: PollSpan;
+      readonly startedAt: number;
+      readonly isOutdated: boolean;
+    }
+  | { readonly kind: 'fresh'; readonly untilAt: number }
 );
 
 export type PollEvent =
   | { type: 'begun' }
-  | { type: 'found'; due: readonly EndpointRef[] }
+  /** `due`: after a short poll also what is left of earlier ones. */
+  | { type: 'found'; due: readonly DueEndpoint[] }
   /** A delivery was added to the outbox in this process. */
   | { type: 'added' };
 
@@ -33,31 +56,58 @@ export const MAX_POLLED = 10_000;
 const SERVES = 3;
 /** But no longer than this, on a machine of any pace: what another process adds to the outbox waits for the next poll. */
 const SERVES_MS = 250;
+/**
+ * A full poll reads the index entries of ended deliveries too, as long as an old snapshot elsewhere keeps them, and the
+ * row of each: it takes no more than a tenth of the time. The short polls between two full ones see what became due since
+ * the poll before, also if it was committed as much as LATE_MS late. Everything else (a lease that has ended, a later
+ * commit, a clock that was set back) waits for the next full poll.
+ */
+const FULL_PAUSE = 10;
+export const FULL_EVERY_MS = 2_000;
+const LATE_MS = 1_000;
 /** The pause doubles with each claim in a row that found nothing. A retry of a waiting delivery is late by as much. */
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 500;
 /** Beyond this many pauses all of them are forgotten. */
 const MAX_PAUSES = 10_000;
 
+export const FIRST_POLL: PollState = { kind: 'stale', fullAt: Number.NEGATIVE_INFINITY, due: [] };
+
 /** A poll that fails is not an event: the next run begins another one. */
 export function nextPoll(state: PollState, event: PollEvent, now: number): PollState {
-  const { after } = state;
+  const { after, fullAt, seenAt = now, due } = state;
   switch (event.type) {
-    case 'begun':
-      return { kind: 'polling', after, startedAt: now, isOutdated: false };
+    case 'begun': {
+      const isFull = after !== undefined || now >= fullAt;
+      return {
+        kind: 'polling',
+        after,
+        // A full poll that fails must not keep the short ones from their turn.
+        fullAt: isFull ? now + FULL_EVERY_MS : fullAt,
+        seenAt,
+        due,
+        span: { after, withinMs: isFull ? undefined : now - seenAt + LATE_MS },
+        startedAt: now,
+        isOutdated: false,
+      };
+    }
     case 'found': {
       if (state.kind !== 'polling') return state;
-      const { due } = event;
-      const servesMs = Math.min((now - state.startedAt) * SERVES, SERVES_MS);
+      const { span, startedAt } = state;
+      const tookMs = now - startedAt;
+      const isFull = span.withinMs === undefined;
       return {
         kind: 'fresh',
-        due,
-        after: due.length === MAX_POLLED ? due.at(-1) : undefined,
-        untilAt: state.isOutdated ? now : now + servesMs,
+        after: isFull && event.due.length === MAX_POLLED ? event.due.at(-1) : undefined,
+        fullAt: isFull ? Math.min(fullAt, now + tookMs * FULL_PAUSE) : fullAt,
+        seenAt: startedAt,
+        due: event.due,
+        untilAt: state.isOutdated ? now : now + Math.min(tookMs * SERVES, SERVES_MS),
       };
     }
     case 'added':
-      return state.kind === 'polling' ? { ...state, isOutdated: true } : { kind: 'stale', after };
+      if (state.kind === 'polling') return { ...state, isOutdated: true };
+      return { kind: 'stale', after, fullAt, seenAt: state.seenAt, due };
   }
 }
 
@@ -75,25 +125,32 @@ export function nextPause(
 
 /** One per dispatcher. Endpoints are named by their keys. */
 export class DueEndpoints {
-  #poll: PollState = { kind: 'stale' };
+  #poll: PollState = FIRST_POLL;
   #pauses = new Map<string, Pause>();
   /** Endpoints at which a claim found something since the last poll. */
   #served = new Set<string>();
+  /** Endpoints at which a claim found nothing since the last full poll: nothing is left, or it waits for the next one. */
+  #empty = new Set<string>();
 
-  /** What the last poll found, while that serves. */
-  fresh(now: number): readonly EndpointRef[] | undefined {
+  /** What the last polls found, while that serves. */
+  fresh(now: number): readonly DueEndpoint[] | undefined {
     return this.#poll.kind === 'fresh' && now < this.#poll.untilAt ? this.#poll.due : undefined;
   }
 
-  /** Returns the endpoint behind which the poll begins; undefined: with the first one. */
-  beginPoll(now: number): EndpointRef | undefined {
-    this.#poll = nextPoll(this.#poll, { type: 'begun' }, now);
-    return this.#poll.after;
+  beginPoll(now: number): PollSpan {
+    const poll = nextPoll(this.#poll, { type: 'begun' }, now);
+    this.#poll = poll;
+    return poll.kind === 'polling' ? poll.span : {};
   }
 
-  recordPoll(due: readonly EndpointRef[], now: number): void {
-    this.#poll = nextPoll(this.#poll, { type: 'found', due }, now);
+  /** Returns what is due now. */
+  recordPoll(found: readonly DueEndpoint[], now: number): readonly DueEndpoint[] {
+    const isShort = this.#poll.kind === 'polling' && this.#poll.span.withinMs !== undefined;
+    const left = isShort ? this.#poll.due.filter((ref) => !this.#empty.has(endpointKeyOf(ref))) : [];
+    if (!isShort) this.#empty = new Set();
+    this.#poll = nextPoll(this.#poll, { type: 'found', due: merge(found, left) }, now);
     this.#served = new Set();
+    return this.#poll.due;
   }
 
   isPaused(endpoint: string, now: number): boolean {
@@ -110,6 +167,7 @@ export class DueEndpoints {
     }
     for (const endpoint of asked) {
       if (found.has(endpoint)) continue;
+      this.#empty.add(endpoint);
       const isServed = this.#served.has(endpoint);
       this.#pauses.set(endpoint, nextPause(this.#pauses.get(endpoint), { isServed, nextPollAt }, now));
     }
@@ -129,4 +187,16 @@ export class DueEndpoints {
 
 export function endpointKeyOf({ projectId, endpointId }: EndpointRef): string {
   return `${projectId} ${endpointId}`;
+}
+
+/** In the order of the keys. An endpoint of both has the earlier moment. */
+function merge(found: readonly DueEndpoint[], left: readonly DueEndpoint[]): readonly DueEndpoint[] {
+  if (left.length === 0) return found;
+  const byKey = new Map(left.map((ref) => [endpointKeyOf(ref), ref]));
+  for (const ref of found) {
+    const key = endpointKeyOf(ref);
+    const firstMs = Math.min(ref.firstMs, byKey.get(key)?.firstMs ?? ref.firstMs);
+    byKey.set(key, { ...ref, firstMs });
+  }
+  return [...byKey].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, ref]) => ref);
 }

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import {
   DueEndpoints,
+  FIRST_POLL,
+  FULL_EVERY_MS,
   MAX_POLLED,
   nextPause,
   nextPoll,
@@ -8,14 +10,15 @@ import {
   type PollState,
 } from '../../../src/sweeper/deliveries/due-endpoints.ts';
 
-const ENDPOINT = { projectId: 'p', endpointId: 'cb_1' };
+const endpoint = (endpointId: string, firstMs = 0) => ({ projectId: 'p', endpointId, firstMs });
+const ENDPOINT = endpoint('cb_1');
 const BEGUN: PollEvent = { type: 'begun' };
 const ADDED: PollEvent = { type: 'added' };
 const FOUND: PollEvent = { type: 'found', due: [ENDPOINT] };
 
 /** The state after events at their times, ms. */
 const stateAfter = (...events: [number, PollEvent][]): PollState =>
-  events.reduce<PollState>((state, [now, event]) => nextPoll(state, event, now), { kind: 'stale' });
+  events.reduce<PollState>((state, [now, event]) => nextPoll(state, event, now), FIRST_POLL);
 
 describe('the result of a poll', () => {
   it('the result of a poll serves three times as long as the poll took', () => {
@@ -42,10 +45,7 @@ describe('the result of a poll', () => {
 });
 
 describe('the next poll', () => {
-  const full = Array.from({ length: MAX_POLLED }, (_, index) => ({
-    projectId: 'p',
-    endpointId: `cb_${index}`,
-  }));
+  const full = Array.from({ length: MAX_POLLED }, (_, index) => endpoint(`cb_${index}`));
 
   it('the next poll begins behind the last endpoint when there was more than one poll finds', () => {
     const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [11, ADDED], [12, BEGUN]);
@@ -60,6 +60,67 @@ describe('the next poll', () => {
 
   it('the next poll begins with the first endpoint when all were found', () => {
     expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toBeUndefined();
+  });
+});
+
+describe('full and short polls', () => {
+  const spanOf = (state: PollState) => (state.kind === 'polling' ? state.span : undefined);
+  const FULL = { after: undefined, withinMs: undefined };
+
+  it('every poll is full while a full poll is cheap', () => {
+    const state = stateAfter([0, BEGUN], [1, FOUND], [150, BEGUN], [151, FOUND], [300, BEGUN]);
+    expect(spanOf(state)).toEqual(FULL);
+  });
+
+  it('an expensive full poll is followed by short ones, which look back to the poll before and a second further', () => {
+    const state = stateAfter([0, BEGUN], [150, FOUND], [400, BEGUN]);
+    expect(spanOf(state)).toEqual({ after: undefined, withinMs: 400 + 1_000 });
+    const next = nextPoll(nextPoll(state, FOUND, 410), BEGUN, 560);
+    expect(spanOf(next)).toEqual({ after: undefined, withinMs: 160 + 1_000 });
+  });
+
+  it('a full poll takes a tenth of the time at most, but comes every two seconds however expensive it is', () => {
+    const hundred: [number, PollEvent][] = [
+      [0, BEGUN],
+      [100, FOUND],
+    ];
+    expect(spanOf(stateAfter(...hundred, [1_099, BEGUN]))).not.toEqual(FULL);
+    expect(spanOf(stateAfter(...hundred, [1_100, BEGUN]))).toEqual(FULL);
+    const slow: [number, PollEvent][] = [
+      [0, BEGUN],
+      [1_500, FOUND],
+    ];
+    expect(FULL_EVERY_MS).toBe(2_000);
+    expect(spanOf(stateAfter(...slow, [FULL_EVERY_MS - 1, BEGUN]))).not.toEqual(FULL);
+    expect(spanOf(stateAfter(...slow, [FULL_EVERY_MS, BEGUN]))).toEqual(FULL);
+  });
+
+  it('full polls that fail leave short ones their turn, also before the first one has succeeded', () => {
+    const state = stateAfter([0, BEGUN], [1_900, BEGUN]);
+    expect(spanOf(state)).toEqual({ after: undefined, withinMs: 1_900 + 1_000 });
+    expect(spanOf(nextPoll(state, BEGUN, FULL_EVERY_MS))).toEqual(FULL);
+  });
+
+  it('a short poll adds to what is left of the polls before, in the order of the keys', () => {
+    const due = new DueEndpoints();
+    due.beginPoll(0);
+    due.recordPoll([endpoint('b', 10), endpoint('c', 20), endpoint('d', 30)], 150);
+    due.recordClaim(['p b', 'p c', 'p d'], new Set(['p c', 'p d']), 160);
+    expect(due.beginPoll(390).withinMs).toBeDefined();
+    expect(due.recordPoll([endpoint('a', 400), endpoint('d', 400)], 400)).toEqual([
+      endpoint('a', 400),
+      endpoint('c', 20),
+      endpoint('d', 30),
+    ]);
+  });
+
+  it('a full poll replaces what the polls before have found', () => {
+    const due = new DueEndpoints();
+    due.beginPoll(0);
+    due.recordPoll([endpoint('a', 10), endpoint('b', 20)], 150);
+    expect(due.beginPoll(FULL_EVERY_MS)).toEqual(FULL);
+    expect(due.recordPoll([endpoint('a', 15)], FULL_EVERY_MS + 10)).toEqual([endpoint('a', 15)]);
+    expect(due.fresh(FULL_EVERY_MS + 11)).toEqual([endpoint('a', 15)]);
   });
 });
 

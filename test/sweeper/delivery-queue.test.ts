@@ -1,0 +1,108 @@
+// What a claim of deliveries costs while very many wait. It counts pages and not time: no machine is too slow for it.
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  claimDeliveries,
+  findDueEndpoints,
+  type WantedDeliveries,
+} from '../../src/store/deliveries/delivery-queue.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+
+const WAITING = 100_000;
+/** A page of the table and some of indexes for each delivery; a claim that reads the table reads thousands. */
+const MOST_PAGES = 250;
+
+let fixture: ProjectFixture;
+beforeEach(async () => {
+  fixture = await openProjectFixture();
+});
+afterEach(() => fixture?.close());
+
+/** Deliveries that wait at so many endpoints, one more each millisecond until `agoMs` before now. */
+async function seedWaiting(endpoints: number, agoMs = 0): Promise<void> {
+  await fixture.pool.query(
+    `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, incident_id, event, sequence,
+       webhook_id, body, next_attempt_at, created_at)
+     select $1, 'dlv_' || v.id, 'cb_' || v.n % $2::integer, $1, 'inc_' || v.id, 'incident.opened', 1, 'msg_' || v.id, '{}',
+       now() - ($3 + ${WAITING} - v.n) * interval '1 millisecond', now()
+     from generate_series(1, ${WAITING}) s (n), lateral (select s.n, gen_random_uuid() as id) v`,
+    [fixture.project.projectId, endpoints, agoMs],
+  );
+}
+
+/** Runs the statement that `work` runs, with its generic plan, and returns how many pages it reads. */
+async function pagesOf(work: (db: Pick<Pool, 'query'>) => Promise<unknown>): Promise<number> {
+  const client = await fixture.pool.connect();
+  let pages = Number.NaN;
+  const query = async ({ text, values }: pg.QueryConfig) => {
+    const literals = (values ?? []).map((value: unknown) =>
+      value === undefined ? 'null' : `'${Array.isArray(value) ? `{${value.join(',')}}` : value}'`,
+    );
+    await client.query('begin');
+    await client.query('set local plan_cache_mode = force_generic_plan');
+    await client.query(`prepare measured as ${text}`);
+    const { rows } = await client.query(
+      `explain (analyze, buffers, format json) execute measured (${literals.join(', ')})`,
+    );
+    await client.query('rollback');
+    await client.query('deallocate measured');
+    const { Plan: plan } = rows[0]['QUERY PLAN'][0];
+    pages = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+    return { rows: [] };
+  };
+  await work({ query: query as Pool['query'] });
+  client.release();
+  return pages;
+}
+
+const placesAt = (endpoints: number, places: number, sinceMs?: number): WantedDeliveries[] =>
+  Array.from({ length: endpoints }, (_, index) => ({
+    projectId: fixture.project.projectId,
+    endpointId: `cb_${index}`,
+    places,
+    sinceMs,
+  }));
+
+describe(`a claim of 10 out of ${WAITING.toLocaleString('en')} deliveries that wait`, () => {
+  for (const endpoints of [1, 100, 10_000]) {
+    const wanted = () => placesAt(Math.min(endpoints, 10), endpoints === 1 ? 10 : 1);
+    const claim = () => pagesOf((db) => claimDeliveries(db, randomUUID(), wanted()));
+
+    it(`a claim reads few pages when they wait at ${endpoints} endpoints, with new statistics and without`, async () => {
+      await seedWaiting(endpoints);
+      expect(await claim()).toBeLessThan(MOST_PAGES);
+      await fixture.pool.query('vacuum analyze deliveries');
+      expect(await claim()).toBeLessThan(MOST_PAGES);
+      const claimed = await claimDeliveries(fixture.pool, randomUUID(), wanted());
+      expect(new Set(claimed.map(({ deliveryId }) => deliveryId)).size).toBe(10);
+    });
+  }
+
+  it('a claim that knows the first one reads few pages under an old snapshot, which keeps as many that have ended', async () => {
+    await seedWaiting(1, 1_000_000);
+    const elsewhere = new pg.Client({ connectionString: fixture.databaseUrl });
+    await elsewhere.connect();
+    try {
+      await elsewhere.query('begin isolation level repeatable read');
+      await elsewhere.query('select from organizations');
+      await fixture.pool.query(
+        `update deliveries set state = 'delivered', next_attempt_at = null, delivered_at = now(), ended_at = now()`,
+      );
+      await seedWaiting(1);
+      const [found] = await findDueEndpoints(fixture.pool, { limit: 10 });
+      const claim = (sinceMs?: number) =>
+        pagesOf((db) => claimDeliveries(db, randomUUID(), placesAt(1, 10, sinceMs)));
+      expect(await claim(found?.firstMs)).toBeLessThan(MOST_PAGES);
+      // The test can fail: without the bound the claim reads what the old snapshot keeps.
+      expect(await claim()).toBeGreaterThan(MOST_PAGES);
+      const full = await pagesOf((db) => findDueEndpoints(db, { limit: 10 }));
+      const short = await pagesOf((db) => findDueEndpoints(db, { limit: 10, withinMs: 1_000 }));
+      // It reads the index, but no row of what has ended.
+      expect(short).toBeLessThan(full / 2);
+    } finally {
+      await elsewhere.end();
+    }
+  });
+});

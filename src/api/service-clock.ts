@@ -103,8 +103,10 @@ class ServiceClockKeeper {
   readonly #apiId = newUuid();
   readonly #unwritten: OccasionalWarning;
   #reading: ClockReading | undefined;
-  /** The process turned at this moment. */
+  /** Before this moment whatever had arrived was read. */
   #turnedAt = performance.now();
+  /** Stalls in which a beat that is still open may have arrived. */
+  #stalls: LocalSpan[] = [];
 
   constructor(deps: ServiceClockDeps) {
     this.#deps = deps;
@@ -139,7 +141,7 @@ class ServiceClockKeeper {
   async #sign(dueAt: number): Promise<void> {
     const knownAt = await this.#findKnownAt(dueAt);
     const { pool, openBeats } = this.#deps;
-    const decidedAt = () => Math.min(openBeats.oldestAt() ?? Number.POSITIVE_INFINITY, knownAt);
+    const decidedAt = () => Math.min(this.#findOldestAt(), knownAt);
     if (this.#reading && openBeats.lostSpan() === undefined) {
       const at = decidedAt();
       const sign = { decidedMs: earliest(this.#reading, at), ageMs: performance.now() - at };
@@ -158,10 +160,19 @@ class ServiceClockKeeper {
    */
   async #findKnownAt(dueAt: number): Promise<number> {
     const now = performance.now();
-    const knownAt = now - dueAt > LATE_MS ? Math.min(this.#turnedAt, dueAt) : Math.min(now, dueAt);
+    const turnedAt = this.#turnedAt;
     for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     this.#turnedAt = now;
-    return knownAt;
+    if (now - dueAt <= LATE_MS) return Math.min(now, dueAt);
+    this.#stalls.push({ fromAt: turnedAt, toAt: performance.now() });
+    return turnedAt;
+  }
+
+  /** The earliest moment at which the oldest open beat may have arrived. */
+  #findOldestAt(): number {
+    const oldestAt = this.#deps.openBeats.oldestAt() ?? Number.POSITIVE_INFINITY;
+    this.#stalls = this.#stalls.filter(({ toAt }) => toAt >= oldestAt);
+    return Math.min(oldestAt, ...this.#stalls.map(({ fromAt }) => fromAt));
   }
 
   async #settle(decidedAt: () => number): Promise<void> {

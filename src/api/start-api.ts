@@ -12,8 +12,8 @@ import { startIngest } from './ingest.ts';
 import { findDurabilityFault } from './routes/health.ts';
 import { startServiceClock } from './service-clock.ts';
 
-/** Longest wait for calls that run when the end begins; what is left then is cut. */
-const CLOSE_LIMIT_MS = 20_000;
+/** Longest wait for calls that run when the end begins; what is left then is cut, and beats have time to be written. */
+const CLOSE_LIMIT_MS = 14_000;
 const IDLE_CHECK_MS = 100;
 /** Short: a connection that hangs is replaced before the api looks as if it were away for long. */
 const CLOCK_STATEMENT_MS = 2_000;

@@ -39,22 +39,21 @@ export function roleSpec(
   settings: RoleSettings,
   operator?: OperatorSettings,
 ): ProcessSpec {
-  const { role, number, port } = process_;
+  const { role, number } = process_;
   return {
     name: `${role}-${number}`,
     role,
     command: process.execPath,
     args: [MAIN, role],
     options: {},
-    env: { ...base, ...roleEnvironment(role, port, settings, operator) },
+    env: { ...base, ...roleEnvironment(process_, settings, operator) },
     endSignal: 'SIGTERM',
     endMs: 4_500,
   };
 }
 
 function roleEnvironment(
-  role: RoleProcess['role'],
-  port: number,
+  { role, number, port }: RoleProcess,
   settings: RoleSettings,
   operator?: OperatorSettings,
 ): NodeJS.ProcessEnv {
@@ -80,6 +79,8 @@ function roleEnvironment(
     ...(role === 'api'
       ? {
           PORT: String(port),
+          // The ports of further ones may be others in the next run.
+          INSTANCE_NAME: `api-${number}`,
           BEATKEEPER_ISSUERS: JSON.stringify(settings.issuers),
           BEATKEEPER_DRAIN_SECONDS: '0',
         }

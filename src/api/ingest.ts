@@ -21,6 +21,8 @@ const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
+  /** Connects and loads addresses, so that the first beats need not wait. Never rejects; bounded in time. */
+  prepare(): Promise<void>;
   /** The beats that are neither committed nor answered nor excused: the service clock waits for them. */
   openBeats: OpenBeats;
   /** Writes what waits, beats and excuses. Call it when the application is closed. */
@@ -51,11 +53,8 @@ export function startIngest(
     onError: (err) => unread.record({ err }),
   });
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
-  const batcher = new Batcher({
-    directory,
-    lanes: Array.from({ length: LANES }, () => new Lane(databaseUrl)),
-    onError: (err) => unwritten.record({ err }),
-  });
+  const lanes = Array.from({ length: LANES }, () => new Lane(databaseUrl));
+  const batcher = new Batcher({ directory, lanes, onError: (err) => unwritten.record({ err }) });
   const { openBeats, closeExcuses } = startExcuses(databaseUrl, { log, registry });
   const beats = new Counter({
     name: 'beatkeeper_beats_total',
@@ -75,6 +74,10 @@ export function startIngest(
     mount: (app) =>
       registerPing(app, { directory, batcher, openBeats, onOutcome: (outcome) => beats.inc({ outcome }) }),
     openBeats,
+    prepare: async () => {
+      // A lane that can't connect yet connects with its first batch.
+      await Promise.allSettled([directory.preload(), ...lanes.map((lane) => lane.connect())]);
+    },
     close: async () => {
       await batcher.close();
       await closeExcuses();

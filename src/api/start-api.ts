@@ -57,6 +57,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs };
     const app = await buildApp({ ...shared, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
+    await ingest.prepare();
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
     const address = config.instanceName ?? `${hostname()}:${port}`;

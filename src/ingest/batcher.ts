@@ -2,10 +2,12 @@
 // second lane works only while commits are slow. Bounded: past `maxQueued` a beat is refused with 503, and no beat waits
 // longer than its patience.
 import { ProblemError } from '../domain/problem.ts';
-import { isFaultOfData } from '../store/postgres/database-error.ts';
+import { afterReading } from '../store/postgres/after-reading.ts';
+import { isFaultOfData, isLockTimeout, isRefusedStatement } from '../store/postgres/database-error.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
 import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';
+import { LockedMonitors } from './locked-monitors.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 import { isPlain, runPlainBeats } from './plain-beats.ts';
 
@@ -25,15 +27,12 @@ export interface BatcherOptions {
 
 interface Waiting {
   item: BeatItem;
-  since: number;
   expiresAt: number;
   settled: boolean;
   resolve: (outcome: BeatOutcome) => void;
 }
 
 const SLOW_COMMIT_MS = 8;
-/** If a beat has waited this long and none became durable meanwhile, beats cannot be accepted at the moment. */
-const STUCK_MS = 1_000;
 const RETRY_MS = [5, 20, 50];
 
 export class Batcher {
@@ -45,33 +44,19 @@ export class Batcher {
   #isPumping = false;
   /** Called at the end of the turn of the event loop. */
   readonly #answers: (() => void)[] = [];
-  #durableAt = 0;
+  readonly #locked = new LockedMonitors(() => this.#pump());
   #isClosed = false;
   readonly #expiry: NodeJS.Timeout;
 
   constructor(options: BatcherOptions) {
-    this.#options = { maxBatch: 512, maxQueued: 20_000, patienceMs: 8_000, ...options };
+    this.#options = { maxBatch: 256, maxQueued: 20_000, patienceMs: 8_000, ...options };
     this.#idle = [...options.lanes];
-    this.#expiry = setInterval(() => this.#expire(), 250);
+    this.#expiry = setInterval(() => afterReading(() => this.#expire()), 250);
     this.#expiry.unref();
   }
 
   get queued(): number {
     return this.#queue.length;
-  }
-
-  /**
-   * How long the oldest waiting beat has waited while none became durable, in ms: the database, or the way to it, is at
-   * fault. 0 while beats become durable, or while none waits for long.
-   */
-  get stuckMs(): number {
-    const now = performance.now();
-    if (this.#durableAt > now - STUCK_MS) return 0;
-    let oldest = now;
-    for (const batch of [this.#queue, ...this.#inFlight]) {
-      for (const { settled, since } of batch) if (!settled) oldest = Math.min(oldest, since);
-    }
-    return now - oldest > STUCK_MS ? now - oldest : 0;
   }
 
   /**
@@ -83,8 +68,8 @@ export class Batcher {
       return Promise.resolve({ problem: unavailable() });
     }
     return new Promise((resolve) => {
-      const since = performance.now() - waitedMs;
-      this.#queue.push({ item, since, expiresAt: since + this.#options.patienceMs, settled: false, resolve });
+      const expiresAt = performance.now() - waitedMs + this.#options.patienceMs;
+      this.#queue.push({ item, expiresAt, settled: false, resolve });
       this.#pump();
     });
   }
@@ -126,8 +111,8 @@ export class Batcher {
   }
 
   /**
-   * The next beats, without those of monitors that another lane is writing: they would overtake the beats before them,
-   * or wait for the same row.
+   * The next beats, without those of monitors that another lane is writing, which would overtake the beats before them or
+   * wait for the same row, and without those whose row somebody else holds.
    */
   #takeBatch(): Waiting[] {
     const busy = new Set([...this.#inFlight].flat().map(monitorOf));
@@ -135,8 +120,10 @@ export class Batcher {
     const left: Waiting[] = [];
     for (const waiting of this.#queue) {
       if (waiting.settled) continue;
-      const isTaken = batch.length < this.#options.maxBatch && !busy.has(monitorOf(waiting));
-      (isTaken ? batch : left).push(waiting);
+      const monitor = monitorOf(waiting);
+      const mayStart =
+        batch.length < this.#options.maxBatch && !busy.has(monitor) && !this.#locked.has(monitor);
+      (mayStart ? batch : left).push(waiting);
     }
     this.#queue = left;
     return batch;
@@ -149,7 +136,8 @@ export class Batcher {
 
   async #fly(lane: Lane, batch: Waiting[]): Promise<void> {
     const startedAt = performance.now();
-    await this.#writeBatch(lane, batch);
+    const left = await this.#writeBatch(lane, batch);
+    this.#queue.unshift(...left);
     const durationMs = performance.now() - startedAt;
     this.#usualMs += (durationMs - this.#usualMs) / 8;
     if (batch.length > 0) this.#options.onBatch?.({ size: batch.length, durationMs });
@@ -158,10 +146,11 @@ export class Batcher {
     this.#pump();
   }
 
-  async #writeBatch(lane: Lane, batch: Waiting[]): Promise<void> {
+  /** Returns the beats that wait for a later batch. */
+  async #writeBatch(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
     const { plain, others } = split(batch);
     const ineligible = await this.#writePlain(lane, plain);
-    await this.#writeUntilSettled(lane, [...ineligible, ...others]);
+    return await this.#writeUntilSettled(lane, [...ineligible, ...others]);
   }
 
   /** Writes plain beats while somebody waits for them. Returns those that need a full transaction. */
@@ -170,62 +159,80 @@ export class Batcher {
       const pending = batch.filter((waiting) => !waiting.settled);
       if (pending.length === 0) return [];
       const items = pending.map((waiting) => waiting.item);
+      const { skips: skipsLocked } = this.#locked;
       try {
-        const results = await lane.write((connection, of) => runPlainBeats(connection, items, of));
-        this.#durableAt = performance.now();
+        const results = await lane.write((connection, of) =>
+          runPlainBeats(connection, items, { ...of, skipsLocked }),
+        );
         return this.#answer(pending, results);
       } catch (error) {
-        this.#options.onError?.(error);
+        this.#report(error);
         if (isFaultOfData(error)) return pending;
-        this.#distrustIdle();
-        const committed = await this.#findOut(lane, pending);
+        const committed = isRefusedStatement(error) ? false : await this.#findOut(lane, pending);
         // The answer with the sequences is lost: the sender must send again (docs/contract/beats.md).
         if (committed !== false) {
           for (const waiting of pending) this.#settle(waiting, { problem: unavailable(error) });
           return [];
         }
+        await this.#pauseAfter(error, attempt);
       }
-      await pauseBefore(attempt);
     }
   }
 
-  /** Writes the batch, with retries while somebody waits for it. If one beat is at fault, writes them one by one. */
-  async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<void> {
+  /**
+   * Writes the batch, with retries while somebody waits for it. If one beat is at fault, writes them one by one. Returns
+   * the beats that wait for a later batch.
+   */
+  async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
     const { directory } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
       const pending = batch.filter((waiting) => !waiting.settled);
-      if (pending.length === 0) return;
+      if (pending.length === 0) return [];
       const items = pending.map((waiting) => waiting.item);
+      const { skips: skipsLocked } = this.#locked;
       try {
         const results = await lane.write((connection, of) =>
-          runBeatTransaction(connection, items, { ...of, directory }),
+          runBeatTransaction(connection, items, { ...of, directory, skipsLocked }),
         );
-        this.#durableAt = performance.now();
-        this.#queue.unshift(...this.#answer(pending, results));
-        return;
+        return this.#answer(pending, results);
       } catch (error) {
-        this.#options.onError?.(error);
-        if (error instanceof CommitUnknownError) {
-          const committed = await this.#findOut(lane, pending);
-          if (committed === undefined) return;
-          if (committed) {
-            this.#queue.unshift(...this.#answer(pending, error.results));
-            return;
-          }
-        }
-        if (isFaultOfData(error instanceof CommitUnknownError ? error.cause : error)) {
-          if (pending.length === 1) return this.#fail(pending);
-          for (const waiting of pending) await this.#writeUntilSettled(lane, [waiting]);
-          return;
-        }
-        this.#distrustIdle();
+        this.#report(error);
+        const isUnknown = error instanceof CommitUnknownError;
+        const committed = isUnknown ? await this.#findOut(lane, pending) : false;
+        if (committed === undefined) return [];
+        if (committed && isUnknown) return this.#answer(pending, error.results);
+        if (isFaultOfData(isUnknown ? error.cause : error)) return await this.#writeOneByOne(lane, pending);
+        await this.#pauseAfter(error, attempt);
       }
-      await pauseBefore(attempt);
     }
   }
 
-  #distrustIdle(): void {
+  /** One of the beats is at fault. Those of a monitor stay in order. */
+  async #writeOneByOne(lane: Lane, pending: Waiting[]): Promise<Waiting[]> {
+    if (pending.length === 1) {
+      this.#fail(pending);
+      return [];
+    }
+    const left: Waiting[] = [];
+    for (const waiting of pending) {
+      const mustWait = left.some((earlier) => monitorOf(earlier) === monitorOf(waiting));
+      left.push(...(mustWait ? [waiting] : await this.#writeUntilSettled(lane, [waiting])));
+    }
+    return left;
+  }
+
+  /** Unless Postgres itself refused the statement, the connections that are idle may be dead too. */
+  #report(error: unknown): void {
+    this.#options.onError?.(error);
+    if (isRefusedStatement(error)) return;
     for (const lane of this.#idle) lane.distrust();
+  }
+
+  /** After a failed attempt, before the next one. */
+  async #pauseAfter(error: unknown, attempt: number): Promise<void> {
+    // The next attempt skips locked rows. If it meets a lock too, that is not a row's: the database is at fault.
+    if (isLockTimeout(error) && this.#locked.startSkipping()) return;
+    await pauseBefore(attempt);
   }
 
   /** Asks until the answer is known. Undefined: nobody waits any more. */
@@ -241,13 +248,14 @@ export class Batcher {
     return undefined;
   }
 
-  /** Answers the beats that have an outcome; returns the others. */
+  /** Answers the beats that have an outcome; returns the others. Those of a locked row wait alone. */
   #answer(pending: Waiting[], results: (BeatOutcome | string)[]): Waiting[] {
     const left: Waiting[] = [];
     for (const [index, waiting] of pending.entries()) {
       const result = results[index];
       if (typeof result === 'object') this.#settle(waiting, result);
       else left.push(waiting);
+      if (result === 'locked') this.#locked.add(monitorOf(waiting));
     }
     return left;
   }

@@ -4,7 +4,8 @@ import type { Incident } from '../domain/incident.ts';
 import { recordTransitions } from '../service/incidents/incident-writer.ts';
 import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/beats.ts';
 import { findOpenIncidents } from '../store/incidents/incidents.ts';
-import { type LiveRow, lockLive, type MonitorRef } from '../store/monitors/live.ts';
+import { type LiveRow, lockFreeLive, lockLive, type MonitorRef } from '../store/monitors/live.ts';
+import { isRefusedStatement } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import {
   applyItem,
@@ -16,20 +17,24 @@ import {
 import type { LaneBatch } from './lane.ts';
 import type { MonitorDirectory } from './monitor-directory.ts';
 
-/** In the order of the items; a `deferred` item belongs in the next batch. */
-export type BatchResult = (BeatOutcome | 'deferred')[];
+/**
+ * In the order of the items; a `deferred` item belongs in the next batch. `locked`: somebody else holds the monitor's
+ * row.
+ */
+export type BatchResult = (BeatOutcome | 'deferred' | 'locked')[];
 
 /**
- * Runs the batch on a pipelined connection and returns after COMMIT. After an error before COMMIT was sent, nothing is
- * written; after a `CommitUnknownError` the lane's row must be asked.
+ * Runs the batch on a pipelined connection and returns after COMMIT. After a `CommitUnknownError` the lane's row must be
+ * asked; after any other error nothing is written. With `skipsLocked` it waits for no live row.
  */
 export async function runBeatTransaction(
   client: Queryable,
   items: readonly BeatItem[],
-  lane: LaneBatch & { directory: MonitorDirectory },
+  lane: LaneBatch & { directory: MonitorDirectory; skipsLocked?: boolean },
 ): Promise<BatchResult> {
   const refs = distinctRefs(items);
-  const [, locked] = await Promise.all([client.query('begin'), lockLive(client, refs)]);
+  const lock = lane.skipsLocked ? lockFreeLive : lockLive;
+  const [, locked] = await Promise.all([client.query('begin'), lock(client, refs)]);
   const work: Working = {
     nowMs: locked.nowMs,
     live: new Map(locked.rows.map((row) => [row.monitorKey, row])),
@@ -42,7 +47,9 @@ export async function runBeatTransaction(
     settled: new Set(),
   };
   await refreshEntries(client, items, work, lane.directory);
-  const results = items.map((item) => applyItem(work, item));
+  const results = items.map((item) =>
+    locked.heldElsewhere?.has(item.entry.monitor.monitorKey) ? 'locked' : applyItem(work, item),
+  );
   if (work.changed.size === 0) {
     await client.query('rollback');
     return results;
@@ -66,12 +73,11 @@ async function writeAndCommit(
   });
   const committed = client.query('commit');
   const [write, commit] = await Promise.allSettled([written, committed]);
-  if (write.status === 'fulfilled' && commit.status === 'fulfilled' && commit.value.command === 'COMMIT')
-    return;
-  // A failed write turns COMMIT into a rollback; the lane's row shows what happened otherwise.
-  const cause =
-    write.status === 'rejected' ? write.reason : commit.status === 'rejected' ? commit.reason : undefined;
-  throw new CommitUnknownError(lane.results, cause);
+  if (commit.status === 'fulfilled' && commit.value.command === 'COMMIT') return;
+  const [cause] = [write, commit].flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+  // Postgres answers COMMIT with ROLLBACK after a failed write.
+  const isKnown = commit.status === 'fulfilled' || isRefusedStatement(cause);
+  throw isKnown && cause ? cause : new CommitUnknownError(lane.results, cause);
 }
 
 /** COMMIT was sent, and its answer is unknown or was not a commit. */

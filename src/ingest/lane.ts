@@ -1,7 +1,8 @@
-// One lane: a connection of its own that writes one batch at a time and finds out, after any failure, whether the batch
-// was committed. A batch is written again only when the lane's row shows that it was not.
+// One lane: a connection of its own that writes one batch at a time and finds out, after a failure, whether the batch was
+// committed. A batch is written again only when Postgres refused its statement, or the lane's row shows that it was not.
 import { newUuid } from '../domain/id.ts';
 import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats/beats.ts';
+import { isRefusedStatement } from '../store/postgres/database-error.ts';
 import { openPipeline, type Pipeline } from '../store/postgres/pipeline.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 
@@ -26,8 +27,14 @@ export class Lane {
     this.#databaseUrl = databaseUrl;
   }
 
+  /** Connects ahead of the first batch. Throws while the database is away; the batch connects then. */
+  async connect(): Promise<void> {
+    await this.#connect();
+  }
+
   /**
-   * Runs one batch. If it throws, the connection is closed: call `wasCommitted` before anything else is written.
+   * Runs one batch. If it throws, call `wasCommitted` before anything else is written, unless `isRefusedStatement` shows
+   * that nothing is.
    */
   async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
     // Before anything can fail: `wasCommitted` must ask for this batch, not for the last one. By two: the number after a
@@ -37,8 +44,7 @@ export class Lane {
     try {
       return await work(connection, { laneId: this.#laneId, batch: this.#batch });
     } catch (error) {
-      // The connection may be in any state; a new one has none.
-      this.#drop();
+      await this.#recover(connection, error);
       throw error;
     }
   }
@@ -52,7 +58,7 @@ export class Lane {
     try {
       return await settleBatch(connection, this.#laneId, this.#batch);
     } catch (error) {
-      this.#drop();
+      await this.#recover(connection, error);
       throw error;
     }
   }
@@ -94,6 +100,12 @@ export class Lane {
     }
     this.#connection = connection;
     return connection;
+  }
+
+  /** Keeps the connection after a refused statement. After any other error it may be in any state; a new one has none. */
+  async #recover(connection: Pipeline, error: unknown): Promise<void> {
+    if (!isRefusedStatement(error)) return this.#drop();
+    await connection.reset().catch(() => this.#drop());
   }
 
   #drop(): void {

@@ -1,16 +1,16 @@
 // Finds monitors by publish address: a bounded cache, filled in batches. An entry may be stale: the batch compares its
 // configuration version with that of the locked live row and reloads it, so nothing is decided on a stale entry. While
 // the database is away an old entry serves, and an address without an entry waits for a while.
-import { type AddressRow, findAddresses } from '../store/beats/beats.ts';
-import { loadWatchedMonitors, type WatchedMonitor } from '../store/monitors/watched-monitor.ts';
+import {
+  findWatchedAddresses,
+  listWatchedAddresses,
+  type WatchedAddress,
+} from '../store/beats/publish-addresses.ts';
+import { afterReading } from '../store/postgres/after-reading.ts';
 import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 
-export interface DirectoryEntry {
-  address: string;
-  monitor: WatchedMonitor;
-  /** Set on a rotated address. */
-  endsMs?: number;
+export interface DirectoryEntry extends WatchedAddress {
   /** The plan and the project's name are not covered by the configuration version: entries are reloaded with age. */
   loadedAt: number;
 }
@@ -36,8 +36,12 @@ const DEFAULT_CAPACITY = 100_000;
 /** Half of a beat's patience; the other half is for writing it. */
 const DEFAULT_PATIENCE_MS = 4_000;
 const RETRY_MS = 50;
-/** A look-up that takes this long, with its retries, counts as unanswered by the database. */
-const STUCK_MS = 1_000;
+const EXPIRY_MS = 250;
+/** In one statement: few, so that each of them ends well within its time limit, however many addresses wait. */
+const LOOKUP_SIZE = 256;
+const PRELOAD_SIZE = 1_000;
+/** A start waits this long for the addresses; those that are not loaded then are looked up with their first beat. */
+const PRELOAD_MS = 3_000;
 
 interface Waiter {
   expiresAt: number;
@@ -52,20 +56,14 @@ export class MonitorDirectory {
   readonly #entries = new Map<string, DirectoryEntry>();
   readonly #unknown = new Map<string, number>();
   #waiting = new Map<string, Waiter[]>();
+  /** The part of the waiters that a statement is asking for. */
+  #asking = new Map<string, Waiter[]>();
   #isLoading = false;
-  /** When the look-up began that has not succeeded yet. */
-  #askingSince: number | undefined;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
     this.#capacity = options.capacity ?? DEFAULT_CAPACITY;
     this.#now = options.now ?? (() => performance.now());
-  }
-
-  /** For how long look-ups have gone without an answer from the database, in ms; 0 while it answers. */
-  get stuckMs(): number {
-    const waitedMs = this.#askingSince === undefined ? 0 : this.#now() - this.#askingSince;
-    return waitedMs > STUCK_MS ? waitedMs : 0;
   }
 
   /** The entry if it is cached and fresh; otherwise undefined: call `load`. `address` in lower case. */
@@ -91,6 +89,27 @@ export class MonitorDirectory {
     });
   }
 
+  /**
+   * Loads addresses before the first beat, as many as are kept. Stops after some seconds, and while the database does not
+   * answer. Never rejects.
+   */
+  async preload(): Promise<void> {
+    const { db, minimumIntervalMs } = this.#options;
+    const endAt = this.#now() + PRELOAD_MS;
+    let after: string | undefined;
+    try {
+      while (this.#now() < endAt && this.#entries.size < this.#capacity) {
+        const limit = Math.min(PRELOAD_SIZE, this.#capacity - this.#entries.size);
+        const page = await listWatchedAddresses(db, { after, limit }, minimumIntervalMs);
+        for (const address of page) this.#remember({ ...address, loadedAt: this.#now() });
+        if (page.length < limit) return;
+        after = page.at(-1)?.address;
+      }
+    } catch (error) {
+      this.#options.onError?.(error);
+    }
+  }
+
   /** Reloads entries inside a transaction; an address that has ended is not in the answer. */
   async reload(tx: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
     const found = await this.#read(tx, addresses);
@@ -110,26 +129,26 @@ export class MonitorDirectory {
 
   async #loadWaiting(): Promise<void> {
     this.#isLoading = true;
+    const expiry = setInterval(() => afterReading(() => this.#expire()), EXPIRY_MS);
     while (this.#waiting.size > 0) {
-      const batch = this.#waiting;
-      this.#waiting = new Map();
-      this.#askingSince ??= this.#now();
+      this.#asking = takeFirst(this.#waiting, LOOKUP_SIZE);
+      const addresses = [...this.#asking.keys()];
       try {
-        const found = await this.#read(this.#options.db, [...batch.keys()]);
-        for (const [address, waiters] of batch) {
+        const found = await this.#read(this.#options.db, addresses);
+        for (const address of addresses) {
           const entry = found.get(address);
           if (entry) this.#remember(entry);
           else this.#forget(address);
-          for (const waiter of waiters) waiter.resolve(entry);
+          for (const waiter of this.#asking.get(address) ?? []) waiter.resolve(entry);
         }
-        this.#askingSince = undefined;
       } catch (error) {
         this.#options.onError?.(error);
-        for (const [address, waiters] of batch) this.#doWithout(address, waiters, error);
+        for (const [address, waiters] of this.#asking) this.#doWithout(address, waiters, error);
         if (this.#waiting.size > 0) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
-    this.#askingSince = undefined;
+    clearInterval(expiry);
+    this.#asking.clear();
     this.#isLoading = false;
   }
 
@@ -143,16 +162,28 @@ export class MonitorDirectory {
     }
   }
 
-  async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
-    const rows: Map<string, AddressRow> = await findAddresses(db, addresses);
-    const monitors = await loadWatchedMonitors(db, [...rows.values()], this.#options.minimumIntervalMs);
-    const loadedAt = this.#now();
-    const entries = new Map<string, DirectoryEntry>();
-    for (const [address, row] of rows) {
-      const monitor = monitors.get(row.monitorKey);
-      if (monitor) entries.set(address, { address, monitor, endsMs: row.endsMs, loadedAt });
+  /** Nobody waits past his own time because a look-up hangs. Who is answered here is not answered again. */
+  #expire(): void {
+    const now = this.#now();
+    for (const waiting of [this.#waiting, this.#asking]) {
+      for (const [address, waiters] of waiting) {
+        const entry = this.#entries.get(address);
+        const left: Waiter[] = [];
+        for (const waiter of waiters) {
+          if (waiter.expiresAt > now) left.push(waiter);
+          else if (entry) waiter.resolve(entry);
+          else waiter.reject(new Error('The address could not be looked up in time.'));
+        }
+        if (left.length > 0) waiting.set(address, left);
+        else waiting.delete(address);
+      }
     }
-    return entries;
+  }
+
+  async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
+    const found = await findWatchedAddresses(db, addresses, this.#options.minimumIntervalMs);
+    const loadedAt = this.#now();
+    return new Map(found.map((address) => [address.address, { ...address, loadedAt }]));
   }
 
   #remember(entry: DirectoryEntry): void {
@@ -177,4 +208,15 @@ function trim(map: Map<string, unknown>, capacity: number): void {
     if (oldest === undefined) return;
     map.delete(oldest);
   }
+}
+
+/** Takes the first entries out of a map, at most `count`. */
+function takeFirst<Value>(map: Map<string, Value>, count: number): Map<string, Value> {
+  const taken = new Map<string, Value>();
+  for (const [key, value] of map) {
+    if (taken.size === count) break;
+    taken.set(key, value);
+    map.delete(key);
+  }
+  return taken;
 }

@@ -28,7 +28,7 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
 export async function runPlainBeats(
   connection: Queryable,
   items: readonly BeatItem[],
-  lane: LaneBatch,
+  lane: LaneBatch & { skipsLocked?: boolean },
 ): Promise<(BeatOutcome | 'ineligible')[]> {
   const beats = new Map<string, PlainBeats>();
   for (const { entry } of items) {
@@ -38,7 +38,7 @@ export async function runPlainBeats(
     else beats.set(monitor.monitorKey, toPlainBeats(entry.monitor));
   }
   const inKeyOrder = [...beats.values()].sort(byKey);
-  const results = await writePlainBeats(connection, inKeyOrder, lane);
+  const results = await writePlainBeats(connection, inKeyOrder, lane, lane);
   const written = new Map(results.map((result) => [result.monitorKey, { ...result, left: 0 }]));
   for (const [key, { count }] of beats) {
     const result = written.get(key);

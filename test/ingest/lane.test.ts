@@ -58,6 +58,32 @@ it.each<[string, Run, string | undefined]>([
   await lane.close();
 });
 
+it.each([
+  ['a time limit of the statement', 'set local statement_timeout = 20; select pg_sleep(60)', '57014'],
+  ['a lock that is not to be had', 'lock table credentials', '55P03'],
+  ['a fault of the data', 'select 1 / 0', '22012'],
+])('a lane keeps its connection, without the transaction, after %s', async (_, statement, code) => {
+  const holder = await fixture.pool.connect();
+  await holder.query('begin; lock table credentials');
+  const lane = new Lane(fixture.databaseUrl);
+  const state = () =>
+    lane.write(async (connection) => {
+      const { rows } = await connection.query(
+        "select pg_backend_pid() as pid, to_regclass('of_the_transaction') as rest",
+      );
+      return rows[0];
+    });
+  const before = await state();
+  const refused = lane.write(async (connection) => {
+    await connection.query('begin; create temporary table of_the_transaction ()');
+    await connection.query(statement);
+  });
+  await expect(refused).rejects.toMatchObject({ code });
+  expect(await state()).toEqual({ pid: before.pid, rest: null });
+  await lane.close();
+  holder.release(true);
+});
+
 const AUTHENTICATED = Buffer.from('R\0\0\0\x08\0\0\0\0', 'latin1');
 const READY = Buffer.from('Z\0\0\0\x05I', 'latin1');
 const ENDING = endingMessage();

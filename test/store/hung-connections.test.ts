@@ -1,8 +1,10 @@
 // Connections that hang, as after a network failure: neither an error nor an answer arrives.
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openPipeline } from '../../src/store/postgres/pipeline.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { standStill } from '../support/stand-still.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 let database: DatabaseFixture;
@@ -66,5 +68,28 @@ it('a transaction on a hung connection ends at once, without waiting for a rollb
   neighbour.release(true);
   proxy.forward();
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  await pool.end();
+});
+
+/** Of a statement: the driver's part is a second more. */
+const LIMIT_MS = 200;
+
+it('a statement whose answer comes while the process stands still for longer than its time limit succeeds', async () => {
+  const options = {
+    databaseUrl: database.databaseUrl,
+    applicationName: 'test',
+    statementTimeoutMs: LIMIT_MS,
+  };
+  const pool = openPool({ ...options, size: 1 });
+  const pipeline = await openPipeline(options, () => undefined);
+  for (const connection of [pool, pipeline]) {
+    await connection.query('select 1');
+    const answer = connection.query('select 1 as one');
+    // The statement is sent in the next turn of the event loop.
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    standStill(database.databaseUrl, LIMIT_MS + 1_000);
+    expect((await answer).rows).toEqual([{ one: 1 }]);
+  }
+  await pipeline.close();
   await pool.end();
 });

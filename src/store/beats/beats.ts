@@ -1,40 +1,11 @@
-// The statements of the beat path: they find monitors by address and write a whole batch in one round trip. Lock order:
-// live rows in key order (lockLive), then the rows that depend on them. Only this writer and retention, after
-// 30 idle days, lock the row of a lane.
+// The statements of the beat path: they write a whole batch in one round trip. Lock order: live rows in key order
+// (lockLive), then the rows that depend on them. Only this writer and retention, after 30 idle days, lock the row of a
+// lane.
 import type { BeatKind } from '../../domain/beat.ts';
-import { UUID_PATTERN } from '../../domain/id.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-
-export interface AddressRow extends MonitorRef {
-  address: string;
-  /** Set on a rotated address: it works until then. */
-  endsMs?: number;
-}
-
-const ADDRESS: Columns<AddressRow> = {
-  address: column.plain('address', 'uuid'),
-  ...MONITOR_REF,
-  endsMs: column.moment('ends_at'),
-};
-const toAddressRow = rowReader(ADDRESS);
-
-/**
- * Finds the monitors of publish addresses. The row of an address that has ended remains until the sweeper deletes it.
- */
-export async function findAddresses(
-  db: Queryable,
-  addresses: readonly string[],
-): Promise<Map<string, AddressRow>> {
-  const { rows } = await db.query({
-    name: 'find-addresses',
-    text: `select ${sql.select(ADDRESS, 'a')} from publish_addresses a where a.address = any($1::uuid[])`,
-    values: [addresses.filter((address) => UUID_PATTERN.test(address))],
-  });
-  return new Map(rows.map(toAddressRow).map((row) => [row.address, row]));
-}
 
 export interface ObservationRow extends MonitorRef, ObservationDetail {
   sequence: number;
@@ -153,11 +124,13 @@ export interface PlainResult {
  * its beats take the full path. Rows come in key order, and the connections of lanes join by nested loops only
  * (`LANE_SETTINGS`), so all processes lock rows in the same order.
  */
-const WRITE_PLAIN = statement(
-  'write-plain-beats',
-  (bind: Bind<{ beats: readonly PlainBeats[]; lane: LaneBatch }>) => `with
+const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
+  statement(name, (bind: Bind<{ beats: readonly PlainBeats[]; lane: LaneBatch }>) => {
+    const beats = sql.unnest(PLAIN_BEATS, bind, (input) => input.beats);
+    return `with
   now as materialized (select ${NOW_MS} as ms),
   lane as (${writeLane(bind)}),
+  ${skipsLocked ? freeOf(beats) : ''}
   live as (
     update monitor_live l set
       last_sequence = l.last_sequence + v.count, first_beat_ms = coalesce(l.first_beat_ms, n.ms), last_beat_ms = n.ms,
@@ -166,7 +139,7 @@ const WRITE_PLAIN = statement(
       tokens = least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()
-    from ${sql.unnest(PLAIN_BEATS, bind, ({ beats }) => beats)}, now n
+    from ${skipsLocked ? 'free v' : beats}, now n
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key
       and l.configuration_version = v.configuration_version
       and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
@@ -178,24 +151,39 @@ const WRITE_PLAIN = statement(
     insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
     select project_id, monitor_key, sequence, 'success', false, ${fromMillis('ms')}
     from live, generate_series(last_sequence - count + 1, last_sequence) as sequence)
-  select monitor_key, last_sequence, ms from live`,
-);
+  select monitor_key, last_sequence, ms from live`;
+  });
+
+/** The beats whose rows nobody else holds locked. The update that follows then waits for none. */
+const freeOf = (beats: string) => `free as materialized (
+    select v.* from ${beats}
+    join monitor_live f on f.project_id = v.project_id and f.monitor_key = v.monitor_key
+    for no key update of f skip locked),`;
+
+const WRITE_PLAIN = writePlain('write-plain-beats', { skipsLocked: false });
+const WRITE_FREE = writePlain('write-free-plain-beats', { skipsLocked: true });
 
 /**
  * Session settings of a lane's connection. They allow only plans that visit live rows in the order of the batch, and
- * only generic plans: planning a small batch again costs more than its execution.
+ * only generic plans: planning a small batch again costs more than its execution. A row that somebody else holds locked
+ * stops a lane only for a short time.
  */
 export const LANE_SETTINGS =
-  '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan';
+  '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan -c lock_timeout=200';
 
-/** Writes plain beats. `beats`: in key order, one entry for each monitor. Monitors without a result are unchanged. */
+/**
+ * Writes plain beats. `beats`: in key order, one entry for each monitor. Monitors without a result are unchanged; with
+ * `skipsLocked` also those whose rows somebody else holds locked.
+ */
 export async function writePlainBeats(
   db: Queryable,
   beats: readonly PlainBeats[],
   lane: LaneBatch,
+  { skipsLocked = false } = {},
 ): Promise<PlainResult[]> {
+  const write = skipsLocked ? WRITE_FREE : WRITE_PLAIN;
   const { rows } = await db.query<{ monitor_key: string; last_sequence: number; ms: number }>(
-    WRITE_PLAIN({ beats, lane }),
+    write({ beats, lane }),
   );
   return rows.map((row) => ({
     monitorKey: row.monitor_key,

@@ -5,7 +5,8 @@ import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { readNow } from '../postgres/transaction.ts';
-import { type AddressRow, findAddresses, type LaneBatch, writeLane } from './beats.ts';
+import { type LaneBatch, writeLane } from './beats.ts';
+import { type AddressRow, findAddresses } from './publish-addresses.ts';
 
 /** Refused beats of one address. Ages are those of the first and the newest arrival, ms. */
 export interface RefusedBeats {

@@ -1,5 +1,9 @@
-// Publish addresses: the random UUIDs that beats are sent to. The beat path finds monitors by them (beats.ts).
-import type { MonitorRef } from '../monitors/live.ts';
+// Publish addresses: the random UUIDs that beats are sent to. The beat path finds monitors by them.
+import { UUID_PATTERN } from '../../domain/id.ts';
+import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
+import { JOIN_TENANT } from '../monitors/monitor-record.ts';
+import { toWatchedMonitor, WATCHED_COLUMNS, type WatchedMonitor } from '../monitors/watched-monitor.ts';
+import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -30,4 +34,77 @@ export async function endPublishAddresses(
      where project_id = $1 and monitor_key = $2`,
     [...keys, endsMs],
   );
+}
+
+interface Address {
+  address: string;
+  /** Set on a rotated address: it works until then. */
+  endsMs?: number;
+}
+
+export interface AddressRow extends Address, MonitorRef {}
+
+/** An address and what its beats need to know of the monitor. */
+export interface WatchedAddress extends Address {
+  monitor: WatchedMonitor;
+}
+
+const ADDRESS: Columns<Address> = {
+  address: column.plain('address', 'uuid'),
+  endsMs: column.moment('ends_at'),
+};
+const toAddress = rowReader(ADDRESS);
+const ADDRESS_ROW: Columns<AddressRow> = { ...ADDRESS, ...MONITOR_REF };
+const toAddressRow = rowReader(ADDRESS_ROW);
+
+/**
+ * Finds the monitors of publish addresses. The row of an address that has ended remains until the sweeper deletes it.
+ */
+export async function findAddresses(
+  db: Queryable,
+  addresses: readonly string[],
+): Promise<Map<string, AddressRow>> {
+  const { rows } = await db.query({
+    name: 'find-addresses',
+    text: `select ${sql.select(ADDRESS_ROW, 'a')} from publish_addresses a where a.address = any($1::uuid[])`,
+    values: [addresses],
+  });
+  return new Map(rows.map(toAddressRow).map((row) => [row.address, row]));
+}
+
+const SELECT = `select ${sql.select(ADDRESS, 'a')}, ${WATCHED_COLUMNS} from publish_addresses a
+  join monitors m on m.project_id = a.project_id and m.monitor_key = a.monitor_key ${JOIN_TENANT}`;
+
+/** Finds addresses with their monitors in one statement. `minimumIntervalMs` as in `loadWatchedMonitors`. */
+export async function findWatchedAddresses(
+  db: Queryable,
+  addresses: readonly string[],
+  minimumIntervalMs: number,
+): Promise<WatchedAddress[]> {
+  const { rows } = await db.query<object>({
+    name: 'find-watched-addresses',
+    text: `${SELECT} where a.address = any($1::uuid[])`,
+    values: [addresses.filter((address) => UUID_PATTERN.test(address))],
+  });
+  return rows.map((row) => toWatchedAddress(row, minimumIntervalMs));
+}
+
+/** The next `limit` addresses by key, after that of the last page. */
+export async function listWatchedAddresses(
+  db: Queryable,
+  page: { after?: string; limit: number },
+  minimumIntervalMs: number,
+): Promise<WatchedAddress[]> {
+  const { rows } = await db.query<object>({
+    name: 'list-watched-addresses',
+    text: `${SELECT} where a.address > $1 order by a.address limit $2`,
+    values: [page.after ?? NIL_UUID, page.limit],
+  });
+  return rows.map((row) => toWatchedAddress(row, minimumIntervalMs));
+}
+
+const NIL_UUID = '00000000-0000-0000-0000-000000000000';
+
+function toWatchedAddress(row: object, minimumIntervalMs: number): WatchedAddress {
+  return { ...toAddress(row), monitor: toWatchedMonitor(row, minimumIntervalMs) };
 }

@@ -79,17 +79,27 @@ export interface LockedLive {
   /** The database's clock, read after all locks were acquired. */
   nowMs: number;
   rows: LiveRow[];
+  /** Of `lockFreeLive`: the keys of monitors whose rows somebody else holds locked. */
+  heldElsewhere?: Set<string>;
 }
 
-const LOCK = statement(
-  'lock-live',
-  (bind: Bind<readonly MonitorRef[]>) => `with locked as materialized (
+const lock = (name: string, ending: string) =>
+  statement(
+    name,
+    (bind: Bind<readonly MonitorRef[]>) => `with locked as materialized (
       select ${LIVE_COLUMNS}
       from monitor_live l
       where (l.project_id, l.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
       order by l.project_id, l.monitor_key
-      for update)
+      ${ending})
     select *, ${NOW_MS} as now_ms from locked`,
+  );
+const LOCK = lock('lock-live', 'for update');
+const LOCK_FREE = lock('lock-unheld-live', 'for update skip locked');
+const FIND_KEYS = statement(
+  'find-live-keys',
+  (bind: Bind<readonly MonitorRef[]>) => `select l.monitor_key from monitor_live l
+    where (l.project_id, l.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})`,
 );
 
 /** Locks the rows in key order and reads them and the clock in one round trip. Leaves out rows that don't exist. */
@@ -97,6 +107,19 @@ export async function lockLive(tx: Queryable, refs: readonly MonitorRef[]): Prom
   const { rows } = await tx.query<{ now_ms: number }>(LOCK(refs));
   // Each row is locked as it is read: only the clock of the last one was read after all locks were acquired.
   return { nowMs: rows.at(-1)?.now_ms ?? 0, rows: rows.map(toLiveRow) };
+}
+
+/** As `lockLive`, and waits for no lock: it leaves out rows that somebody else holds. One round trip in a pipeline. */
+export async function lockFreeLive(tx: Queryable, refs: readonly MonitorRef[]): Promise<LockedLive> {
+  const [free, known] = await Promise.all([
+    tx.query<{ now_ms: number }>(LOCK_FREE(refs)),
+    // Second: a row that its holder deleted meanwhile is not found any more.
+    tx.query<{ monitor_key: string }>(FIND_KEYS(refs)),
+  ]);
+  const heldElsewhere = new Set(known.rows.map((row) => row.monitor_key));
+  const rows = free.rows.map(toLiveRow);
+  for (const row of rows) heldElsewhere.delete(row.monitorKey);
+  return { nowMs: free.rows.at(-1)?.now_ms ?? 0, rows, heldElsewhere };
 }
 
 const UPDATE = statement('update-live', (bind: Bind<readonly LiveRow[]>) =>

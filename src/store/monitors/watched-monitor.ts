@@ -56,9 +56,18 @@ const WATCHED: Columns<Watched> = {
 };
 const toWatched = rowReader(WATCHED);
 
+/** For statements of other files that join `monitors` as `m`: the columns of a watched monitor. `JOIN_TENANT` follows. */
+export const WATCHED_COLUMNS = sql.select(WATCHED, 'm');
+
+/** Turns a row that was selected with WATCHED_COLUMNS into a WatchedMonitor. */
+export function toWatchedMonitor(row: object, minimumIntervalMs: number): WatchedMonitor {
+  const { configuration, lifecycle, maintenance, ...monitor } = toWatched(row);
+  return { ...monitor, timing: toTiming(configuration, { lifecycle, maintenance }, minimumIntervalMs) };
+}
+
 const LOAD = statement(
   'load-watched-monitors',
-  (bind: Bind<readonly MonitorRef[]>) => `select ${sql.select(WATCHED, 'm')}
+  (bind: Bind<readonly MonitorRef[]>) => `select ${WATCHED_COLUMNS}
     from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)}
     join monitors m on m.project_id = v.project_id and m.monitor_key = v.monitor_key
     ${JOIN_TENANT}`,
@@ -75,9 +84,6 @@ export async function loadWatchedMonitors(
 ): Promise<Map<string, WatchedMonitor>> {
   if (refs.length === 0) return new Map();
   const { rows } = await db.query(LOAD(refs));
-  const monitors = rows.map((row) => {
-    const { configuration, lifecycle, maintenance, ...monitor } = toWatched(row);
-    return { ...monitor, timing: toTiming(configuration, { lifecycle, maintenance }, minimumIntervalMs) };
-  });
+  const monitors = rows.map((row) => toWatchedMonitor(row, minimumIntervalMs));
   return new Map(monitors.map((monitor) => [monitor.monitorKey, monitor]));
 }

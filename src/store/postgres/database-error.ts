@@ -7,12 +7,34 @@ export const SQLSTATE = {
   serializationFailure: '40001',
   deadlock: '40P01',
   lockNotAvailable: '55P03',
+  queryCanceled: '57014',
 } as const;
 
 /** SQLSTATE, or the code of a system error; undefined without one. */
 export function codeOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
+}
+
+/**
+ * Errors that Postgres reports for one statement. Its transaction did not commit and never will, and the connection is
+ * as good as before. All others, such as a disk that is full while COMMIT is under way, prove neither.
+ */
+const REFUSED_CODES: ReadonlySet<string> = new Set([
+  SQLSTATE.lockNotAvailable,
+  SQLSTATE.queryCanceled,
+  SQLSTATE.serializationFailure,
+  SQLSTATE.deadlock,
+]);
+
+/** Whether Postgres itself refused the statement: nothing of its transaction is stored, the connection can be kept. */
+export function isRefusedStatement(error: unknown): boolean {
+  return REFUSED_CODES.has(codeOf(error) ?? '') || isFaultOfData(error);
+}
+
+/** Whether somebody else holds a lock for longer than the statement may wait. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === SQLSTATE.lockNotAvailable;
 }
 
 /** SQLSTATE classes 22 (data) and 23 (integrity): the same statement with the same values fails again. */
@@ -44,9 +66,12 @@ const NETWORK_CODES = new Set([
 const DRIVER_WORDS =
   /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|The server does not support SSL|Connection ended)/;
 
+/** The message of `LimitedClient` for a statement without an answer, in the words of the driver. */
+export const HUNG = 'Query read timeout';
+
 /** Whether the database did not answer in time: the only sign of a connection that hangs. */
 export function isHungConnection(error: unknown): error is Error {
-  return error instanceof Error && error.message === 'Query read timeout';
+  return error instanceof Error && error.message === HUNG;
 }
 
 /** Whether a later attempt may succeed. */

@@ -3,6 +3,7 @@
 import pg from 'pg';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { isHungConnection } from './database-error.ts';
+import { LimitedClient } from './limited-client.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
@@ -30,7 +31,7 @@ export type Queryable = Pick<pg.Pool, 'query'>;
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
 
-/** The settings of every connection, in a pool or by itself (the beat path's lanes). */
+/** The settings of every connection (a `LimitedClient`), in a pool or by itself (the beat path's lanes). */
 export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>): pg.ClientConfig {
   const limitMs = options.statementTimeoutMs ?? 5_000;
   return {
@@ -50,6 +51,7 @@ export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>)
 export function openPool(options: PoolOptions): Pool {
   const pool = new pg.Pool({
     ...connectionConfig(options),
+    Client: LimitedClient,
     max: options.size,
     idleTimeoutMillis: 30_000,
   });

@@ -1,7 +1,6 @@
 // The service clock of an api process: each second it records that this api lives, and up to which moment every beat that
 // reached it is decided (docs/contract/deadlines.md).
 import { newUuid } from '../domain/id.ts';
-import type { ClockOutage } from '../domain/service-clock.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import {
   type ClockReading,
@@ -90,7 +89,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-const OUTAGE_MESSAGES: Record<ClockOutage['reason'], string> = {
+const OUTAGE_MESSAGES = {
   away: 'This api stood still or did not reach the database in this span: deadlines that fell into it move.',
   none: 'No api ran in this span: deadlines that fell into it move.',
   replaced: 'The api at this address ended without a goodbye: deadlines that fell into the span move.',
@@ -102,6 +101,7 @@ class ServiceClockKeeper {
   readonly #deps: ServiceClockDeps;
   readonly #apiId = newUuid();
   readonly #unwritten: OccasionalWarning;
+  readonly #lost: OccasionalWarning;
   #reading: ClockReading | undefined;
   /** Before this moment whatever had arrived was read. */
   #turnedAt = performance.now();
@@ -111,6 +111,7 @@ class ServiceClockKeeper {
   constructor(deps: ServiceClockDeps) {
     this.#deps = deps;
     this.#unwritten = new OccasionalWarning(deps.log, 'The service clock could not be written.');
+    this.#lost = new OccasionalWarning(deps.log, OUTAGE_MESSAGES.lost);
   }
 
   /** Never rejects. `dueAt`: for when the check was planned. */
@@ -195,7 +196,10 @@ class ServiceClockKeeper {
 
   #report({ reading, outages, setBackMs }: Settled): void {
     const { log } = this.#deps;
-    for (const { reason, ...span } of outages) log.warn({ ...span, reason }, OUTAGE_MESSAGES[reason]);
+    for (const { reason, ...span } of outages) {
+      if (reason === 'lost') this.#lost.record(span);
+      else log.warn({ ...span, reason }, OUTAGE_MESSAGES[reason]);
+    }
     if (setBackMs !== undefined) {
       log.warn(
         { nowMs: reading.nowMs, setBackMs },

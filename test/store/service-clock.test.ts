@@ -167,7 +167,7 @@ describe('the service clock', () => {
     expect(await spans()).toHaveLength(1);
   });
 
-  it('refusals that could not be remembered are an outage, which is written once and beside one of the same start', async () => {
+  it('refusals that could not be remembered are an outage, which is written once while it grows, and beside one that timelines name', async () => {
     const api = makeApi('a');
     await tick(api);
     const lose = (toMs: number) =>
@@ -178,9 +178,14 @@ describe('the service clock', () => {
     await lose(clock.nowMs - 500);
     await lose(clock.nowMs - 500);
     await lose(clock.nowMs - 100);
+    expect(await spans()).toEqual([[clock.nowMs - 900, clock.nowMs - 100]]);
+    // A timeline names the span up to here.
+    await clock.pool.query('update service_outages set told = true');
+    await lose(clock.nowMs - 100);
+    await lose(clock.nowMs);
     expect(await spans()).toEqual([
-      [clock.nowMs - 900, clock.nowMs - 500],
       [clock.nowMs - 900, clock.nowMs - 100],
+      [clock.nowMs - 900, clock.nowMs],
     ]);
   });
 

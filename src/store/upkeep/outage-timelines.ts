@@ -1,5 +1,6 @@
 // Outages in the timelines of the incidents that were open (docs/contract/deadlines.md), in pieces: an outage is committed
 // long before all timelines name it. Lock order: the outage's row, then new entries.
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
 
@@ -13,6 +14,8 @@ interface UntoldOutage {
 }
 
 const FIRST = '00000000-0000-0000-0000-000000000000';
+/** Until then an outage may become longer: refusals often come again. */
+const CALM_MS = 15_000;
 
 /**
  * Writes an outage into the timelines of about `limit` incidents and remembers where it stopped, so that any process
@@ -35,7 +38,7 @@ export async function tellOutage(pool: Pool, limit: number): Promise<boolean> {
 async function claimUntold(tx: Queryable): Promise<UntoldOutage | undefined> {
   const { rows } = await tx.query(
     `select outage_id, from_ms, to_ms, told_project_id, told_monitor_key from service_outages
-     where not told order by outage_id limit 1 for update skip locked`,
+     where not told and to_ms <= ${NOW_MS} - ${CALM_MS} order by outage_id limit 1 for update skip locked`,
   );
   const [row] = rows;
   return (

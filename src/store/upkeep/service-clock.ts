@@ -140,15 +140,27 @@ async function writeClocks(tx: Queryable, clocks: readonly ApiClock[]): Promise<
   );
 }
 
-/** An outage that lies in one that is written already adds nothing. */
+/**
+ * An outage that goes on where another one ends makes that one longer, as long as no timeline names it: refusals that
+ * come for minutes are one outage. One that lies in another one adds nothing. No wait for a row that a sweeper holds.
+ */
 async function writeOutages(tx: Queryable, outages: readonly ClockOutage[]): Promise<void> {
-  if (outages.length === 0) return;
-  await tx.query(
-    `insert into service_outages (from_ms, to_ms)
-     select s.from_ms, s.to_ms from unnest($1::bigint[], $2::bigint[]) as s (from_ms, to_ms)
-     where not exists (select from service_outages o where o.to_ms >= s.to_ms and o.from_ms <= s.from_ms)`,
-    [outages.map(({ fromMs }) => Math.floor(fromMs)), outages.map(({ toMs }) => Math.ceil(toMs))],
-  );
+  for (const { fromMs, toMs } of outages) {
+    await tx.query(
+      `with longer as (
+         update service_outages set to_ms = greatest(to_ms, $2)
+         where outage_id = (
+           select outage_id from service_outages
+           where not told and told_project_id is null and from_ms <= $1 and to_ms >= $1
+           order by outage_id limit 1 for update skip locked)
+         returning outage_id)
+       insert into service_outages (from_ms, to_ms)
+       select $1, $2
+       where not exists (select from longer)
+         and not exists (select from service_outages where to_ms >= $2 and from_ms <= $1)`,
+      [Math.floor(fromMs), Math.ceil(toMs)],
+    );
+  }
 }
 
 /** An outage up to a time at which the clock was wrong would put off every deadline until that time comes again. */

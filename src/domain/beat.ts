@@ -7,6 +7,7 @@ import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
 import { suppression } from './monitor.ts';
+import { applyExcuse } from './silence.ts';
 
 export const BEAT_KINDS = ['success', 'fail', 'start', 'log'] as const;
 export type BeatKind = (typeof BEAT_KINDS)[number];
@@ -90,7 +91,8 @@ export function countOpen(before: number, transitions: readonly Transition[]): n
 
 /** Whether the deadline has passed; the sweeper may have done nothing yet, counted a miss, or opened an incident. */
 function isLate(timing: Timing, live: LiveState, incidents: readonly Incident[], nowMs: number): boolean {
-  if (live.deadlineMs !== undefined) return live.missedCount > 0 || nowMs > live.deadlineMs;
+  const { deadlineMs, missedCount } = applyExcuse(timing, live, nowMs);
+  if (deadlineMs !== undefined) return missedCount > 0 || nowMs > deadlineMs;
   const isMissed = ({ kind, state }: Incident) => kind === 'missed_deadline' && state === 'open';
   return timing.lifecycle === 'active' && incidents.some(isMissed);
 }

@@ -67,7 +67,7 @@ export function runDue(timing: Timing, startedMs: number): number | undefined {
  * The moment from which the monitor is late: past the interval, inside the grace. With a schedule half of the grace after
  * the cron time: a job that runs then is not late.
  */
-export function lateFrom(timing: Pick<Timing, 'graceMs' | 'schedule'>, deadlineMs: number): number {
+export function lateFrom(timing: { graceMs: number; schedule?: object }, deadlineMs: number): number {
   return deadlineMs - (timing.schedule ? Math.floor(timing.graceMs / 2) : timing.graceMs);
 }
 
@@ -86,7 +86,8 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
   const window = timing.maintenance;
   for (const { dueMs, overdue } of live.openRuns) {
     if (dueMs === undefined || overdue) continue;
-    moments.push(window && inWindow(window, nowMs) ? Math.max(dueMs, window.endsMs) : dueMs);
+    const isHeld = window !== undefined && inWindow(window, nowMs);
+    moments.push(isHeld ? Math.max(dueMs, window.endsMs) : outOfWindow(dueMs, window));
   }
   if (window && window.startsMs > nowMs) moments.push(window.startsMs);
   if (window && window.endsMs > nowMs) moments.push(window.endsMs);

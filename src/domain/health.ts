@@ -7,7 +7,7 @@ import type { Health, LiveState, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 
 export function healthOf(
-  timing: Pick<Timing, 'lifecycle' | 'maintenance' | 'graceMs' | 'schedule'>,
+  timing: Pick<Timing, 'lifecycle' | 'maintenance' | 'graceMs'> & { schedule?: object },
   live: Pick<LiveState, 'deadlineMs' | 'firstBeatMs' | 'missedCount'>,
   incidents: readonly Pick<Incident, 'kind' | 'severity' | 'state'>[],
   nowMs: number,

@@ -79,8 +79,9 @@ function apply(
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
-      // A window that replaces another must not keep the deadline that the former one moved.
-      if (timing.maintenance && timing.maintenance.endsMs > nowMs) {
+      // A window that replaces another must not keep the deadline that the former one moved. A former one that has ended
+      // may have moved it as well, if it ended in this silence.
+      if (timing.maintenance && timing.maintenance.endsMs > (live.anchorMs ?? nowMs)) {
         return { timing: within, live: refitClock(within, live, nowMs) };
       }
       const { deadlineMs } = live;

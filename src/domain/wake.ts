@@ -7,7 +7,7 @@ import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts
 import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
-import { applyExcuse, deadlinesOf, mayHaveLostEnd, outagesIn } from './silence.ts';
+import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
 
 export interface Moment {
   /** The database's clock. */
@@ -33,12 +33,13 @@ export function wakeMonitor(
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const missed = missDeadlines(timing, applyExcuse(timing, live), moment);
+  const missed = missDeadlines(timing, applyExcuse(timing, live, moment.nowMs), moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
   if (missed.opensMs !== undefined) {
     const transition = cause(incidents, missedDeadline(timing, missed.opensMs), moment);
-    transitions.push(withOutages(transition, outagesIn(missed.live, moment.outages, missed.opensMs), moment));
+    const moved = movedBy(missed.live, missed.opensMs, transition.isNew, moment);
+    transitions.push({ ...transition, entries: [...transition.entries, ...moved] });
   }
   if (overdue.run !== undefined) transitions.push(cause(incidents, overdueRun(timing, overdue.run), moment));
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
@@ -48,20 +49,19 @@ export function wakeMonitor(
 /** The most outages named in the timeline of an incident: the newest. */
 const MAX_NAMED_OUTAGES = 20;
 
-/** Adds the outages that moved the deadline to the incident's timeline (docs/contract/deadlines.md). */
-function withOutages(
-  transition: Transition,
-  outages: ReturnType<typeof outagesIn>,
-  { nowMs }: Moment,
-): Transition {
-  const entries = outages.slice(-MAX_NAMED_OUTAGES).map(
-    ({ fromMs, toMs, refusedBeats }): TimelineEntry => ({
-      type: 'service_outage',
-      atMs: nowMs,
-      detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), refusedBeats },
-    }),
-  );
-  return { ...transition, entries: [...transition.entries, ...entries] };
+/**
+ * What moved the missed deadline, for the incident's timeline (docs/contract/deadlines.md). An incident that was there
+ * before has its own entry of each outage.
+ */
+function movedBy(live: LiveState, untilMs: number, isNew: boolean, moment: Moment): TimelineEntry[] {
+  const limit = MAX_NAMED_OUTAGES;
+  const outages = isNew ? outagesIn(live, moment.outages, { untilMs, limit }) : [];
+  const refused = refusedIn(live);
+  return [...(refused ? [refused] : []), ...outages].map(({ fromMs, toMs, ...more }) => ({
+    type: 'service_outage',
+    atMs: moment.nowMs,
+    detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), ...more },
+  }));
 }
 
 /** Counts the deadlines that have passed; `opensMs` is the one that opens the incident. */
@@ -71,18 +71,20 @@ function missDeadlines(
   moment: Moment,
 ): { live: LiveState; opensMs?: number } {
   const deadlines = deadlinesOf(timing, live, moment.outages);
+  if (deadlines.length === 0) return { live };
   const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= moment.horizonMs).length;
   const deadlineMs = deadlines[missedCount];
-  if (missedCount > 0 && inWindow(timing.maintenance, moment.nowMs)) {
+  if (deadlineMs !== undefined) {
+    const firstMs = firstDeadline(timing, live);
+    const unmovedMs = firstMs === deadlineMs ? undefined : firstMs;
+    return { live: { ...live, deadlineMs, missedCount, unmovedMs } };
+  }
+  // It passed just before the window began.
+  if (inWindow(timing.maintenance, moment.nowMs)) {
     const endsMs = outOfWindow(moment.nowMs, timing.maintenance);
     return { live: { ...live, deadlineMs: endsMs, missedCount: 0, unmovedMs: undefined } };
   }
-  if (deadlines.length === 0) return { live };
-  if (deadlineMs === undefined) return { live: stopClock(live), opensMs: deadlines.at(-1) };
-  const firstMs = live.unmovedMs ?? live.deadlineMs;
-  return {
-    live: { ...live, deadlineMs, missedCount, unmovedMs: firstMs === deadlineMs ? undefined : firstMs },
-  };
+  return { live: stopClock(live), opensMs: deadlines.at(-1) };
 }
 
 function findOverdueRuns(
@@ -94,11 +96,14 @@ function findOverdueRuns(
   if (inWindow(timing.maintenance, moment.nowMs)) return { live };
   let first: OpenRun | undefined;
   const openRuns = live.openRuns.map((run) => {
-    if (run.overdue || run.dueMs === undefined || run.dueMs > moment.horizonMs) return run;
+    if (run.overdue || run.dueMs === undefined) return run;
+    const dueMs = outOfWindow(run.dueMs, timing.maintenance);
+    if (dueMs > moment.horizonMs) return run;
     // Its end may be lost. If the job is dead, the deadline finds it.
-    if (mayHaveLostEnd(run, live, moment.outages)) return { ...run, dueMs: undefined };
-    first ??= run;
-    return { ...run, overdue: true };
+    if (mayHaveLostEnd({ ...run, dueMs }, live, moment.outages)) return { ...run, dueMs: undefined };
+    const overdue = { ...run, dueMs, overdue: true };
+    first ??= overdue;
+    return overdue;
   });
   return { live: { ...live, openRuns }, run: first };
 }

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => database?.close());
 
 // Offsets from now in seconds, far enough from zero that the clock does not decide.
-const offset = fc.constantFrom(-7_200, -3_600, -1_000, 1_000, 3_600, 7_200);
+const offset = fc.constantFrom(-7_200, -3_600, -1_000, 500, 1_500, 3_600, 7_200);
 const incident = fc.record({
   kind: fc.constantFrom('missed_deadline', 'reported_failure', 'overdue_run', 'rule_violation'),
   state: fc.constantFrom('open', 'recovering', 'recovered', 'resolved'),
@@ -28,6 +28,7 @@ const monitor = fc.record({
   lifecycle: fc.constantFrom('active', 'active', 'active', 'paused', 'archived'),
   maintenance: fc.option(fc.tuple(offset, offset), { nil: undefined, freq: 3 }),
   graceSeconds: fc.constantFrom(60, 2_000),
+  hasSchedule: fc.boolean(),
   deadline: fc.option(offset, { nil: undefined }),
   hasBeaten: fc.boolean(),
   missedCount: fc.constantFrom(0, 0, 0, 1),
@@ -41,6 +42,11 @@ async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProje
     configuration: {
       lifecycle: drawn.lifecycle,
       grace_seconds: drawn.graceSeconds,
+      ...(drawn.hasSchedule && {
+        interval_seconds: null,
+        schedule_cron: '0 * * * *',
+        schedule_time_zone: 'UTC',
+      }),
       maintenance_starts_at: drawn.maintenance && at(drawn.maintenance[0]),
       maintenance_ends_at: drawn.maintenance && at(drawn.maintenance[1]),
     },
@@ -78,7 +84,8 @@ describe('the health filter', () => {
     const expected = new Map<string, Health>();
     for (const record of all) {
       const { lifecycle, maintenance, live, openIncidents, nowMs, configuration } = record;
-      const timing = { lifecycle, maintenance, graceMs: configuration.graceSeconds * 1000 };
+      const { schedule, graceSeconds } = configuration;
+      const timing = { lifecycle, maintenance, graceMs: graceSeconds * 1000, schedule };
       expected.set(record.monitorId, healthOf(timing, live, openIncidents, nowMs));
     }
     for (const health of HEALTHS) {

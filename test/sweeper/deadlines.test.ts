@@ -196,16 +196,14 @@ describe('an outage of our own', () => {
         )
       ).rows;
       expect(shifted).toEqual({ after_ms: 2 * MINUTE_MS });
-      // That time passes.
+      // That time passes: all of it becomes older.
+      const ageMs = 2 * MINUTE_MS;
       await own.pool.query(
-        `update monitor_live set anchor_ms = anchor_ms - $2, unmoved_ms = unmoved_ms - $2,
-           deadline_ms = deadline_ms - $2, wake_ms = deadline_ms - $2
-         where monitor_key = $1`,
-        [dead.monitorKey, 2 * MINUTE_MS],
+        `update monitor_live set anchor_ms = anchor_ms - $1, unmoved_ms = unmoved_ms - $1,
+           deadline_ms = deadline_ms - $1, wake_ms = deadline_ms - $1 where monitor_key = $2`,
+        [ageMs, dead.monitorKey],
       );
-      await own.pool.query('update service_outages set from_ms = from_ms - $1, to_ms = to_ms - $1', [
-        2 * MINUTE_MS,
-      ]);
+      await own.pool.query('update service_outages set from_ms = from_ms - $1, to_ms = to_ms - $1', [ageMs]);
       await moveClock(own.pool);
       await drain(makeSweep(own.pool));
       const { rows } = await own.pool.query(open);
@@ -218,6 +216,36 @@ describe('an outage of our own', () => {
     } finally {
       await own.close();
     }
+  });
+});
+
+describe('a beat that the service could not take', () => {
+  it('a refused beat moves the deadline, and the timeline of a later incident names it', async () => {
+    const refusedAgo = async (agoMs: number) => {
+      const atMs = (await readNow(fixture.pool)) - agoMs;
+      const excuse = { excused_from_ms: atMs - 5_000, excused_ms: atMs, excused_beats: 2 };
+      return { atMs, monitor: await monitorBeatenAgo(3 * MINUTE_MS, {}, excuse) };
+    };
+    const living = await refusedAgo(2 * MINUTE_MS - 30_000);
+    const dead = await refusedAgo(2 * MINUTE_MS + 500);
+    await sweep();
+    expect(await incidentsOf(fixture.pool, living.monitor)).toEqual([]);
+    expect(await liveOf(fixture.pool, living.monitor)).toMatchObject({
+      deadline_ms: living.atMs + 2 * MINUTE_MS,
+      last_sequence: 1,
+    });
+    const [incident] = await incidentsOf(fixture.pool, dead.monitor);
+    expect(await timelineOf(fixture.pool, incident.incident_id)).toMatchObject([
+      { type: 'opened' },
+      {
+        type: 'service_outage',
+        detail: {
+          from: new Date(dead.atMs - 5_000).toISOString(),
+          to: new Date(dead.atMs).toISOString(),
+          refusedBeats: 2,
+        },
+      },
+    ]);
   });
 });
 

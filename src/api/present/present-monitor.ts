@@ -71,11 +71,16 @@ function presentMeasurements(measurements: MonitorConfiguration['measurements'])
 /** The live status at the moment of the read. */
 function presentStatus(monitor: MonitorRecord): MonitorStatus {
   const { live, lifecycle, maintenance, openIncidents, nowMs } = monitor;
-  const graceMs = monitor.configuration.graceSeconds * 1000;
+  const { schedule, graceSeconds } = monitor.configuration;
   const shownWindow =
     lifecycle === 'active' && maintenance && maintenance.endsMs > nowMs ? maintenance : undefined;
   return {
-    health: healthOf({ lifecycle, maintenance, graceMs }, live, openIncidents, nowMs),
+    health: healthOf(
+      { lifecycle, maintenance, graceMs: graceSeconds * 1000, schedule },
+      live,
+      openIncidents,
+      nowMs,
+    ),
     firstBeatAt: optionalTime(live.firstBeatMs),
     lastBeatAt: optionalTime(live.lastBeatMs),
     lastSequence: live.lastSequence,

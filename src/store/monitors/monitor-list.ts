@@ -99,8 +99,9 @@ function inactive(lifecycle: Exclude<Lifecycle, 'active'>): string {
 const NOW = fromMillis('clock.now_ms');
 const IN_WINDOW = `m.maintenance_starts_at <= ${NOW} and ${NOW} < m.maintenance_ends_at`;
 const WATCHED = `m.lifecycle = 'active' and (${IN_WINDOW}) is not true`;
+const LATE_MS = `m.grace_seconds::bigint * case when m.schedule_cron is null then 1000 else 500 end`;
 const LATE = `(l.deadline_ms is not null
-  and (l.missed_count > 0 or clock.now_ms >= l.deadline_ms - m.grace_seconds::bigint * 1000))`;
+  and (l.missed_count > 0 or clock.now_ms >= l.deadline_ms - ${LATE_MS}))`;
 const HAS_INCIDENT = `m.monitor_key in (select i.monitor_key from incidents i
   where i.project_id = $1 and i.state in ('open', 'recovering'))`;
 

@@ -120,11 +120,16 @@ function decide(
   }
 }
 
-/** When the first of these clocks and runs began: an outage that ended before cannot have touched them. */
+/**
+ * When the first of the clocks and limits that run in these rows began: an outage that ended before cannot have touched
+ * them. A run that was left open long ago must not make each batch read the outages of a year.
+ */
 function firstStart(rows: readonly LiveRow[]): number {
-  const starts = rows.flatMap(({ live }) => [
-    live.anchorMs ?? live.deadlineMs ?? Number.POSITIVE_INFINITY,
-    ...live.openRuns.map((run) => run.startedMs),
+  const starts = rows.flatMap(({ live: { anchorMs, deadlineMs, openRuns } }) => [
+    ...(deadlineMs === undefined ? [] : [anchorMs ?? deadlineMs]),
+    ...openRuns.flatMap(({ startedMs, dueMs, overdue }) =>
+      dueMs === undefined || overdue ? [] : [startedMs],
+    ),
   ]);
-  return Math.min(...starts, Number.MAX_SAFE_INTEGER);
+  return starts.reduce((first, startMs) => Math.min(first, startMs), Number.MAX_SAFE_INTEGER);
 }

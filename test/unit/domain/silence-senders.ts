@@ -1,0 +1,207 @@
+// Senders for the property test of silences, and the obvious bound within which a dead one is found.
+import { refitClock } from '../../../src/domain/deadline.ts';
+import type { LiveState, Outage, Timing, Window } from '../../../src/domain/monitor.ts';
+import { mergeOutages } from '../../../src/domain/silence.ts';
+import type { ApiOutage, Random, Simulation } from './silence-simulation.ts';
+import { HOUR, MINUTE, SECOND } from './timing.ts';
+
+/** What becomes of a beat that arrives while its api is away. */
+export type Fate =
+  /** It is lost, and the sender does not notice; but no second one in one silence. */
+  | 'lost'
+  /** The sender tries again until the outage is over. */
+  | 'retried'
+  /** The service refuses it and remembers that, however many there are. */
+  | 'excused';
+
+export interface Habit {
+  fate: Fate;
+  timing: Timing;
+  /** The usual time between two beats; undefined with a schedule. */
+  periodMs?: number;
+  /** How much the time between two beats may differ from it. Undefined: as much as the monitor allows. */
+  jitterMs?: number;
+}
+
+/** One sender that keeps to its monitor's configuration, against the simulation of the service. */
+export class Sender {
+  readonly #simulation: Simulation;
+  readonly #outages: readonly ApiOutage[];
+  readonly #random: Random;
+  readonly #habit: Habit;
+  #sentMs: number;
+  #hasLost = false;
+  /** No action changes anything before this moment, because the sender relies on its window. */
+  #undisturbedMs = 0;
+  #lastActionMs = 0;
+
+  constructor(
+    simulation: Simulation,
+    outages: readonly ApiOutage[],
+    random: Random,
+    habit: Habit,
+    firstMs: number,
+  ) {
+    this.#simulation = simulation;
+    this.#outages = outages;
+    this.#random = random;
+    this.#habit = habit;
+    this.#sentMs = firstMs;
+    this.#deliver(firstMs);
+  }
+
+  get lastActionMs(): number {
+    return this.#lastActionMs;
+  }
+
+  /** Lives until about `untilMs`. `nextAction`: what somebody does to the monitor meanwhile. */
+  liveUntil(untilMs: number, nextAction: number = Number.POSITIVE_INFINITY): void {
+    let actionMs = nextAction;
+    while (this.#sentMs < untilMs) {
+      let beatMs = this.#nextBeat(actionMs);
+      while (actionMs < beatMs) {
+        if (actionMs >= this.#undisturbedMs) this.#act(actionMs);
+        actionMs += this.#random.scaled(MINUTE, 60 * 24 * HOUR);
+      }
+      this.#maybeStart(beatMs);
+      beatMs = this.#send(beatMs);
+      this.#sentMs = beatMs;
+    }
+  }
+
+  /** Begins a run and dies in it, or just dies. */
+  die(): void {
+    if (this.#random.chance(0.5)) this.#maybeStart(this.#sentMs + HOUR);
+  }
+
+  #nextBeat(actionMs: number): number {
+    const { timing, periodMs, jitterMs } = this.#habit;
+    const misses = this.#random.between(0, timing.missedBeatsToOpen - 1);
+    if (timing.schedule) {
+      let cronMs = this.#sentMs;
+      for (let skipped = 0; skipped <= misses; skipped += 1)
+        cronMs = timing.schedule.nextAfter(cronMs) ?? cronMs;
+      return cronMs + this.#random.between(0, timing.graceMs - 2);
+    }
+    const usualMs = periodMs ?? 0;
+    if (jitterMs !== undefined) return this.#sentMs + usualMs + this.#random.between(-jitterMs, jitterMs);
+    const latestMs = this.#sentMs + (misses + 1) * usualMs + timing.graceMs - 2;
+    const window = this.#simulation.timing.maintenance;
+    const mayRest =
+      window && latestMs >= window.startsMs && window.endsMs - 2 > this.#sentMs && actionMs > window.endsMs;
+    if (mayRest && this.#random.chance(0.5)) {
+      this.#undisturbedMs = window.endsMs;
+      return Math.max(latestMs, window.endsMs - 2);
+    }
+    if (this.#random.chance(0.2)) return latestMs;
+    if (this.#random.chance(0.2)) return this.#sentMs + this.#random.between(10 * SECOND, usualMs);
+    return (
+      this.#sentMs + misses * usualMs + usualMs + this.#random.between(0, Math.max(0, timing.graceMs - 2))
+    );
+  }
+
+  /** Returns when the sender is done with the beat. */
+  #send(arrivedMs: number): number {
+    const { fate } = this.#habit;
+    const outage = this.#outageAt(arrivedMs);
+    const isRefused = fate === 'excused' && (outage !== undefined || this.#random.chance(0.05));
+    if (isRefused) {
+      const paidMs = Math.max(arrivedMs, outage?.toMs ?? 0) + this.#random.between(0, 20 * SECOND);
+      this.#simulation.refuse(arrivedMs, paidMs);
+      return arrivedMs;
+    }
+    if (!outage) {
+      this.#deliver(arrivedMs);
+      return arrivedMs;
+    }
+    if (fate === 'lost' && !this.#hasLost) {
+      this.#hasLost = true;
+      return arrivedMs;
+    }
+    return this.#send(outage.toMs + 1);
+  }
+
+  #deliver(arrivedMs: number): void {
+    this.#hasLost = false;
+    const tookMs = this.#random.chance(0.05) ? this.#random.between(0, 8_000) : 20;
+    this.#simulation.commit({ kind: 'success', runId: this.#runId }, arrivedMs, arrivedMs + tookMs);
+    this.#runId = undefined;
+  }
+
+  #runId: string | undefined;
+
+  /** A run that ends with the beat at `endMs`. Its start is lost if its api is away. */
+  #maybeStart(endMs: number): void {
+    const { maxRuntimeMs } = this.#habit.timing;
+    if (maxRuntimeMs === undefined || this.#random.chance(0.3)) return;
+    const startMs = Math.max(endMs - this.#random.between(1, maxRuntimeMs - 2), this.#sentMs + 10 * SECOND);
+    if (startMs >= endMs - 10 * SECOND) return;
+    this.#runId = this.#random.chance(0.5) ? `run-${startMs}` : undefined;
+    if (this.#outageAt(startMs)) return;
+    this.#simulation.commit({ kind: 'start', runId: this.#runId }, startMs, startMs + 20);
+  }
+
+  #act(atMs: number): void {
+    this.#lastActionMs = atMs;
+    const { timing } = this.#simulation;
+    const window = timing.maintenance;
+    const choice = this.#random.between(0, 4);
+    if (choice === 0) {
+      this.#simulation.change((now, live) => refitClock(now, live, atMs), atMs);
+    } else if (choice === 1) {
+      this.#simulation.act('pause', atMs);
+      this.#simulation.act('resume', atMs + this.#random.between(0, 1_000));
+    } else if (choice === 2 && window && window.endsMs > atMs) {
+      this.#simulation.act('exit_maintenance', atMs);
+    } else {
+      const startsMs = atMs + this.#random.between(-HOUR, 12 * HOUR);
+      const endsMs = Math.max(startsMs, atMs) + this.#random.scaled(MINUTE, 72 * HOUR);
+      this.#simulation.act('enter_maintenance', atMs, { startsMs, endsMs });
+    }
+  }
+
+  #outageAt(atMs: number): ApiOutage | undefined {
+    const api = this.#random.between(0, 1);
+    return this.#outages.find((outage) => outage.api === api && outage.fromMs <= atMs && atMs < outage.toMs);
+  }
+}
+
+/**
+ * The latest deadline of a silence that began at `sinceMs`: the time of the deadlines twice, and the outages' lengths
+ * (docs/contract/deadlines.md). `windows`: a window that meets the silence begins it anew.
+ */
+export function latestDeadline(
+  timing: Timing,
+  live: LiveState,
+  sinceMs: number,
+  outages: readonly Outage[],
+): number {
+  const window: Window | undefined = timing.maintenance;
+  const merged = mergeOutages(outages.filter(({ toMs }) => toMs > sinceMs));
+  let startMs = sinceMs;
+  let boundMs = startMs;
+  for (;;) {
+    let lengthMs = 0;
+    for (const { fromMs, toMs } of merged) {
+      if (fromMs < boundMs) lengthMs += toMs - Math.max(fromMs, sinceMs);
+    }
+    if (window && window.startsMs <= boundMs) startMs = Math.max(startMs, window.endsMs);
+    const firstMs = deadlines(timing, live, startMs) + lengthMs;
+    const nextMs = deadlines(timing, live, firstMs) + lengthMs;
+    if (nextMs === boundMs) return boundMs;
+    boundMs = nextMs;
+  }
+}
+
+/** The last of `missedBeatsToOpen` deadlines of a clock that starts at `atMs`. */
+function deadlines(
+  { schedule, intervalMs, graceMs, missedBeatsToOpen }: Timing,
+  live: LiveState,
+  atMs: number,
+): number {
+  let dueMs = atMs;
+  for (let missed = 0; missed < missedBeatsToOpen; missed += 1) {
+    dueMs = schedule ? (schedule.nextAfter(dueMs) ?? dueMs) : dueMs + (intervalMs ?? live.cadenceMs ?? 0);
+  }
+  return dueMs + graceMs;
+}

@@ -43,7 +43,7 @@ export function createSweeperMetrics(registry: Registry): SweeperMetrics {
     }),
     clockLag: new Gauge({
       name: 'beatkeeper_service_clock_lag_seconds',
-      help: 'Time since an api last recorded that it accepts beats; deadlines after that moment wait.',
+      help: 'How far the api that is furthest behind has decided its beats; deadlines after that moment wait.',
       registers,
     }),
     monitorsWoken: new Counter({

@@ -1,6 +1,7 @@
 // The service clock of an api process: each second it records that this api lives, and up to which moment every beat that
 // reached it is decided (docs/contract/deadlines.md).
 import { newUuid } from '../domain/id.ts';
+import type { OpenBeats } from '../ingest/open-beats.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import {
   type ClockReading,
@@ -25,23 +26,13 @@ export interface LocalSpan {
   toAt: number;
 }
 
-/** The beats that reached this process. Moments are those of `performance.now()`. */
-export interface OpenBeats {
-  /** When the oldest beat arrived that is neither committed, nor answered on purpose, nor excused durably. */
-  oldestAt(): number | undefined;
-  /** Refusals in this span could not be remembered. */
-  lostSpan(): LocalSpan | undefined;
-  /** The span is written as an outage. */
-  settleLost(span: LocalSpan): void;
-}
-
 export interface ServiceClockDeps {
   /** A connection of its own: a busy pool must not look like an outage. */
   pool: Pool;
   log: Log;
   /** Where balancers send to this api. */
   address: string;
-  openBeats: OpenBeats;
+  openBeats: Pick<OpenBeats, 'oldestAt' | 'lostSpan' | 'settleLost'>;
 }
 
 export interface ServiceClock {

@@ -2,6 +2,7 @@
 import { connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApi } from '../../src/api/start-api.ts';
+import { newUuid } from '../../src/domain/id.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -178,6 +179,8 @@ describe('an api that has too much to do', () => {
         expect(status).toBe(503);
         expect(body).toMatchObject({ code: 'service.temporarily_unavailable' });
         expect(headers.get('retry-after')).toBe('1');
+        // Beats are not shed: nobody has this address.
+        expect((await fetch(`${api.url}/ping/${newUuid()}`)).status).toBe(404);
         return true;
       };
       await waitFor(isRefused, { what: 'a call is refused' });

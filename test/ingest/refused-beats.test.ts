@@ -1,5 +1,6 @@
 // Beats that the service cannot take, as senders and sweepers see it: a refusal of ours is no silence, and a deliberate
 // answer is no refusal (docs/contract/beats.md).
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
@@ -90,6 +91,7 @@ it('success, fail, and a beat whose content is refused are excused; start and lo
     ['/1', { method: 'POST', body: 'the output' }],
     ['', json({ status: 'success' })],
     ['', json({ status: 'nonsense' })],
+    ['', { headers: { accept: 'application/json' } }],
     ['/start', undefined],
     ['/log', { method: 'POST', body: 'the output' }],
     ['', json({ status: 'start' })],
@@ -108,7 +110,7 @@ it('success, fail, and a beat whose content is refused are excused; start and lo
   const excused = await Promise.all(
     monitors.map(async (monitor) => (await liveOf(fixture.pool, monitor)).excused_beats),
   );
-  expect(excused).toEqual([1, 1, 1, 1, 1, null, null, null, null]);
+  expect(excused).toEqual([1, 1, 1, 1, 1, 1, null, null, null, null]);
 });
 
 it('deliberate answers are no refusals of ours', async () => {
@@ -203,6 +205,21 @@ it('a sender that gives up before the refusal, or in the middle of its body, cou
   for (const monitor of [patient, silent]) {
     expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
   }
+});
+
+it('a sender that leaves while its address is looked up is not waited for', async () => {
+  await startServer({ bodyTimeMs: 600_000, patienceMs: 60_000 });
+  const monitor = await makeMonitor();
+  const { anchor_ms: anchorMs } = await liveOf(fixture.pool, monitor);
+  await proxy.refuse();
+  const post = beginPost(monitor, 'text/plain');
+  await waitFor(() => server.openBeats.oldestAt(), { what: 'the beat' });
+  post.socket.destroy();
+  await once(post.socket, 'close');
+  await proxy.accept();
+  const isMoved = async () => (await liveOf(fixture.pool, monitor)).anchor_ms > anchorMs;
+  await waitFor(isMoved, { what: 'the moved deadline' });
+  await allSettled();
 });
 
 it('connections that the server drops are a span of refusals for all', async () => {

@@ -18,7 +18,7 @@ const DEADLINES_EVERY_MS = 200;
 const READY_WITHIN_MS = 10_000;
 /** A sweep locks many monitors. If this process is stopped within a transaction, their beats wait no longer than this. */
 const IDLE_IN_TRANSACTION_MS = 2_000;
-/** A statement that moves rows out of a default partition may take long. */
+/** A statement that reads a whole default partition may take long. */
 const JOB_STATEMENT_MS = 60_000;
 const SCHEMA_POLL_MS = 1_000;
 

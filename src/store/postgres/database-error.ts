@@ -4,6 +4,7 @@
 /** The SQLSTATE codes that our statements expect. */
 export const SQLSTATE = {
   uniqueViolation: '23505',
+  checkViolation: '23514',
   serializationFailure: '40001',
   deadlock: '40P01',
   lockNotAvailable: '55P03',

@@ -61,14 +61,23 @@ export async function migrate(options: MigrateOptions): Promise<number> {
   }
 }
 
-/** The first beats must not land in the default partition. If the lock is not free, the sweeper does it later. */
+/**
+ * The first beats must not land in the default partition. If a lock is not free, or rows are in the default partition
+ * already, the sweeper does it later.
+ */
 async function createFirstPartitions(client: pg.Client): Promise<void> {
-  try {
-    for (const table of PARTITIONED_TABLES) await createPartitions(client, table);
-  } catch (error) {
-    if (codeOf(error) !== SQLSTATE.lockNotAvailable) throw error;
+  for (const table of PARTITIONED_TABLES) {
+    const { failures } = await createPartitions(client, table);
+    const failure = failures.find((error) => !LATER.has(codeOf(error) ?? ''));
+    if (failure) throw failure;
   }
 }
+
+const LATER: ReadonlySet<string> = new Set([
+  SQLSTATE.lockNotAvailable,
+  SQLSTATE.checkViolation,
+  SQLSTATE.queryCanceled,
+]);
 
 async function applyMigration(client: pg.Client, migration: Migration): Promise<void> {
   const sql = await readFile(new URL(migration.name, FOLDER), 'utf8');

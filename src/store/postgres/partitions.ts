@@ -1,9 +1,8 @@
 // Partitions of history by time: created ahead, dropped when their time is over. The default partition takes rows
-// without a partition; they move when their partition is created. Bounds are UTC.
+// without a partition (default-partition.ts). Bounds are UTC.
 import type { ClientBase } from 'pg';
 import { toTime } from '../../domain/timestamp.ts';
-import { fromMillis, wholeMillis } from './moments.ts';
-import type { Queryable } from './pool.ts';
+import { wholeMillis } from './moments.ts';
 
 export interface PartitionedTable {
   table: 'observations' | 'observation_buckets';
@@ -24,7 +23,7 @@ export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
   { table: 'observation_buckets', column: 'bucket_start', unit: 'month', ahead: 2, keepDays: 400 },
 ];
 
-interface Partition {
+export interface Partition {
   name: string;
   /** Inclusive. */
   fromMs: number;
@@ -32,19 +31,49 @@ interface Partition {
   toMs: number;
 }
 
-/** The partition that holds `atMs`, or the `offset`th after it. */
-export function partitionAt({ table, unit }: PartitionedTable, atMs: number, offset = 0): Partition {
-  const at = new Date(atMs);
-  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
-  const start = (index: number) =>
-    unit === 'day' ? Date.UTC(year, month, day + index) : Date.UTC(year, month + index, 1);
-  const fromMs = start(offset);
-  const digits = unit === 'day' ? 10 : 7;
-  const suffix = toTime(fromMs).slice(0, digits).replaceAll('-', '');
-  return { name: `${table}_${suffix}`, fromMs, toMs: start(offset + 1) };
+/** What was done, and what went wrong beside it: no partition waits for another one. */
+export interface PartitionChanges {
+  names: string[];
+  failures: unknown[];
 }
 
-async function readMs(db: PartitionConnection, timestamp: string): Promise<number> {
+/** While we wait for a lock, or hold it, beats may wait too: they have 8 s. */
+const LOCK_TIMEOUT_MS = 2_000;
+const ATTACH_TIMEOUT_MS = 3_000;
+const DETACH_LOCK_TIMEOUT_MS = 1_000;
+
+/** The partition that holds `atMs`, or the `offset`th after it. */
+export function partitionAt(of: PartitionedTable, atMs: number, offset = 0): Partition {
+  const fromMs = startAt(of, atMs, offset);
+  return { name: `${of.table}_${suffixOf(of, fromMs)}`, fromMs, toMs: startAt(of, atMs, offset + 1) };
+}
+
+/** The partition of all days, or months, from that of `fromMs` to the one that ends at `toMs`. */
+export function partitionOver(of: PartitionedTable, fromMs: number, toMs: number): Partition {
+  const first = partitionAt(of, fromMs);
+  const last = partitionAt(of, toMs - 1);
+  const name = first.name === last.name ? first.name : `${first.name}_${suffixOf(of, last.fromMs)}`;
+  return { name, fromMs: first.fromMs, toMs: last.toMs };
+}
+
+function startAt({ unit }: PartitionedTable, atMs: number, offset: number): number {
+  const at = new Date(atMs);
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  return unit === 'day' ? Date.UTC(year, month, day + offset) : Date.UTC(year, month + offset, 1);
+}
+
+function suffixOf({ unit }: PartitionedTable, startMs: number): string {
+  return toTime(startMs)
+    .slice(0, unit === 'day' ? 10 : 7)
+    .replaceAll('-', '');
+}
+
+/** SQL: the bounds of a partition. */
+export function boundsOf({ fromMs, toMs }: Partition): string {
+  return `from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`;
+}
+
+export async function readMs(db: PartitionConnection, timestamp: string): Promise<number> {
   // As text, because the connection of a migration has no parser for bigint.
   const { rows } = await db.query<{ ms: string }>(`select ${wholeMillis(timestamp)}::text as ms`);
   const row = rows[0];
@@ -52,24 +81,42 @@ async function readMs(db: PartitionConnection, timestamp: string): Promise<numbe
   return Number(row.ms);
 }
 
-/** Creates the current partition and those ahead if they do not exist. Returns the names of the new ones. */
-export async function createPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
+/** Creates the current partition and those ahead where there is none. */
+export async function createPartitions(
+  db: PartitionConnection,
+  of: PartitionedTable,
+): Promise<PartitionChanges> {
   const nowMs = await readMs(db, 'clock_timestamp()');
-  const created: string[] = [];
-  const present = new Set((await listTables(db, of)).map(({ name }) => name));
-  for (let offset = 0; offset <= of.ahead; offset += 1) {
-    const partition = partitionAt(of, nowMs, offset);
-    if (!present.has(partition.name) && (await createPartition(db, of, partition)))
-      created.push(partition.name);
+  const offsets = Array.from({ length: of.ahead + 1 }, (_, offset) => offset);
+  const made = await listPartitions(db, of);
+  const missing = offsets
+    .map((offset) => partitionAt(of, nowMs, offset))
+    .filter((wanted) => !made.some((one) => covers(one, wanted)));
+  return await changeEach(missing, (partition) => createPartition(db, of, partition));
+}
+
+const covers = (one: Partition, other: Partition) => one.fromMs <= other.fromMs && one.toMs >= other.toMs;
+
+async function changeEach<Of extends Partition>(
+  partitions: readonly Of[],
+  change: (partition: Of) => Promise<boolean>,
+): Promise<PartitionChanges> {
+  const names: string[] = [];
+  const failures: unknown[] = [];
+  for (const partition of partitions) {
+    try {
+      if (await change(partition)) names.push(partition.name);
+    } catch (error) {
+      failures.push(error);
+    }
   }
-  return created;
+  return { names, failures };
 }
 
 /**
  * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
- * only, to check that none of its rows belongs here. False when another process has created it: the creator of
- * partitions locks the default one in a mode that excludes other creators and no beat, and checks again under that
- * lock.
+ * only, to check that none of its rows belongs here: a beat that belongs there waits, so the check has a time limit.
+ * False when another process has created it.
  */
 async function createPartition(
   db: PartitionConnection,
@@ -78,59 +125,56 @@ async function createPartition(
 ): Promise<boolean> {
   const { table } = of;
   const { name } = partition;
-  const bounds = `from ('${toTime(partition.fromMs)}') to ('${toTime(partition.toMs)}')`;
+  return await withDefaultLocked(db, of, async () => {
+    if ((await listPartitions(db, of)).some((made) => covers(made, partition))) return false;
+    await db.query(`create table ${name} (like ${table} including all)`);
+    await db.query(`set local statement_timeout = ${ATTACH_TIMEOUT_MS}`);
+    await db.query(`alter table ${table} attach partition ${name} for values ${boundsOf(partition)}`);
+    return true;
+  });
+}
+
+/**
+ * Runs `work` in a transaction that locks the default partition in a mode that excludes others who change partitions, and
+ * no beat. `work` looks again at what there is. Locks that beats notice have a time limit from there on.
+ */
+export async function withDefaultLocked<Result>(
+  db: PartitionConnection,
+  { table }: PartitionedTable,
+  work: () => Promise<Result>,
+): Promise<Result> {
   await db.query('begin');
   try {
     await db.query(`lock table ${table}_default in share update exclusive mode`);
-    const isMade = (await listTables(db, of)).some((made) => made.name === name);
-    if (!isMade) {
-      await db.query(`create table ${name} (like ${table} including all)`);
-      await moveFromDefault(db, of, partition);
-      await db.query(`set local lock_timeout = '2s'`);
-      await db.query(`lock table ${table}_default in access exclusive mode`);
-      // Rows that arrived between the first move and the lock.
-      await moveFromDefault(db, of, partition);
-      await db.query(`alter table ${table} attach partition ${name} for values ${bounds}`);
-    }
+    await db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    const result = await work();
     await db.query('commit');
-    return !isMade;
+    return result;
   } catch (error) {
     await db.query('rollback');
     throw error;
   }
 }
 
-async function moveFromDefault(
-  db: Pick<ClientBase, 'query'>,
-  { table, column }: PartitionedTable,
-  { name, fromMs, toMs }: Partition,
-): Promise<void> {
-  await db.query(
-    `with moved as (delete from ${table}_default where ${column} >= ${fromMillis('$1')} and ${column} < ${fromMillis('$2')} returning *)
-     insert into ${name} select * from moved`,
-    [fromMs, toMs],
-  );
-}
-
-/** Drops partitions whose time is over; returns their names. A beat waits a moment at most, while one is detached. */
-export async function dropPartitions(db: PartitionConnection, of: PartitionedTable): Promise<string[]> {
+/** Drops partitions whose time is over. A beat waits a moment at most, while one is detached. */
+export async function dropPartitions(
+  db: PartitionConnection,
+  of: PartitionedTable,
+): Promise<PartitionChanges> {
   const { table, keepDays } = of;
-  const first = partitionAt(of, await readMs(db, `clock_timestamp() - interval '${keepDays} days'`));
-  const dropped: string[] = [];
-  for (const { name, isAttached } of await listTables(db, of)) {
-    // Names of one table sort by time.
-    if (name >= first.name) continue;
+  const beforeMs = await readMs(db, `clock_timestamp() - interval '${keepDays} days'`);
+  const old = (await listPartitions(db, of)).filter(({ toMs }) => toMs <= beforeMs);
+  return await changeEach(old, async ({ name, isAttached }) => {
     if (isAttached) await detach(db, table, name);
     await db.query(`drop table ${name}`);
-    dropped.push(name);
-  }
-  return dropped;
+    return true;
+  });
 }
 
 async function detach(db: PartitionConnection, table: string, name: string): Promise<void> {
   await db.query('begin');
   try {
-    await db.query(`set local lock_timeout = '1s'`);
+    await db.query(`set local lock_timeout = ${DETACH_LOCK_TIMEOUT_MS}`);
     await db.query(`alter table ${table} detach partition ${name}`);
     await db.query('commit');
   } catch (error) {
@@ -140,41 +184,29 @@ async function detach(db: PartitionConnection, table: string, name: string): Pro
 }
 
 /** All partitions, also those that a crash left detached, oldest first; never the default one. */
-async function listTables(
-  db: Pick<ClientBase, 'query'>,
-  { table, unit }: PartitionedTable,
-): Promise<{ name: string; isAttached: boolean }[]> {
+export async function listPartitions(
+  db: PartitionConnection,
+  of: PartitionedTable,
+): Promise<(Partition & { isAttached: boolean })[]> {
   const { rows } = await db.query<{ name: string; is_attached: boolean }>(
     `select c.relname as name, c.relispartition as is_attached from pg_class c
      join pg_class parent on parent.oid = $1::regclass and parent.relnamespace = c.relnamespace
      where c.relkind = 'r'`,
-    [table],
+    [of.table],
   );
-  const pattern = new RegExp(`^${table}_\\d{${unit === 'day' ? 8 : 6}}$`);
+  const digits = of.unit === 'day' ? 8 : 6;
+  const pattern = new RegExp(`^${of.table}_(\\d{${digits}})(?:_(\\d{${digits}}))?$`);
   return rows
-    .filter(({ name }) => pattern.test(name))
-    .map((row) => ({ name: row.name, isAttached: row.is_attached }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+    .flatMap(({ name, is_attached: isAttached }) => {
+      const [, first, last = first] = pattern.exec(name) ?? [];
+      if (first === undefined || last === undefined) return [];
+      return { ...partitionOver(of, startOf(first), startOf(last) + 1), name, isAttached };
+    })
+    .sort((a, b) => a.fromMs - b.fromMs);
 }
 
-/** Rows in the default partition, counted up to 100,000. Any row there is a fault (docs/operations.md). */
-export async function countDefaultRows(db: Queryable, { table }: PartitionedTable): Promise<number> {
-  const { rows } = await db.query<{ count: number }>(
-    `select count(*)::integer as count from (select from ${table}_default limit 100000) as r`,
-  );
-  return rows[0]?.count ?? 0;
-}
-
-/** Deletes rows of the default partition that are as old as dropped partitions; at most `limit`. Returns how many. */
-export async function deleteOldDefaultRows(
-  db: Queryable,
-  { table, column, keepDays }: PartitionedTable,
-  limit: number,
-): Promise<number> {
-  const { rowCount } = await db.query(
-    `delete from ${table}_default where ctid = any (array(
-       select ctid from ${table}_default where ${column} < clock_timestamp() - $1 * interval '1 day' limit $2))`,
-    [keepDays, limit],
-  );
-  return rowCount ?? 0;
+/** The start of the day, or month, of a name. */
+function startOf(suffix: string): number {
+  const [year, month, day] = [suffix.slice(0, 4), suffix.slice(4, 6), suffix.slice(6)].map(Number);
+  return Date.UTC(year ?? 0, (month ?? 1) - 1, day || 1);
 }

@@ -1,39 +1,95 @@
 // Partitions of history: creates them ahead, drops them when their time is over, and warns when rows have none.
 import {
+  convertDefault,
   countDefaultRows,
-  createPartitions,
   deleteOldDefaultRows,
+} from '../../store/postgres/default-partition.ts';
+import {
+  createPartitions,
   dropPartitions,
   PARTITIONED_TABLES,
+  type PartitionConnection,
+  type PartitionedTable,
 } from '../../store/postgres/partitions.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
 import type { RunResult } from '../loop.ts';
 import type { JobDeps } from './job.ts';
 
 const BATCH = 10_000;
 
-/** Brings the partitions of every table up to date. */
-export async function sweepPartitions({ pool, metrics, log }: JobDeps): Promise<RunResult> {
+/**
+ * Brings the partitions of every table up to date. No task waits for another one to succeed: a partition that cannot be
+ * created must not keep the old ones from being dropped. Throws in the end what went wrong.
+ */
+export async function sweepPartitions(deps: JobDeps): Promise<RunResult> {
+  const failures: unknown[] = [];
   let hasMore = false;
+  for (const table of PARTITIONED_TABLES) {
+    for (const task of [convert, create, drop, deleteRows]) {
+      try {
+        const { failures: ofSome = [], isCut = false } = await task(deps, table);
+        failures.push(...ofSome);
+        hasMore ||= isCut;
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  }
+  if (failures.length > 0)
+    throw new AggregateError(failures, 'Some partitions could not be created, dropped or emptied.');
+  return hasMore ? 'more' : 'idle';
+}
+
+interface TaskResult {
+  failures?: unknown[];
+  /** There is more to do. */
+  isCut?: boolean;
+}
+
+async function convert({ pool, log }: JobDeps, of: PartitionedTable): Promise<TaskResult> {
+  const name = await onConnection(pool, (db) => convertDefault(db, of));
+  if (name !== undefined)
+    log.warn(
+      { name },
+      'Rows without a partition of their own are a partition now. Check that a sweeper runs.',
+    );
+  return {};
+}
+
+async function create({ pool, log }: JobDeps, of: PartitionedTable): Promise<TaskResult> {
+  const { names, failures } = await onConnection(pool, (db) => createPartitions(db, of));
+  if (names.length > 0) log.info({ names }, 'Partitions were created.');
+  return { failures };
+}
+
+async function drop({ pool, log, metrics }: JobDeps, of: PartitionedTable): Promise<TaskResult> {
+  const { names, failures } = await onConnection(pool, (db) => dropPartitions(db, of));
+  if (names.length > 0) log.info({ names }, 'Partitions were dropped. Their time was over.');
+  metrics.rowsRetired.inc({ what: `${of.table}_partitions` }, names.length);
+  return { failures };
+}
+
+async function deleteRows({ pool, metrics }: JobDeps, of: PartitionedTable): Promise<TaskResult> {
+  const deleted = await deleteOldDefaultRows(pool, of, BATCH);
+  metrics.rowsRetired.inc({ what: `${of.table}_default` }, deleted);
+  return { isCut: deleted >= BATCH };
+}
+
+/** A connection at which something failed is closed: a transaction may be left open on it. */
+async function onConnection<Result>(
+  pool: Pool,
+  work: (db: PartitionConnection) => Promise<Result>,
+): Promise<Result> {
   const connection = await pool.connect();
   let broken: Error | undefined;
   try {
-    for (const table of PARTITIONED_TABLES) {
-      const created = await createPartitions(connection, table);
-      const dropped = await dropPartitions(connection, table);
-      const deleted = await deleteOldDefaultRows(connection, table, BATCH);
-      if (created.length > 0 || dropped.length > 0)
-        log.info({ created, dropped }, 'Partitions were changed.');
-      metrics.rowsRetired.inc({ what: `${table.table}_partitions` }, dropped.length);
-      metrics.rowsRetired.inc({ what: `${table.table}_default` }, deleted);
-      hasMore ||= deleted >= BATCH;
-    }
+    return await work(connection);
   } catch (error) {
     broken = error as Error;
     throw error;
   } finally {
     connection.release(broken);
   }
-  return hasMore ? 'more' : 'idle';
 }
 
 /** Every replica counts the rows itself. Under a lease, a replica would show a count from when it last held the lease. */

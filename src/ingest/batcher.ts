@@ -118,14 +118,16 @@ export class Batcher {
     const busy = new Set([...this.#inFlight].flat().map(monitorOf));
     const batch: Waiting[] = [];
     const left: Waiting[] = [];
+    let seen = 0;
     for (const waiting of this.#queue) {
+      if (batch.length === this.#options.maxBatch) break;
+      seen += 1;
       if (waiting.settled) continue;
       const monitor = monitorOf(waiting);
-      const mayStart =
-        batch.length < this.#options.maxBatch && !busy.has(monitor) && !this.#locked.has(monitor);
-      (mayStart ? batch : left).push(waiting);
+      (busy.has(monitor) || this.#locked.has(monitor) ? left : batch).push(waiting);
     }
-    this.#queue = left;
+    // A long queue is not looked at again for each batch.
+    this.#queue = left.concat(this.#queue.slice(seen));
     return batch;
   }
 

@@ -9,6 +9,7 @@ import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { listen } from '../support/listen.ts';
 import { makeConfig } from '../support/make-config.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import { seedMonitor } from '../support/seed.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -303,6 +304,24 @@ describe('the start of an api', () => {
     const { port, close } = await listen(createServer());
     await expect(start(port)).rejects.toThrow('EADDRINUSE');
     await close();
+  });
+
+  it('the first beat after a start finds its address loaded and a lane connected', async () => {
+    const { address } = await seedMonitor(api.pool, api);
+    const countLanes = async () =>
+      (
+        await api.pool.query(
+          "select from pg_stat_activity where application_name = 'beatkeeper-ingest' and datname = current_database()",
+        )
+      ).rowCount ?? 0;
+    const before = await countLanes();
+    const replica = await api.startReplica();
+    expect(await countLanes()).toBe(before + 2);
+    const holder = await api.pool.connect();
+    await holder.query('begin; lock table publish_addresses in access exclusive mode');
+    expect((await fetch(`${replica.url}/ping/${address}`)).status).toBe(200);
+    holder.release(true);
+    await replica.close();
   });
 
   it('an api does not start on a database that may lose acknowledged beats', async () => {

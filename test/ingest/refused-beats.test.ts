@@ -6,7 +6,14 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { dueAt, type SeedColumns, type SeedMonitor, seedMonitor } from '../support/seed.ts';
+import {
+  dueAt,
+  type SeedColumns,
+  type SeedMonitor,
+  type SeedProject,
+  seedMonitor,
+  seedProject,
+} from '../support/seed.ts';
 import { incidentsOf, liveOf, observationsOf, timelineOf } from '../support/stored-rows.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -38,9 +45,12 @@ const readNow = async (): Promise<number> =>
     .now;
 
 /** Its deadline comes in 90 s. */
-const makeMonitor = async (columns: SeedColumns = {}): Promise<SeedMonitor> => {
+const makeMonitor = async (
+  columns: SeedColumns = {},
+  project: SeedProject = fixture.project,
+): Promise<SeedMonitor> => {
   const { live } = dueAt((await readNow()) + 90_000);
-  return await seedMonitor(fixture.pool, fixture.project, { ...columns, live: { ...live, ...columns.live } });
+  return await seedMonitor(fixture.pool, project, { ...columns, live: { ...live, ...columns.live } });
 };
 
 const send = (monitor: { address: string }, suffix = '', init: RequestInit = {}) =>
@@ -54,7 +64,7 @@ const json = (body: unknown): RequestInit => ({
 
 /** Makes the address known to the server. A log moves nothing. */
 async function makeKnown(monitor: SeedMonitor): Promise<void> {
-  expect((await send(monitor, '/log')).status).toBe(200);
+  await waitFor(async () => (await send(monitor, '/log')).ok, { what: 'an accepted log' });
 }
 
 const allSettled = () =>
@@ -114,9 +124,15 @@ it('success, fail, and a beat whose content is refused are excused; start and lo
 });
 
 it('deliberate answers are no refusals of ours', async () => {
-  await startServer();
+  await startServer({ patienceMs: 60_000 });
   const monitor = await makeMonitor();
   const archived = await makeMonitor({ configuration: { lifecycle: 'archived' } });
+  const other = await seedProject(fixture.pool);
+  const suspended = await makeMonitor({}, other);
+  await fixture.pool.query(
+    "update organizations set service_state = 'abuse_suspended' where organization_id = $1",
+    [other.organizationId],
+  );
   const busy = await makeMonitor({ live: { tokens: -1_000_000, tokens_ms: await readNow() } });
   const statuses = [
     await send(monitor, '', json({ status: 'nonsense' })),
@@ -129,8 +145,9 @@ it('deliberate answers are no refusals of ours', async () => {
     await send(monitor, '', json({ message: 'x'.repeat(20_000) })),
     await send(monitor, '', { ...json({}), headers: { 'content-encoding': 'br' } }),
     await send(busy),
+    await send(suspended),
   ].map(({ status }) => status);
-  expect(statuses).toEqual([400, 400, 404, 404, 404, 405, 409, 413, 415, 429]);
+  expect(statuses).toEqual([400, 400, 404, 404, 404, 405, 409, 413, 415, 429, 403]);
   expect(server.openBeats.oldestAt()).toBeUndefined();
   expect(server.openBeats.excuses).toBe(0);
 });
@@ -168,7 +185,7 @@ function beginPost(monitor: SeedMonitor, type: string) {
 }
 
 it('a beat with a slow body is excused before its body has come, and is accepted when it has', async () => {
-  await startServer();
+  await startServer({ patienceMs: 60_000 });
   const monitor = await makeMonitor();
   const post = beginPost(monitor, 'application/json');
   await waitFor(async () => (await liveOf(fixture.pool, monitor)).excused_beats === 1, {
@@ -235,7 +252,7 @@ it('connections that the server drops are a span of refusals for all', async () 
 });
 
 it('a refused beat puts the alert off by a full interval and grace, and the incident names it', async () => {
-  await startServer();
+  await startServer({ patienceMs: 1_500 });
   const monitor = await seedMonitor(fixture.pool, fixture.project, {
     configuration: { interval_seconds: 1, grace_seconds: 1 },
   });

@@ -13,12 +13,9 @@ import {
 } from '../store/upkeep/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
+import { readArrived, StallWatch } from './stall-watch.ts';
 
 const PERIOD_MS = 1_000;
-/** A check that comes later than this says that the process stood still. */
-const LATE_MS = 100;
-/** After so many turns of the event loop what had reached the socket before the first is read. */
-const TURNS = 4;
 
 /** A span of `performance.now()`. */
 export interface LocalSpan {
@@ -60,7 +57,7 @@ export function startServiceClock(deps: ServiceClockDeps): ServiceClock {
 async function run(keeper: ServiceClockKeeper, signal: AbortSignal): Promise<void> {
   let dueAt = performance.now();
   while (!signal.aborted) {
-    await keeper.check(dueAt);
+    await keeper.check();
     const now = performance.now();
     dueAt = Math.max(dueAt + PERIOD_MS, now);
     await pause(dueAt - now, signal);
@@ -91,13 +88,10 @@ const OUTAGE_MESSAGES = {
 class ServiceClockKeeper {
   readonly #deps: ServiceClockDeps;
   readonly #apiId = newUuid();
+  readonly #stalls = new StallWatch();
   readonly #unwritten: OccasionalWarning;
   readonly #lost: OccasionalWarning;
   #reading: ClockReading | undefined;
-  /** Before this moment whatever had arrived was read. */
-  #turnedAt = performance.now();
-  /** Stalls in which a beat that is still open may have arrived. */
-  #stalls: LocalSpan[] = [];
 
   constructor(deps: ServiceClockDeps) {
     this.#deps = deps;
@@ -105,10 +99,10 @@ class ServiceClockKeeper {
     this.#lost = new OccasionalWarning(deps.log, OUTAGE_MESSAGES.lost);
   }
 
-  /** Never rejects. `dueAt`: for when the check was planned. */
-  async check(dueAt: number): Promise<void> {
+  /** Never rejects. */
+  async check(): Promise<void> {
     try {
-      await this.#sign(dueAt);
+      await this.#sign();
     } catch (err) {
       this.#unwritten.record({ err, address: this.#deps.address });
     }
@@ -116,7 +110,8 @@ class ServiceClockKeeper {
 
   async end(): Promise<void> {
     const { pool, log, openBeats } = this.#deps;
-    await this.check(performance.now());
+    await this.check();
+    this.#stalls.stop();
     const oldestAt = openBeats.oldestAt();
     const heldMs = oldestAt === undefined ? undefined : performance.now() - oldestAt;
     try {
@@ -130,10 +125,15 @@ class ServiceClockKeeper {
     }
   }
 
-  async #sign(dueAt: number): Promise<void> {
-    const knownAt = await this.#findKnownAt(dueAt);
+  async #sign(): Promise<void> {
     const { pool, openBeats } = this.#deps;
-    const decidedAt = () => Math.min(this.#findOldestAt(), knownAt);
+    const knownAt = performance.now();
+    await readArrived();
+    const decidedAt = () => {
+      const oldestAt = Math.min(openBeats.oldestAt() ?? knownAt, knownAt);
+      this.#stalls.forget(oldestAt);
+      return this.#stalls.earliestArrival(oldestAt);
+    };
     if (this.#reading && openBeats.lostSpan() === undefined) {
       const at = decidedAt();
       const sign = { decidedMs: earliest(this.#reading, at), ageMs: performance.now() - at };
@@ -146,34 +146,13 @@ class ServiceClockKeeper {
     await this.#settle(decidedAt);
   }
 
-  /**
-   * Up to when every beat that arrived is known. After a stall the timers come before what waits at the sockets: it is
-   * read first, and it may have arrived at any time of the stall.
-   */
-  async #findKnownAt(dueAt: number): Promise<number> {
-    const now = performance.now();
-    const turnedAt = this.#turnedAt;
-    for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-    this.#turnedAt = now;
-    if (now - dueAt <= LATE_MS) return Math.min(now, dueAt);
-    this.#stalls.push({ fromAt: turnedAt, toAt: performance.now() });
-    return turnedAt;
-  }
-
-  /** The earliest moment at which the oldest open beat may have arrived. */
-  #findOldestAt(): number {
-    const oldestAt = this.#deps.openBeats.oldestAt() ?? Number.POSITIVE_INFINITY;
-    this.#stalls = this.#stalls.filter(({ toAt }) => toAt >= oldestAt);
-    return Math.min(oldestAt, ...this.#stalls.map(({ fromAt }) => fromAt));
-  }
-
   async #settle(decidedAt: () => number): Promise<void> {
     const { pool, address, openBeats } = this.#deps;
     const lost = openBeats.lostSpan();
     const sign = (reading: ClockReading): OwnSign => ({
       decidedMs: earliest(reading, decidedAt()),
       lost: lost && {
-        fromMs: earliest(reading, lost.fromAt),
+        fromMs: earliest(reading, this.#stalls.earliestArrival(lost.fromAt)),
         toMs: latest(reading, lost.toAt),
         reason: 'lost',
         addresses: [address],

@@ -41,6 +41,11 @@ describe('readConfig', () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
+  test('readConfig takes the name of an api as it is, and none by default', () => {
+    expect(readConfig(apiSchema, MINIMAL).instanceName).toBeUndefined();
+    expect(readConfig(apiSchema, { ...MINIMAL, INSTANCE_NAME: 'api-1' }).instanceName).toBe('api-1');
+  });
+
   test('readConfig treats an empty variable as not set', () => {
     expect(readConfig(apiSchema, { ...MINIMAL, PORT: '' }).port).toBe(8080);
   });

@@ -12,7 +12,7 @@ export interface ExcuseWriterOptions {
   lane: Lane;
   /** A live row that stays locked for longer makes its excuse an outage for all. */
   busyMs?: number;
-  /** The longest wait for the database in `close`. */
+  /** How long `close` tries. */
   closeMs?: number;
   /** Called with the number of refused beats that live rows show now. */
   onWritten?: (beats: number) => void;
@@ -41,7 +41,7 @@ export class ExcuseWriter {
   }
 
   /**
-   * Writes what is left, as long as the database may need. Call it when no beat can arrive any more. Returns the number of
+   * Writes what is left, for at most `closeMs`. Call it when no beat can arrive any more. Returns the number of
    * addresses whose excuses could not be written.
    */
   async close(): Promise<number> {

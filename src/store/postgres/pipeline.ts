@@ -1,8 +1,7 @@
 // A connection that sends statements without waiting for the answers before: a transaction in few round trips.
 // For one user at a time, which resets it after a statement that Postgres refused and discards it after any other error.
 import type pg from 'pg';
-import { LimitedClient } from './limited-client.ts';
-import { connectionConfig, type PoolOptions, type Queryable } from './pool.ts';
+import { connectionConfig, LimitedClient, type PoolOptions, type Queryable } from './pool.ts';
 
 export interface Pipeline extends Queryable {
   /** Ends the transaction that a refused statement has left open. Throws when the connection can't be kept. */

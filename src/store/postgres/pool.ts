@@ -1,9 +1,9 @@
-// Connections to Postgres. Every statement has a time limit on our side, because the driver
-// would wait on a half-open socket for ever.
+// Connections to Postgres. Every statement has a time limit on our side, because the driver would wait on a half-open
+// socket for ever.
 import pg from 'pg';
 import type { Jurisdiction } from '../../domain/monitor.ts';
-import { isHungConnection } from './database-error.ts';
-import { LimitedClient } from './limited-client.ts';
+import { afterReading } from './after-reading.ts';
+import { HUNG, isHungConnection } from './database-error.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
@@ -45,6 +45,60 @@ export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>)
     keepAlive: true,
     types,
   };
+}
+
+/** The longest that a timer can wait: 24 days. */
+const NO_LIMIT_MS = 2 ** 31 - 1;
+
+type Done = (error: Error | null | undefined, result?: unknown) => void;
+
+/**
+ * Fails a statement that is not answered within `query_timeout`, and closes its connection: it hangs. The driver's own
+ * limit also fails a statement whose answer waits in the socket because the event loop has stood still.
+ */
+export class LimitedClient extends pg.Client {
+  readonly #limitMs: number;
+
+  constructor(config: pg.ClientConfig = {}) {
+    super({ ...config, query_timeout: undefined });
+    this.#limitMs = config.query_timeout ?? NO_LIMIT_MS;
+  }
+
+  /** Every form that the pool and its users call. `never`: assignable to each result that the base class declares. */
+  override query(statement: unknown, values?: unknown, done?: unknown): never {
+    if (typeof values === 'function') return this.#ask(statement, undefined, values as Done) as never;
+    if (typeof done === 'function') return this.#ask(statement, values, done as Done) as never;
+    return this.#promise(statement, values) as never;
+  }
+
+  async #promise(statement: unknown, values: unknown): Promise<unknown> {
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#ask(statement, values, (error, result) => (error ? reject(error) : resolve(result)));
+      });
+    } catch (error) {
+      // The stack of the caller, not that of the socket.
+      Error.captureStackTrace(error as Error);
+      throw error;
+    }
+  }
+
+  #ask(statement: unknown, values: unknown, done: Done): void {
+    let isDone = false;
+    const finish: Done = (error, result) => {
+      if (isDone) return;
+      isDone = true;
+      clearTimeout(limit);
+      done(error, result);
+    };
+    const giveUp = () => {
+      if (isDone) return;
+      finish(new Error(HUNG));
+      this.connection.stream.destroy();
+    };
+    const limit = setTimeout(() => afterReading(giveUp), this.#limitMs);
+    super.query(statement as string, values as unknown[], finish);
+  }
 }
 
 /** Opens a pool; no connection is made before the first query. */

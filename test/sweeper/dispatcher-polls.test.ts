@@ -45,11 +45,11 @@ function slowPolls(pollMs: number, { duringPoll, onlyFull = false }: SlowPolls =
   vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
     const { name, values = [] } = given[0] as { name?: string; values?: unknown[] };
     if (name === 'claim-deliveries') polls.at(-1)?.asked.push(...(values[1] as string[]));
-    if (name !== 'find-due-endpoints') return await query(...given);
+    const isFull = name === 'find-due-endpoints';
+    if (!isFull && name !== 'find-newly-due-endpoints') return await query(...given);
     const startedAt = performance.now();
     const answer = await query(...given);
     duringPoll?.();
-    const isFull = values[3] === undefined;
     if (isFull || !onlyFull) await new Promise((resolve) => setTimeout(resolve, pollMs));
     polls.push({ isFull, startedAt, endedAt: performance.now(), asked: [] });
     return answer;

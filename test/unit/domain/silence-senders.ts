@@ -54,18 +54,18 @@ export class Sender {
     return this.#lastActionMs;
   }
 
-  /** Lives until about `untilMs`. `nextAction`: what somebody does to the monitor meanwhile. */
-  liveUntil(untilMs: number, nextAction: number = Number.POSITIVE_INFINITY): void {
-    let actionMs = nextAction;
+  /** Lives until about `untilMs`. `firstActionMs`: from then on somebody does things to the monitor. */
+  liveUntil(untilMs: number, firstActionMs = Number.POSITIVE_INFINITY): void {
+    let actionMs = firstActionMs;
     while (this.#sentMs < untilMs) {
-      let beatMs = this.#nextBeat(actionMs);
+      actionMs = Math.max(actionMs, this.#sentMs + 10 * SECOND);
+      const beatMs = this.#nextBeat(actionMs);
       while (actionMs < beatMs) {
         if (actionMs >= this.#undisturbedMs) this.#act(actionMs);
-        actionMs += this.#random.scaled(MINUTE, 60 * 24 * HOUR);
+        actionMs += this.#random.scaled(MINUTE, 20 * (this.#habit.periodMs ?? HOUR));
       }
       this.#maybeStart(beatMs);
-      beatMs = this.#send(beatMs);
-      this.#sentMs = beatMs;
+      this.#sentMs = this.#send(beatMs);
     }
   }
 
@@ -75,29 +75,41 @@ export class Sender {
   }
 
   #nextBeat(actionMs: number): number {
-    const { timing, periodMs, jitterMs } = this.#habit;
-    const misses = this.#random.between(0, timing.missedBeatsToOpen - 1);
-    if (timing.schedule) {
-      let cronMs = this.#sentMs;
-      for (let skipped = 0; skipped <= misses; skipped += 1)
-        cronMs = timing.schedule.nextAfter(cronMs) ?? cronMs;
-      return cronMs + this.#random.between(0, timing.graceMs - 2);
-    }
-    const usualMs = periodMs ?? 0;
-    if (jitterMs !== undefined) return this.#sentMs + usualMs + this.#random.between(-jitterMs, jitterMs);
-    const latestMs = this.#sentMs + (misses + 1) * usualMs + timing.graceMs - 2;
+    const { earliestMs, latestMs } = this.#allowedSpan();
     const window = this.#simulation.timing.maintenance;
-    const mayRest =
-      window && latestMs >= window.startsMs && window.endsMs - 2 > this.#sentMs && actionMs > window.endsMs;
+    const mayRest = window && latestMs >= window.startsMs && window.endsMs < actionMs;
     if (mayRest && this.#random.chance(0.5)) {
       this.#undisturbedMs = window.endsMs;
       return Math.max(latestMs, window.endsMs - 2);
     }
     if (this.#random.chance(0.2)) return latestMs;
-    if (this.#random.chance(0.2)) return this.#sentMs + this.#random.between(10 * SECOND, usualMs);
-    return (
-      this.#sentMs + misses * usualMs + usualMs + this.#random.between(0, Math.max(0, timing.graceMs - 2))
-    );
+    if (this.#random.chance(0.3)) return this.#beatInOutage(earliestMs, latestMs);
+    return this.#random.between(earliestMs, latestMs);
+  }
+
+  /** When the monitor allows the next beat; most senders are punctual, but rarely early. */
+  #allowedSpan(): { earliestMs: number; latestMs: number } {
+    const { timing, periodMs = 0, jitterMs } = this.#habit;
+    const misses = this.#random.between(0, timing.missedBeatsToOpen - 1);
+    if (timing.schedule) {
+      let cronMs = this.#sentMs;
+      for (let times = 0; times <= misses; times += 1) cronMs = timing.schedule.nextAfter(cronMs) ?? cronMs;
+      return { earliestMs: cronMs, latestMs: cronMs + timing.graceMs - 2 };
+    }
+    const usualMs = this.#sentMs + (misses + 1) * periodMs;
+    if (jitterMs !== undefined) return { earliestMs: usualMs - jitterMs, latestMs: usualMs + jitterMs };
+    const earliestMs = this.#random.chance(0.2) ? this.#sentMs + 10 * SECOND : usualMs;
+    return { earliestMs, latestMs: usualMs + timing.graceMs - 2 };
+  }
+
+  /** Meets an outage, if there is one: that is what the test is about. */
+  #beatInOutage(earliestMs: number, latestMs: number): number {
+    const met = this.#outages.filter(({ fromMs, toMs }) => toMs > earliestMs && fromMs <= latestMs);
+    if (met.length === 0) return this.#random.between(earliestMs, latestMs);
+    const { fromMs, toMs } = this.#random.pick(met);
+    const beginMs = Math.max(fromMs, earliestMs);
+    const endMs = Math.min(toMs - 1, latestMs);
+    return this.#random.pick([beginMs, endMs, this.#random.between(beginMs, endMs)]);
   }
 
   /** Returns when the sender is done with the beat. */
@@ -154,8 +166,9 @@ export class Sender {
     } else if (choice === 2 && window && window.endsMs > atMs) {
       this.#simulation.act('exit_maintenance', atMs);
     } else {
-      const startsMs = atMs + this.#random.between(-HOUR, 12 * HOUR);
-      const endsMs = Math.max(startsMs, atMs) + this.#random.scaled(MINUTE, 72 * HOUR);
+      const usualMs = this.#habit.periodMs ?? HOUR;
+      const startsMs = atMs + this.#random.between(-usualMs, 2 * usualMs);
+      const endsMs = Math.max(startsMs, atMs) + this.#random.scaled(MINUTE, 5 * usualMs);
       this.#simulation.act('enter_maintenance', atMs, { startsMs, endsMs });
     }
   }

@@ -158,6 +158,35 @@ describe('filters', () => {
     expect((await walk(client, { health: 'up', limit: 200 })).flat()).toHaveLength(57);
   });
 
+  it('a scheduled monitor is shown and listed as late from half of the grace after the cron time', async () => {
+    const { client } = await projectOf('scheduled');
+    const { rows } = await api.pool.query<{ project_id: string; organization_id: string }>(
+      "select project_id, organization_id from projects where name = 'scheduled'",
+    );
+    const project = { projectId: rows[0]?.project_id ?? '', organizationId: rows[0]?.organization_id ?? '' };
+    const seed = async (deadlineInMs: number) => {
+      const [monitor] = await seedMonitors(api.pool, project, 1, {
+        configuration: {
+          interval_seconds: null,
+          schedule_cron: '0 * * * *',
+          schedule_time_zone: 'UTC',
+          grace_seconds: 2_000,
+        },
+        live: { first_beat_ms: 1, deadline_ms: Date.now() + deadlineInMs },
+      });
+      return monitor?.monitorId;
+    };
+    const up = await seed(1_500_000);
+    const late = await seed(500_000);
+    for (const [health, monitorId] of [
+      ['up', up],
+      ['late', late],
+    ] as const) {
+      const { body } = await client.expectSuccess('listMonitors', { query: { health } });
+      expect(body.items).toMatchObject([{ monitorId, status: { health } }]);
+    }
+  });
+
   it('the list of monitors shows no monitor of another organization', async () => {
     const stranger = await seedProject(api.pool);
     await seedMonitors(api.pool, stranger, 2);

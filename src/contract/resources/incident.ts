@@ -48,7 +48,12 @@ export const timelineEntry = z.object({
     .looseObject({ deliveryId: identifier })
     .optional()
     .describe('The delivery that this entry is about.'),
-  detail: z.record(z.string(), z.unknown()).optional().describe('For a service outage: `from` and `to`.'),
+  detail: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe(
+      'For a service outage: `from` and `to`, and `refusedBeats` if beats of this monitor were refused.',
+    ),
 });
 export type TimelineEntry = z.output<typeof timelineEntry>;
 

@@ -7,6 +7,7 @@ import {
   refitClock,
   startClock,
 } from '../../../src/domain/deadline.ts';
+import { healthOf } from '../../../src/domain/health.ts';
 import { everySchedule, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 describe('the deadline after a beat', () => {
@@ -69,6 +70,15 @@ describe('the next wake', () => {
     const live = startClock(timingOf(), liveOf(), NOW);
     expect(nextWake(timingOf(), live, NOW)).toBe(NOW + MINUTE);
     expect(nextWake(timingOf(), live, NOW + MINUTE)).toBe(NOW + 2 * MINUTE);
+  });
+
+  it('with a schedule a monitor is late from half of the grace after the cron time', () => {
+    const timing = timingOf({ intervalMs: undefined, schedule: everySchedule(HOUR), graceMs: 10 * MINUTE });
+    const live = startClock(timing, liveOf({ firstBeatMs: NOW }), NOW);
+    const lateMs = NOW + HOUR + 5 * MINUTE;
+    expect(nextWake(timing, live, NOW)).toBe(lateMs);
+    expect(healthOf(timing, live, [], lateMs - 1)).toBe('up');
+    expect(healthOf(timing, live, [], lateMs)).toBe('late');
   });
 
   it('the next wake is now when a change of timing makes a run overdue', () => {

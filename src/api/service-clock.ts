@@ -16,6 +16,7 @@ import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import { readArrived, StallWatch } from './stall-watch.ts';
 
 const PERIOD_MS = 1_000;
+const END_ATTEMPTS = 3;
 
 /** A span of `performance.now()`. */
 export interface LocalSpan {
@@ -99,30 +100,37 @@ class ServiceClockKeeper {
     this.#lost = new OccasionalWarning(deps.log, OUTAGE_MESSAGES.lost);
   }
 
-  /** Never rejects. */
-  async check(): Promise<void> {
+  /** Never rejects. False: the row could not be written. */
+  async check(): Promise<boolean> {
     try {
       await this.#sign();
+      return true;
     } catch (err) {
       this.#unwritten.record({ err, address: this.#deps.address });
+      return false;
     }
   }
 
+  /** Never rejects. */
   async end(): Promise<void> {
-    const { pool, log, openBeats } = this.#deps;
-    await this.check();
+    const isEnded = await this.#tryEnd().catch((err: unknown) => {
+      this.#unwritten.record({ err, address: this.#deps.address });
+      return false;
+    });
     this.#stalls.stop();
-    const oldestAt = openBeats.oldestAt();
-    const heldMs = oldestAt === undefined ? undefined : performance.now() - oldestAt;
-    try {
-      if (heldMs === undefined && (await endServiceClock(pool, this.#apiId))) return;
-      log.warn(
-        { heldMs },
-        'This api ends with beats that are not written: the time since then is an outage.',
-      );
-    } catch (err) {
-      log.warn({ err }, 'The service clock could not be ended: the time since then is an outage.');
+    if (isEnded) return;
+    const { log, address } = this.#deps;
+    log.warn({ address }, 'The service clock of this api is not ended: the time since then is an outage.');
+  }
+
+  async #tryEnd(): Promise<boolean> {
+    const { pool, openBeats } = this.#deps;
+    // A process that stood still after its last sign of life has to give another one.
+    for (let attempt = 0; attempt < END_ATTEMPTS; attempt += 1) {
+      if (!(await this.check()) || openBeats.oldestAt() !== undefined) return false;
+      if (await endServiceClock(pool, this.#apiId)) return true;
     }
+    return false;
   }
 
   async #sign(): Promise<void> {

@@ -1,6 +1,7 @@
 // `npm run bench`: runs every benchmark behind the README's figures, or the named ones: `npm run bench -- deadlines
 // deliveries`. `--short`, for CI: the quick benchmarks, with fewer and shorter pairs.
 import { measureAlerts } from './alerts.ts';
+import { measureClaims } from './claims.ts';
 import { measureCreates } from './creates.ts';
 import { measureDeadlines } from './deadlines.ts';
 import { measureDeliveries } from './deliveries.ts';
@@ -19,6 +20,7 @@ const measurements: Record<string, (environment: Environment) => Promise<void>> 
     measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
   'slow-commits': (environment) => measureSlowCommits(environment, { pairs: 5, seconds: isShort ? 2 : 4 }),
   deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
+  claims: (environment) => measureClaims(environment, { pairs: isShort ? 2 : 5 }),
   alerts: (environment) => measureAlerts(environment, { pairs: isShort ? 1 : 3 }),
   creates: (environment) =>
     measureCreates(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),

@@ -79,10 +79,10 @@ function missDeadlines(
     const unmovedMs = firstMs === deadlineMs ? undefined : firstMs;
     return { live: { ...live, deadlineMs, missedCount, unmovedMs } };
   }
-  // It passed just before the window began.
+  // It passed just before the window began: the silence is counted from the window's end.
   if (inWindow(timing.maintenance, moment.nowMs)) {
     const endsMs = outOfWindow(moment.nowMs, timing.maintenance);
-    return { live: { ...live, deadlineMs: endsMs, missedCount: 0, unmovedMs: undefined } };
+    return missDeadlines(timing, { ...live, deadlineMs: endsMs, unmovedMs: undefined }, moment);
   }
   return { live: stopClock(live), opensMs: deadlines.at(-1) };
 }

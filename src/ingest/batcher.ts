@@ -49,7 +49,7 @@ export class Batcher {
   readonly #expiry: NodeJS.Timeout;
 
   constructor(options: BatcherOptions) {
-    this.#options = { maxBatch: 256, maxQueued: 20_000, patienceMs: 8_000, ...options };
+    this.#options = { maxBatch: 512, maxQueued: 20_000, patienceMs: 8_000, ...options };
     this.#idle = [...options.lanes];
     this.#expiry = setInterval(() => afterReading(() => this.#expire()), 250);
     this.#expiry.unref();

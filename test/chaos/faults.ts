@@ -12,6 +12,8 @@ import { type Fault, pause, type Target } from './experiment.ts';
 const FLOOD = fileURLToPath(new URL('flood.ts', import.meta.url));
 /** So many that the plan's cadence refuses none of their beats. */
 const FLOODED = 20_000;
+/** Beats in a queue that an api writes at once. */
+const FEW = 1_000;
 const BUSY_PROCESSES = 15;
 /** It ends with the test, however that ends. */
 const BUSY = 'while kill -0 $PPID 2>/dev/null; do :; done';
@@ -78,6 +80,7 @@ export function flooded(ms: number): Fault {
       );
       await pause(ms);
       await Promise.all(floods.map(end));
+      await Promise.all(apis.map(hasNoQueue));
     },
   };
 }
@@ -105,6 +108,15 @@ async function acceptsBeats(apis: Target['apis']): Promise<void> {
     const isThere = async () => (await fetch(`${api}/ping/${randomUUID()}`)).status === 404;
     await waitFor(isThere, { what: `${api} takes beats`, timeoutMs: 120_000 });
   }
+}
+
+/** Resolves when the api has dealt with what it had taken. */
+async function hasNoQueue(api: string): Promise<void> {
+  const isEmpty = async () => {
+    const metrics = await (await fetch(`${api}/metrics`)).text();
+    return Number(/^beatkeeper_beats_queued (\d+)/m.exec(metrics)?.[1]) < FEW;
+  };
+  await waitFor(isEmpty, { what: `${api} has few beats in its queue`, timeoutMs: 120_000 });
 }
 
 async function end(child: ChildProcess): Promise<void> {

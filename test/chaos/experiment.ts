@@ -117,6 +117,11 @@ export class Experiment {
     return { fault: fault.name, apis: this.#scale.apis, ...result };
   }
 
+  /** What the processes of the product have logged. */
+  get log(): string {
+    return this.target.run.stderr;
+  }
+
   async end(): Promise<void> {
     await this.#senders.end();
     await this.#close();

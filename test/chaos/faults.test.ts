@@ -2,8 +2,8 @@
 // job that lives gets an incident, and each one that died is found within interval and grace of the end of the fault.
 // BEATKEEPER_TEST_LENGTH=long takes 10,000 senders and longer faults at two apis and at one, which takes an hour;
 // BEATKEEPER_TEST_SENDERS, _PERIOD_SECONDS and _APIS choose another size, and BEATKEEPER_TEST_REPORT names a file to
-// which each result is added as a line of JSON.
-import { appendFile } from 'node:fs/promises';
+// which each result is added as a line of JSON; the log of the product is written beside it.
+import { appendFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Experiment, type Fault, type Scale } from './experiment.ts';
 import { apiKilled, databaseStopped, flooded, tablesLocked, underLoad } from './faults.ts';
@@ -42,6 +42,8 @@ describe.each(APIS)('with %i apis', (apis) => {
     experiment = await Experiment.start({ ...SCALE, apis });
   });
   afterAll(async () => {
+    if (BEATKEEPER_TEST_REPORT && experiment)
+      await writeFile(`${BEATKEEPER_TEST_REPORT}.${apis}.log`, experiment.log);
     await experiment?.end();
   });
 

@@ -49,7 +49,7 @@ export function apiKilled(times: number, everyMs: number): Fault {
 /** Nobody may read or write the tables, one after the other. */
 export function tablesLocked(tables: readonly string[], ms: number, betweenMs: number): Fault {
   return {
-    name: `${tables.join(', ')} locked for ${seconds(ms)} each, ${seconds(betweenMs)} between`,
+    name: `locks on ${tables.join(', ')} for ${seconds(ms)} each, ${seconds(betweenMs)} between`,
     aboutMs: tables.length * (ms + betweenMs) - betweenMs,
     async run({ pool }) {
       for (const [turn, table] of tables.entries()) {

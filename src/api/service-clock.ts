@@ -35,18 +35,27 @@ export interface ServiceClockDeps {
 
 export interface ServiceClock {
   /**
+   * From now on this api refuses connections: the clock stands here until `stop`. If no other api lives, the next one
+   * finds an outage from this moment on.
+   */
+  leave(): void;
+  /**
    * Ends it. Call it when no beat can arrive any more and what waited is written: an api that still holds a beat is not
    * ended, so that the time since that beat becomes an outage.
    */
   stop(): Promise<void>;
 }
 
-/** Start it once beats are accepted. A write that fails is tried again a second later. */
+/**
+ * Start it once beats are accepted, on a connection that is open: until the first write nothing holds the sweepers back
+ * for the beats of this api. A write that fails is tried again a second later.
+ */
 export function startServiceClock(deps: ServiceClockDeps): ServiceClock {
   const keeper = new ServiceClockKeeper(deps);
   const stopping = new AbortController();
   const running = run(keeper, stopping.signal);
   return {
+    leave: () => keeper.leave(),
     async stop() {
       stopping.abort();
       await running;
@@ -93,11 +102,17 @@ class ServiceClockKeeper {
   readonly #unwritten: OccasionalWarning;
   readonly #lost: OccasionalWarning;
   #reading: ClockReading | undefined;
+  /** When this api began to refuse connections. */
+  #leftAt = Number.POSITIVE_INFINITY;
 
   constructor(deps: ServiceClockDeps) {
     this.#deps = deps;
     this.#unwritten = new OccasionalWarning(deps.log, 'The service clock could not be written.');
     this.#lost = new OccasionalWarning(deps.log, OUTAGE_MESSAGES.lost);
+  }
+
+  leave(): void {
+    this.#leftAt = Math.min(this.#leftAt, performance.now());
   }
 
   /** Never rejects. False: the row could not be written. */
@@ -128,14 +143,16 @@ class ServiceClockKeeper {
     // A process that stood still after its last sign of life has to give another one.
     for (let attempt = 0; attempt < END_ATTEMPTS; attempt += 1) {
       if (!(await this.check()) || openBeats.oldestAt() !== undefined) return false;
-      if (await endServiceClock(pool, this.#apiId)) return true;
+      if (this.#reading === undefined) return false;
+      const decidedMs = earliest(this.#reading, Math.min(this.#leftAt, performance.now()));
+      if (await endServiceClock(pool, { apiId: this.#apiId, decidedMs })) return true;
     }
     return false;
   }
 
   async #sign(): Promise<void> {
     const { pool, openBeats } = this.#deps;
-    const knownAt = performance.now();
+    const knownAt = Math.min(performance.now(), this.#leftAt);
     await readArrived();
     const decidedAt = () => {
       const oldestAt = Math.min(openBeats.oldestAt() ?? knownAt, knownAt);

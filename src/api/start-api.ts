@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
+import { readNow } from '../store/postgres/transaction.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
@@ -57,13 +58,15 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs };
     const app = await buildApp({ ...shared, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
-    await ingest.prepare();
+    // A database that is away now is no reason to wait.
+    await Promise.allSettled([ingest.prepare(), readNow(clockPool)]);
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
     const address = config.instanceName ?? `${hostname()}:${port}`;
     const clock = startServiceClock({ pool: clockPool, log, address, openBeats: ingest.openBeats });
     log.info({ port }, 'Listening.');
     const end = async () => {
+      clock.leave();
       await closeApp(app);
       await ingest.close();
       // Last: it says that nothing is left.

@@ -34,6 +34,7 @@ function findFirstAfter(outages: readonly Outage[], atMs: number): number {
  * was refused before the database's clock was set back, and would put off the deadline until that time comes again.
  */
 const MOST_AHEAD_MS = 60_000;
+const NO_EXCUSE = { excusedFromMs: undefined, excusedMs: undefined, excusedBeats: undefined };
 
 /**
  * A beat that the service could not take shows that the job ran: the running clock counts from its arrival. It begins no
@@ -41,8 +42,9 @@ const MOST_AHEAD_MS = 60_000;
  */
 export function applyExcuse(timing: Timing, live: LiveState, nowMs: number): LiveState {
   const { excusedMs, anchorMs = Number.NEGATIVE_INFINITY, deadlineMs } = live;
-  if (deadlineMs === undefined || excusedMs === undefined) return live;
-  if (excusedMs <= anchorMs || excusedMs > nowMs + MOST_AHEAD_MS) return live;
+  if (excusedMs === undefined) return live;
+  if (excusedMs > nowMs + MOST_AHEAD_MS) return { ...live, ...NO_EXCUSE };
+  if (deadlineMs === undefined || excusedMs <= anchorMs) return live;
   const excused = startClock(timing, live, excusedMs);
   // A change of the configuration may have given the clock a later end.
   const latestMs = Math.max(excused.deadlineMs ?? 0, live.unmovedMs ?? deadlineMs);

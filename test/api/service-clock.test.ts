@@ -122,6 +122,22 @@ it('an api that stops with nothing left ends its row, and one that still holds a
   expect(await readRow()).toMatchObject({ ended: false });
 });
 
+it('an api that refuses connections stands there until its end, and ends there', async () => {
+  start();
+  await nextRow();
+  const leftAt = await readNow(fixture.pool);
+  clock?.leave();
+  const afterMs = await readNow(fixture.pool);
+  const { seen_ms: seenMs, decided_ms: decidedMs } = await nextRow(3);
+  expect(decidedMs).toBeLessThanOrEqual(afterMs);
+  expect(seenMs).toBeGreaterThan(afterMs);
+  await clock?.stop();
+  const row = await readRow();
+  expect(row).toMatchObject({ ended: true, decided_ms: row.seen_ms });
+  expect(row.seen_ms).toBeLessThanOrEqual(afterMs);
+  expect(row.seen_ms).toBeGreaterThan(leftAt - 10_000);
+});
+
 it.each([600, 2_300])(
   'a beat that arrived while the process stood still for %i ms holds the clock from before the stall',
   async (stallMs) => {

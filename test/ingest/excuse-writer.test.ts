@@ -106,6 +106,21 @@ it('a refusal older than the beat that was accepted after it changes nothing', a
   expect(await liveOf(fixture.pool, monitor)).toEqual(before);
 });
 
+it('an excuse from before the clock of the database was set back does not hide a newer one', async () => {
+  const monitor = await makeOne();
+  const aheadMs = (await readNow()) + 3_600_000;
+  await fixture.pool.query(
+    'update monitor_live set excused_from_ms = $1, excused_ms = $1, excused_beats = 5, anchor_ms = $2',
+    [aheadMs, aheadMs - 7_200_000],
+  );
+  refuse(monitor);
+  startWriter();
+  await allWritten();
+  const excused = await liveOf(fixture.pool, monitor);
+  expect(excused).toMatchObject({ excused_beats: 1, excused_from_ms: excused.excused_ms });
+  expect(excused.excused_ms).toBeLessThan(aheadMs);
+});
+
 it('an excuse changes no monitor without a running deadline, and no unknown address waits for one', async () => {
   const monitors = [
     await seedMonitor(fixture.pool, fixture.project),

@@ -37,6 +37,8 @@ interface Api {
 const makeApi = (address: string): Api => ({ apiId: newUuid(), address });
 
 /** As an api does each second. Returns the spans that it found. */
+const end = ({ apiId }: { apiId: string }) => endServiceClock(clock.pool, { apiId, decidedMs: clock.nowMs });
+
 async function tick(api: Api, decidedMs = clock.nowMs): Promise<[number, number][]> {
   const signed = await signServiceClock(clock.pool, { apiId: api.apiId, decidedMs, ageMs: 0 });
   if (signed) return [];
@@ -74,12 +76,30 @@ describe('the service clock', () => {
   it('after all apis have ended gracefully, a start an hour later finds one outage of that hour', async () => {
     const apis = [makeApi('a'), makeApi('b')];
     for (const api of apis) await tick(api);
-    for (const { apiId } of apis) expect(await endServiceClock(clock.pool, apiId)).toBe(true);
+    for (const api of apis) expect(await end(api)).toBe(true);
     const fromMs = clock.nowMs;
     await clock.pass(HOUR_MS);
     const found = await Promise.all([tick(makeApi('a')), tick(makeApi('b')), tick(makeApi('c'))]);
     expect(found.flat()).toEqual([[fromMs, clock.nowMs]]);
     expect(await spans()).toEqual([[fromMs, clock.nowMs]]);
+  });
+
+  it('an api that refused connections before its end leaves an outage from then on, if no other one lives', async () => {
+    const [ending, living] = [makeApi('a'), makeApi('b')];
+    await tick(ending);
+    const leftMs = clock.nowMs;
+    await clock.pass(2 * SECOND_MS);
+    await tick(ending, leftMs);
+    expect(await horizon()).toBe(leftMs);
+    expect(await endServiceClock(clock.pool, { apiId: ending.apiId, decidedMs: leftMs })).toBe(true);
+    await clock.pass(2 * SECOND_MS);
+    expect(await tick(makeApi('a'))).toEqual([[leftMs, clock.nowMs]]);
+    const found = await spans();
+    await tick(living);
+    await end(living);
+    await clock.pass(2 * SECOND_MS);
+    await tick(makeApi('c'));
+    expect(await spans()).toEqual(found);
   });
 
   it('when every api has died, they leave one outage, and each one that returns later only that of its delay', async () => {
@@ -229,7 +249,7 @@ describe('the service clock', () => {
     await tick(api);
     const fromMs = clock.nowMs;
     await clock.pass(MINUTE_MS);
-    expect(await endServiceClock(clock.pool, api.apiId)).toBe(false);
+    expect(await end(api)).toBe(false);
     expect(await tick(makeApi('a'))).toEqual([[fromMs, clock.nowMs]]);
   });
 });
@@ -260,11 +280,11 @@ describe('the horizon', () => {
     expect(await horizon()).toBeUndefined();
     const apis = [makeApi('a'), makeApi('b')] as const;
     for (const api of apis) await tick(api);
-    await endServiceClock(clock.pool, apis[0].apiId);
+    await end(apis[0]);
     await clock.pass(SECOND_MS);
     await tick(apis[1]);
     expect(await horizon()).toBe(clock.nowMs);
-    await endServiceClock(clock.pool, apis[1].apiId);
+    await end(apis[1]);
     await clock.pass(MINUTE_MS);
     expect(await horizon()).toBe(clock.nowMs - MINUTE_MS);
   });
@@ -274,7 +294,7 @@ it('rows of apis that ended are deleted after a day, but never the newest one', 
   for (const address of ['a', 'b', 'c']) {
     const api = makeApi(address);
     await tick(api);
-    await endServiceClock(clock.pool, api.apiId);
+    await end(api);
     await clock.pass(SECOND_MS);
   }
   await clock.pass(48 * HOUR_MS);

@@ -17,6 +17,8 @@ export interface RefusedBeats {
 }
 
 export interface LockedExcuses {
+  /** The database's clock. */
+  nowMs: number;
   /** What the locked live rows are to show. */
   rows: readonly ExcuseRow[];
   /** Addresses whose live rows somebody else holds. */
@@ -66,7 +68,7 @@ export async function lockExcused(tx: Queryable, refused: readonly RefusedBeats[
     if (locked.has(row.monitorKey)) addExcuse(rows, row, toMoments(one, nowMs));
     else busy.add(one.address);
   }
-  return { rows: [...rows.values()], busy };
+  return { nowMs, rows: [...rows.values()], busy };
 }
 
 function workedAt({ endsMs }: AddressRow, atMs: number): boolean {
@@ -95,24 +97,32 @@ function addExcuse(
 }
 
 /**
- * Excuses move a deadline that runs, and only one that counts from before them. Those of an earlier clock are replaced.
- * The status feed is not told: nothing that it shows changes before a sweeper looks.
+ * Excuses move a deadline that runs, and only one that counts from before them. Those of an earlier clock are replaced,
+ * and so are those from before the database's clock was set back, which lie ahead of it. The status feed is not told:
+ * nothing that it shows changes before a sweeper looks.
  */
 const WRITE = statement(
   'write-excuses',
-  (bind: Bind<{ rows: readonly ExcuseRow[]; lane: LaneBatch }>) => `with lane as (${writeLane(bind)})
+  (bind: Bind<{ nowMs: number; rows: readonly ExcuseRow[]; lane: LaneBatch }>) => {
+    const counts = `l.excused_ms >= l.anchor_ms and l.excused_ms <= ${bind(({ nowMs }) => nowMs)}::bigint`;
+    return `with lane as (${writeLane(bind)})
     update monitor_live l set
-      excused_from_ms = case when l.excused_ms >= l.anchor_ms then least(l.excused_from_ms, v.excused_from_ms)
+      excused_from_ms = case when ${counts} then least(l.excused_from_ms, v.excused_from_ms)
         else greatest(l.anchor_ms, v.excused_from_ms) end,
-      excused_ms = greatest(l.excused_ms, v.excused_ms),
-      excused_beats = case when l.excused_ms >= l.anchor_ms then l.excused_beats else 0 end + v.excused_beats
+      excused_ms = case when ${counts} then greatest(l.excused_ms, v.excused_ms) else v.excused_ms end,
+      excused_beats = case when ${counts} then l.excused_beats else 0 end + v.excused_beats
     from ${sql.unnest(EXCUSE_ROW, bind, ({ rows }) => rows)}
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key
-      and l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)`,
+      and l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)`;
+  },
 );
 
 /** Writes the excuses and commits, in one round trip. After an error the lane's row shows whether it did. */
-export async function writeExcuses(tx: Queryable, { rows }: LockedExcuses, lane: LaneBatch): Promise<void> {
-  const [, commit] = await Promise.all([tx.query(WRITE({ rows, lane })), tx.query('commit')]);
+export async function writeExcuses(
+  tx: Queryable,
+  { nowMs, rows }: LockedExcuses,
+  lane: LaneBatch,
+): Promise<void> {
+  const [, commit] = await Promise.all([tx.query(WRITE({ nowMs, rows, lane })), tx.query('commit')]);
   if (commit.command !== 'COMMIT') throw new Error('The excuses were rolled back.');
 }

@@ -83,13 +83,20 @@ export async function settleServiceClock(
   });
 }
 
-/** Ends the row of an api that holds no beat and takes none any more. False: it was away, and the row stays. */
-export async function endServiceClock(db: Queryable, apiId: string): Promise<boolean> {
+/**
+ * Ends the row of an api that holds no beat and takes none since `decidedMs`, its last moment. False: it was away, and
+ * the row stays.
+ */
+export async function endServiceClock(
+  db: Queryable,
+  { apiId, decidedMs }: { apiId: string; decidedMs: number },
+): Promise<boolean> {
   const { rowCount } = await db.query(
-    `update service_clock c set decided_ms = n.now_ms, seen_ms = n.now_ms, ended = true
+    `update service_clock c
+     set decided_ms = least($2::bigint, n.now_ms), seen_ms = least($2::bigint, n.now_ms), ended = true
      from (select ${NOW_MS} as now_ms) n
      where c.api_id = $1 and not c.ended and abs(n.now_ms - c.seen_ms) <= ${AWAY_MS}`,
-    [apiId],
+    [apiId, Math.floor(decidedMs)],
   );
   return rowCount === 1;
 }

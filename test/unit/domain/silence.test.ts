@@ -168,6 +168,14 @@ describe('a beat that the service could not take', () => {
     expect(woken.transitions).toMatchObject([{ isNew: true, incident: { deadlineMs: NOW + 2 * MINUTE } }]);
   });
 
+  it('a refused beat of such a time hides no overdue run, and is forgotten', () => {
+    const timing = timingOf({ maxRuntimeMs: 30 * SECOND });
+    const openRuns = [{ startedMs: NOW, dueMs: NOW + 30 * SECOND }];
+    const woken = wakeMonitor(timing, refused(NOW + DAY, { openRuns }), [], at(NOW + 40 * SECOND));
+    expect(woken.transitions).toMatchObject([{ incident: { kind: 'overdue_run' } }]);
+    expect(woken.live).toMatchObject({ excusedMs: undefined, excusedBeats: undefined });
+  });
+
   it('an outage and a refused beat: the later deadline holds', () => {
     const outage = outageAt(100 * SECOND, 10 * SECOND);
     const { live } = wakeMonitor(timingOf(), refused(NOW + 90 * SECOND), [], at(NOW + 2 * MINUTE, [outage]));

@@ -58,9 +58,12 @@ const SERVES = 3;
 const SERVES_MS = 250;
 /**
  * A full poll reads the index entries of ended deliveries too, as long as an old snapshot elsewhere keeps them, and the
- * row of each: it takes no more than a tenth of the time. The short polls between two full ones see what became due since
- * the poll before, also if it was committed as much as LATE_MS late. Everything else (a lease that has ended, a later
- * commit, a clock that was set back) waits for the next full poll.
+ * row of each: a dear one takes no more than a tenth of the time. The short polls between two full ones see what became
+ * due since the poll before, also if it was committed as much as LATE_MS late. Everything else (a lease that has ended, a
+ * later commit, a clock that was set back) waits for the next full poll.
+ *
+ * While full polls are cheap there are no short ones. A short poll walks the older entries of each endpoint: where very
+ * many wait at one it is far dearer than a full poll.
  */
 const FULL_PAUSE = 10;
 export const FULL_EVERY_MS = 2_000;
@@ -99,7 +102,7 @@ export function nextPoll(state: PollState, event: PollEvent, now: number): PollS
       return {
         kind: 'fresh',
         after: isFull && event.due.length === MAX_POLLED ? event.due.at(-1) : undefined,
-        fullAt: isFull ? Math.min(fullAt, now + tookMs * FULL_PAUSE) : fullAt,
+        fullAt: isFull ? Math.min(fullAt, now + fullPause(tookMs)) : fullAt,
         seenAt: startedAt,
         due: event.due,
         untilAt: state.isOutdated ? now : now + Math.min(tookMs * SERVES, SERVES_MS),
@@ -109,6 +112,12 @@ export function nextPoll(state: PollState, event: PollEvent, now: number): PollS
       if (state.kind === 'polling') return { ...state, isOutdated: true };
       return { kind: 'stale', after, fullAt, seenAt: state.seenAt, due };
   }
+}
+
+/** How long after a full poll only short ones come. */
+function fullPause(tookMs: number): number {
+  const pauseMs = tookMs * FULL_PAUSE;
+  return pauseMs < SERVES_MS ? 0 : pauseMs;
 }
 
 /** The pause after a claim that found nothing. `isServed`: an earlier claim since the last poll found something. */

@@ -70,6 +70,9 @@ describe('full and short polls', () => {
   it('every poll is full while a full poll is cheap', () => {
     const state = stateAfter([0, BEGUN], [1, FOUND], [150, BEGUN], [151, FOUND], [300, BEGUN]);
     expect(spanOf(state)).toEqual(FULL);
+    // However soon the next one comes.
+    expect(spanOf(stateAfter([0, BEGUN], [24, FOUND], [25, ADDED], [26, BEGUN]))).toEqual(FULL);
+    expect(spanOf(stateAfter([0, BEGUN], [25, FOUND], [26, ADDED], [27, BEGUN]))).not.toEqual(FULL);
   });
 
   it('an expensive full poll is followed by short ones, which look back to the poll before and a second further', () => {

@@ -181,7 +181,7 @@ export class Sender {
 
 /**
  * The latest deadline of a silence that began at `sinceMs`: the time of the deadlines twice, and the outages' lengths
- * (docs/contract/deadlines.md). `windows`: a window that meets the silence begins it anew.
+ * once (docs/contract/deadlines.md). A window that meets the silence begins it anew.
  */
 export function latestDeadline(
   timing: Timing,
@@ -194,16 +194,35 @@ export function latestDeadline(
   let startMs = sinceMs;
   let boundMs = startMs;
   for (;;) {
-    let lengthMs = 0;
-    for (const { fromMs, toMs } of merged) {
-      if (fromMs < boundMs) lengthMs += toMs - Math.max(fromMs, sinceMs);
-    }
+    const metMs = merged
+      .filter(({ fromMs }) => fromMs < boundMs)
+      .map(({ fromMs, toMs }) => toMs - Math.max(fromMs, sinceMs));
     if (window && window.startsMs <= boundMs) startMs = Math.max(startMs, window.endsMs);
-    const firstMs = deadlines(timing, live, startMs) + lengthMs;
-    const nextMs = deadlines(timing, live, firstMs) + lengthMs;
+    const nextMs = latestRestart(timing, live, deadlines(timing, live, startMs), metMs);
     if (nextMs === boundMs) return boundMs;
     boundMs = nextMs;
   }
+}
+
+/**
+ * The deadlines once more after `firstMs`, with the outages' lengths before the restart or after it. That is the same but
+ * with a schedule, whose next time may be soon or far.
+ */
+function latestRestart(
+  timing: Timing,
+  live: LiveState,
+  firstMs: number,
+  lengthsMs: readonly number[],
+): number {
+  let leftMs = lengthsMs.reduce((sum, lengthMs) => sum + lengthMs, 0);
+  let plainMs = firstMs;
+  let latestMs = deadlines(timing, live, plainMs) + leftMs;
+  for (const lengthMs of lengthsMs) {
+    plainMs += lengthMs;
+    leftMs -= lengthMs;
+    latestMs = Math.max(latestMs, deadlines(timing, live, plainMs) + leftMs);
+  }
+  return latestMs;
 }
 
 /** The last of `missedBeatsToOpen` deadlines of a clock that starts at `atMs`. */

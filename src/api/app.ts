@@ -19,6 +19,7 @@ import { OpenCalls } from './http/open-calls.ts';
 import { registerProblems, sendProblem, toProblem } from './http/problem.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { MAX_BODY_BYTES, registerBody } from './http/request.ts';
+import { makeServer } from './http/server.ts';
 import { type OperationDeps, registerOperations } from './operation.ts';
 import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
@@ -111,12 +112,11 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     genReqId: () => newId('req'),
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: 512 },
-    // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps the part of a body that came
-    // within 30 s, so it must end first.
-    requestTimeout: 32_000,
-    keepAliveTimeout: 65_000,
-    // The problem plug-in refuses a request without Host, in the form of every refusal.
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000, requireHostHeader: false },
+    serverFactory: (handle) =>
+      makeServer((request, response) => {
+        clientErrors.begin(response);
+        handle(request, response);
+      }),
     // While closing, calls on open connections are served, and their answers close the connections.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -127,11 +127,6 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     },
     clientErrorHandler: (error, socket) => clientErrors.answer(error, socket),
   });
-  app.server.on('request', (_request, response) => clientErrors.begin(response));
-  // A client that has closed its half of the connection waits for the answer.
-  Object.assign(app.server, { httpAllowHalfOpen: true });
-  // An unknown expectation is ignored (RFC 9110 10.1.1): no beat is lost for it.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   return app;
 }
 

@@ -1,7 +1,8 @@
 // Writes the excuses of refused beats into the live rows, exactly once, as soon as the database takes them
 // (docs/contract/beats.md). A lane of its own: beats that wait must not hold up the excuses of others.
 import { type LockedExcuses, lockExcused, type RefusedBeats, writeExcuses } from '../store/beats/excuses.ts';
-import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
+import { afterReading } from '../store/postgres/after-reading.ts';
+import { isRefusedForGood } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import type { Lane, LaneBatch } from './lane.ts';
 import type { Excuse, OpenBeats } from './open-beats.ts';
@@ -34,24 +35,25 @@ export class ExcuseWriter {
   constructor(options: ExcuseWriterOptions) {
     this.#options = options;
     this.#timer = setInterval(() => {
-      options.openBeats.refuseSlowBodies();
+      afterReading(() => options.openBeats.refuseSlowBodies());
       void this.#start();
     }, PERIOD_MS);
     this.#timer.unref();
   }
 
   /**
-   * Writes what is left, for at most `closeMs`. Call it when no beat can arrive any more. Returns the number of
-   * addresses whose excuses could not be written.
+   * Writes what is left, also of beats that are still to be refused, for at most `closeMs`. Call it when no beat can
+   * arrive any more. Returns the number of addresses whose excuses could not be written.
    */
   async close(): Promise<number> {
     clearInterval(this.#timer);
     const { openBeats, lane, closeMs = CLOSE_MS } = this.#options;
     this.#closesAt = performance.now() + closeMs;
     await this.#pass;
-    while (openBeats.excuses > 0 && performance.now() < this.#closesAt) {
+    const isDone = () => openBeats.open === 0 && openBeats.excuses === 0;
+    while (!isDone() && performance.now() < this.#closesAt) {
       await this.#start();
-      if (openBeats.excuses > 0) await pause();
+      if (!isDone()) await pause();
     }
     await lane.close();
     return openBeats.excuses;
@@ -80,7 +82,7 @@ export class ExcuseWriter {
   }
 
   async #writeChunk(excuses: readonly Excuse[]): Promise<void> {
-    const { openBeats, lane } = this.#options;
+    const { lane } = this.#options;
     let locked: LockedExcuses | undefined;
     const write = async (connection: Queryable, batch: LaneBatch) => {
       locked = await lockExcused(connection, toRefusedBeats(excuses));
@@ -89,14 +91,26 @@ export class ExcuseWriter {
     try {
       await lane.write(write);
     } catch (error) {
-      if (!(await this.#wasCommitted())) {
-        // The same rows would fail again, and detection waits for them.
-        if (!isDatabaseUnavailable(error)) for (const excuse of excuses) openBeats.giveUp(excuse);
-        throw error;
-      }
+      if (!(await this.#wasCommitted())) return await this.#writeHalves(excuses, error);
     }
     // A batch that was committed has locked its rows before.
     if (locked) this.#discharge(excuses, locked);
+  }
+
+  /**
+   * One of the rows may be at fault: the others must not be lost with it. It would fail again, and detection waits for
+   * it. Any other error ends the pass; the next one tries again.
+   */
+  async #writeHalves(excuses: readonly Excuse[], error: unknown): Promise<void> {
+    if (!isRefusedForGood(error)) throw error;
+    this.#options.onError?.(error);
+    if (excuses.length === 1) {
+      for (const excuse of excuses) this.#options.openBeats.giveUp(excuse);
+      return;
+    }
+    const middle = Math.ceil(excuses.length / 2);
+    await this.#writeChunk(excuses.slice(0, middle));
+    await this.#writeChunk(excuses.slice(middle));
   }
 
   /** Asks until the answer is known: a batch that is written twice would count its beats twice. */

@@ -83,6 +83,11 @@ export class OpenBeats {
     }
   }
 
+  /** Beats that are neither committed nor answered. */
+  get open(): number {
+    return this.#open.size;
+  }
+
   /** Addresses with refused beats that no live row shows yet. */
   get excuses(): number {
     return this.#waiting.size + this.#taken.size;

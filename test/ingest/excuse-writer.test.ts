@@ -1,11 +1,15 @@
 // The excuses of refused beats on their way into the live rows: to whom they belong, exactly once, past locked rows.
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
 import { ExcuseWriter, type ExcuseWriterOptions } from '../../src/ingest/excuse-writer.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { OpenBeats } from '../../src/ingest/open-beats.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { listen } from '../support/listen.ts';
 import { dueAt, type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { standStill } from '../support/stand-still.ts';
 import { liveOf } from '../support/stored-rows.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -220,6 +224,67 @@ it('excuses that the database refuses for good become an outage for all: detecti
   startWriter();
   await waitFor(() => openBeats.lostSpan(), { what: 'the lost span' });
   expect(openBeats.excuses).toBe(0);
+});
+
+it('one row that cannot be written loses its own excuse alone', async () => {
+  const monitors = await makeRunning(40);
+  const [, , bad] = monitors;
+  if (!bad) throw new Error('no monitors were made');
+  await fixture.pool.query(
+    `alter table monitor_live add constraint fault check (excused_beats is null or monitor_key <> '${bad.monitorKey}')`,
+  );
+  refuse(...monitors);
+  startWriter();
+  await waitFor(() => openBeats.excuses === 0, { what: 'all excuses are dealt with' });
+  const { rows } = await fixture.pool.query(
+    'select count(*)::int as excused from monitor_live where excused_beats = 1',
+  );
+  expect(rows).toEqual([{ excused: 39 }]);
+  const span = openBeats.lostSpan();
+  expect(span?.fromAt).toBeDefined();
+  expect(span?.toAt).toBe(span?.fromAt);
+});
+
+it('excuses are kept while connections to the database are made and never answered', async () => {
+  const monitor = await makeOne();
+  proxy = await TcpProxy.start(fixture.databaseUrl);
+  proxy.blackHole();
+  refuse(monitor);
+  const errors: unknown[] = [];
+  startWriter({ lane: new Lane(proxy.url), onError: (error) => errors.push(error) });
+  await waitFor(() => errors.length > 0, { what: 'a connection that is given up' });
+  expect(openBeats.lostSpan()).toBeUndefined();
+  proxy.forward();
+  await allWritten();
+  expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
+});
+
+it('a body that arrives while the process stands still is not slow', async () => {
+  const monitor = await makeOne();
+  const server = createServer();
+  const { port, close } = await listen(server);
+  const sender = connect(port, '127.0.0.1');
+  const [receiver] = await once(server, 'connection');
+  startWriter();
+  const beat = openBeats.begin(monitor.address);
+  const read = once(receiver, 'data').then(() => openBeats.end(beat));
+  sender.write('the body');
+  standStill(fixture.databaseUrl, 1_300);
+  await read;
+  await allWritten();
+  expect(await liveOf(fixture.pool, monitor)).toMatchObject(NONE);
+  sender.destroy();
+  await close();
+});
+
+it('the end of the process waits for beats that are still to be refused, and writes their excuses', async () => {
+  const monitor = await makeOne();
+  const beat = openBeats.begin(monitor.address);
+  const end = startWriter({ closeMs: 60_000 }).close();
+  // Handlers wait for the address while the application is closed.
+  setTimeout(() => openBeats.refuse(beat), 200);
+  expect(await end).toBe(0);
+  expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
 });
 
 it('the end of the process writes what is left, and reports what the database does not take', async () => {

@@ -1,5 +1,6 @@
 // What an error of the database means: a database that is away for a moment (503), a fault of the data, or a case that
 // one of our statements expects.
+import pg from 'pg';
 
 /** The SQLSTATE codes that our statements expect. */
 export const SQLSTATE = {
@@ -65,7 +66,7 @@ const NETWORK_CODES = new Set([
 ]);
 // The driver gives these no code.
 const DRIVER_WORDS =
-  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|The server does not support SSL|Connection ended)/;
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|The server does not support SSL|Connection ended)/;
 
 /** The message of `LimitedClient` for a statement without an answer, in the words of the driver. */
 export const HUNG = 'Query read timeout';
@@ -85,4 +86,9 @@ export function isDatabaseUnavailable(error: unknown): boolean {
     if (/^[0-9A-Z]{5}$/.test(code)) return AWAY_CLASSES.has(code.slice(0, 2));
   }
   return DRIVER_WORDS.test(error.message);
+}
+
+/** Whether Postgres itself refused the statement, and would refuse it again. */
+export function isRefusedForGood(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && !isDatabaseUnavailable(error);
 }

@@ -44,7 +44,11 @@ export class Batcher {
   #isPumping = false;
   /** Called at the end of the turn of the event loop. */
   readonly #answers: (() => void)[] = [];
-  readonly #locked = new LockedMonitors(() => this.#pump());
+  readonly #locked = new LockedMonitors<Waiting>((beats) => {
+    // Those that came later are still in the queue.
+    this.#queue = beats.concat(this.#queue);
+    this.#pump();
+  });
   #isClosed = false;
   readonly #expiry: NodeJS.Timeout;
 
@@ -56,7 +60,7 @@ export class Batcher {
   }
 
   get queued(): number {
-    return this.#queue.length;
+    return this.#queue.length + this.#locked.waiting;
   }
 
   /**
@@ -64,7 +68,7 @@ export class Batcher {
    * patience the beat has spent.
    */
   submit(item: BeatItem, waitedMs = 0): Promise<BeatOutcome> {
-    if (this.#isClosed || this.#queue.length >= this.#options.maxQueued) {
+    if (this.#isClosed || this.queued >= this.#options.maxQueued) {
       return Promise.resolve({ problem: unavailable() });
     }
     return new Promise((resolve) => {
@@ -77,7 +81,7 @@ export class Batcher {
   /** Accepts no more beats, writes the waiting ones, closes the lanes. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    while (this.#queue.length > 0 || this.#inFlight.size > 0) {
+    while (this.queued > 0 || this.#inFlight.size > 0) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     clearInterval(this.#expiry);
@@ -124,7 +128,10 @@ export class Batcher {
       seen += 1;
       if (waiting.settled) continue;
       const monitor = monitorOf(waiting);
-      (busy.has(monitor) || this.#locked.has(monitor) ? left : batch).push(waiting);
+      // Also of a monitor that is locked: the earlier ones come back from their lane first.
+      if (busy.has(monitor)) left.push(waiting);
+      else if (!this.#locked.has(monitor)) batch.push(waiting);
+      else if (!this.#locked.keep(monitor, waiting)) this.#settle(waiting, { problem: unavailable() });
     }
     // A long queue is not looked at again for each batch.
     this.#queue = left.concat(this.#queue.slice(seen));
@@ -276,7 +283,7 @@ export class Batcher {
 
   #expire(): void {
     const now = performance.now();
-    for (const batch of [this.#queue, ...this.#inFlight]) {
+    for (const batch of [this.#queue, this.#locked.beats(), ...this.#inFlight]) {
       for (const waiting of batch) {
         if (waiting.expiresAt <= now) this.#settle(waiting, { problem: unavailable() });
       }

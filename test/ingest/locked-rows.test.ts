@@ -85,6 +85,29 @@ it('the beats that wait for a locked row are stored in their order, with those t
   expect(await incidentsOf(fixture.pool, monitor)).toMatchObject([{ state: 'recovered' }]);
 });
 
+it('a flood to one locked row takes a few hundred places, and the beats that got one are stored in order', async () => {
+  await lockRow();
+  const { batcher, errors } = openBatcher();
+  const outcomes = [batcher.submit(plain(locked))];
+  await waitFor(() => errors.length > 0, { what: 'the lock is met' });
+  let refused = 0;
+  for (let beat = 0; beat < 3_000; beat += 1) outcomes.push(batcher.submit(plain(locked)));
+  for (const outcome of outcomes) {
+    void outcome.then((result) => {
+      if ('problem' in result) refused += 1;
+    });
+  }
+  await waitFor(() => refused > 2_000, { what: 'the refusals' });
+  expect(batcher.queued).toBeLessThan(1_000);
+  expect(await batcher.submit(plain(free))).toHaveProperty('answer');
+  await holder.query('rollback');
+  const settled = await Promise.all(outcomes);
+  const sequences = settled.flatMap((outcome) => ('answer' in outcome ? [outcome.answer.sequence] : []));
+  expect(sequences).toEqual(sequences.map((_, index) => index + 1));
+  expect(sequences.length + refused).toBe(settled.length);
+  expect((await liveOf(fixture.pool, monitor)).last_sequence).toBe(sequences.length);
+});
+
 it('a beat whose row stays locked is refused when its patience ends', async () => {
   await lockRow();
   const { batcher } = openBatcher({ patienceMs: 1_000 });

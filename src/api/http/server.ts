@@ -1,19 +1,44 @@
 // The HTTP server under the application: its time limits, and how many requests one connection may have open.
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Of one connection. The contract promises it to clients that pipeline. */
+/** Of one connection, without an answer. The contract promises them to clients that pipeline. */
 const MAX_OPEN_REQUESTS = 64;
+/** For the answers on a connection that is not read any more. Beats are answered sooner. */
+const LAST_ANSWERS_MS = 12_000;
+
+/** Of a connection. */
+const openRequests = new WeakMap<Socket, number>();
+/** Connections that are not read any more. */
+const ending = new WeakSet<Socket>();
+const countOf = (socket: Socket) => openRequests.get(socket) ?? 0;
+const isFull = (socket: Socket) => countOf(socket) >= MAX_OPEN_REQUESTS;
 
 /**
- * A connection with more requests that have no answer is cut. A flood fills the buffers of its connections, and every
- * turn of the event loop reads a thousand requests from each: without a bound a turn takes longer than a beat may wait.
- * The requests that were begun go on. `handle` answers the others.
+ * One request too many looks like an upgrade, because that alone makes the parser stop amid what was read. A flood fills
+ * the buffers of its connections, and each turn of the event loop reads a thousand requests from every one: a turn would
+ * take longer than a beat may wait.
  */
+class BoundedRequest extends IncomingMessage {
+  declare stopsParser: boolean;
+
+  get upgrade(): boolean {
+    return this.stopsParser;
+  }
+
+  /** The parser sets it before the request is counted. */
+  set upgrade(asked: boolean | null) {
+    this.stopsParser = asked === true || isFull(this.socket);
+  }
+}
+
+/** `handle` answers requests. A connection with too many is not read any more; it ends after the answers. */
 export function makeServer(handle: RequestListener): Server {
-  const connections = new WeakMap<Socket, { open: number }>();
   const server = createServer(
     {
+      IncomingMessage: BoundedRequest,
+      // Nobody else gets an upgrade.
+      shouldUpgradeCallback: ({ socket }) => isFull(socket),
       // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps the part of a body that came
       // within 30 s, so it must end first.
       headersTimeout: 10_000,
@@ -25,24 +50,25 @@ export function makeServer(handle: RequestListener): Server {
     },
     (request, response) => {
       const { socket } = request;
-      // The parser goes on to the end of what was read.
-      if (socket.destroyed) return;
-      const connection = connections.get(socket) ?? { open: 0 };
-      if (connection.open === MAX_OPEN_REQUESTS) {
-        socket.destroy();
-        return;
-      }
-      if (connection.open === 0) connections.set(socket, connection);
-      connection.open += 1;
+      openRequests.set(socket, countOf(socket) + 1);
       response.once('close', () => {
-        connection.open -= 1;
+        openRequests.set(socket, countOf(socket) - 1);
+        if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
       });
       handle(request, response);
     },
   );
+  server.on('upgrade', ({ socket }) => endAfterAnswers(socket));
   // A client that has closed its half of the connection waits for the answer.
   Object.assign(server, { httpAllowHalfOpen: true });
   // An unknown expectation is ignored (RFC 9110 10.1.1): no beat is lost for it.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   return server;
+}
+
+function endAfterAnswers(socket: Socket): void {
+  ending.add(socket);
+  socket.on('error', () => socket.destroy());
+  const limit = setTimeout(() => socket.destroy(), LAST_ANSWERS_MS);
+  socket.once('close', () => clearTimeout(limit));
 }

@@ -18,8 +18,9 @@ const DEADLINES_EVERY_MS = 200;
 const READY_WITHIN_MS = 10_000;
 /** A sweep locks many monitors. If this process is stopped within a transaction, their beats wait no longer than this. */
 const IDLE_IN_TRANSACTION_MS = 2_000;
-/** A statement that reads a whole default partition may take long. */
 const JOB_STATEMENT_MS = 60_000;
+/** A statement that reads a whole default partition: no limit but against a connection that hangs. */
+const SLOW_STATEMENT_MS = 6 * 3_600_000;
 const SCHEMA_POLL_MS = 1_000;
 
 /** Starts to sweep as soon as the schema is there. Throws for settings that are not valid. */
@@ -32,13 +33,16 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
   });
   const { databases, minimumIntervalSeconds } = context;
   const pool = databases.default;
-  const jobPool = openPool({
-    databaseUrl: config.databaseUrl,
-    size: 2,
-    applicationName: 'beatkeeper-housekeeping',
-    statementTimeoutMs: JOB_STATEMENT_MS,
-    onError,
-  });
+  const openJobPool = (size: number, statementTimeoutMs: number) =>
+    openPool({
+      databaseUrl: config.databaseUrl,
+      size,
+      applicationName: 'beatkeeper-housekeeping',
+      statementTimeoutMs,
+      onError,
+    });
+  const jobPool = openJobPool(2, JOB_STATEMENT_MS);
+  const slowPool = openJobPool(1, SLOW_STATEMENT_MS);
   const metrics = createSweeperMetrics(registry);
   const shared = { pool, metrics, log };
   const stopped = new AbortController();
@@ -57,14 +61,14 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     const run = () => deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     log.info('Sweeping.');
-    return [loop, dispatcher, startPeriodicJobs({ ...shared, pool: jobPool })];
+    return [loop, dispatcher, startPeriodicJobs({ ...shared, pool: jobPool, slowPool })];
   };
   const workers = start();
   return {
     async close() {
       stopped.abort();
       await Promise.all((await workers).map((worker) => worker.stop()));
-      await Promise.all([pool.end(), jobPool.end()]);
+      await Promise.all([pool.end(), jobPool.end(), slowPool.end()]);
     },
   };
 }

@@ -298,7 +298,7 @@ it('rows of apis that ended are deleted after a day, but never the newest one', 
     await clock.pass(SECOND_MS);
   }
   await clock.pass(48 * HOUR_MS);
-  const deps = { pool: clock.pool, ...makeParts() };
+  const deps = { pool: clock.pool, slowPool: clock.pool, ...makeParts() };
   await drain({ run: () => sweepRetention(deps) });
   expect((await clock.pool.query('select address from service_clock')).rows).toEqual([{ address: 'c' }]);
 });

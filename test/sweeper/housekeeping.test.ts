@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 
-const makeDeps = (): JobDeps => ({ pool: fixture.pool, ...makeParts() });
+const makeDeps = (): JobDeps => ({ pool: fixture.pool, slowPool: fixture.pool, ...makeParts() });
 
 const [observations, buckets] = PARTITIONED_TABLES;
 if (!observations || !buckets) throw new Error('no tables');
@@ -329,5 +329,24 @@ describe('leases', () => {
     await Promise.all([run(works), run(works), run(works)]);
     await run(works);
     expect(steps).toBe(3);
+  });
+
+  it('a lease is renewed while a step takes longer than it lasts', async () => {
+    const step = async () => {
+      const untilMs = await readUntil();
+      await waitFor(async () => (await readUntil()) > untilMs, { what: 'the renewal' });
+      return 'idle' as const;
+    };
+    const readUntil = async () => {
+      const { rows } = await fixture.pool.query<{ until_at: Date }>(
+        `select until_at from sweeper_leases where name = 'long'`,
+      );
+      return rows[0]?.until_at.getTime() ?? 0;
+    };
+    await runUnderLease({ name: 'long', everyMs: 60_000, step }, makeDeps(), {
+      owner: randomUUID(),
+      signal: new AbortController().signal,
+      leaseMs: 400,
+    });
   });
 });

@@ -19,10 +19,10 @@ import type { Queryable } from './pool.ts';
  * Makes a partition of the default one and its rows; returns its name. Undefined when there is nothing to do, or when
  * there are rows before and after another partition. Beats and readers wait for moments only, however many rows there
  * are, and see every row at any time: Postgres checks the rows against a constraint beside them (VALIDATE), and does not
- * read them again under the lock.
+ * read them again under the lock. It reads them all, twice: `db` must have the time.
  *
- * It may stop after any step, and two may run at once. The constraint that it leaves then refuses no row: the time that
- * it excludes has a partition of its own, or is more than a day away. The next run drops it.
+ * It may stop after any step, and two may run at once. The constraint that it leaves then would refuse rows only of a time
+ * that comes after all partitions ahead (seven days): whoever runs next drops it, or completes the work.
  */
 export async function convertDefault(
   db: PartitionConnection,
@@ -45,8 +45,8 @@ export async function convertDefault(
 }
 
 /**
- * From the day of the first row to the next partition, or to the end of tomorrow: the constraint must refuse no beat. The
- * partitions after that are created as ever.
+ * From the day of the first row to the next partition, or to the end of the last one ahead: were the constraint left by a
+ * process that dies, it would refuse beats from there on.
  */
 async function planPartition(db: PartitionConnection, of: PartitionedTable): Promise<Partition | undefined> {
   const { table, column } = of;
@@ -59,7 +59,7 @@ async function planPartition(db: PartitionConnection, of: PartitionedTable): Pro
   const [firstMs, lastMs] = [Number(row.first_ms), Number(row.last_ms)];
   const nowMs = await readMs(db, 'clock_timestamp()');
   const later = (await listPartitions(db, of)).filter(({ fromMs }) => fromMs > firstMs);
-  const toMs = Math.min(partitionAt(of, nowMs, 2).fromMs, ...later.map(({ fromMs }) => fromMs));
+  const toMs = Math.min(partitionAt(of, nowMs, of.ahead + 1).fromMs, ...later.map(({ fromMs }) => fromMs));
   return lastMs < toMs ? partitionOver(of, firstMs, toMs) : undefined;
 }
 

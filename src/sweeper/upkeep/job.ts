@@ -8,6 +8,8 @@ import type { SweeperMetrics } from '../sweeper-metrics.ts';
 export interface JobDeps {
   /** A pool for jobs alone: a statement may take up to a minute. */
   pool: Pool;
+  /** For statements that read a whole partition: they may take hours, on a slow disk. */
+  slowPool: Pool;
   metrics: SweeperMetrics;
   log: Log;
 }
@@ -31,27 +33,53 @@ export interface LeaseHolder {
   owner: string;
   /** Ends the run after the step under way. */
   signal: AbortSignal;
+  /** How long the lease of a process that dies lasts. It is renewed meanwhile: a step may take longer. */
+  leaseMs?: number;
 }
 
-/** Longer than a step may take. */
 const LEASE_MS = 120_000;
+/** Renewals within the time of a lease, so that some may fail. */
+const RENEWALS = 4;
 
 /** Runs all steps of a job if it is due and no other replica holds its lease. */
 export async function runUnderLease(
   { name, everyMs, step }: Omit<Job, 'runsOn'>,
   deps: JobDeps,
-  { owner, signal }: LeaseHolder,
+  { owner, signal, leaseMs = LEASE_MS }: LeaseHolder,
 ): Promise<RunResult> {
   const { pool } = deps;
-  const lease = { name, owner, leaseMs: LEASE_MS };
+  const lease = { name, owner, leaseMs };
   if (!(await claimLease(pool, { ...lease, everyMs }))) return 'idle';
   let isDone = false;
   try {
     while (!isDone && !signal.aborted && (await renewLease(pool, lease))) {
-      isDone = (await step(deps)) === 'idle';
+      isDone = (await whileRenewing(pool, lease, () => step(deps))) === 'idle';
     }
   } finally {
     await releaseLease(pool, lease, isDone);
   }
   return 'idle';
+}
+
+/** Resolves when no renewal is under way: one that came after the release would keep the lease. */
+async function whileRenewing<Result>(
+  pool: Pool,
+  lease: Parameters<typeof renewLease>[1],
+  work: () => Promise<Result>,
+): Promise<Result> {
+  let renewal: Promise<unknown> | undefined;
+  const renew = () => {
+    renewal ??= renewLease(pool, lease)
+      .catch(() => undefined)
+      .finally(() => {
+        renewal = undefined;
+      });
+  };
+  const timer = setInterval(renew, lease.leaseMs / RENEWALS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    await renewal;
+  }
 }

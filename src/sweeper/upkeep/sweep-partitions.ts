@@ -18,14 +18,14 @@ import type { JobDeps } from './job.ts';
 const BATCH = 10_000;
 
 /**
- * Brings the partitions of every table up to date. No task waits for another one to succeed: a partition that cannot be
- * created must not keep the old ones from being dropped. Throws in the end what went wrong.
+ * Brings the partitions of every table up to date. A partition that cannot be created does not keep the old ones from
+ * being dropped. Throws in the end what went wrong.
  */
 export async function sweepPartitions(deps: JobDeps): Promise<RunResult> {
   const failures: unknown[] = [];
   let hasMore = false;
   for (const table of PARTITIONED_TABLES) {
-    for (const task of [convert, create, drop, deleteRows]) {
+    for (const task of [convertAndCreate, drop, deleteRows]) {
       try {
         const { failures: ofSome = [], isCut = false } = await task(deps, table);
         failures.push(...ofSome);
@@ -46,14 +46,23 @@ interface TaskResult {
   isCut?: boolean;
 }
 
-async function convert({ pool, log }: JobDeps, of: PartitionedTable): Promise<TaskResult> {
-  const name = await onConnection(pool, (db) => convertDefault(db, of));
+/**
+ * Creates nothing beside a default partition that could not be converted: attaching reads all its rows, beats that belong
+ * there wait meanwhile, and where it takes too long each further run would do the same. The default partition takes rows
+ * of any day.
+ */
+async function convertAndCreate(deps: JobDeps, of: PartitionedTable): Promise<TaskResult> {
+  await convert(deps, of);
+  return await create(deps, of);
+}
+
+async function convert({ slowPool, log }: JobDeps, of: PartitionedTable): Promise<void> {
+  const name = await onConnection(slowPool, (db) => convertDefault(db, of));
   if (name !== undefined)
     log.warn(
       { name },
       'Rows without a partition of their own are a partition now. Check that a sweeper runs.',
     );
-  return {};
 }
 
 async function create({ pool, log }: JobDeps, of: PartitionedTable): Promise<TaskResult> {

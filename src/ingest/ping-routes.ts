@@ -176,6 +176,7 @@ async function beat(
   const readingAt = performance.now();
   const input = await readBeat(deps, request, reply, path);
   openBeat.isReading = false;
+  // Unless the body took so long that its excuse was entered: that one stays.
   if (!(input instanceof ProblemError) && !movesDeadline(input.kind)) deps.openBeats.end(openBeat);
   const idempotencyKey = idempotencyKeyOf(request);
   const isBadKey = idempotencyKey instanceof ProblemError;

@@ -1,6 +1,7 @@
 // Puts the beat path (src/ingest) together for this process: directory, lanes, batcher, metrics, addresses.
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge } from 'prom-client';
+import { ArrivalProbe } from '../ingest/arrival-probe.ts';
 import { Batcher } from '../ingest/batcher.ts';
 import { ExcuseWriter } from '../ingest/excuse-writer.ts';
 import { Lane } from '../ingest/lane.ts';
@@ -25,6 +26,8 @@ export interface Ingest {
   prepare(): Promise<void>;
   /** The beats that are neither committed nor answered nor excused: the service clock waits for them. */
   openBeats: OpenBeats;
+  /** Up to when everything that has arrived is read. */
+  arrivals: ArrivalProbe;
   /** Writes what waits, beats and excuses. Call it when the application is closed. */
   close(): Promise<void>;
 }
@@ -70,15 +73,21 @@ export function startIngest(
       this.set(batcher.queued);
     },
   });
+  const arrivals = new ArrivalProbe((fromAt, toAt) => openBeats.lose(fromAt, toAt));
+  const onOutcome = (outcome: string) => beats.inc({ outcome });
   return {
-    mount: (app) =>
-      registerPing(app, { directory, batcher, openBeats, onOutcome: (outcome) => beats.inc({ outcome }) }),
+    mount: (app) => {
+      arrivals.watch(app.server);
+      registerPing(app, { directory, batcher, openBeats, onOutcome });
+    },
     openBeats,
+    arrivals,
     prepare: async () => {
       // A lane that can't connect yet connects with its first batch.
       await Promise.allSettled([directory.preload(), ...lanes.map((lane) => lane.connect())]);
     },
     close: async () => {
+      arrivals.stop();
       await batcher.close();
       await closeExcuses();
       await addresses.end();

@@ -1,6 +1,7 @@
 // The service clock of an api process: each second it records that this api lives, and up to which moment every beat that
 // reached it is decided (docs/contract/deadlines.md).
 import { newUuid } from '../domain/id.ts';
+import type { ArrivalProbe } from '../ingest/arrival-probe.ts';
 import type { OpenBeats } from '../ingest/open-beats.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import {
@@ -13,7 +14,6 @@ import {
 } from '../store/upkeep/service-clock.ts';
 import type { Log } from '../telemetry/log.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
-import { readArrived, StallWatch } from './stall-watch.ts';
 
 const PERIOD_MS = 1_000;
 const END_ATTEMPTS = 3;
@@ -31,6 +31,7 @@ export interface ServiceClockDeps {
   /** Where balancers send to this api. */
   address: string;
   openBeats: Pick<OpenBeats, 'oldestAt' | 'lostSpan' | 'settleLost'>;
+  arrivals: Pick<ArrivalProbe, 'knownAt' | 'earliestArrival' | 'forget'>;
 }
 
 export interface ServiceClock {
@@ -98,7 +99,6 @@ const OUTAGE_MESSAGES = {
 class ServiceClockKeeper {
   readonly #deps: ServiceClockDeps;
   readonly #apiId = newUuid();
-  readonly #stalls = new StallWatch();
   readonly #unwritten: OccasionalWarning;
   readonly #lost: OccasionalWarning;
   #reading: ClockReading | undefined;
@@ -112,7 +112,8 @@ class ServiceClockKeeper {
   }
 
   leave(): void {
-    this.#leftAt = Math.min(this.#leftAt, performance.now());
+    // Connections that were not accepted yet are refused as well.
+    this.#leftAt = Math.min(this.#leftAt, this.#deps.arrivals.knownAt);
   }
 
   /** Never rejects. False: the row could not be written. */
@@ -132,7 +133,6 @@ class ServiceClockKeeper {
       this.#unwritten.record({ err, address: this.#deps.address });
       return false;
     });
-    this.#stalls.stop();
     if (isEnded) return;
     const { log, address } = this.#deps;
     log.warn({ address }, 'The service clock of this api is not ended: the time since then is an outage.');
@@ -151,13 +151,12 @@ class ServiceClockKeeper {
   }
 
   async #sign(): Promise<void> {
-    const { pool, openBeats } = this.#deps;
-    const knownAt = Math.min(performance.now(), this.#leftAt);
-    await readArrived();
+    const { pool, openBeats, arrivals } = this.#deps;
     const decidedAt = () => {
-      const oldestAt = Math.min(openBeats.oldestAt() ?? knownAt, knownAt);
-      this.#stalls.forget(oldestAt);
-      return this.#stalls.earliestArrival(oldestAt);
+      const knownAt = Math.min(arrivals.knownAt, this.#leftAt);
+      const oldestAt = openBeats.oldestAt() ?? Number.POSITIVE_INFINITY;
+      arrivals.forget(Math.min(oldestAt, knownAt));
+      return Math.min(arrivals.earliestArrival(oldestAt), knownAt);
     };
     if (this.#reading && openBeats.lostSpan() === undefined) {
       const at = decidedAt();
@@ -172,12 +171,12 @@ class ServiceClockKeeper {
   }
 
   async #settle(decidedAt: () => number): Promise<void> {
-    const { pool, address, openBeats } = this.#deps;
+    const { pool, address, openBeats, arrivals } = this.#deps;
     const lost = openBeats.lostSpan();
     const sign = (reading: ClockReading): OwnSign => ({
       decidedMs: earliest(reading, decidedAt()),
       lost: lost && {
-        fromMs: earliest(reading, this.#stalls.earliestArrival(lost.fromAt)),
+        fromMs: earliest(reading, arrivals.earliestArrival(lost.fromAt)),
         toMs: latest(reading, lost.toAt),
         reason: 'lost',
         addresses: [address],

@@ -63,7 +63,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
     const address = config.instanceName ?? `${hostname()}:${port}`;
-    const clock = startServiceClock({ pool: clockPool, log, address, openBeats: ingest.openBeats });
+    const { openBeats, arrivals } = ingest;
+    const clock = startServiceClock({ pool: clockPool, log, address, openBeats, arrivals });
     log.info({ port }, 'Listening.');
     const end = async () => {
       clock.leave();

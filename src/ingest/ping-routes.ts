@@ -46,8 +46,6 @@ const IDEMPOTENCY_KEY = /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,254}$/;
 
 /** Registers the addresses on `app`. Bodies are read as streams, by this room. */
 export function registerPing(app: FastifyInstance, deps: PingDeps): void {
-  // Past the bound of connections the server does not learn who called.
-  app.server.on('drop', () => deps.openBeats.lose(performance.now()));
   app.register(
     async (scope) => {
       scope.removeAllContentTypeParsers();

@@ -1,14 +1,17 @@
 // The service clock as an api keeps it: what it writes while beats are open, after a stall, and at its end.
-import { createServer, type Socket } from 'node:net';
+import { createServer, type Server } from 'node:http';
+import { connect } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type LocalSpan, type ServiceClock, startServiceClock } from '../../src/api/service-clock.ts';
 import { startApi } from '../../src/api/start-api.ts';
+import { ArrivalProbe } from '../../src/ingest/arrival-probe.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
 import { readOutages } from '../../src/store/upkeep/service-clock.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { makeConfig } from '../support/make-config.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -17,13 +20,31 @@ let clock: ServiceClock | undefined;
 /** What the clock asks of the beats of its process. */
 let oldestAt: number | undefined;
 let lostSpan: LocalSpan | undefined;
+/** The server of the process, and up to when everything that has arrived at it is read. */
+let server: Server;
+let listening: Listening;
+let arrivals: ArrivalProbe;
+/** Lengths of the spans in which connections may have been lost. */
+let lostMs: number[];
+/** Called with each beat. */
+let onBeat: () => void;
 
 beforeEach(async () => {
   fixture = await openProjectFixture();
   oldestAt = undefined;
   lostSpan = undefined;
+  server = createServer((request, response) => {
+    if (request.url === '/ping') onBeat();
+    response.end();
+  });
+  lostMs = [];
+  arrivals = new ArrivalProbe((fromAt, toAt) => lostMs.push(toAt - fromAt));
+  arrivals.watch(server);
+  listening = await listen(server);
 });
 afterEach(async () => {
+  await listening?.close();
+  arrivals?.stop();
   await clock?.stop();
   clock = undefined;
   await fixture?.close();
@@ -36,6 +57,7 @@ function start(): void {
     pool: fixture.pool,
     log,
     address: 'here',
+    arrivals,
     openBeats: {
       oldestAt: () => oldestAt,
       lostSpan: () => lostSpan,
@@ -138,44 +160,99 @@ it('an api that refuses connections stands there until its end, and ends there',
   expect(row.seen_ms).toBeGreaterThan(leftAt - 10_000);
 });
 
+/** Senders in a thread of their own, which send while this one stands still: each has a connection and a beat. */
+async function openSenders(count: number, { areConnected }: { areConnected: boolean }): Promise<Worker> {
+  const worker = new Worker(
+    `const { parentPort, workerData: { port, count, areConnected } } = require('node:worker_threads');
+     const { connect } = require('node:net');
+     const beat = (socket) => socket.write('GET /ping HTTP/1.1\\r\\nHost: here\\r\\n\\r\\n');
+     const open = () => Array.from({ length: count }, () => connect(port, '127.0.0.1'));
+     const sockets = areConnected ? open() : [];
+     parentPort.once('message', () => (areConnected ? sockets : open()).forEach(beat));
+     const connected = sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve)));
+     Promise.all(connected).then(() => parentPort.postMessage('ready'));`,
+    { eval: true, workerData: { port: listening.port, count, areConnected } },
+  );
+  await new Promise((resolve) => worker.once('message', resolve));
+  return worker;
+}
+
+function standStill(ms: number): void {
+  const untilAt = performance.now() + ms;
+  while (performance.now() < untilAt);
+}
+
 it.each([600, 2_300])(
   'a beat that arrived while the process stood still for %i ms holds the clock from before the stall',
   async (stallMs) => {
-    const arrived: Socket[] = [];
-    const server = createServer((socket) =>
-      socket.once('data', () => {
-        arrived.push(socket);
-        oldestAt ??= performance.now();
-      }),
-    );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as { port: number };
-    // A sender of its own thread: it sends while this one stands still.
-    const sender = new Worker(
-      `const { parentPort, workerData } = require('node:worker_threads');
-     const socket = require('node:net').connect(workerData.port, '127.0.0.1', () => parentPort.postMessage('connected'));
-     parentPort.once('message', () => socket.write('x'));`,
-      { eval: true, workerData: { port } },
-    );
+    let beats = 0;
+    onBeat = () => {
+      beats += 1;
+      oldestAt ??= performance.now();
+    };
+    const sender = await openSenders(1, { areConnected: true });
     try {
       start();
-      await new Promise((resolve) => sender.once('message', resolve));
       await nextRow();
       sender.postMessage('send');
-      const untilAt = performance.now() + stallMs;
-      while (performance.now() < untilAt);
+      standStill(stallMs);
       const afterMs = await readNow(fixture.pool);
       const row = await nextRow(2);
-      expect(arrived).toHaveLength(1);
+      expect(beats).toBe(1);
       // By the database's clock the stall began at this moment or earlier.
       expect(row.decided_ms).toBeLessThanOrEqual(afterMs - stallMs);
     } finally {
       await sender.terminate();
-      for (const socket of arrived) socket.destroy();
-      server.close();
     }
   },
 );
+
+it('connections that wait to be accepted hold the clock, because each turn of the event loop accepts one', async () => {
+  const count = 100;
+  let beats = 0;
+  onBeat = () => {
+    beats += 1;
+  };
+  const senders = await openSenders(count, { areConnected: false });
+  let isSlow = true;
+  const turn = () => {
+    standStill(100);
+    if (isSlow) setImmediate(turn);
+  };
+  try {
+    start();
+    await nextRow();
+    senders.postMessage('send');
+    standStill(1_000);
+    turn();
+    const sentMs = await readNow(fixture.pool);
+    const row = await nextRow(2);
+    expect(beats).toBeLessThan(count);
+    expect(row.decided_ms).toBeLessThanOrEqual(sentMs);
+    await waitFor(() => beats === count, { what: 'each beat is read' });
+    isSlow = false;
+    expect((await nextRow(2)).decided_ms).toBeGreaterThan(sentMs);
+    expect(Math.max(...lostMs)).toBeGreaterThan(3_000);
+  } finally {
+    isSlow = false;
+    await senders.terminate();
+  }
+});
+
+it('a process that is full of connections still knows what it has read, and takes its own call for no sender', async () => {
+  const idle = connect(listening.port, '127.0.0.1');
+  const isFull = async () =>
+    await new Promise((resolve) => server.getConnections((_error, count) => resolve(count > 0)));
+  await waitFor(async () => !idle.connecting && (await isFull()), { what: 'a connection' });
+  server.maxConnections = 1;
+  const fullAt = performance.now();
+  await waitFor(() => arrivals.knownAt > fullAt + 1_000, { what: 'calls that are dropped' });
+  expect(lostMs).toEqual([]);
+  const sender = connect(listening.port, '127.0.0.1').on('error', () => undefined);
+  await waitFor(() => lostMs.length > 0, { what: 'a sender that is dropped' });
+  expect(arrivals.knownAt).toBeGreaterThan(fullAt);
+  for (const socket of [idle, sender]) socket.destroy();
+});
 
 it('two apis that run and end one after the other leave no outage but that in which none ran', async () => {
   const telemetry = () => createTelemetry({ role: 'api', logLevel: 'silent' });

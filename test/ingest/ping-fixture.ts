@@ -17,8 +17,6 @@ export interface PingServerOptions {
   hasProductPatience?: boolean;
   /** Another patience. */
   patienceMs?: number;
-  /** The most connections. */
-  maxConnections?: number;
   bodyTimeMs?: number;
 }
 
@@ -51,13 +49,7 @@ export async function openPingFixture(options: PingServerOptions = {}): Promise<
 
 export async function startPingServer(
   databaseUrl: string,
-  {
-    lanes = 1,
-    hasProductPatience = false,
-    patienceMs = 60_000,
-    bodyTimeMs,
-    maxConnections,
-  }: PingServerOptions = {},
+  { lanes = 1, hasProductPatience = false, patienceMs = 60_000, bodyTimeMs }: PingServerOptions = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
   const patience = hasProductPatience ? {} : { patienceMs };
@@ -71,7 +63,6 @@ export async function startPingServer(
   const openBeats = new OpenBeats();
   const excuses = new ExcuseWriter({ openBeats, lane: new Lane(databaseUrl), closeMs: 0 });
   registerPing(app, { directory, batcher, openBeats, bodyTimeMs });
-  if (maxConnections) app.server.maxConnections = maxConnections;
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   return {
     url,

@@ -5,7 +5,6 @@ import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { sendRaw } from '../support/raw-http.ts';
 import {
   dueAt,
   type SeedColumns,
@@ -237,18 +236,6 @@ it('a sender that leaves while its address is looked up is not waited for', asyn
   const isMoved = async () => (await liveOf(fixture.pool, monitor)).anchor_ms > anchorMs;
   await waitFor(isMoved, { what: 'the moved deadline' });
   await allSettled();
-});
-
-it('connections that the server drops are a span of refusals for all', async () => {
-  await startServer({ maxConnections: 1 });
-  const monitor = await makeMonitor();
-  const post = beginPost(monitor, 'text/plain');
-  await waitFor(() => server.openBeats.oldestAt(), { what: 'the first connection' });
-  const beforeAt = performance.now();
-  await sendRaw(server.url, 'GET / HTTP/1.1\r\n\r\n').catch(() => undefined);
-  const span = await waitFor(() => server.openBeats.lostSpan(), { what: 'the lost span' });
-  expect(span.fromAt).toBeGreaterThanOrEqual(beforeAt);
-  post.socket.destroy();
 });
 
 it('a refused beat puts the alert off by a full interval and grace, and the incident names it', async () => {

@@ -13,6 +13,7 @@ import type { ContextSettings } from '../service/calls/open-context.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import { readUpToAt } from './http/server.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
@@ -77,7 +78,7 @@ export function startIngest(
   const onOutcome = (outcome: string) => beats.inc({ outcome });
   return {
     mount: (app) => {
-      arrivals.watch(app.server);
+      arrivals.watch(app.server, () => readUpToAt(app.server));
       registerPing(app, { directory, batcher, openBeats, onOutcome });
     },
     openBeats,

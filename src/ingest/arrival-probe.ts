@@ -4,8 +4,13 @@
 // arrived before a call began is read when the call is answered. Moments are those of `performance.now()`.
 import { request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 
 const PERIOD_MS = 200;
+/** The next call does not wait for one that takes longer: it may have been lost on its way. */
+const LATE_MS = 1_000;
+/** A call that takes longer is given up. */
+const LIMIT_MS = 10_000;
 /** Connections may have been lost while a call took longer: the queue of those that wait is bounded. */
 const SLOW_MS = 3_000;
 /** After so many turns of the event loop everything that had arrived on open connections before the first is read. */
@@ -22,10 +27,9 @@ export class ArrivalProbe {
   readonly #bornAt = performance.now();
   /** Those that were answered, the oldest first. */
   #calls: Call[] = [];
-  /** The port from which the last call came. */
-  #ownPort: number | undefined;
-  #isDropped = false;
-  #timer: NodeJS.Timeout | undefined;
+  /** From which calls that are under way came, and whether the server dropped them. */
+  readonly #ownPorts = new Map<number, boolean>();
+  #readUpToAt = () => Number.POSITIVE_INFINITY;
   #isStopped = false;
 
   /** `onLost` is called with spans in which connections were refused, or may have been. */
@@ -33,11 +37,15 @@ export class ArrivalProbe {
     this.#onLost = onLost;
   }
 
-  /** Call it before the server listens. */
-  watch(server: Server): void {
+  /**
+   * Call it before the server listens. `readUpToAt`: what arrived before on open connections is read, as far as some of
+   * them have to wait.
+   */
+  watch(server: Server, readUpToAt: () => number): void {
+    this.#readUpToAt = readUpToAt;
     // Past the bound of connections the server does not learn who called.
     server.on('drop', (connection) => void this.#drop(connection?.remotePort));
-    server.once('listening', () => void this.#call(server));
+    server.once('listening', () => void this.#keepCalling(server));
   }
 
   /** Whatever arrived before is read. */
@@ -59,50 +67,62 @@ export class ArrivalProbe {
   /** Call it when the server is closed: nothing arrives any more. */
   stop(): void {
     this.#isStopped = true;
-    clearTimeout(this.#timer);
   }
 
   async #drop(port: number | undefined): Promise<void> {
     const at = performance.now();
     await readArrived(); // by then a call knows its own port
-    if (port !== undefined && port === this.#ownPort) this.#isDropped = true;
+    if (port !== undefined && this.#ownPorts.has(port)) this.#ownPorts.set(port, true);
     else this.#onLost(at, at);
   }
 
+  async #keepCalling(server: Server): Promise<void> {
+    while (!this.#isStopped) {
+      const call = this.#call(server);
+      await Promise.race([call, pause(LATE_MS)]);
+      await pause(PERIOD_MS);
+    }
+  }
+
   async #call(server: Server): Promise<void> {
-    const fromAt = performance.now();
+    const calledAt = performance.now();
     const isRead = await this.#isEverythingRead(server);
     const toAt = performance.now();
-    if (toAt - fromAt > SLOW_MS) this.#onLost(fromAt, toAt);
-    if (isRead) this.#calls.push({ fromAt, toAt });
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => void this.#call(server), PERIOD_MS);
-    this.#timer.unref();
+    if (toAt - calledAt > SLOW_MS) this.#onLost(calledAt, toAt);
+    const fromAt = Math.min(calledAt, this.#readUpToAt());
+    // A later call may have been answered first.
+    if (isRead && fromAt > this.knownAt) this.#calls.push({ fromAt, toAt });
   }
 
   async #isEverythingRead(server: Server): Promise<boolean> {
-    this.#isDropped = false;
-    if (server.listening && (await this.#isAnswered(server))) return true;
-    // A call that was dropped had its turn too; and where nobody listens, no connection waits.
-    await readArrived();
-    await readArrived();
-    return this.#isDropped || !server.listening;
+    // Where nobody listens, no connection waits.
+    return !server.listening || (await this.#isServed(server)) || !server.listening;
   }
 
-  #isAnswered(server: Server): Promise<boolean> {
+  /** True: the call was answered, or dropped in its turn. */
+  #isServed(server: Server): Promise<boolean> {
     const { address, port } = server.address() as AddressInfo;
     const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[address] ?? address;
     return new Promise((resolve) => {
-      const call = request({ host, port, path: '/livez', agent: false }, (answer) => {
-        answer.resume();
+      const signal = AbortSignal.timeout(LIMIT_MS);
+      const call = request({ host, port, path: '/livez', agent: false, signal }, (answer) => {
+        answer.on('error', () => undefined).resume();
         resolve(true);
       });
+      let ownPort = 0;
       call.once('socket', (socket) =>
         socket.once('connect', () => {
-          this.#ownPort = socket.localPort;
+          ownPort = socket.localPort ?? 0;
+          this.#ownPorts.set(ownPort, false);
         }),
       );
-      call.once('error', () => resolve(false));
+      call.on('error', () => undefined); // 'close' follows
+      call.once('close', async () => {
+        await readArrived();
+        await readArrived();
+        resolve(this.#ownPorts.get(ownPort) ?? false);
+        this.#ownPorts.delete(ownPort);
+      });
       call.end();
     });
   }
@@ -111,4 +131,9 @@ export class ArrivalProbe {
 /** Resolves when everything that has arrived on open connections is read. */
 async function readArrived(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Keeps no process alive. */
+async function pause(ms: number): Promise<void> {
+  await setTimeout(ms, undefined, { ref: false });
 }

@@ -24,22 +24,32 @@ let lostSpan: LocalSpan | undefined;
 let server: Server;
 let listening: Listening;
 let arrivals: ArrivalProbe;
+/** Since when a connection waits to be read. */
+let unreadSinceAt: number;
 /** Lengths of the spans in which connections may have been lost. */
 let lostMs: number[];
 /** Called with each beat. */
 let onBeat: () => void;
+/** So many of the process's own calls get no answer. */
+let callsToLose: number;
 
 beforeEach(async () => {
   fixture = await openProjectFixture();
   oldestAt = undefined;
   lostSpan = undefined;
+  callsToLose = 0;
   server = createServer((request, response) => {
     if (request.url === '/ping') onBeat();
+    if (request.url === '/livez' && callsToLose > 0) {
+      callsToLose -= 1;
+      return;
+    }
     response.end();
   });
+  unreadSinceAt = Number.POSITIVE_INFINITY;
   lostMs = [];
   arrivals = new ArrivalProbe((fromAt, toAt) => lostMs.push(toAt - fromAt));
-  arrivals.watch(server);
+  arrivals.watch(server, () => unreadSinceAt);
   listening = await listen(server);
 });
 afterEach(async () => {
@@ -252,6 +262,28 @@ it('a process that is full of connections still knows what it has read, and take
   await waitFor(() => lostMs.length > 0, { what: 'a sender that is dropped' });
   expect(arrivals.knownAt).toBeGreaterThan(fullAt);
   for (const socket of [idle, sender]) socket.destroy();
+});
+
+it('a call of the process to itself that is lost does not hide what later ones show, and is told', async () => {
+  callsToLose = 1;
+  await waitFor(() => callsToLose === 0, { what: 'the call' });
+  const lostAt = performance.now();
+  await waitFor(() => arrivals.knownAt > lostAt, { what: 'the answer to a later call' });
+  expect(lostMs).toEqual([]);
+  await waitFor(() => lostMs.length > 0, { what: 'the end of the call', timeoutMs: 20_000 });
+});
+
+it('a connection that has to wait until it is read holds the clock', async () => {
+  start();
+  await nextRow();
+  unreadSinceAt = performance.now();
+  const atLeastMs = await readNow(fixture.pool);
+  const held = await nextRow(4);
+  expect(held.decided_ms).toBeLessThanOrEqual(atLeastMs);
+  // A beat that is read now may have arrived since then.
+  expect(arrivals.earliestArrival(performance.now())).toBeLessThanOrEqual(unreadSinceAt);
+  unreadSinceAt = Number.POSITIVE_INFINITY;
+  await waitFor(async () => (await nextRow()).decided_ms > atLeastMs, { what: 'the clock goes on' });
 });
 
 it('two apis that run and end one after the other leave no outage but that in which none ran', async () => {

@@ -1,17 +1,18 @@
 // The faults that the senders live through.
-import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { seedMonitors } from '../support/seed.ts';
+import { startFlood } from '../support/start-flood.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type Fault, pause, type Target } from './experiment.ts';
 
-const FLOOD = fileURLToPath(new URL('flood.ts', import.meta.url));
 /** So many that the plan's cadence refuses none of their beats. */
 const FLOODED = 20_000;
+/** Together more beats than an api lets wait. */
+const FLOOD = { connections: 400, depth: 64 };
 /** Beats in a queue that an api writes at once. */
 const FEW = 1_000;
 const BUSY_PROCESSES = 15;
@@ -75,9 +76,7 @@ export function flooded(ms: number): Fault {
       });
       const file = join(run.folder, 'flood.txt');
       await writeFile(file, others.map(({ address }) => address).join('\n'));
-      const floods = apis.map((api) =>
-        fork(FLOOD, [file, new URL(api).port], { execArgv: [], env: { PATH: process.env.PATH } }),
-      );
+      const floods = apis.map((api) => startFlood(file, { port: Number(new URL(api).port), ...FLOOD }));
       await pause(ms);
       await Promise.all(floods.map(end));
       await Promise.all(apis.map(hasNoQueue));

@@ -1,6 +1,7 @@
 // The HTTP server under the application: its time limits, and how many requests one connection may have open.
 import { createServer, IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { ReadingTurns } from './reading-turns.ts';
 
 /** Of one connection, without an answer. The contract promises them to clients that pipeline. */
 const MAX_OPEN_REQUESTS = 64;
@@ -11,13 +12,14 @@ const LAST_ANSWERS_MS = 12_000;
 const openRequests = new WeakMap<Socket, number>();
 /** Connections that are not read any more. */
 const ending = new WeakSet<Socket>();
+const turnsOf = new WeakMap<Server, ReadingTurns>();
 const countOf = (socket: Socket) => openRequests.get(socket) ?? 0;
 const isFull = (socket: Socket) => countOf(socket) >= MAX_OPEN_REQUESTS;
 
 /**
  * One request too many looks like an upgrade, because that alone makes the parser stop amid what was read. A flood fills
- * the buffers of its connections, and each turn of the event loop reads a thousand requests from every one: a turn would
- * take longer than a beat may wait.
+ * the buffers of its connections, and each turn of the event loop reads a thousand requests from every one, before any of
+ * them has to wait: they would fill the memory, and the turn would take longer than a beat may wait.
  */
 class BoundedRequest extends IncomingMessage {
   declare stopsParser: boolean;
@@ -32,8 +34,12 @@ class BoundedRequest extends IncomingMessage {
   }
 }
 
-/** `handle` answers requests. A connection with too many is not read any more; it ends after the answers. */
+/**
+ * `handle` answers requests. Connections that send many take turns; one with too many is not read any more and ends after
+ * the answers.
+ */
 export function makeServer(handle: RequestListener): Server {
+  const turns = new ReadingTurns();
   const server = createServer(
     {
       IncomingMessage: BoundedRequest,
@@ -51,6 +57,7 @@ export function makeServer(handle: RequestListener): Server {
     (request, response) => {
       const { socket } = request;
       openRequests.set(socket, countOf(socket) + 1);
+      turns.count(socket, countOf(socket));
       response.once('close', () => {
         openRequests.set(socket, countOf(socket) - 1);
         if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
@@ -58,12 +65,21 @@ export function makeServer(handle: RequestListener): Server {
       handle(request, response);
     },
   );
-  server.on('upgrade', ({ socket }) => endAfterAnswers(socket));
+  turnsOf.set(server, turns);
+  server.on('upgrade', ({ socket }) => {
+    turns.release(socket);
+    endAfterAnswers(socket);
+  });
   // A client that has closed its half of the connection waits for the answer.
   Object.assign(server, { httpAllowHalfOpen: true });
   // An unknown expectation is ignored (RFC 9110 10.1.1): no beat is lost for it.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   return server;
+}
+
+/** What arrived before on the open connections of the server is read. Infinity: everything. Of `performance.now()`. */
+export function readUpToAt(server: Server): number {
+  return turnsOf.get(server)?.readUpToAt ?? Number.POSITIVE_INFINITY;
 }
 
 function endAfterAnswers(socket: Socket): void {

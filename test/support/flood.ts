@@ -1,16 +1,15 @@
 // The program of a flood: as many beats as the service takes and more, with many under way on each connection. It reads
-// no answer. Its arguments are the file of the publish addresses, one a line, and the port of the api.
+// no answer. Its arguments are the file of the publish addresses, one a line, the port of the api, how many connections it
+// opens, and how many beats are under way on each.
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 
-const CONNECTIONS = 400;
-/** Beats under way on each connection: together more than an api lets wait. */
-const DEPTH = 64;
 const RECONNECT_MS = 100;
 /** Each answer has this line once. */
 const ANSWER = 'HTTP/1.1 ';
 
-const [file = '', port = ''] = process.argv.slice(2);
+const [file = '', ...numbers] = process.argv.slice(2);
+const [port = 0, connections = 0, depth = 0] = numbers.map(Number);
 const addresses = readFileSync(file, 'utf8').trim().split('\n');
 let next = Math.floor(Math.random() * addresses.length);
 
@@ -24,9 +23,9 @@ function beats(count: number): string {
 }
 
 function open(): void {
-  const socket = connect(Number(port), '127.0.0.1');
+  const socket = connect(port, '127.0.0.1');
   socket.setEncoding('latin1');
-  socket.once('connect', () => socket.write(beats(DEPTH)));
+  socket.once('connect', () => socket.write(beats(depth)));
   socket.on('data', (chunk: string) => {
     const answers = chunk.split(ANSWER).length - 1;
     if (answers > 0) socket.write(beats(answers));
@@ -35,5 +34,5 @@ function open(): void {
   socket.once('close', () => setTimeout(open, RECONNECT_MS));
 }
 
-for (let connection = 0; connection < CONNECTIONS; connection += 1) open();
+for (let connection = 0; connection < connections; connection += 1) open();
 process.once('disconnect', () => process.exit());

@@ -1,0 +1,55 @@
+// Connections that send much, and new ones that wait to be accepted: a turn of the event loop accepts one, so what the
+// others may send in a turn decides how long it waits.
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { makeServer, readUpToAt } from '../../src/api/http/server.ts';
+import { listen } from '../support/listen.ts';
+import { startFlood } from '../support/start-flood.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'beatkeeper-flood-'));
+  await writeFile(join(folder, 'addresses'), 'any');
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+it.each([
+  { connections: 100, depth: 64 },
+  { connections: 2_000, depth: 1 },
+])('$connections connections with $depth requests each let new ones in', async (flood) => {
+  let read = 0;
+  const server = makeServer((request, response) => {
+    if (request.url === '/new') response.end();
+    else {
+      read += 1;
+      setImmediate(() => response.end());
+    }
+  });
+  const { port, close } = await listen(server);
+  const program = startFlood(join(folder, 'addresses'), { port, ...flood });
+  try {
+    await waitFor(() => read > 4 * flood.connections * flood.depth, { what: 'the flood' });
+    const before = read;
+    await Promise.all(Array.from({ length: 50 }, () => connectAnew(port)));
+    expect(read - before).toBeLessThan(40_000);
+    expect(readUpToAt(server)).toBeLessThan(performance.now());
+  } finally {
+    program.kill();
+    await once(program, 'exit');
+    await close();
+  }
+  await waitFor(() => readUpToAt(server) === Number.POSITIVE_INFINITY, { what: 'nobody waits' });
+});
+
+async function connectAnew(port: number): Promise<void> {
+  const [answer] = await once(get({ port, path: '/new', agent: false }), 'response');
+  await once(answer.resume(), 'end');
+}

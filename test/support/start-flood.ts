@@ -1,0 +1,18 @@
+// Starts the program of a flood.
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const PROGRAM = fileURLToPath(new URL('flood.ts', import.meta.url));
+
+export interface Flood {
+  port: number;
+  connections: number;
+  /** Beats under way on each connection. */
+  depth: number;
+}
+
+/** `file`: publish addresses, one a line. */
+export function startFlood(file: string, { port, connections, depth }: Flood): ChildProcess {
+  const numbers = [port, connections, depth].map(String);
+  return fork(PROGRAM, [file, ...numbers], { execArgv: [], env: { PATH: process.env.PATH } });
+}

@@ -13,7 +13,7 @@ import type { ContextSettings } from '../service/calls/open-context.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import { readUpToAt } from './http/server.ts';
+import { readUpToAt, waitedMs } from './http/server.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
@@ -79,7 +79,7 @@ export function startIngest(
   return {
     mount: (app) => {
       arrivals.watch(app.server, () => readUpToAt(app.server));
-      registerPing(app, { directory, batcher, openBeats, onOutcome });
+      registerPing(app, { directory, batcher, openBeats, waitedMs, onOutcome });
     },
     openBeats,
     arrivals,

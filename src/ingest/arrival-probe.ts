@@ -3,20 +3,21 @@
 // process calls itself again and again: connections are accepted in the order in which they came, and whatever had
 // arrived before a call began is read when the call is answered. Moments are those of `performance.now()`.
 import { request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, DropArgument } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 
 const PERIOD_MS = 200;
 /** The next call does not wait for one that takes longer: it may have been lost on its way. */
 const LATE_MS = 1_000;
-/** A call that takes longer is given up. */
-const LIMIT_MS = 10_000;
+/** A call that takes longer is given up, as a sender would do. */
+const LIMIT_MS = 15_000;
 /** Connections may have been lost while a call took longer: the queue of those that wait is bounded. */
 const SLOW_MS = 3_000;
 /** After so many turns of the event loop everything that had arrived on open connections before the first is read. */
 const TURNS = 4;
 
 interface Call {
+  /** Whatever arrived before is read. */
   fromAt: number;
   /** When it was answered. */
   toAt: number;
@@ -27,8 +28,8 @@ export class ArrivalProbe {
   readonly #bornAt = performance.now();
   /** Those that were answered, the oldest first. */
   #calls: Call[] = [];
-  /** From which calls that are under way came, and whether the server dropped them. */
-  readonly #ownPorts = new Map<number, boolean>();
+  /** Where calls that are under way come from, and whether the server dropped them. */
+  readonly #ownPlaces = new Map<string, boolean>();
   #readUpToAt = () => Number.POSITIVE_INFINITY;
   #isStopped = false;
 
@@ -44,7 +45,7 @@ export class ArrivalProbe {
   watch(server: Server, readUpToAt: () => number): void {
     this.#readUpToAt = readUpToAt;
     // Past the bound of connections the server does not learn who called.
-    server.on('drop', (connection) => void this.#drop(connection?.remotePort));
+    server.on('drop', (connection) => void this.#drop(connection));
     server.once('listening', () => void this.#keepCalling(server));
   }
 
@@ -69,10 +70,11 @@ export class ArrivalProbe {
     this.#isStopped = true;
   }
 
-  async #drop(port: number | undefined): Promise<void> {
+  async #drop(connection: DropArgument | undefined): Promise<void> {
     const at = performance.now();
-    await readArrived(); // by then a call knows its own port
-    if (port !== undefined && this.#ownPorts.has(port)) this.#ownPorts.set(port, true);
+    const place = placeOf(connection?.remoteAddress, connection?.remotePort);
+    await readArrived(); // by then a call knows its own place
+    if (this.#ownPlaces.has(place)) this.#ownPlaces.set(place, true);
     else this.#onLost(at, at);
   }
 
@@ -95,8 +97,10 @@ export class ArrivalProbe {
   }
 
   async #isEverythingRead(server: Server): Promise<boolean> {
+    if (server.listening && (await this.#isServed(server))) return true;
     // Where nobody listens, no connection waits.
-    return !server.listening || (await this.#isServed(server)) || !server.listening;
+    await readArrived();
+    return !server.listening;
   }
 
   /** True: the call was answered, or dropped in its turn. */
@@ -109,26 +113,30 @@ export class ArrivalProbe {
         answer.on('error', () => undefined).resume();
         resolve(true);
       });
-      let ownPort = 0;
+      let place = '';
       call.once('socket', (socket) =>
         socket.once('connect', () => {
-          ownPort = socket.localPort ?? 0;
-          this.#ownPorts.set(ownPort, false);
+          place = placeOf(socket.localAddress, socket.localPort);
+          this.#ownPlaces.set(place, false);
         }),
       );
       call.on('error', () => undefined); // 'close' follows
       call.once('close', async () => {
         await readArrived();
         await readArrived();
-        resolve(this.#ownPorts.get(ownPort) ?? false);
-        this.#ownPorts.delete(ownPort);
+        resolve(this.#ownPlaces.get(place) ?? false);
+        this.#ownPlaces.delete(place);
       });
       call.end();
     });
   }
 }
 
-/** Resolves when everything that has arrived on open connections is read. */
+function placeOf(address: string | undefined, port: number | undefined): string {
+  return `${address}:${port}`;
+}
+
+/** Resolves when everything that has arrived on open connections is read, but those that have to wait. */
 async function readArrived(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,6 +1,7 @@
 // The /ping addresses (docs/contract/beats.md): every form that cron monitoring clients send, answered after the beat is
 // durable. Answers are text, or JSON and problem bodies for clients that accept JSON. No credential: the address is the
 // secret.
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BeatKind } from '../domain/beat.ts';
 import {
@@ -32,6 +33,8 @@ export interface PingDeps {
   openBeats: OpenBeats;
   /** How long to wait for a body; default 30 s. */
   bodyTimeMs?: number;
+  /** How long a request may have lain unread, in ms; default 0. */
+  waitedMs?: (request: IncomingMessage) => number;
   /** Counts answers by outcome: `accepted`, or the code of the problem. */
   onOutcome?: (outcome: string) => void;
 }
@@ -184,7 +187,8 @@ async function beat(
     idempotencyKey: isBadKey ? undefined : idempotencyKey,
   };
   // The patience begins with the arrival, but the body takes the sender's own time.
-  const outcome = await deps.batcher.submit(item, readingAt - arrivedAt);
+  const waitedMs = deps.waitedMs?.(request.raw) ?? 0;
+  const outcome = await deps.batcher.submit(item, waitedMs + readingAt - arrivedAt);
   if ('problem' in outcome) throw outcome.problem;
   return outcome.answer;
 }

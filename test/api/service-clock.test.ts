@@ -264,26 +264,25 @@ it('a process that is full of connections still knows what it has read, and take
   for (const socket of [idle, sender]) socket.destroy();
 });
 
-it('a call of the process to itself that is lost does not hide what later ones show, and is told', async () => {
+it('a call of the process to itself that is lost does not hide what later ones show, and makes an outage', async () => {
   callsToLose = 1;
   await waitFor(() => callsToLose === 0, { what: 'the call' });
   const lostAt = performance.now();
   await waitFor(() => arrivals.knownAt > lostAt, { what: 'the answer to a later call' });
-  expect(lostMs).toEqual([]);
-  await waitFor(() => lostMs.length > 0, { what: 'the end of the call', timeoutMs: 20_000 });
+  await waitFor(() => lostMs.some((ms) => ms > 10_000), { what: 'the end of the call' });
 });
 
 it('a connection that has to wait until it is read holds the clock', async () => {
   start();
   await nextRow();
   unreadSinceAt = performance.now();
-  const atLeastMs = await readNow(fixture.pool);
+  const afterMs = await readNow(fixture.pool);
   const held = await nextRow(4);
-  expect(held.decided_ms).toBeLessThanOrEqual(atLeastMs);
+  expect(held.decided_ms).toBeLessThanOrEqual(afterMs);
   // A beat that is read now may have arrived since then.
   expect(arrivals.earliestArrival(performance.now())).toBeLessThanOrEqual(unreadSinceAt);
   unreadSinceAt = Number.POSITIVE_INFINITY;
-  await waitFor(async () => (await nextRow()).decided_ms > atLeastMs, { what: 'the clock goes on' });
+  await waitFor(async () => (await nextRow()).decided_ms > afterMs, { what: 'the clock goes on' });
 });
 
 it('two apis that run and end one after the other leave no outage but that in which none ran', async () => {

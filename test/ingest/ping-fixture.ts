@@ -18,6 +18,8 @@ export interface PingServerOptions {
   /** Another patience. */
   patienceMs?: number;
   bodyTimeMs?: number;
+  /** How long each request has lain unread. */
+  waitedMs?: number;
 }
 
 export interface PingServer {
@@ -49,7 +51,13 @@ export async function openPingFixture(options: PingServerOptions = {}): Promise<
 
 export async function startPingServer(
   databaseUrl: string,
-  { lanes = 1, hasProductPatience = false, patienceMs = 60_000, bodyTimeMs }: PingServerOptions = {},
+  {
+    lanes = 1,
+    hasProductPatience = false,
+    patienceMs = 60_000,
+    bodyTimeMs,
+    waitedMs = 0,
+  }: PingServerOptions = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
   const patience = hasProductPatience ? {} : { patienceMs };
@@ -62,7 +70,7 @@ export async function startPingServer(
   const app = Fastify({ forceCloseConnections: true });
   const openBeats = new OpenBeats();
   const excuses = new ExcuseWriter({ openBeats, lane: new Lane(databaseUrl), closeMs: 0 });
-  registerPing(app, { directory, batcher, openBeats, bodyTimeMs });
+  registerPing(app, { directory, batcher, openBeats, bodyTimeMs, waitedMs: () => waitedMs });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   return {
     url,

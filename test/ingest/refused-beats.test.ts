@@ -13,6 +13,7 @@ import {
   seedMonitor,
   seedProject,
 } from '../support/seed.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { incidentsOf, liveOf, observationsOf, timelineOf } from '../support/stored-rows.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -268,4 +269,18 @@ it('a refused beat puts the alert off by a full interval and grace, and the inci
   });
   // The refused beat itself is not recorded.
   expect(await observationsOf(fixture.pool, monitor)).toHaveLength(1);
+});
+
+it('what a request has lain unread counts as the wait of its beat', async () => {
+  await startServer({ patienceMs: 60_000, waitedMs: 60_000 });
+  const monitor = await makeMonitor();
+  const holder = await fixture.pool.connect();
+  try {
+    await holder.query('begin; lock table observations in access exclusive mode');
+    const stopwatch = startStopwatch();
+    expect((await send(monitor)).status).toBe(503);
+    expect(stopwatch.stop()).toBeLessThan(30_000);
+  } finally {
+    holder.release(true);
+  }
 });

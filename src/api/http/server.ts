@@ -12,6 +12,8 @@ const LAST_ANSWERS_MS = 12_000;
 const openRequests = new WeakMap<Socket, number>();
 /** Connections that are not read any more. */
 const ending = new WeakSet<Socket>();
+/** Of requests, in ms. */
+const waited = new WeakMap<IncomingMessage, number>();
 const turnsOf = new WeakMap<Server, ReadingTurns>();
 const countOf = (socket: Socket) => openRequests.get(socket) ?? 0;
 const isFull = (socket: Socket) => countOf(socket) >= MAX_OPEN_REQUESTS;
@@ -57,7 +59,9 @@ export function makeServer(handle: RequestListener): Server {
     (request, response) => {
       const { socket } = request;
       openRequests.set(socket, countOf(socket) + 1);
-      turns.count(socket, countOf(socket));
+      turns.count(request, countOf(socket));
+      const ms = turns.waitedMs(request);
+      if (ms > 0) waited.set(request, ms);
       response.once('close', () => {
         openRequests.set(socket, countOf(socket) - 1);
         if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
@@ -77,7 +81,12 @@ export function makeServer(handle: RequestListener): Server {
   return server;
 }
 
-/** What arrived before on the open connections of the server is read. Infinity: everything. Of `performance.now()`. */
+/** How long the request may have lain unread, in ms, because its connection had to wait. */
+export function waitedMs(request: IncomingMessage): number {
+  return waited.get(request) ?? 0;
+}
+
+/** What arrived before is read on each connection that had to wait. Infinity: none had to. Of `performance.now()`. */
 export function readUpToAt(server: Server): number {
   return turnsOf.get(server)?.readUpToAt ?? Number.POSITIVE_INFINITY;
 }

@@ -6,11 +6,11 @@ import type { Socket } from 'node:net';
 /** Past so many requests in one turn, also a connection that sent only one of them waits. */
 const MANY_REQUESTS = 256;
 /** Of the connections that wait, about so many requests are read in a turn. */
-const REQUESTS_A_TURN = 16;
+const REQUESTS_A_TURN = { single: 32, pipelined: 16 };
 /** Past so many requests of one connection in a turn, the rest of what has arrived on it waits too. */
 const MOST_OF_ONE = 64;
-/** No connection waits longer. With the patience of a beat, an answer within 10 s (docs/contract/beats.md). */
-const MOST_WAIT_MS = 5_000;
+/** What was sent before the answer to the last request, and lies unread for longer, counts as not sent yet. */
+const PIPELINED_COUNT_MS = 5_000;
 
 interface Waiting {
   /** Whatever arrived before is read. */
@@ -21,18 +21,17 @@ interface Waiting {
 
 /** Moments are those of `performance.now()`. */
 export class ReadingTurns {
-  /** Whose turn comes next is first. */
-  readonly #waiting = new Map<Socket, Waiting>();
-  /** They wait from the end of this turn on, when all that has arrived on them is read. */
+  /** Those with one request wait only for each other, and so do those with more. */
+  readonly #single = new Line(REQUESTS_A_TURN.single);
+  readonly #pipelined = new Line(REQUESTS_A_TURN.pipelined);
+  /** They wait from the end of this turn on, when what has arrived on them is read. */
   #next = new Map<Socket, Waiting>();
   /** In this turn: since when what is read may have waited. */
-  #resumed = new Map<Socket, number>();
+  #resumed = new Map<Socket, Waiting>();
   readonly #known = new WeakSet<Socket>();
   #turnAt = 0;
   /** That were read in this turn. */
   #requests = 0;
-  /** How many requests the connections whose turn comes next may bring. */
-  #credit = 0;
   #isScheduled = false;
 
   /**
@@ -53,22 +52,22 @@ export class ReadingTurns {
 
   /** How long the request may have lain unread, in ms. Call it in the turn in which it is read. */
   waitedMs({ socket }: IncomingMessage): number {
-    const sinceAt = this.#resumed.get(socket);
-    return sinceAt === undefined ? 0 : performance.now() - sinceAt;
+    const resumed = this.#resumed.get(socket);
+    return resumed === undefined ? 0 : performance.now() - resumed.sinceAt;
   }
 
   /** The connection is not read any more, or somebody else reads it. */
   release(socket: Socket): void {
-    for (const sockets of [this.#waiting, this.#next, this.#resumed]) sockets.delete(socket);
+    for (const sockets of [this.#single, this.#pipelined, this.#next, this.#resumed]) sockets.delete(socket);
   }
 
-  /** What arrived before is read on each connection that had to wait. Infinity: none had to. */
+  /** What arrived before is read on each connection that had to wait, or counts as not sent. Infinity: none had to. */
   get readUpToAt(): number {
-    let at = Number.POSITIVE_INFINITY;
-    for (const sinceAt of this.#resumed.values()) at = Math.min(at, sinceAt);
-    for (const { sinceAt } of this.#waiting.values()) return Math.min(at, sinceAt);
-    for (const { sinceAt } of this.#next.values()) return Math.min(at, sinceAt);
-    return at;
+    const countsFromAt = performance.now() - PIPELINED_COUNT_MS;
+    let at = Math.min(this.#single.sinceAt, Math.max(this.#pipelined.sinceAt, countsFromAt));
+    for (const { sinceAt, requests } of this.#resumed.values())
+      at = Math.min(at, requests === 1 ? sinceAt : Math.max(sinceAt, countsFromAt));
+    return this.#next.size > 0 ? Math.min(at, this.#turnAt) : at;
   }
 
   #schedule(): void {
@@ -80,15 +79,16 @@ export class ReadingTurns {
   #endTurn(): void {
     this.#isScheduled = false;
     this.#requests = 0;
-    // What had arrived on them is read by now.
-    this.#resumed = new Map();
     for (const [socket, waiting] of this.#next) {
-      this.#waiting.set(socket, waiting);
+      const line = waiting.requests === 1 ? this.#single : this.#pipelined;
+      line.set(socket, waiting);
       this.#pause(socket);
     }
     this.#next = new Map();
-    this.#resume();
-    if (this.#waiting.size > 0 || this.#resumed.size > 0) this.#schedule();
+    // What had arrived on those of the last turn is read by now.
+    this.#resumed = new Map([...this.#single.takeTurn(), ...this.#pipelined.takeTurn()]);
+    for (const socket of this.#resumed.keys()) socket.resume();
+    if (this.#single.size + this.#pipelined.size + this.#resumed.size > 0) this.#schedule();
   }
 
   #pause(socket: Socket): void {
@@ -102,18 +102,38 @@ export class ReadingTurns {
   }
 
   #mustWait(socket: Socket): boolean {
-    return this.#waiting.has(socket) || (this.#next.get(socket)?.requests ?? 0) >= MOST_OF_ONE;
+    const isLong = (this.#next.get(socket)?.requests ?? 0) >= MOST_OF_ONE;
+    return isLong || this.#single.has(socket) || this.#pipelined.has(socket);
+  }
+}
+
+/** Connections that wait, in the order of their turns. */
+class Line extends Map<Socket, Waiting> {
+  readonly #requestsATurn: number;
+  /** How many requests those may bring whose turn comes next. */
+  #credit = 0;
+
+  constructor(requestsATurn: number) {
+    super();
+    this.#requestsATurn = requestsATurn;
   }
 
-  #resume(): void {
-    const now = performance.now();
-    this.#credit = this.#waiting.size > 0 ? this.#credit + REQUESTS_A_TURN : 0;
-    for (const [socket, { sinceAt, requests }] of this.#waiting) {
-      if (this.#credit < requests && now - sinceAt < MOST_WAIT_MS) return;
-      this.#credit = Math.max(this.#credit - requests, 0);
-      this.#waiting.delete(socket);
-      this.#resumed.set(socket, sinceAt);
-      socket.resume();
+  /** Of the one that waits longest; Infinity: none waits. */
+  get sinceAt(): number {
+    for (const { sinceAt } of this.values()) return sinceAt;
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Removes and returns those whose turn has come. */
+  takeTurn(): [Socket, Waiting][] {
+    const taken: [Socket, Waiting][] = [];
+    this.#credit = this.size > 0 ? this.#credit + this.#requestsATurn : 0;
+    for (const [socket, waiting] of this) {
+      if (this.#credit < waiting.requests) break;
+      this.#credit -= waiting.requests;
+      this.delete(socket);
+      taken.push([socket, waiting]);
     }
+    return taken;
   }
 }

@@ -9,19 +9,21 @@ const MANY_REQUESTS = 256;
 const REQUESTS_A_TURN = { single: 32, pipelined: 16 };
 /** Past so many requests of one connection in a turn, the rest of what has arrived on it waits too. */
 const MOST_OF_ONE = 64;
-/** What was sent before the answer to the last request, and lies unread for longer, counts as not sent yet. */
+/** What lies unread for longer on a connection that pipelined when it was read last counts as not sent yet. */
 const PIPELINED_COUNT_MS = 5_000;
 
 interface Waiting {
   /** Whatever arrived before is read. */
   sinceAt: number;
-  /** That it sent in the turn in which it was read last: about as many come next. */
+  /** That were read since it had to wait: about as many come next. */
   requests: number;
+  /** It sent one of them before the answer to the last one. */
+  isPipelined: boolean;
 }
 
 /** Moments are those of `performance.now()`. */
 export class ReadingTurns {
-  /** Those with one request wait only for each other, and so do those with more. */
+  /** Those that send one request after the other wait only for each other, and so do those that pipeline. */
   readonly #single = new Line(REQUESTS_A_TURN.single);
   readonly #pipelined = new Line(REQUESTS_A_TURN.pipelined);
   /** They wait from the end of this turn on, when what has arrived on them is read. */
@@ -42,12 +44,14 @@ export class ReadingTurns {
     if (this.#requests === 0) this.#turnAt = performance.now();
     this.#requests += 1;
     this.#schedule();
+    const isPipelined = open > 1;
     const next = this.#next.get(socket);
     if (next) {
       next.requests += 1;
-      if (next.requests === MOST_OF_ONE) this.#pause(socket);
-    } else if (open > 1 || this.#requests > MANY_REQUESTS)
-      this.#next.set(socket, { sinceAt: this.#turnAt, requests: open });
+      next.isPipelined ||= isPipelined;
+      if (next.requests >= MOST_OF_ONE) this.#pause(socket);
+    } else if (isPipelined || this.#requests > MANY_REQUESTS)
+      this.#next.set(socket, { sinceAt: this.#turnAt, requests: 1, isPipelined });
   }
 
   /** How long the request may have lain unread, in ms. Call it in the turn in which it is read. */
@@ -65,8 +69,8 @@ export class ReadingTurns {
   get readUpToAt(): number {
     const countsFromAt = performance.now() - PIPELINED_COUNT_MS;
     let at = Math.min(this.#single.sinceAt, Math.max(this.#pipelined.sinceAt, countsFromAt));
-    for (const { sinceAt, requests } of this.#resumed.values())
-      at = Math.min(at, requests === 1 ? sinceAt : Math.max(sinceAt, countsFromAt));
+    for (const { sinceAt, isPipelined } of this.#resumed.values())
+      at = Math.min(at, isPipelined ? Math.max(sinceAt, countsFromAt) : sinceAt);
     return this.#next.size > 0 ? Math.min(at, this.#turnAt) : at;
   }
 
@@ -79,12 +83,14 @@ export class ReadingTurns {
   #endTurn(): void {
     this.#isScheduled = false;
     this.#requests = 0;
-    for (const [socket, waiting] of this.#next) {
-      const line = waiting.requests === 1 ? this.#single : this.#pipelined;
+    const next = this.#next;
+    this.#next = new Map();
+    for (const [socket, waiting] of next) {
+      this.release(socket);
+      const line = waiting.isPipelined ? this.#pipelined : this.#single;
       line.set(socket, waiting);
       this.#pause(socket);
     }
-    this.#next = new Map();
     // What had arrived on those of the last turn is read by now.
     this.#resumed = new Map([...this.#single.takeTurn(), ...this.#pipelined.takeTurn()]);
     for (const socket of this.#resumed.keys()) socket.resume();
@@ -95,16 +101,22 @@ export class ReadingTurns {
     if (!this.#known.has(socket)) {
       this.#known.add(socket);
       // Node reads on after each request and each answer.
-      socket.on('resume', () => this.#mustWait(socket) && socket.pause());
+      socket.on('resume', () => this.#mustWait(socket) && pause(socket));
       socket.once('close', () => this.release(socket));
     }
-    socket.pause();
+    pause(socket);
   }
 
   #mustWait(socket: Socket): boolean {
     const isLong = (this.#next.get(socket)?.requests ?? 0) >= MOST_OF_ONE;
     return isLong || this.#single.has(socket) || this.#pipelined.has(socket);
   }
+}
+
+function pause(socket: Socket): void {
+  // A stream that is paused already says nothing, though Node may be about to read on.
+  if (socket.readableFlowing === false) socket.emit('pause');
+  else socket.pause();
 }
 
 /** Connections that wait, in the order of their turns. */

@@ -46,7 +46,7 @@ describe('resolution', () => {
       endpointId,
       alias: 'main',
       kind: 'webhook',
-      url: `${HOOK}/d`,
+      url: HOOK,
     });
     await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
   });
@@ -105,11 +105,11 @@ describe('inline', () => {
     expect(rotated.body.signingSecret).toMatchObject({ version: 2, previousVersion: 1 });
     expect(rotated.body.signingSecret?.secret).not.toBe(first.body.signingSecret?.secret);
 
-    const monitor = await api.read.expectSuccess('getMonitor', { params: { monitorId: body.monitorId } });
+    const monitor = await api.manage.expectSuccess('getMonitor', { params: { monitorId: body.monitorId } });
     expect(monitor.body.callback).toEqual({ kind: 'inline', url: `${HOOK}/2` });
     const left = await bind(body.monitorId, rotated.etag, { binding: { kind: 'disabled' } });
     expect(left.body.binding).toEqual({ kind: 'disabled' });
-    const listed = await api.read.expectSuccess('listCallbacks');
+    const listed = await api.manage.expectSuccess('listCallbacks');
     expect(listed.body.items.filter((item) => item.url?.startsWith(`${HOOK}/2`))).toEqual([]);
   });
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { presentTarget } from '../../src/api/present/present-callback.ts';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
-import { resolveTargets } from '../../src/service/callbacks/callback-targets.ts';
+import { resolveTargets, type Target } from '../../src/service/callbacks/callback-targets.ts';
 import { removeCallback, setDefaultCallback } from '../../src/service/callbacks/callbacks.ts';
 import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import {
@@ -33,9 +33,15 @@ async function resolveOne(binding: StoredBinding, projectId = fixture.project.pr
   return (await resolveTargets(fixture.pool, [{ projectId, monitorKey, binding }])).get(monitorKey);
 }
 
+/** As a member of the endpoint's own project sees it. */
+function show(target: Target) {
+  const context = { secrets: fixture.secrets, publicUrl: '' };
+  return presentTarget(target, target, { context, caller: { mayManage: true } });
+}
+
 async function urlOf(binding: StoredBinding) {
   const result = await resolveOne(binding);
-  return result && 'target' in result ? presentTarget(result.target, fixture.secrets)?.url : undefined;
+  return result && 'target' in result ? show(result.target)?.url : undefined;
 }
 
 const remove = (endpointId: string) =>
@@ -51,7 +57,7 @@ describe('a named binding', () => {
       target: { endpointId, projectId: fixture.project.projectId, alias: 'named', kind: 'webhook' },
     });
     if (!result || !('target' in result)) throw new Error('no target');
-    expect(presentTarget(result.target, fixture.secrets)).toEqual({
+    expect(show(result.target)).toEqual({
       endpointId,
       alias: 'named',
       kind: 'webhook',

@@ -1,20 +1,32 @@
-// Callback endpoints as the API shows them (docs/contract/callbacks.md): addresses opened, secrets once.
+// Callback endpoints as the API shows them (docs/contract/callbacks.md): addresses opened, secrets once. Who may only
+// read sees no more of an address than its origin (docs/contract/tenancy.md).
 import type { OperationOutput } from '../../contract/operations/operations.ts';
 import type { CallbackEndpoint, SigningSecret } from '../../contract/resources/callback.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { Target } from '../../service/callbacks/callback-targets.ts';
 import { type IssuedSecret, openUrl } from '../../service/callbacks/endpoint-seal.ts';
+import type { Caller, ServiceContext } from '../../service/calls/context.ts';
 import type { EndpointRow } from '../../store/callbacks/callback-endpoints.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
 
-export function presentCallback(row: EndpointRow, secrets: SecretBox): CallbackEndpoint {
+/** Who looks, and what opens the addresses. */
+export interface Viewer {
+  context: Pick<ServiceContext, 'publicUrl' | 'secrets'>;
+  caller: Pick<Caller, 'mayManage'>;
+}
+
+/** The URL of an endpoint for a caller. The path of a webhook often is a secret: who may only read sees the origin. */
+export function visibleUrl(url: string, { mayManage }: Viewer['caller']): string {
+  return mayManage ? url : new URL(url).origin;
+}
+
+export function presentCallback(row: EndpointRow, { context, caller }: Viewer): CallbackEndpoint {
   const { secret, lastDelivery: last } = row;
   return {
     id: row.endpointId,
     projectId: row.projectId,
     alias: row.alias ?? '',
     kind: row.kind,
-    url: row.urlBox && openUrl(secrets, row.endpointId, row.urlBox),
+    url: row.urlBox && visibleUrl(openUrl(context.secrets, row.endpointId, row.urlBox), caller),
     relay: row.relay,
     relayGroup: row.relayGroup,
     lifecycle: row.lifecycle,
@@ -46,10 +58,13 @@ export function presentSigningSecret(issued: IssuedSecret): SigningSecret {
   };
 }
 
-/** Where the alerts of a monitor go now. */
+/** Where the alerts of a monitor of this project go now. Of another project's endpoint the id and kind alone are shown. */
 export function presentTarget(
-  { endpointId, alias, kind, urlBox }: Target,
-  secrets: SecretBox,
+  { endpointId, projectId, alias, kind, urlBox }: Target,
+  monitor: { projectId: string },
+  { context, caller }: Viewer,
 ): OperationOutput<'getMonitorBinding'>['target'] {
-  return { endpointId, alias, kind, url: urlBox && openUrl(secrets, endpointId, urlBox) };
+  if (projectId !== monitor.projectId) return { endpointId, kind };
+  const url = urlBox && visibleUrl(openUrl(context.secrets, endpointId, urlBox), caller);
+  return { endpointId, alias, kind, url };
 }

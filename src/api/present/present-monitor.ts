@@ -9,19 +9,14 @@ import { healthOf } from '../../domain/health.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
-import type { Caller, ServiceContext } from '../../service/calls/context.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
 import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { FeedItem } from '../../store/monitors/status-feed.ts';
+import { type Viewer, visibleUrl } from './present-callback.ts';
 
 /** Only a caller who may manage sees the publish address. */
-export interface Viewer {
-  context: Pick<ServiceContext, 'publicUrl' | 'secrets'>;
-  caller: Pick<Caller, 'mayManage'>;
-}
-
-export function presentMonitor(monitor: MonitorRecord, { context, caller }: Viewer): Monitor {
+export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor {
   const { configuration, monitorId, restorableUntilMs } = monitor;
   const { measurements, ...rest } = configuration;
   return {
@@ -30,11 +25,11 @@ export function presentMonitor(monitor: MonitorRecord, { context, caller }: View
     projectId: monitor.projectId,
     ...rest,
     jurisdiction: monitor.jurisdiction,
-    callback: presentBinding(monitor, context),
+    callback: presentBinding(monitor, viewer),
     measurements: presentMeasurements(measurements),
     lifecycle: monitor.lifecycle,
     restorableUntil: optionalTime(restorableUntilMs),
-    publishUrl: caller.mayManage ? publishUrlOf(monitor, context) : undefined,
+    publishUrl: viewer.caller.mayManage ? publishUrlOf(monitor, viewer.context) : undefined,
     configurationVersion: monitor.configurationVersion,
     createdAt: toTime(monitor.createdMs),
     updatedAt: toTime(monitor.updatedMs),
@@ -49,14 +44,16 @@ export function publishUrlOf({ publishAddress }: MonitorRecord, { publicUrl }: V
 
 export function presentBinding(
   { binding, inlineUrlBox }: MonitorRecord,
-  { secrets }: Viewer['context'],
+  { context, caller }: Viewer,
 ): Monitor['callback'] {
   switch (binding.kind) {
     case 'named':
       return { kind: 'named', alias: binding.alias ?? '' };
     case 'inline': {
       const { inlineEndpointId = '' } = binding;
-      return { kind: 'inline', url: inlineUrlBox ? openUrl(secrets, inlineEndpointId, inlineUrlBox) : '' };
+      const url =
+        inlineUrlBox && visibleUrl(openUrl(context.secrets, inlineEndpointId, inlineUrlBox), caller);
+      return { kind: 'inline', url: url ?? '' };
     }
     default:
       return { kind: binding.kind };

@@ -2,14 +2,14 @@
 import { type BindingView, readBinding, setBinding } from '../../service/callbacks/bindings.ts';
 import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
-import { presentSigningSecret, presentTarget } from '../present/present-callback.ts';
-import { presentBinding, type Viewer } from '../present/present-monitor.ts';
+import { presentSigningSecret, presentTarget, type Viewer } from '../present/present-callback.ts';
+import { presentBinding } from '../present/present-monitor.ts';
 import { monitorNameOf, versionedNameOf } from './monitors.ts';
 
 export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'> = {
   getMonitorBinding: async (call) => {
     const view = await readBinding(call.db, monitorNameOf(call));
-    return { version: view.monitor.configurationVersion, body: presentView(view, call.context) };
+    return { version: view.monitor.configurationVersion, body: presentView(view, call) };
   },
 
   setMonitorBinding: async (call) => {
@@ -20,7 +20,7 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
     return await call.write(
       (tx) => setBinding(tx, context, caller, change),
       (view) => {
-        const body = presentView(view, context);
+        const body = presentView(view, call);
         const signingSecret = view.secret && presentSigningSecret(view.secret);
         return {
           version: view.monitor.configurationVersion,
@@ -32,10 +32,10 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
   },
 };
 
-function presentView({ monitor, target, unavailableReason }: BindingView, context: Viewer['context']) {
+function presentView({ monitor, target, unavailableReason }: BindingView, viewer: Viewer) {
   return {
-    binding: presentBinding(monitor, context),
-    target: target && presentTarget(target, context.secrets),
+    binding: presentBinding(monitor, viewer),
+    target: target && presentTarget(target, monitor, viewer),
     unavailableReason,
   };
 }

@@ -15,30 +15,29 @@ import {
 } from '../../service/callbacks/callbacks.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
 import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
-import { presentCallback, presentSigningSecret } from '../present/present-callback.ts';
+import { presentCallback, presentSigningSecret, type Viewer } from '../present/present-callback.ts';
 
 const LIST = 'callbacks';
 
 export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
   listCallbacks: async ({ input: { query }, caller, context, db }) => {
     const rows = await listEndpoints(db, caller.projectId, readPage(LIST, query));
-    return { body: presentPage(LIST, query, rows, (row) => presentCallback(row, context.secrets)) };
+    return { body: presentPage(LIST, query, rows, (row) => presentCallback(row, { context, caller })) };
   },
 
   createCallback: async ({ input: { body }, caller, context, write }) => {
     await checkNewCallback(context, body);
     return await write(
       (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs),
-      (issued) => answerIssued(issued, context.secrets),
+      (issued) => answerIssued(issued, { context, caller }),
     );
   },
 
   getCallback: async ({ input, caller, context, db }) => {
     const ref = { projectId: caller.projectId, endpointId: input.params.endpointId };
-    return answer(await requireCallback(db, ref), context.secrets);
+    return answer(await requireCallback(db, ref), { context, caller });
   },
 
   updateCallback: async ({ input, caller, context, db, write }) => {
@@ -46,7 +45,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     await checkCallbackPatch(db, context, change, input.body);
     return await write(
       (tx, nowMs) => updateCallback(tx, context, { ...change, patch: input.body }, nowMs),
-      (endpoint) => answer(endpoint, context.secrets),
+      (endpoint) => answer(endpoint, { context, caller }),
     );
   },
 
@@ -63,7 +62,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     const change = { caller, endpointId: params.endpointId, generation: ifMatch, overlapSeconds };
     return write(
       (tx, nowMs) => rotateCallbackSecret(tx, context, change, nowMs),
-      (issued) => answerIssued(issued, context.secrets),
+      (issued) => answerIssued(issued, { context, caller }),
     );
   },
 
@@ -83,13 +82,13 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     ),
 };
 
-function answer(endpoint: EndpointRow, secrets: SecretBox) {
-  return { version: endpoint.generation, body: presentCallback(endpoint, secrets) };
+function answer(endpoint: EndpointRow, viewer: Viewer) {
+  return { version: endpoint.generation, body: presentCallback(endpoint, viewer) };
 }
 
 /** Only the first answer has the secret. */
-function answerIssued(issued: IssuedCallback, secrets: SecretBox) {
-  const endpoint = presentCallback(issued.endpoint, secrets);
+function answerIssued(issued: IssuedCallback, viewer: Viewer) {
+  const endpoint = presentCallback(issued.endpoint, viewer);
   return {
     version: issued.endpoint.generation,
     body: { endpoint, replayed: false, signingSecret: presentSigningSecret(issued.secret) },

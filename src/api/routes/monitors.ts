@@ -19,8 +19,8 @@ import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monito
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Handlers } from '../operation.ts';
 import { decodeCursor, encodeCursor } from '../paging/cursor.ts';
-import { presentSigningSecret } from '../present/present-callback.ts';
-import { presentMonitor, presentObservation, type Viewer } from '../present/present-monitor.ts';
+import { presentSigningSecret, type Viewer } from '../present/present-callback.ts';
+import { presentMonitor, presentObservation } from '../present/present-monitor.ts';
 
 type MonitorOperation = 'listMonitors' | 'createMonitor' | 'getMonitor' | 'updateMonitor' | 'deleteMonitor';
 

@@ -266,7 +266,7 @@ describe("the organization's default", () => {
       return (await Promise.all(records)).map((record) => record.body.isOrganizationDefault);
     };
     const set = (endpointId: string | null) =>
-      api.manage.expectSuccess('setDefaultCallback', { body: { endpointId } });
+      api.owner.expectSuccess('setDefaultCallback', { body: { endpointId } });
     expect((await set(first)).body).toEqual({ endpointId: first });
     expect(await read()).toEqual([true, false]);
     await set(second);
@@ -298,13 +298,32 @@ describe("the organization's default", () => {
     await set(null);
   });
 
+  it('only an owner and the operator set or clear the default, and others are told so', async () => {
+    const { body, etag } = await create();
+    const endpointId = body.endpoint.id;
+    for (const client of [api.manage, api.member, api.read, api.viewer]) {
+      for (const wanted of [endpointId, null]) {
+        const { problem } = await client.call('setDefaultCallback', { body: { endpointId: wanted } });
+        expect(problem).toMatchObject({ status: 403, code: 'service.permission_denied' });
+        expect(problem?.detail).toContain('This needs a session of an owner, or the operator.');
+      }
+    }
+    for (const client of [api.owner, api.operator]) {
+      await client.expectSuccess('setDefaultCallback', { body: { endpointId } });
+      const record = await api.read.expectSuccess('getCallback', { params: { endpointId } });
+      expect(record.body).toMatchObject({ isOrganizationDefault: true, generation: 1 });
+      expect(record.etag).toBe(etag);
+      await client.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
+    }
+  });
+
   it('a repeated call for the default gets the recorded answer', async () => {
     const { body } = await create();
     const idempotencyKey = randomUUID();
     const request = { body: { endpointId: body.endpoint.id }, idempotencyKey };
-    const first = await api.manage.expectSuccess('setDefaultCallback', request);
-    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
-    const again = await api.manage.expectSuccess('setDefaultCallback', request);
+    const first = await api.owner.expectSuccess('setDefaultCallback', request);
+    await api.owner.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
+    const again = await api.owner.expectSuccess('setDefaultCallback', request);
     expect(again.body).toEqual(first.body);
     const params = { endpointId: body.endpoint.id };
     const record = await api.read.expectSuccess('getCallback', { params });
@@ -341,7 +360,7 @@ describe('rights', () => {
       await client.call('rotateSigningSecret', { params, body: {}, ifMatch: etag }),
       await client.call('testCallback', { params }),
       await client.call('deleteCallback', { params, ifMatch: etag }),
-      await client.call('setDefaultCallback', { body: params }),
+      await api.other.owner.call('setDefaultCallback', { body: params }),
     ];
     expect(refused.map((answer) => answer.problem?.code)).toEqual(Array(6).fill('service.not_found'));
     expect((await api.manage.expectSuccess('getCallback', { params })).body).toEqual(body.endpoint);
@@ -356,6 +375,6 @@ describe('rights', () => {
     });
     const params = { endpointId: bound.body.target?.endpointId ?? '' };
     expect((await api.manage.call('getCallback', { params })).problem?.status).toBe(404);
-    expect((await api.manage.call('setDefaultCallback', { body: params })).problem?.status).toBe(404);
+    expect((await api.owner.call('setDefaultCallback', { body: params })).problem?.status).toBe(404);
   });
 });

@@ -87,7 +87,7 @@ describe('a delivery', () => {
 
   it('a delivery to an endpoint of another project belongs to the project of its monitor', async () => {
     const { endpointId } = await alert();
-    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId } });
+    await api.owner.expectSuccess('setDefaultCallback', { body: { endpointId } });
     const { body: project } = await api.owner.expectSuccess('createProject', {
       body: { name: randomUUID() },
     });
@@ -108,7 +108,7 @@ describe('a delivery', () => {
     const after = await sibling.expectSuccess('listDeliveries', { query: { endpointId } });
     expect(after.body.items.map((item) => item.state)).toEqual(['canceled', 'canceled']);
     expect((await sibling.call('redeliver', { params })).problem?.status).toBe(409);
-    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
+    await api.owner.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
   });
 });
 

@@ -41,14 +41,14 @@ describe('resolution', () => {
       body: { alias: 'main', url: `${HOOK}/d` },
     });
     const endpointId = made.body.endpoint.id;
-    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId } });
+    await api.owner.expectSuccess('setDefaultCallback', { body: { endpointId } });
     expect((await read(body.monitorId)).body.target).toEqual({
       endpointId,
       alias: 'main',
       kind: 'webhook',
       url: HOOK,
     });
-    await api.manage.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
+    await api.owner.expectSuccess('setDefaultCallback', { body: { endpointId: null } });
   });
 
   it('a named binding follows its alias through absence, use, disabling and removal', async () => {

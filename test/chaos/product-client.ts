@@ -58,7 +58,13 @@ export class ProductClient {
       '/v1/callbacks',
       { alias, url },
     );
-    await this.call('PUT', '/v1/callbacks/default', { endpointId: made.endpoint.id });
+    await this.call(
+      'PUT',
+      '/v1/callbacks/default',
+      { endpointId: made.endpoint.id },
+      // The default serves every project, so a credential of one may not set it.
+      { authorization: `Bearer ${this.#ready.ownerToken}`, 'service-project': this.#ready.projectId },
+    );
     return made.signingSecret.secret;
   }
 

@@ -42,7 +42,7 @@ PATCH  /v1/callbacks/{endpointId}                         K E 200 manage
 POST   /v1/callbacks/{endpointId}/rotate                  K E 200 manage
 POST   /v1/callbacks/{endpointId}/test                    K - 200 manage
 DELETE /v1/callbacks/{endpointId}                         - E 204 manage
-PUT    /v1/callbacks/default                              K - 200 manage
+PUT    /v1/callbacks/default                              K - 200 owner_or_operator
 GET    /v1/projects                                       - - 200 read
 POST   /v1/projects                                       K - 201 owner_or_operator
 GET    /v1/projects/{projectId}                           - - 200 read

@@ -120,7 +120,7 @@ const ADVICE = {
   read: 'Ask an owner of the organization for a role.',
   manage: 'This needs a credential with the preset manage, or a session of a member or owner.',
   owner: 'This needs a session of an owner.',
-  owner_or_operator: 'This needs a session of an owner.',
+  owner_or_operator: 'This needs a session of an owner, or the operator.',
 };
 
 function permissionDenied(principal: Principal, spec: OperationSpec): ProblemError {

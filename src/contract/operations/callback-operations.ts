@@ -122,8 +122,9 @@ export const callbackOperations = {
     method: 'PUT',
     path: '/v1/callbacks/default',
     summary: 'Set or clear the default callback endpoint',
-    description: 'One for the whole organization. It may serve monitors of every project.',
-    preset: 'manage',
+    description:
+      'One for the whole organization: it may serve monitors of every project, so only an owner and the operator set or clear it. The endpoint belongs to the project that `Service-Project` names.',
+    preset: 'owner_or_operator',
     body: setDefaultCallbackBody,
     idempotent: true,
     success: 200,

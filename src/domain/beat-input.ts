@@ -4,7 +4,7 @@ import { BEAT_KINDS, type BeatKind } from './beat.ts';
 import { IDENTIFIER_PATTERN } from './id.ts';
 import { checkJsonStructure } from './json-structure.ts';
 import type { FieldError } from './problem.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError, WHOLE_BODY } from './problem.ts';
 import { parseTimestamp } from './timestamp.ts';
 
 export interface BeatInput {
@@ -110,7 +110,7 @@ function parseObject(text: string): Body {
 function malformed(message: string, cause?: unknown): ProblemError {
   return new ProblemError('validation_failed', {
     detail: message,
-    fieldErrors: [{ path: '', code: 'malformed_body', message }],
+    fieldErrors: [{ path: WHOLE_BODY, code: 'malformed_body', message }],
     cause,
   });
 }

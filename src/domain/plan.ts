@@ -102,11 +102,26 @@ export function limitOf(plan: Plan, exceeded: Exceeded): Limit {
   };
 }
 
-/** 403 `plan_limit_reached` with the limit object. */
-export function planLimitReached(plan: Plan, exceeded: Exceeded): ProblemError {
+/** The limits that refuse a request, in words, each with what to do. */
+const WORDS: Partial<Record<LimitDimension, (limit: string, attempted: string) => string>> = {
+  active_monitors: (limit) =>
+    `allows ${limit} active monitors in the organization (paused ones count). Archive or delete one first`,
+  minimum_interval_seconds: (limit, attempted) =>
+    `allows no interval shorter than ${limit} seconds, and this one has ${attempted}. Choose a longer one`,
+  measurements_per_observation: (limit, attempted) =>
+    `allows ${limit} measurements in a beat, and this one has ${attempted}. Send fewer`,
+  callback_endpoints: (limit) => `allows ${limit} callback endpoints in the organization. Remove one first`,
+};
+
+/** 403 `plan_limit_reached` with the limit object. `path` names the field that exceeds, where there is one. */
+export function planLimitReached(plan: Plan, exceeded: Exceeded, path?: string): ProblemError {
+  const { dimension, limit, attempted = limit + 1 } = exceeded;
+  const words = WORDS[dimension]?.(String(limit), String(attempted)) ?? `allows ${limit} for ${dimension}`;
+  const message = `The plan ${plan.name} ${words}, or move to a larger plan.`;
   return new ProblemError('plan_limit_reached', {
-    detail: `The plan ${plan.name} allows ${exceeded.limit} for ${exceeded.dimension}.`,
+    detail: message,
     limit: limitOf(plan, exceeded),
+    fieldErrors: path === undefined ? undefined : [{ code: 'plan_limit', message, path }],
   });
 }
 

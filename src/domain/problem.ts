@@ -40,7 +40,7 @@ export interface FieldError {
   /** Lower-case snake case, 1 to 128 characters. */
   code: string;
   message: string;
-  /** Names joined by dots from the body's root; a header or query parameter by its name. */
+  /** Names joined by dots from the body's root; a header or query parameter by its name; WHOLE_BODY. */
   path: string;
 }
 
@@ -128,12 +128,15 @@ export class ProblemError extends Error {
   }
 }
 
-/** The most frequent refusal: one field is wrong. `path` is empty for the body as a whole. */
+/** The path of a fault of the body as a whole. */
+export const WHOLE_BODY = 'body';
+
+/** The most frequent refusal: one field is wrong. An empty path means the body as a whole. */
 export function invalidField(path: string, message: string, code = 'invalid'): ProblemError {
-  const where = path === '' ? '' : `${path}: `;
+  const where = path || WHOLE_BODY;
   return new ProblemError('validation_failed', {
-    detail: `The request is not valid. ${where}${message}`.slice(0, 1024),
-    fieldErrors: [{ code, message, path }],
+    detail: `The request is not valid. ${where}: ${message}`.slice(0, 1024),
+    fieldErrors: [{ code, message, path: where }],
   });
 }
 

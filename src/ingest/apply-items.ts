@@ -150,11 +150,9 @@ function findRefusal(
   if (suspended) return suspended;
   const count = Object.keys(beat.measurements ?? {}).length;
   if (count > plan.measurementsPerObservation) {
-    return planLimitReached(plan, {
-      dimension: 'measurements_per_observation',
-      limit: plan.measurementsPerObservation,
-      attempted: count,
-    });
+    const limit = plan.measurementsPerObservation;
+    const exceeded = { dimension: 'measurements_per_observation', limit, attempted: count } as const;
+    return planLimitReached(plan, exceeded, 'measurements');
   }
   return hasToken ? undefined : tooFrequent(plan);
 }

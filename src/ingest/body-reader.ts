@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip, gunzipSync } from 'node:zlib';
 import { MAX_MESSAGE_CHARACTERS } from '../domain/beat-input.ts';
-import { ProblemError } from '../domain/problem.ts';
+import { ProblemError, WHOLE_BODY } from '../domain/problem.ts';
 
 /** On the wire and after inflation (docs/contract/calls.md). */
 export const MAX_JSON_BYTES = 16_384;
@@ -88,7 +88,7 @@ function tooLarge(): ProblemError {
 function invalidBody(message: string, cause: unknown): ProblemError {
   return new ProblemError('validation_failed', {
     detail: message,
-    fieldErrors: [{ path: '', code: 'malformed_body', message }],
+    fieldErrors: [{ path: WHOLE_BODY, code: 'malformed_body', message }],
     cause,
   });
 }

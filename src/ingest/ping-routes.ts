@@ -169,6 +169,7 @@ async function beat(
 ): Promise<BeatAnswer> {
   const { openBeat } = request;
   const path = kindOfSuffix(request.params.suffix);
+  if (!path && UUID_PATTERN.test(request.params.address.toLowerCase())) throw unknownSuffix();
   if (!path || !openBeat) throw unknownAddress();
   const { address, arrivedAt } = openBeat;
   openBeat.isReading = hasBody(request);
@@ -191,6 +192,14 @@ async function beat(
   const outcome = await deps.batcher.submit(item, waitedMs + readingAt - arrivedAt);
   if ('problem' in outcome) throw outcome.problem;
   return outcome.answer;
+}
+
+/** Said of every address, so that nobody learns which ones exist. */
+function unknownSuffix(): ProblemError {
+  return new ProblemError('not_found', {
+    detail:
+      'After the address may stand nothing, /start, /fail, /log, or an exit status from /0 to /255. No beat was recorded.',
+  });
 }
 
 async function findEntry(directory: MonitorDirectory, address: string): Promise<DirectoryEntry | undefined> {

@@ -88,7 +88,7 @@ describe('a body', () => {
     expect(await post(latin1)).toMatchObject({
       status: 400,
       code: 'service.validation_failed',
-      detail: 'The request is not valid. Must be UTF-8.',
+      detail: 'The request is not valid. body: Must be UTF-8.',
     });
     const utf16 = Buffer.from('\ufeff{"name": "a"}', 'utf16le');
     expect((await post(utf16)).status).toBe(400);
@@ -131,7 +131,7 @@ describe('a body', () => {
   it('a body is accepted plain or with gzip, and refused in another encoding', async () => {
     const gzip = { 'content-encoding': 'gzip' };
     const notGzip = await post('not gzip', gzip);
-    expect(notGzip).toMatchObject({ status: 400, fieldErrors: [{ path: '', code: 'invalid_encoding' }] });
+    expect(notGzip).toMatchObject({ status: 400, fieldErrors: [{ path: 'body', code: 'invalid_encoding' }] });
     const good = gzipSync('{"name": "zipped"}');
     expect((await post(good.subarray(0, -4), gzip)).status).toBe(400);
     expect((await post(gzipSync(good), gzip)).status).toBe(400); // zipped twice

@@ -153,7 +153,7 @@ describe('an invalid request', () => {
   it('null is refused even as an optional body', () => {
     const incident = { params: { incidentId: 'inc_1' } };
     expect(parse('resolveIncident', incident).body).toEqual({});
-    expect(faults('resolveIncident', { ...incident, body: null })).toEqual([': invalid_type']);
+    expect(faults('resolveIncident', { ...incident, body: null })).toEqual(['body: invalid_type']);
   });
 
   it('a text in place of a list reports its type, not its length', () => {

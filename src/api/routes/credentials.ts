@@ -1,5 +1,6 @@
 // API credentials, for owners. Two answers have a secret, and no replay has one.
 import { notFound } from '../../domain/problem.ts';
+import { optionalTime } from '../../domain/timestamp.ts';
 import {
   createCredential,
   type IssuedCredential,
@@ -66,6 +67,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
 }
 
 function answerIssued({ credential, secret }: IssuedCredential) {
-  const replayBody = { credential: presentCredential(credential), replayed: false };
+  const overlapEndsAt = optionalTime(credential.previousEndsMs);
+  const replayBody = { credential: presentCredential(credential), replayed: false, overlapEndsAt };
   return { version: credential.version, body: { ...replayBody, secret }, replayBody };
 }

@@ -63,8 +63,9 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     await checkBinding(context, input.binding, 'callback.url');
     return await call.write(
       (tx, nowMs, atTheEnd) => createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
-      ({ monitor, secret }) => {
-        const { version, body } = answerMonitor(monitor, call);
+      ({ monitor, secret, unavailableReason }) => {
+        const { version, body: record } = answerMonitor(monitor, call);
+        const body = { ...record, binding: unavailableReason && { unavailableReason } };
         return {
           version,
           body: { ...body, replayed: false, signingSecret: secret && presentSigningSecret(secret) },

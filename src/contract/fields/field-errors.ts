@@ -37,8 +37,9 @@ function withoutEchoes(errors: readonly FieldError[]): FieldError[] {
 function fieldErrorsOf(issue: Issue, root: readonly PropertyKey[]): FieldError[] {
   const path = [...root, ...issue.path];
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) =>
-      fieldError([...path, key], 'unknown_field', 'Remove it: it is not known here.'),
+    const lines = issue.message.split('\n');
+    return issue.keys.map((key, index) =>
+      fieldError([...path, key], 'unknown_field', lines[index] ?? UNKNOWN_FIELD),
     );
   }
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
@@ -90,6 +91,19 @@ function codeOf(issue: Issue): string {
 }
 
 const REQUIRED = 'This is required: state it.';
+const UNKNOWN_FIELD = 'Remove it: it is not known here.';
+
+/**
+ * For the `error` of a strict object: sentences for fields that callers look for there in vain. An issue about several
+ * fields has one line for each.
+ */
+export function hintsForUnknown(hints: Readonly<Record<string, string>>) {
+  return (issue: RawIssue) => (issue.code === 'unrecognized_keys' ? linesFor(issue.keys, hints) : undefined);
+}
+
+function linesFor(keys: readonly string[], hints: Readonly<Record<string, string>>): string {
+  return keys.map((key) => (Object.hasOwn(hints, key) ? hints[key] : UNKNOWN_FIELD)).join('\n');
+}
 
 /** zod calls this for every issue whose schema has no sentence. */
 function messageOf(issue: RawIssue): string {
@@ -101,6 +115,8 @@ function messageOf(issue: RawIssue): string {
       return `Must ${sizeVerb(issue.origin)} at least ${issue.minimum}${sizeUnit(issue.origin)}.`;
     case 'too_big':
       return `Must ${sizeVerb(issue.origin)} at most ${issue.maximum}${sizeUnit(issue.origin)}.`;
+    case 'unrecognized_keys':
+      return linesFor(issue.keys, {});
     case 'invalid_value':
       return `Must be one of ${issue.values.map(String).join(', ')}.`;
     case 'invalid_union':

@@ -1,6 +1,6 @@
 // Parses the raw HTTP request of an operation into its typed input, or throws the problem that lists its faults.
 import { z } from 'zod';
-import { type FieldError, ProblemError } from '../../domain/problem.ts';
+import { type FieldError, ProblemError, WHOLE_BODY } from '../../domain/problem.ts';
 import { fieldPath, MAX_FIELD_ERRORS, type Parsed, parseInput } from '../fields/field-errors.ts';
 import { type EtagKind, HEADER, idempotencyKey, ifMatch, parseEtag } from '../fields/headers.ts';
 import type { InputOf, OperationSpec } from './operation.ts';
@@ -33,7 +33,7 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   parts.query = query(spec, raw.query);
   // A missing body counts as {}; null does not.
   const body = spec.bodyOptional && raw.body === undefined ? {} : raw.body;
-  if (spec.body) parts.body = parseInput(spec.body, body);
+  if (spec.body) parts.body = parseBody(spec.body, body);
 
   const faults = Object.values(parts).flatMap((part) => ('fieldErrors' in part ? part.fieldErrors : []));
   if (faults.length > 0) throw validationFailed(faults);
@@ -43,6 +43,17 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   ]);
   // InputOf takes the type of each part from the schema that has parsed it.
   return Object.fromEntries(values) as InputOf<Spec>;
+}
+
+/** A fault of the body as a whole has the path `body` (docs/contract/calls.md). */
+function parseBody(schema: z.ZodType, body: unknown): Parsed<unknown> {
+  if (body === undefined) {
+    const message = 'The request has no body: send a JSON object, at least {}.';
+    return { fieldErrors: [{ code: 'required', message, path: WHOLE_BODY }] };
+  }
+  const parsed = parseInput(schema, body);
+  if ('value' in parsed) return parsed;
+  return { fieldErrors: parsed.fieldErrors.map((fault) => ({ ...fault, path: fault.path || WHOLE_BODY })) };
 }
 
 function header(raw: RawRequest, schema: typeof ifMatch, name: string): Parsed<string> {

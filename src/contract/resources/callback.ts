@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ENDPOINT_KINDS, ENDPOINT_LIFECYCLES } from '../../domain/callback.ts';
 import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
+import { hintsForUnknown } from '../fields/field-errors.ts';
 import { deliveryState } from './delivery.ts';
 
 export const callbackKind = z.enum(ENDPOINT_KINDS);
@@ -115,13 +116,21 @@ export const createCallbackBody = z
 
 /** The update itself checks that the destination fits the kind of the stored endpoint. */
 export const updateCallbackBody = z
-  .strictObject({
-    lifecycle: callbackLifecycle.optional(),
-    alias: alias.optional(),
-    url: callbackUrl.optional(),
-    relay: relayInput.optional(),
-    relayGroup: relayGroupInput.optional(),
-  })
+  .strictObject(
+    {
+      lifecycle: callbackLifecycle.optional(),
+      alias: alias.optional(),
+      url: callbackUrl.optional(),
+      relay: relayInput.optional(),
+      relayGroup: relayGroupInput.optional(),
+    },
+    {
+      error: hintsForUnknown({
+        kind: 'Remove it: the kind of an endpoint cannot change.',
+        endpointId: 'Remove it: the ID of an endpoint cannot change.',
+      }),
+    },
+  )
   .superRefine((body, context) => {
     const [, ...surplus] = DESTINATIONS.filter((field) => body[field] !== undefined);
     for (const field of surplus) {

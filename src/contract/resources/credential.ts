@@ -39,4 +39,7 @@ export const credentialIssueResult = z.object({
     .optional()
     .describe('`bkc_<id>_<43 characters>`. Shown once, here; a replay leaves it out.'),
   replayed: z.boolean(),
+  overlapEndsAt: timestamp
+    .optional()
+    .describe('When the old secret stops, where a rotation keeps it for a while.'),
 });

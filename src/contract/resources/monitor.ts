@@ -1,6 +1,7 @@
 // Monitors: what a caller states, what a patch may change, what is read back (docs/contract/monitors.md).
 // monitor-patch.ts merges a patch into a stored configuration.
 import { z } from 'zod';
+import { UNAVAILABLE_REASONS } from '../../domain/callback.ts';
 import { MONITOR_DEFAULTS } from '../../domain/defaults.ts';
 import { HEALTHS, LIFECYCLES } from '../../domain/monitor.ts';
 import {
@@ -19,6 +20,7 @@ import {
   timestamp,
   YEAR_SECONDS,
 } from '../fields/field.ts';
+import { hintsForUnknown } from '../fields/field-errors.ts';
 import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
@@ -90,52 +92,74 @@ function refuseTwoCadences(fields: CadenceFields, context: z.RefinementCtx): voi
 export function createMonitorBody(limits: ContractLimits) {
   const fields = monitorFields(limits);
   return z
-    .strictObject({
-      monitorId: identifier.optional().describe('Chosen by the caller. Default: one that the service makes.'),
-      name: fields.name,
-      description: fields.description.optional(),
-      labels: fields.labels.default({}),
-      intervalSeconds: fields.intervalSeconds.optional(),
-      schedule: scheduleInput.optional().describe('Exclusive with `intervalSeconds`.'),
-      graceSeconds: fields.graceSeconds.default(defaultGraceSeconds(limits)),
-      jurisdiction: jurisdiction.default('unrestricted').describe('Cannot change later.'),
-      callback: bindingInput.default({ kind: 'organization_default' }),
-      awaitFirstBeat: fields.awaitFirstBeat.default(MONITOR_DEFAULTS.awaitFirstBeat),
-      maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
-      recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
-      missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
-    })
+    .strictObject(
+      {
+        monitorId: identifier
+          .optional()
+          .describe('Chosen by the caller. Default: one that the service makes.'),
+        name: fields.name,
+        description: fields.description.optional(),
+        labels: fields.labels.default({}),
+        intervalSeconds: fields.intervalSeconds.optional(),
+        schedule: scheduleInput.optional().describe('Exclusive with `intervalSeconds`.'),
+        graceSeconds: fields.graceSeconds.default(defaultGraceSeconds(limits)),
+        jurisdiction: jurisdiction.default('unrestricted').describe('Cannot change later.'),
+        callback: bindingInput.default({ kind: 'organization_default' }),
+        awaitFirstBeat: fields.awaitFirstBeat.default(MONITOR_DEFAULTS.awaitFirstBeat),
+        maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
+        recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
+        missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
+      },
+      {
+        error: hintsForUnknown({
+          measurements: 'Remove it: set rules afterwards, with PATCH /v1/monitors/{monitorId}.',
+        }),
+      },
+    )
     .superRefine(refuseTwoCadences);
 }
+
+/** What a monitor has and a patch does not change, each with the way to change it. */
+const UNPATCHED = {
+  callback: 'Remove it: PUT /v1/monitors/{monitorId}/callback sets the binding.',
+  jurisdiction: 'Remove it: the jurisdiction of a monitor cannot change.',
+  monitorId: 'Remove it: the ID of a monitor cannot change.',
+  lifecycle: 'Remove it: POST /v1/monitors/{monitorId}/lifecycle changes it.',
+  publishUrl: 'Remove it: POST /v1/monitors/{monitorId}/publish-url/rotate makes a new address.',
+};
 
 /** PATCH /v1/monitors/{monitorId}: RFC 7396 inside `patch`; null restores the default. */
 export function updateMonitorBody(limits: ContractLimits) {
   const fields = monitorFields(limits);
   const patch = z
-    .strictObject({
-      name: fields.name.optional(),
-      description: fields.description.nullable().optional(),
-      labels: z
-        .record(labelKey, labelValue.nullable())
-        .superRefine(atMost(2 * MAX_LABELS, 'labels in one patch'))
-        .nullable()
-        .optional(),
-      intervalSeconds: fields.intervalSeconds.nullable().optional(),
-      schedule: schedulePatch.nullable().optional(),
-      graceSeconds: fields.graceSeconds.nullable().optional(),
-      awaitFirstBeat: fields.awaitFirstBeat.nullable().optional(),
-      maxRuntimeSeconds: fields.maxRuntimeSeconds.nullable().optional(),
-      recoveryBeats: fields.recoveryBeats.nullable().optional(),
-      missedBeatsToOpen: fields.missedBeatsToOpen.nullable().optional(),
-      measurements: z
-        .record(measurementKey, measurementRulePatch.nullable())
-        .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
-        .nullable()
-        .optional(),
-    })
+    .strictObject(
+      {
+        name: fields.name.optional(),
+        description: fields.description.nullable().optional(),
+        labels: z
+          .record(labelKey, labelValue.nullable())
+          .superRefine(atMost(2 * MAX_LABELS, 'labels in one patch'))
+          .nullable()
+          .optional(),
+        intervalSeconds: fields.intervalSeconds.nullable().optional(),
+        schedule: schedulePatch.nullable().optional(),
+        graceSeconds: fields.graceSeconds.nullable().optional(),
+        awaitFirstBeat: fields.awaitFirstBeat.nullable().optional(),
+        maxRuntimeSeconds: fields.maxRuntimeSeconds.nullable().optional(),
+        recoveryBeats: fields.recoveryBeats.nullable().optional(),
+        missedBeatsToOpen: fields.missedBeatsToOpen.nullable().optional(),
+        measurements: z
+          .record(measurementKey, measurementRulePatch.nullable())
+          .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
+          .nullable()
+          .optional(),
+      },
+      { error: hintsForUnknown(UNPATCHED) },
+    )
     .superRefine(refuseTwoCadences)
     .describe('Omitted fields keep their values; null goes back to the default or removes.');
-  return z.strictObject({ patch });
+  const outside = Object.keys(patch.shape).map((field) => [field, 'State it inside of patch.']);
+  return z.strictObject({ patch }, { error: hintsForUnknown(Object.fromEntries(outside)) });
 }
 export type MonitorPatch = z.output<ReturnType<typeof updateMonitorBody>>['patch'];
 
@@ -189,6 +213,12 @@ export const createdMonitor = z.object({
   ...monitor.shape,
   replayed: z.boolean(),
   signingSecret: signingSecret.optional().describe('Of an inline binding. Shown once; a replay has none.'),
+  binding: z
+    .object({ unavailableReason: z.enum(UNAVAILABLE_REASONS) })
+    .optional()
+    .describe(
+      'Why alerts go nowhere as it stands now. Absent where the binding leads to an endpoint, or is disabled.',
+    ),
 });
 
 export const monitorWithObservation = z.object({

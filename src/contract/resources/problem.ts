@@ -17,7 +17,9 @@ export const fieldError = z.object({
   path: z
     .string()
     .max(256)
-    .describe("Dots from the body's root; headers and query parameters as they are named."),
+    .describe(
+      "Dots from the body's root; headers and query parameters as they are named; `body` for the body as a whole.",
+    ),
 });
 
 export const problemLimit = z.object({

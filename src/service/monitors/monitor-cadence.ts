@@ -12,14 +12,18 @@ export interface Cadence {
   schedule?: ScheduleSpec;
 }
 
-/** Throws `plan_limit_reached` for an interval, or a gap of a schedule, below the plan's minimum. */
-export function requireAllowedCadence(plan: Plan, cadence: Cadence, nowMs: number): void {
+/**
+ * Throws `plan_limit_reached` for an interval, or a gap of a schedule, below the plan's minimum. `prefix` is the path
+ * of the object that states the cadence, with a dot at its end.
+ */
+export function requireAllowedCadence(plan: Plan, cadence: Cadence, nowMs: number, prefix = ''): void {
   const limit = plan.minimumIntervalSeconds;
   // The contract has checked the input against its floor.
   if (limit <= CONTRACT_FLOOR_SECONDS) return;
   const attempted = cadence.intervalSeconds ?? shortestGapSeconds(cadence.schedule, limit, nowMs);
   if (attempted === undefined || attempted >= limit) return;
-  throw planLimitReached(plan, { dimension: 'minimum_interval_seconds', limit, attempted });
+  const field = cadence.intervalSeconds === undefined ? 'schedule' : 'intervalSeconds';
+  throw planLimitReached(plan, { dimension: 'minimum_interval_seconds', limit, attempted }, prefix + field);
 }
 
 function shortestGapSeconds(spec: ScheduleSpec | undefined, enough: number, nowMs: number) {

@@ -31,7 +31,7 @@ export async function changeConfiguration(
   const configuration = merge(record.configuration);
   if (isSame(record.configuration, configuration)) return record;
   if (!isSame(cadenceOf(record.configuration), cadenceOf(configuration))) {
-    requireAllowedCadence(findPlan(record.planId), configuration, nowMs);
+    requireAllowedCadence(findPlan(record.planId), configuration, nowMs, 'patch.');
   }
   const changed = { ...record, configuration };
   const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {

@@ -71,5 +71,5 @@ async function endIncidents(tx: Queryable, { record, timing, nowMs }: LockedMoni
 
 async function countSlots(tx: Queryable, record: MonitorRecord, action: LifecycleAction): Promise<void> {
   if (action === 'archive') await freeMonitorSlots(tx, record.organizationId, 1);
-  if (action === 'restore') await takeSlot(tx, record.organizationId, findPlan(record.planId));
+  if (action === 'restore') await takeSlot(tx, record.organizationId, findPlan(record.planId), 'action');
 }

@@ -2,6 +2,7 @@
 // monitor-lifecycle.ts, publish-address.ts and callbacks/bindings.ts.
 import { randomUUID } from 'node:crypto';
 import { checkDestination } from '../../delivery/webhook/destination.ts';
+import type { UnavailableReason } from '../../domain/callback.ts';
 import { nextWake, startClock } from '../../domain/deadline.ts';
 import { newId, newUuid } from '../../domain/id.ts';
 import { type Actor, resolveIncident, type Transition } from '../../domain/incident.ts';
@@ -29,6 +30,7 @@ import {
   takeMonitorSlot,
 } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { resolveTargets } from '../callbacks/callback-targets.ts';
 import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
@@ -57,6 +59,8 @@ export interface CreatedMonitor {
   monitor: MonitorRecord;
   /** Of an inline binding: shown once. */
   secret?: IssuedSecret;
+  /** Why alerts go nowhere as it stands now. */
+  unavailableReason?: UnavailableReason;
 }
 
 /** Checks the URL of an inline binding by DNS. Call it before the transaction. Throws as checkDestination does. */
@@ -110,7 +114,12 @@ export async function createMonitor(
     });
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));
-  return { monitor: record, secret: inline?.secret };
+  const target = (await resolveTargets(tx, [record])).get(record.monitorKey);
+  return {
+    monitor: record,
+    secret: inline?.secret,
+    unavailableReason: target && 'unavailableReason' in target ? target.unavailableReason : undefined,
+  };
 }
 
 /** The new monitor's own part of its record. The rest comes from its project and its binding. */
@@ -141,12 +150,21 @@ function firstLive(timing: Timing, nowMs: number): LiveState {
   return { ...started, wakeMs: nextWake(timing, started, nowMs) };
 }
 
-/** Counts one more active monitor. Call it last in a transaction. Throws `plan_limit_reached`. */
-export async function takeSlot(tx: Queryable, organizationId: string, plan: Plan): Promise<void> {
+/**
+ * Counts one more active monitor. Call it last in a transaction. Throws `plan_limit_reached`, with the `path` of the
+ * field that asks for the slot, where there is one.
+ */
+export async function takeSlot(
+  tx: Queryable,
+  organizationId: string,
+  plan: Plan,
+  path?: string,
+): Promise<void> {
   const limit = plan.activeMonitors;
   if (await takeMonitorSlot(tx, organizationId, limit)) return;
   const current = await countActiveMonitors(tx, organizationId);
-  throw planLimitReached(plan, { dimension: 'active_monitors', limit, current, attempted: current + 1 });
+  const exceeded = { dimension: 'active_monitors', limit, current, attempted: current + 1 } as const;
+  throw planLimitReached(plan, exceeded, path);
 }
 
 /** One monitor with its latest observation. Throws `not_found` and `conflict`. */

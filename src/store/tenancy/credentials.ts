@@ -16,6 +16,8 @@ export interface Credential {
   lastUsedMs?: number;
   expiresMs?: number;
   revokedMs?: number;
+  /** When the secret before the last rotation stops. */
+  previousEndsMs?: number;
   version: number;
 }
 
@@ -46,6 +48,7 @@ const CREDENTIAL: Columns<Credential> = {
   lastUsedMs: column.clockMoment('last_used_at'),
   expiresMs: NEW.expiresMs,
   revokedMs: column.clockMoment('revoked_at'),
+  previousEndsMs: column.clockMoment('previous_ends_at'),
   version: column.plain('version', 'integer'),
 };
 const COLUMNS = sql.select(CREDENTIAL, 'c');

@@ -47,7 +47,7 @@ async function urlOf(binding: StoredBinding) {
 const remove = (endpointId: string) =>
   fixture.inTx((tx) => removeCallback(tx, { caller: fixture.caller, endpointId, generation: 1 }, NOW_MS));
 const disable = (endpointId: string, projectId = fixture.project.projectId) =>
-  fixture.inTx((tx) => disableEndpoint(tx, { projectId, endpointId }, 'gone', NOW_MS));
+  fixture.inTx((tx) => disableEndpoint(tx, { projectId, endpointId, reason: 'gone' }, NOW_MS));
 
 describe('a named binding', () => {
   it('a named binding resolves to the endpoint that has the alias now', async () => {

@@ -11,6 +11,7 @@ import {
 import type { EndpointRef } from '../../src/store/callbacks/callback-endpoints.ts';
 import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { seedProject } from '../support/seed.ts';
 import { type CallbackFixture, openCallbackFixture } from './callback-fixture.ts';
 
 let fixture: CallbackFixture;
@@ -44,6 +45,18 @@ it('a sealed secret that was copied from another endpoint does not open', async 
        (select secret_box from signing_secrets where endpoint_id = 'mine') where endpoint_id = 'theirs'`,
   );
   await expect(openValidSecrets(pool, secrets, refOf('theirs'))).rejects.toThrow();
+});
+
+it('the sealed address of an endpoint does not open as its signing secret, nor in another project', async () => {
+  const { pool, secrets } = fixture;
+  const ref = refOf('purpose');
+  await issueSecret(pool, secrets, ref, Date.now());
+  await pool.query("update signing_secrets set secret_box = $1 where endpoint_id = 'purpose'", [
+    sealUrl(secrets, ref, 'https://a.example'),
+  ]);
+  await expect(openValidSecrets(pool, secrets, ref)).rejects.toThrow();
+  const elsewhere = { ...ref, projectId: (await seedProject(pool)).projectId };
+  expect(() => openUrl(secrets, ref, sealUrl(secrets, elsewhere, 'https://a.example'))).toThrow();
 });
 
 it('in an overlap two secrets are valid, newest first, and one after it', async () => {
@@ -83,8 +96,8 @@ it('a secret sealed with an older key opens as long as the key is configured', a
   const { secret } = await issueSecret(pool, new SecretBox([older]), refOf('keys'), Date.now());
   expect(await openValidSecrets(pool, new SecretBox([newer, older]), refOf('keys'))).toEqual([secret]);
   await expect(openValidSecrets(pool, new SecretBox([newer]), refOf('keys'))).rejects.toThrow(/key old/);
-  const box = sealUrl(new SecretBox([newer, older]), 'keys', 'https://a.example');
-  expect(openUrl(new SecretBox([newer]), 'keys', box)).toBe('https://a.example');
+  const box = sealUrl(new SecretBox([newer, older]), refOf('keys'), 'https://a.example');
+  expect(openUrl(new SecretBox([newer]), refOf('keys'), box)).toBe('https://a.example');
 });
 
 it('a deleted signing secret is gone', async () => {

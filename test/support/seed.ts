@@ -8,7 +8,7 @@ import {
   newCredentialId,
   newCredentialSecret,
 } from '../../src/service/tenancy/credential-token.ts';
-import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { placeOf, type SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { insertCredential } from '../../src/store/tenancy/credentials.ts';
 
 export interface SeedProject {
@@ -152,11 +152,11 @@ export async function seedEndpoint(
   const secret = newSigningSecret();
   await pool.query(
     `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box) values ($1, $2, $2, 'webhook', $3)`,
-    [projectId, endpointId, secrets.seal(url, endpointId)],
+    [projectId, endpointId, secrets.seal(url, placeOf(projectId, endpointId, 'url'))],
   );
   await pool.query(
     `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 1, $3, now())`,
-    [projectId, endpointId, secrets.seal(secret, endpointId)],
+    [projectId, endpointId, secrets.seal(secret, placeOf(projectId, endpointId, 'signing-secret'))],
   );
   if (isDefault) {
     await pool.query(

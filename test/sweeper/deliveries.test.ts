@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
+import { secretPlace } from '../../src/service/callbacks/endpoint-seal.ts';
 import { ok, status, verifyWebhook } from '../support/receiver.ts';
 import { seedEndpoint } from '../support/seed.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -54,7 +55,11 @@ describe('a delivery', () => {
     );
     await pool.query(
       `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at) values ($1, $2, 2, $3, now())`,
-      [project.projectId, endpoint.endpointId, secrets.seal(newest, endpoint.endpointId)],
+      [
+        project.projectId,
+        endpoint.endpointId,
+        secrets.seal(newest, secretPlace({ ...project, ...endpoint })),
+      ],
     );
     const row = await fixture.enqueueOne(endpoint);
     fixture.dispatch();

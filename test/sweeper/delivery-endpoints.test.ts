@@ -1,5 +1,6 @@
 // What the state of an endpoint (gone, disabled, removed, hanging) does to its deliveries.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { sealUrl } from '../../src/service/callbacks/endpoint-seal.ts';
 import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
 import { ok, status } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -29,14 +30,14 @@ describe('an endpoint', () => {
     const held = holding();
     const old = await fixture.receive((...request) => void held.released.then(() => status(410)(...request)));
     const next = await fixture.receive(ok);
-    const { pool, secrets } = fixture;
+    const { pool, project, secrets } = fixture;
     const { endpointId } = old.endpoint;
     const asked = await fixture.enqueueOne(old.endpoint);
     fixture.dispatch();
     await waitFor(() => old.receiver.requests.length === 1, { what: 'the attempt is under way' });
     await pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
       endpointId,
-      secrets.seal(`http://127.0.0.1:${next.receiver.port}/hook`, endpointId),
+      sealUrl(secrets, { ...project, endpointId }, `http://127.0.0.1:${next.receiver.port}/hook`),
     ]);
     const waiting = await fixture.enqueueOne(old.endpoint);
     held.release();
@@ -44,6 +45,27 @@ describe('an endpoint', () => {
     await fixture.stateIs(waiting, 'delivered');
     expect(await fixture.endpointRow(old.endpoint)).toMatchObject({ lifecycle: 'active', generation: 1 });
     expect(idsOf(next.receiver)).toEqual([waiting.webhookId]);
+  });
+
+  it('an endpoint whose address was sealed again while it answered 410 is disabled all the same', async () => {
+    const held = holding();
+    const { receiver, endpoint } = await fixture.receive(
+      (...request) => void held.released.then(() => status(410)(...request)),
+    );
+    const { pool, project, secrets } = fixture;
+    const asked = await fixture.enqueueOne(endpoint);
+    fixture.dispatch();
+    await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
+    await pool.query('update callback_endpoints set url_box = $2 where endpoint_id = $1', [
+      endpoint.endpointId,
+      sealUrl(secrets, { ...project, ...endpoint }, receiver.url),
+    ]);
+    held.release();
+    await fixture.stateIs(asked, 'exhausted');
+    expect(await fixture.endpointRow(endpoint)).toMatchObject({
+      lifecycle: 'disabled',
+      disabled_reason: 'gone',
+    });
   });
 
   it('an endpoint that was disabled or removed after the event gets nothing, and the timeline records why', async () => {

@@ -26,7 +26,7 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
     projectId: row.projectId,
     alias: row.alias ?? '',
     kind: row.kind,
-    url: row.urlBox && visibleUrl(openUrl(context.secrets, row.endpointId, row.urlBox), caller),
+    url: row.urlBox && visibleUrl(openUrl(context.secrets, row, row.urlBox), caller),
     relay: row.relay,
     relayGroup: row.relayGroup,
     lifecycle: row.lifecycle,
@@ -65,6 +65,6 @@ export function presentTarget(
   { context, caller }: Viewer,
 ): OperationOutput<'getMonitorBinding'>['target'] {
   if (projectId !== monitor.projectId) return { endpointId, kind };
-  const url = urlBox && visibleUrl(openUrl(context.secrets, endpointId, urlBox), caller);
+  const url = urlBox && visibleUrl(openUrl(context.secrets, { projectId, endpointId }, urlBox), caller);
   return { endpointId, alias, kind, url };
 }

@@ -43,16 +43,15 @@ export function publishUrlOf({ publishAddress }: MonitorRecord, { publicUrl }: V
 }
 
 export function presentBinding(
-  { binding, inlineUrlBox }: MonitorRecord,
+  { projectId, binding, inlineUrlBox }: MonitorRecord,
   { context, caller }: Viewer,
 ): Monitor['callback'] {
   switch (binding.kind) {
     case 'named':
       return { kind: 'named', alias: binding.alias ?? '' };
     case 'inline': {
-      const { inlineEndpointId = '' } = binding;
-      const url =
-        inlineUrlBox && visibleUrl(openUrl(context.secrets, inlineEndpointId, inlineUrlBox), caller);
+      const ref = { projectId, endpointId: binding.inlineEndpointId ?? '' };
+      const url = inlineUrlBox && visibleUrl(openUrl(context.secrets, ref, inlineUrlBox), caller);
       return { kind: 'inline', url: url ?? '' };
     }
     default:

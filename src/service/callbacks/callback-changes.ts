@@ -74,12 +74,12 @@ export async function updateCallback(
   const endpoint = await lockCallback(tx, refOf(change));
   requireVersion({ version: endpoint.generation }, change.generation);
   const { lifecycle = endpoint.lifecycle, alias = endpoint.alias, url } = change.patch;
-  const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
+  const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint, endpoint.urlBox);
   const movesUrl = url !== undefined && url !== oldUrl;
   const turns = lifecycle !== endpoint.lifecycle;
   if (!movesUrl && !turns && alias === endpoint.alias) return endpoint;
 
-  const urlBox = movesUrl ? sealUrl(secrets, endpoint.endpointId, url) : endpoint.urlBox;
+  const urlBox = movesUrl ? sealUrl(secrets, endpoint, url) : endpoint.urlBox;
   const next: EndpointState = { ...nextVersion(endpoint, nowMs), alias, urlBox };
   if (!turns) await writeState(tx, endpoint, next);
   else if (lifecycle === 'active') await writeState(tx, endpoint, { ...next, ...ACTIVE });
@@ -89,20 +89,25 @@ export async function updateCallback(
 
 const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
 
+export interface GoneEndpoint extends EndpointRef {
+  reason: string;
+  /** Whether a sealed address is the one that answered. Without it any is. */
+  isAddress?: (urlBox: Buffer) => boolean;
+}
+
 /**
  * Disables an endpoint whose receiver answered 410 (docs/contract/callbacks.md). The caller holds no lock of a
- * delivery. Does nothing for an endpoint that is removed or disabled, or whose address (`urlBox`, sealed) is no
- * longer the one that answered: its new address may work.
+ * delivery. Does nothing for an endpoint that is removed or disabled, or whose address is no longer the one that
+ * answered: its new address may work.
  */
 export async function disableEndpoint(
   tx: Queryable,
-  { urlBox, ...ref }: EndpointRef & { urlBox?: Buffer },
-  reason: string,
+  { isAddress, reason, ...ref }: GoneEndpoint,
   nowMs: number,
 ): Promise<void> {
   const endpoint = await lockEndpoint(tx, ref);
   if (endpoint?.lifecycle !== 'active') return;
-  if (urlBox && !endpoint.urlBox?.equals(urlBox)) return;
+  if (endpoint.urlBox && isAddress?.(endpoint.urlBox) === false) return;
   await disable(tx, endpoint, { next: nextVersion(endpoint, nowMs), reason }, nowMs);
 }
 

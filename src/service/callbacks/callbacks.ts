@@ -77,7 +77,7 @@ export async function createCallback(
     ...ref,
     alias: input.alias,
     kind: input.kind,
-    urlBox: sealUrl(secrets, ref.endpointId, input.url ?? ''),
+    urlBox: sealUrl(secrets, ref, input.url ?? ''),
     createdMs: nowMs,
   });
   if (inserted === 'alias_taken') throw aliasTaken(input.alias);

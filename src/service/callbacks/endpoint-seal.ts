@@ -1,5 +1,5 @@
-// Seals addresses and signing secrets of endpoints, with the endpoint's id as associated data: a box that is copied to
-// another endpoint does not open.
+// Seals addresses and signing secrets of endpoints, each for its place: a box that is copied to another endpoint or
+// column does not open.
 import { newSigningSecret } from '../../delivery/webhook/signature.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { EndpointRef, SecretMetadata } from '../../store/callbacks/callback-endpoints.ts';
@@ -9,20 +9,42 @@ import {
   supersedeSigningSecret,
 } from '../../store/callbacks/signing-secrets.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
+import { placeOf, type SecretBox } from '../../store/postgres/secret-box.ts';
 
 /** A secret at the one moment at which it can be read. */
 export interface IssuedSecret extends SecretMetadata {
   secret: string;
 }
 
-export function sealUrl(secrets: SecretBox, endpointId: string, url: string): Buffer {
-  return secrets.seal(url, endpointId);
+/** The associated data of an address. */
+export const urlPlace = ({ projectId, endpointId }: EndpointRef): string =>
+  placeOf(projectId, endpointId, 'url');
+
+/** The associated data of each signing secret of an endpoint. */
+export const secretPlace = ({ projectId, endpointId }: EndpointRef): string =>
+  placeOf(projectId, endpointId, 'signing-secret');
+
+export function sealUrl(secrets: SecretBox, ref: EndpointRef, url: string): Buffer {
+  return secrets.seal(url, urlPlace(ref));
 }
 
 /** Throws when the installation no longer has the key. */
-export function openUrl(secrets: SecretBox, endpointId: string, urlBox: Buffer): string {
-  return secrets.open(urlBox, endpointId);
+export function openUrl(secrets: SecretBox, ref: EndpointRef, urlBox: Buffer): string {
+  return secrets.open(urlBox, urlPlace(ref));
+}
+
+/**
+ * Whether two boxes of an endpoint hold one address: the same address may have been sealed again. False where a key is
+ * missing.
+ */
+export function isSameUrl(secrets: SecretBox, ref: EndpointRef, boxes: readonly [Buffer, Buffer]): boolean {
+  const [one, other] = boxes;
+  if (one.equals(other)) return true;
+  try {
+    return openUrl(secrets, ref, one) === openUrl(secrets, ref, other);
+  } catch {
+    return false;
+  }
 }
 
 /** The secrets that sign now, newest first, in the clear: only for the headers of one attempt. */
@@ -32,7 +54,7 @@ export async function openValidSecrets(
   ref: EndpointRef,
 ): Promise<string[]> {
   const boxes = await findValidSecretBoxes(db, ref);
-  return boxes.map((box) => secrets.open(box, ref.endpointId));
+  return boxes.map((box) => secrets.open(box, secretPlace(ref)));
 }
 
 /** Issues the first secret of an endpoint. */
@@ -80,7 +102,7 @@ async function insertNewSecret(
   const secret = newSigningSecret();
   await insertSigningSecret(tx, {
     ...row,
-    secretBox: secrets.seal(secret, row.endpointId),
+    secretBox: secrets.seal(secret, secretPlace(row)),
     issuedMs: nowMs,
   });
   return { secret, version: row.version, issuedMs: nowMs };

@@ -37,7 +37,7 @@ export async function createInlineEndpoint(
   nowMs: number,
 ): Promise<InlineEndpoint> {
   const ref: EndpointRef = { projectId, endpointId: newId('cb') };
-  const urlBox = sealUrl(secrets, ref.endpointId, url);
+  const urlBox = sealUrl(secrets, ref, url);
   await insertEndpoint(tx, { ...ref, kind: 'webhook', urlBox, monitorKey, createdMs: nowMs });
   return { endpointId: ref.endpointId, urlBox, secret: await issueSecret(tx, secrets, ref, nowMs) };
 }
@@ -66,9 +66,9 @@ export async function updateInlineUrl(
   nowMs: number,
 ): Promise<Buffer | undefined> {
   const endpoint = await requireInline(tx, change);
-  const current = endpoint.urlBox && openUrl(secrets, endpoint.endpointId, endpoint.urlBox);
+  const current = endpoint.urlBox && openUrl(secrets, endpoint, endpoint.urlBox);
   if (current === change.url && endpoint.lifecycle === 'active') return undefined;
-  const urlBox = sealUrl(secrets, change.endpointId, change.url);
+  const urlBox = sealUrl(secrets, change, change.url);
   const active = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
   await writeState(tx, { ...endpoint, ...active, urlBox }, nowMs);
   return urlBox;

@@ -104,7 +104,7 @@ async function prepare(
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
   const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });
   if (!isNew) return { record: await readDuplicate(tx, ref.projectId, deliveryId) };
-  const url = endpoint.urlBox ? openUrl(secrets, ref.endpointId, endpoint.urlBox) : '';
+  const url = endpoint.urlBox ? openUrl(secrets, ref, endpoint.urlBox) : '';
   const { kind } = endpoint;
   return { deliveryId, kind, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
 }
@@ -155,6 +155,6 @@ export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): 
   // before the endpoint is disabled, because disabling cancels pending deliveries.
   await updateLastDeliveries(tx, [{ ...ref, last }]);
   await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
-  if (sent.gone) await disableEndpoint(tx, ref, GONE, nowMs);
+  if (sent.gone) await disableEndpoint(tx, { ...ref, reason: GONE }, nowMs);
   return record;
 }

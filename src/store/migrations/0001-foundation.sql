@@ -266,7 +266,7 @@ create table timeline_entries (
   primary key (project_id, incident_id, entry_id)
 );
 
--- Callback endpoints. Addresses and secrets are encrypted (AES-256-GCM, endpoint id as associated data).
+-- Callback endpoints. Addresses and secrets are encrypted (store/postgres/secret-box.ts).
 
 create table callback_endpoints (
   project_id uuid not null,

@@ -1,5 +1,5 @@
-// Encryption at rest (signing secrets, callback addresses, stored answers): AES-256-GCM, the row's id as associated
-// data, so that a box copied to another row does not open. The box has the id of its key, so that keys can rotate.
+// Encryption at rest (signing secrets, callback addresses, stored answers): AES-256-GCM, the value's place as associated
+// data, so that a box does not open in another row or column. The box has the id of its key, so that keys can rotate.
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 
 const FORMAT = 1;
@@ -10,6 +10,17 @@ export interface EncryptionKey {
   id: string;
   /** 32 bytes. */
   key: Buffer;
+}
+
+/** What a sealed value is. */
+export type Purpose = 'url' | 'signing-secret' | 'answer';
+
+/**
+ * The associated data of a box. No two places have the same text: `scopeId` (a project or an organization) and `purpose`
+ * contain no slash.
+ */
+export function placeOf(scopeId: string, rowId: string, purpose: Purpose): string {
+  return `${scopeId}/${rowId}/${purpose}`;
 }
 
 /** Seals and opens texts. The first key seals; every key opens. Layout: format, id length, id, nonce, tag, text. */
@@ -39,12 +50,14 @@ export class SecretBox {
     return Buffer.concat([Buffer.from([FORMAT, id.length]), id, nonce, cipher.getAuthTag(), body]);
   }
 
-  /** Throws when the key is not known or the box was changed or belongs to another row. */
+  /** Throws when the key is not configured, or the box was changed or belongs to another place. */
   open(box: Buffer, associated: string): string {
     const idLength = box[1] ?? 0;
     const id = box.toString('utf8', 2, 2 + idLength);
+    if (box[0] !== FORMAT) throw new Error('A sealed value has an unknown format.');
     const key = this.#keys.get(id);
-    if (box[0] !== FORMAT || !key) throw new Error(`No encryption key ${id}: add it to the installation.`);
+    if (!key)
+      throw new Error(`The encryption key ${id} is not configured: add it to BEATKEEPER_ENCRYPTION_KEYS.`);
     const nonceEnd = 2 + idLength + NONCE_BYTES;
     const tagEnd = nonceEnd + TAG_BYTES;
     const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(2 + idLength, nonceEnd));

@@ -5,7 +5,7 @@ import { ProblemError } from '../../domain/problem.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
-import type { SecretBox } from '../postgres/secret-box.ts';
+import { placeOf, type SecretBox } from '../postgres/secret-box.ts';
 
 /** Longest wait for a concurrent duplicate on another replica. Short: a waiting call holds a connection. */
 const DUPLICATE_WAIT_MS = 250;
@@ -50,7 +50,7 @@ export async function findReplay(db: Queryable, guard: IdempotencyGuard): Promis
   if (!row) return undefined;
   const { fingerprint, status, headers, body_box: box } = row;
   if (!fingerprint.equals(guard.fingerprint)) throw keyOfAnotherRequest();
-  const body: unknown = box ? JSON.parse(guard.secrets.open(box, placeOf(guard))) : undefined;
+  const body: unknown = box ? JSON.parse(guard.secrets.open(box, answerPlace(guard))) : undefined;
   return { replay: { status, headers, body } };
 }
 
@@ -62,8 +62,8 @@ interface KeptColumns {
 }
 
 /** The associated data of the sealed body: it does not open in another record. */
-function placeOf({ scopeId, key }: IdempotencyGuard): string {
-  return `${scopeId} ${key}`;
+function answerPlace({ scopeId, key }: IdempotencyGuard): string {
+  return placeOf(scopeId, key, 'answer');
 }
 
 /**
@@ -123,7 +123,7 @@ export async function storeAnswer(
       guard.key,
       answer.status,
       JSON.stringify(answer.headers),
-      answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), placeOf(guard)),
+      answer.body === undefined ? null : guard.secrets.seal(JSON.stringify(answer.body), answerPlace(guard)),
     ],
   });
 }

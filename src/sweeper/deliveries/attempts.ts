@@ -3,6 +3,7 @@
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
+import { secretPlace, urlPlace } from '../../service/callbacks/endpoint-seal.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
@@ -25,7 +26,7 @@ export class Attempts {
   readonly #options: AttemptsOptions;
   readonly #gate = new EndpointGate();
   readonly #senders: Senders;
-  readonly #open: (box: Buffer, endpointId: string) => string;
+  readonly #open: (box: Buffer, place: string) => string;
   readonly #inFlight = new Set<Promise<void>>();
   /** Attempts whose outcome is not written yet: one may outlast its lease while the database is away. */
   readonly #unwritten = new Set<string>();
@@ -99,21 +100,21 @@ export class Attempts {
   /** Never rejects: an internal fault postpones the delivery. */
   async #send(claim: ClaimedDelivery): Promise<DeliveryOutcome> {
     const { log, metrics } = this.#options;
-    const { endpointId } = claim.endpoint;
+    const { endpoint } = claim;
     const startedAt = performance.now();
     try {
       if (!claim.urlBox) throw new Error('The endpoint has no address.');
       const result = await this.#senders.of(claim).send({
-        url: this.#open(claim.urlBox, endpointId),
+        url: this.#open(claim.urlBox, urlPlace(endpoint)),
         webhookId: claim.webhookId,
         body: claim.body,
-        secrets: claim.secretBoxes.map((box) => this.#open(box, endpointId)),
+        secrets: claim.secretBoxes.map((box) => this.#open(box, secretPlace(endpoint))),
       });
       metrics.attemptDuration.observe(result.latencyMs / 1000);
       return { claim, kind: 'sent', result, startedAt, finishedAt: performance.now() };
     } catch (err) {
       log.error(
-        { err, deliveryId: claim.deliveryId, endpointId },
+        { err, deliveryId: claim.deliveryId, endpointId: endpoint.endpointId },
         'A delivery could not be attempted. It will be tried again in a minute.',
       );
       return { claim, kind: 'postponed' };
@@ -122,12 +123,12 @@ export class Attempts {
 }
 
 /** All deliveries to an endpoint of one claim share their boxes: each box is opened once. */
-function openOnce(secrets: SecretBox): (box: Buffer, endpointId: string) => string {
+function openOnce(secrets: SecretBox): (box: Buffer, place: string) => string {
   const opened = new WeakMap<Buffer, string>();
-  return (box, endpointId) => {
+  return (box, place) => {
     const known = opened.get(box);
     if (known !== undefined) return known;
-    const text = secrets.open(box, endpointId);
+    const text = secrets.open(box, place);
     opened.set(box, text);
     return text;
   };

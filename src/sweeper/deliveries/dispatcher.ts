@@ -39,7 +39,7 @@ export class Dispatcher {
 
   /** Starts at once. */
   constructor(options: DispatcherOptions) {
-    const { pool, log, metrics } = options;
+    const { pool, secrets, log, metrics } = options;
     this.#options = options;
     this.#attempts = new Attempts({
       ...options,
@@ -50,6 +50,7 @@ export class Dispatcher {
     });
     this.#writer = new OutcomeWriter({
       pool,
+      secrets,
       owner: this.#owner,
       log,
       onWritten: (written) => this.#afterWrite(written),

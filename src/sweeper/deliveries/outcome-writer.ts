@@ -1,9 +1,9 @@
 // Writes the outcomes of deliveries: one batch at a time, and outcomes that come meanwhile are the next batch. While the
 // database is away outcomes wait here. A delivery whose lease another dispatcher has taken belongs to that dispatcher.
-import type { DisabledReason } from '../../delivery/retry-schedule.ts';
 import type { DeliveryState } from '../../domain/callback.ts';
-import { disableEndpoint } from '../../service/callbacks/callback-changes.ts';
-import { type EndpointRef, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
+import { disableEndpoint, type GoneEndpoint } from '../../service/callbacks/callback-changes.ts';
+import { isSameUrl } from '../../service/callbacks/endpoint-seal.ts';
+import { updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
   lockEndpoints,
@@ -13,6 +13,7 @@ import {
 import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { Loop, type RunResult } from '../loop.ts';
@@ -27,6 +28,7 @@ import { endpointKeyOf } from './due-endpoints.ts';
 
 export interface OutcomeWriterOptions {
   pool: Pool;
+  secrets: SecretBox;
   /** The owner of the leases. */
   owner: string;
   log: Log;
@@ -134,7 +136,7 @@ export class OutcomeWriter {
 }
 
 async function writeOutcomes(
-  { pool, owner }: OutcomeWriterOptions,
+  { pool, secrets, owner }: OutcomeWriterOptions,
   outcomes: readonly DeliveryOutcome[],
 ): Promise<WrittenOutcome[]> {
   return await inTransaction(pool, async (tx) => {
@@ -151,7 +153,7 @@ async function writeOutcomes(
     const entries = written.flatMap(({ of, result }) => timelineOf(of, result, nowMs) ?? []);
     await insertTimelineEntries(tx, entries);
     await updateLastDeliveries(tx, newestOf(written.map(({ of }) => of)));
-    await disableEndpoints(tx, described, nowMs);
+    await disableEndpoints(tx, secrets, described, nowMs);
     return written.map(({ of, result }) => ({
       outcome: of.outcome,
       state: result.state,
@@ -172,17 +174,19 @@ function join(described: readonly DescribedOutcome[], results: readonly WrittenR
 /** Disables endpoints that answered 410, after the results are written: what is pending at them then is canceled. */
 async function disableEndpoints(
   tx: Queryable,
+  secrets: SecretBox,
   described: readonly DescribedOutcome[],
   nowMs: number,
 ): Promise<void> {
-  const gone = new Map<string, { asked: EndpointRef & { urlBox?: Buffer }; reason: DisabledReason }>();
+  const gone = new Map<string, GoneEndpoint>();
   for (const { outcome, disable } of described) {
     const { endpoint, urlBox } = outcome.claim;
-    if (disable)
-      gone.set(`${endpointKeyOf(endpoint)} ${urlBox?.toString('base64')}`, {
-        asked: { ...endpoint, urlBox },
-        reason: disable,
-      });
+    if (!disable || !urlBox) continue;
+    gone.set(`${endpointKeyOf(endpoint)} ${urlBox.toString('base64')}`, {
+      ...endpoint,
+      reason: disable,
+      isAddress: (current) => isSameUrl(secrets, endpoint, [current, urlBox]),
+    });
   }
-  for (const { asked, reason } of gone.values()) await disableEndpoint(tx, asked, reason, nowMs);
+  for (const endpoint of gone.values()) await disableEndpoint(tx, endpoint, nowMs);
 }

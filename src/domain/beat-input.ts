@@ -36,7 +36,7 @@ export function runIdOf(rid: unknown): string | undefined {
   return typeof rid === 'string' && IDENTIFIER_PATTERN.test(rid) ? rid : undefined;
 }
 
-/** The first 1,024 characters of a text body; NUL becomes U+FFFD, because Postgres stores no NUL. */
+/** The last 1,024 characters of a text body; NUL becomes U+FFFD, because Postgres stores no NUL. */
 export function messageOf(text: string): string | undefined {
   const message = cut(text.replaceAll('\0', '\uFFFD'));
   return message === '' ? undefined : message;
@@ -45,20 +45,22 @@ export function messageOf(text: string): string | undefined {
 /** Cuts between code points, so that no character is split. */
 function cut(text: string): string {
   if (text.length <= MAX_MESSAGE_CHARACTERS) return text;
-  return [...text.slice(0, 2 * MAX_MESSAGE_CHARACTERS)].slice(0, MAX_MESSAGE_CHARACTERS).join('');
+  return [...text.slice(-2 * MAX_MESSAGE_CHARACTERS)].slice(-MAX_MESSAGE_CHARACTERS).join('');
 }
 
 type Path = { kind?: BeatKind; exitStatus?: number };
 
-/** A beat without a JSON body. */
+/** A beat without a JSON body of ours. */
 export function plainBeat(path: Path, rid: unknown, message?: string): BeatInput {
   return { kind: path.kind ?? 'success', exitStatus: path.exitStatus, runId: runIdOf(rid), message };
 }
 
-/** Reads a JSON body; throws `validation_failed` with every fault. */
+/** Reads a JSON body; throws `validation_failed` with every fault. JSON of other senders is a text. */
 export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput {
   if (text.trim() === '') return plainBeat(path, rid);
-  const body = parseObject(text);
+  const body = parse(text);
+  if (!isBeat(body)) return plainBeat(path, rid, messageOf(text));
+  checkJsonStructure(text);
   const errors: FieldError[] = [];
   const fault = (at: string, code: string, message: string) => errors.push({ path: at, code, message });
   for (const key of Object.keys(body)) {
@@ -89,25 +91,35 @@ export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput {
 }
 
 const FIELDS = new Set(['measurements', 'message', 'observedAt', 'status', 'runId', 'exitStatus']);
+const OURS_ALONE = new Set(['measurements', 'observedAt', 'runId', 'exitStatus']);
 
 type Fault = (path: string, code: string, message: string) => void;
 type Body = Record<string, unknown>;
 
-function parseObject(text: string): Body {
-  let value: unknown;
+function parse(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch (cause) {
     throw malformed('The body is not JSON. Send a JSON object, or text with another content type.', cause);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw malformed('The body must be a JSON object.');
-  }
-  checkJsonStructure(text);
-  return value as Body;
 }
 
-function malformed(message: string, cause?: unknown): ProblemError {
+/**
+ * Whether JSON is a beat, and is checked as one (docs/contract/beats.md): other systems have a `status` and a `message`
+ * too. One misspelled key beside one of ours that others do not send is a mistake, and is refused.
+ */
+function isBeat(value: unknown): value is Body {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const keys = Object.keys(value);
+  const { status } = value as Body;
+  return (
+    keys.every((key) => FIELDS.has(key)) ||
+    keys.some((key) => OURS_ALONE.has(key)) ||
+    BEAT_KINDS.some((kind) => kind === status)
+  );
+}
+
+function malformed(message: string, cause: unknown): ProblemError {
   return new ProblemError('validation_failed', {
     detail: message,
     fieldErrors: [{ path: WHOLE_BODY, code: 'malformed_body', message }],

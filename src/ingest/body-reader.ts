@@ -1,38 +1,45 @@
-// Reads the body of a beat in bounded memory. Of text the first characters are kept and the rest is dropped, so that a
-// job that posts its whole output does not lose its beat; JSON is read up to its limit.
+// Reads the body of a beat in bounded memory. Of text the last characters are kept, because the error is at the end of an
+// output, and the rest is dropped, so that a job that posts its whole output does not lose its beat; JSON is read up to
+// its limit.
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip, gunzipSync } from 'node:zlib';
 import { MAX_MESSAGE_CHARACTERS } from '../domain/beat-input.ts';
 import { ProblemError, WHOLE_BODY } from '../domain/problem.ts';
 
-/** On the wire and after inflation (docs/contract/calls.md). */
-export const MAX_JSON_BYTES = 16_384;
-/** The most bytes read and dropped of a long body; past it the connection is closed after the answer. */
+/** After inflation (docs/contract/calls.md). */
+const MAX_JSON_BYTES = 16_384;
+/** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
+const MAX_ZIPPED_JSON_BYTES = 2 * MAX_JSON_BYTES;
+/** The most bytes read and dropped of a long body, and unpacked; past it the connection is closed after the answer. */
 const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
 /** A character of UTF-8 has at most four bytes. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
 /** docs/contract/beats.md. */
 export const BODY_TIME_MS = 30_000;
 
-export interface ReadBody {
-  bytes: Buffer;
-  /** More than `limit` arrived: dropped from text, a 413 for JSON. */
-  exceeded: boolean;
+interface BodyText {
+  text: string;
   /** The sender has not finished: the connection can't be used again. */
   unfinished: boolean;
 }
 
 /** Reads a JSON body and inflates it. Throws `payload_too_large`, `unsupported_media_type` or `validation_failed`. */
-export async function readJsonText(
-  request: IncomingMessage,
-  timeMs: number,
-): Promise<{ text: string; unfinished: boolean }> {
-  const encoding = encodingOf(request);
-  const { bytes, exceeded, unfinished } = await readUpTo(request, request, { bytes: MAX_JSON_BYTES, timeMs });
-  if (exceeded) throw tooLarge();
+export async function readJsonText(request: IncomingMessage, timeMs: number): Promise<BodyText> {
+  const isZipped = encodingOf(request) === 'gzip';
+  const limit = isZipped ? MAX_ZIPPED_JSON_BYTES : MAX_JSON_BYTES;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const take = (chunk: Buffer) => {
+    size += chunk.length;
+    if (size <= limit) chunks.push(chunk);
+    return size <= limit;
+  };
+  const unfinished = await drain(request, request, { take, timeMs });
+  if (size > limit) throw tooLarge();
   if (unfinished) throw invalidBody('The body took too long to arrive.', undefined);
-  const plain = encoding === 'gzip' ? inflate(bytes) : bytes;
+  const bytes = Buffer.concat(chunks);
+  const plain = isZipped ? inflate(bytes) : bytes;
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(plain), unfinished };
   } catch (cause) {
@@ -40,20 +47,25 @@ export async function readJsonText(
   }
 }
 
-/** Reads the first characters of a body of any other type; text that is not UTF-8 keeps its readable part. */
-export async function readMessageText(
-  request: IncomingMessage,
-  timeMs: number,
-): Promise<{ text: string; unfinished: boolean }> {
+/** Reads the end of a body of any other type; text that is not UTF-8 keeps its readable part. */
+export async function readMessageText(request: IncomingMessage, timeMs: number): Promise<BodyText> {
+  const tail = new TextTail();
+  let size = 0;
+  const take = (chunk: Buffer) => {
+    const left = MAX_DRAIN_BYTES - size;
+    tail.add(chunk.subarray(0, left));
+    size += chunk.length;
+    return size < MAX_DRAIN_BYTES;
+  };
   if (encodingOf(request) !== 'gzip') {
-    const { bytes, unfinished } = await readUpTo(request, request, { bytes: MAX_TEXT_BYTES, timeMs });
-    return { text: bytes.toString('utf8'), unfinished };
+    const unfinished = await drain(request, request, { take, timeMs });
+    return { text: tail.text, unfinished };
   }
   const gunzip = createGunzip();
   request.pipe(gunzip);
   try {
-    const { bytes, unfinished } = await readUpTo(request, gunzip, { bytes: MAX_TEXT_BYTES, timeMs });
-    return { text: bytes.toString('utf8'), unfinished };
+    const unfinished = await drain(request, gunzip, { take, timeMs });
+    return { text: tail.text, unfinished };
   } finally {
     request.unpipe(gunzip);
     gunzip.destroy();
@@ -93,40 +105,63 @@ function invalidBody(message: string, cause: unknown): ProblemError {
   });
 }
 
+/** The last bytes of a text, in a buffer of fixed size: whoever sends single bytes costs no more than others. */
+export class TextTail {
+  readonly #buffer = Buffer.allocUnsafe(2 * MAX_TEXT_BYTES);
+  #length = 0;
+
+  add(chunk: Buffer): void {
+    const last = chunk.subarray(-MAX_TEXT_BYTES);
+    if (this.#length + last.length > this.#buffer.length) {
+      this.#buffer.copyWithin(0, this.#length - MAX_TEXT_BYTES, this.#length);
+      this.#length = MAX_TEXT_BYTES;
+    }
+    this.#length += last.copy(this.#buffer, this.#length);
+  }
+
+  /**
+   * Ends with the last characters of the text that was added. What is left of a character at the cut is up to three U+FFFD
+   * too many at the beginning, before as many characters as a message has.
+   */
+  get text(): string {
+    return this.#buffer.toString('utf8', Math.max(0, this.#length - MAX_TEXT_BYTES), this.#length);
+  }
+}
+
+interface Reading {
+  /** Takes a chunk. False: it wants no more. */
+  take: (chunk: Buffer) => boolean;
+  timeMs: number;
+}
+
 /**
- * Keeps the first `bytes` of `source` and drains `request` until it ends, its time is over or its bound is reached.
- * Rejects if the sender disconnects or the gzip is invalid.
+ * Gives `source` to `take`, and drains `request` until it ends, its time is over or its bound is reached. The answer: the
+ * sender has not finished, and the connection can't be used again. Rejects if the sender disconnects or the gzip is
+ * invalid.
  */
-function readUpTo(
-  request: IncomingMessage,
-  source: Readable,
-  { bytes: limit, timeMs }: { bytes: number; timeMs: number },
-): Promise<ReadBody> {
+function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Reading): Promise<boolean> {
   // The sender left while its address was looked up: no event comes any more.
   if (request.destroyed) return Promise.reject(disconnected());
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let kept = 0;
     let drained = 0;
-    let exceeded = false;
+    let isFull = false;
     const settle = (finish: () => void) => {
       clearTimeout(timer);
       source.removeListener('data', keep);
       request.removeListener('data', count);
       finish();
     };
-    const done = (unfinished: boolean) =>
-      settle(() => resolve({ bytes: Buffer.concat(chunks), exceeded, unfinished }));
+    const done = (unfinished: boolean) => settle(() => resolve(unfinished));
+    const fail = (cause?: Error) => settle(() => reject(invalidBody('The body could not be read.', cause)));
     const timer = setTimeout(() => done(true), timeMs);
     const keep = (chunk: Buffer) => {
-      if (kept + chunk.length > limit) exceeded = true;
-      if (kept < limit) chunks.push(chunk.subarray(0, limit - kept));
-      kept = Math.min(limit, kept + chunk.length);
-      // Enough is inflated: the rest of a bomb is never unpacked.
-      if (exceeded && source !== request) {
-        request.unpipe();
-        request.resume();
-      }
+      if (isFull || take(chunk)) return;
+      isFull = true;
+      if (source === request) return;
+      // The rest of a bomb is never unpacked.
+      request.unpipe();
+      if (request.readableEnded) done(false);
+      else request.resume();
     };
     const count = (chunk: Buffer) => {
       drained += chunk.length;
@@ -134,15 +169,11 @@ function readUpTo(
     };
     source.on('data', keep);
     source.once('end', () => done(false));
-    source.once('error', (cause: Error) =>
-      settle(() => reject(invalidBody('The body could not be read.', cause))),
-    );
+    source.once('error', fail);
     request.on('data', count);
     if (source !== request) {
-      request.once('end', () => exceeded && done(false));
-      request.once('error', () =>
-        settle(() => reject(invalidBody('The body could not be read.', undefined))),
-      );
+      request.once('end', () => isFull && done(false));
+      request.once('error', () => fail());
     }
     request.once('close', () => {
       if (!request.complete) settle(() => reject(disconnected()));

@@ -1,5 +1,5 @@
 // What a request of /v1 says: path and query as the caller wrote them, and the body, JSON in UTF-8, plain or gzip, at
-// most 16 KiB before and after inflation (docs/contract/calls.md). Nothing is repaired in silence: a broken escape is a
+// most 16 KiB after inflation (docs/contract/calls.md). Nothing is repaired in silence: a broken escape is a
 // refusal, a repeated parameter is a list, and the JSON must mean the same to every reader (I-JSON, RFC 7493): no
 // duplicate keys, no `__proto__`, no NUL or broken characters, no numbers beyond a double, a bounded depth.
 // This file knows no schema.
@@ -9,6 +9,8 @@ import { checkJsonStructure, jsonRefusal } from '../../domain/json-structure.ts'
 import { invalidField, ProblemError } from '../../domain/problem.ts';
 
 export const MAX_BODY_BYTES = 16_384;
+/** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
+const MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES;
 
 export function registerBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -19,7 +21,7 @@ export function registerBody(app: FastifyInstance): void {
     const bytes = inflate(request, wire);
     return bytes.length === 0 ? undefined : readStrictJson(decodeText(bytes));
   };
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, parse);
+  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_WIRE_BYTES }, parse);
 }
 
 /** Accepts `application/json`; a charset, where there is one, must be UTF-8. */
@@ -36,7 +38,10 @@ function requireJson(request: FastifyRequest): void {
 
 function inflate(request: FastifyRequest, wire: Buffer): Buffer {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
-  if (encoding === '' || encoding === 'identity') return wire;
+  if (encoding === '' || encoding === 'identity') {
+    if (wire.length > MAX_BODY_BYTES) throw tooLarge('The body is too large: send at most 16 KiB.');
+    return wire;
+  }
   if (encoding !== 'gzip' && encoding !== 'x-gzip')
     throw unsupported('The content encoding is unknown: send the body plain or with gzip.');
   try {
@@ -45,9 +50,12 @@ function inflate(request: FastifyRequest, wire: Buffer): Buffer {
     if ((cause as { code?: string }).code !== 'ERR_BUFFER_TOO_LARGE') {
       throw invalidField('', 'Must be valid gzip, as Content-Encoding says.', 'invalid_encoding');
     }
-    const detail = 'The body is too large: send at most 16 KiB after decompression.';
-    throw new ProblemError('payload_too_large', { detail, cause });
+    throw tooLarge('The body is too large: send at most 16 KiB after decompression.');
   }
+}
+
+function tooLarge(detail: string): ProblemError {
+  return new ProblemError('payload_too_large', { detail });
 }
 
 function decodeText(bytes: Buffer): string {

@@ -16,7 +16,7 @@ const ERRORS: Record<number, string> = {
   404: 'No monitor has this address.',
   405: 'Use GET, HEAD or POST.',
   409: `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), a twin of this beat is on its way, or its \`Idempotency-Key\` belongs to another beat (\`service.idempotency_conflict\`).`,
-  413: 'A JSON body is over 16 KiB. The deadline moves all the same.',
+  413: 'A JSON body is over 16 KiB after decompression. The deadline moves all the same.',
   415: 'The content encoding is neither plain nor gzip.',
   429: "Over the plan's cadence. The deadline moves all the same. Wait for `Retry-After`.",
   503: 'Not stored. Wait for `Retry-After`, then send it again.',
@@ -24,7 +24,7 @@ const ERRORS: Record<number, string> = {
 
 const requestId = { $ref: '#/components/headers/X-Request-ID' };
 const bodyLimit = {
-  description: 'How many characters of a text body are kept.',
+  description: 'How many characters of a text body are kept: the last ones.',
   schema: { type: 'integer', const: 1024 },
 };
 
@@ -88,7 +88,7 @@ function parameters(suffix: string): JsonObject[] {
 const requestBody = {
   required: false,
   description:
-    'JSON is a beat with measurements. Any other type is kept as its message, cut to 1,024 characters. May be gzip.',
+    'JSON is a beat if it is an object with `measurements`, `observedAt`, `runId` or `exitStatus`, with a `status` of ours, or with none but fields of a beat. Other JSON, such as the webhook of Alertmanager or Grafana, and any other type are kept as the message of the beat: the last 1,024 characters. May be gzip.',
   content: {
     'application/json': { schema: { $ref: componentReference('Beat') } },
     'text/plain': { schema: { type: 'string' } },

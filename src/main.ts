@@ -23,7 +23,7 @@ const ROLES: Readonly<Record<string, Role>> = {
     const { startApi } = await import('./api/start-api.ts');
     const publicUrl = config.publicUrl ?? `http://127.0.0.1:${config.port}`;
     const start = () => startApi({ ...config, publicUrl }, telemetry);
-    return await runUntilSignal(start, telemetry, config.drainSeconds * 1_000);
+    return await runWithHealth(config, telemetry, start, config.drainSeconds * 1_000);
   }),
 
   sweeper: role('sweeper', sweeperSchema, async (config, telemetry) => {
@@ -114,10 +114,11 @@ async function runWithHealth(
   config: { host: string; healthPort: number },
   telemetry: Telemetry,
   start: () => Promise<Running>,
+  drainMs?: number,
 ): Promise<number> {
   const health = await startHealthServer({ host: config.host, port: config.healthPort }, telemetry);
   try {
-    return await runUntilSignal(start, telemetry);
+    return await runUntilSignal(start, telemetry, drainMs);
   } finally {
     await health.close();
   }

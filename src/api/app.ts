@@ -25,7 +25,6 @@ import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
 import { contractHandlers, registerDocs } from './routes/docs.ts';
-import { findDatabaseFault, registerHealth } from './routes/health.ts';
 import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
@@ -70,8 +69,6 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   registerProblems(app);
   registerCorrelation(app);
-  deps.telemetry.readiness.addCheck('database', () => findDatabaseFault(pool));
-  registerHealth(app, deps.telemetry);
   await registerDocs(app, deps.context.publicUrl);
   deps.mount?.(app);
   await app.register(async (v1) => {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
+import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import { readNow } from '../store/postgres/transaction.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
@@ -10,7 +11,6 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
 import type { TrustedIssuer } from './auth/session-token.ts';
 import { startIngest } from './ingest.ts';
-import { findDurabilityFault } from './routes/health.ts';
 import { startServiceClock } from './service-clock.ts';
 
 /** Longest wait for calls that run when the end begins; what is left then is cut, and beats have time to be written. */
@@ -39,7 +39,7 @@ export interface RunningApi extends Running {
 
 /** Listens and returns. Rejects when the port is taken, or the database would lose acknowledged beats in a crash. */
 export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise<RunningApi> {
-  const { log } = telemetry;
+  const { log, readiness } = telemetry;
   const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
   const context = openContext(config, 'beatkeeper-api', { onError: warn });
   // Its own connection: a busy pool must not look like an outage.
@@ -62,6 +62,9 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     await Promise.allSettled([ingest.prepare(), readNow(clockPool)]);
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
+    // Before, the process is still starting.
+    readiness.addCheck('database', () => findDurabilityFault(context.databases.default));
+    readiness.addCheck('schema', () => findSchemaFault(context.databases.default));
     const address = config.instanceName ?? `${hostname()}:${port}`;
     const { openBeats, arrivals } = ingest;
     const clock = startServiceClock({ pool: clockPool, log, address, openBeats, arrivals });

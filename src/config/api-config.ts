@@ -9,6 +9,7 @@ export const apiSchema = z.object({
   encryptionKeys: shared.keys(),
   port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
   host: shared.host(),
+  healthPort: shared.healthPort(),
   publicUrl: shared.publicUrl(),
   issuers: variable(
     {

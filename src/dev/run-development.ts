@@ -69,7 +69,7 @@ function openProcesses(
   const watchdog = startWatchdog(folder, runId);
   const output = openOutput(env);
   const supervisor = new Supervisor({
-    onStarted: (role, pid) => output.announce('started', { role, pid }),
+    onStarted: ({ role, health }, pid) => output.announce('started', { role, pid, health }),
     onDied({ name, onLine }, how, lines) {
       const unprinted = onLine ? [] : lines; // onLine has printed each line
       output.print([`${name} ended ${how}.`, ...unprinted].join(`\n  ${name}: `));

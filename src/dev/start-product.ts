@@ -111,8 +111,10 @@ async function startRoles(context: RunContext, started: Started): Promise<RolePr
   const roles: RoleProcess[] = [];
   for (const role of ['api', 'sweeper', ...(cluster ? (['operator'] as const) : [])] as const) {
     for (let number = 1; number <= options.replicas; number += 1) {
-      const isFirstApi = role === 'api' && number === 1;
-      roles.push({ role, number, port: isFirstApi ? apiPort : await state.port(`${role}-${number}`) });
+      const name = `${role}-${number}`;
+      const healthPort = await state.port(`${name}-health`);
+      if (role !== 'api') roles.push({ role, number, healthPort });
+      else roles.push({ role, number, healthPort, port: number === 1 ? apiPort : await state.port(name) });
     }
   }
   await state.save();
@@ -156,7 +158,7 @@ async function describeRun({
   issuer,
   cluster,
 }: Omit<Started, 'apiPort'> & { roles: RoleProcess[] }): Promise<Ready> {
-  const apis = roles.filter(({ role }) => role === 'api').map(({ port }) => addressOf(port));
+  const apis = roles.flatMap(({ port }) => (port === undefined ? [] : [addressOf(port)]));
   const token = (role: 'owner' | 'member' | 'viewer', organization: string, lifeSeconds?: number) =>
     issuer.sign({ subject: `dev-${role}`, role, organization, lifeSeconds });
   return {

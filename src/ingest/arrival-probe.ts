@@ -13,6 +13,8 @@ const LATE_MS = 1_000;
 const LIMIT_MS = 15_000;
 /** Connections may have been lost while a call took longer: the queue of those that wait is bounded. */
 const SLOW_MS = 3_000;
+/** No route: any answer shows that the call was read. */
+const OWN_PATH = '/';
 /** After so many turns of the event loop everything that had arrived on open connections before the first is read. */
 const TURNS = 4;
 
@@ -109,7 +111,7 @@ export class ArrivalProbe {
     const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[address] ?? address;
     return new Promise((resolve) => {
       const signal = AbortSignal.timeout(LIMIT_MS);
-      const call = request({ host, port, path: '/livez', agent: false, signal }, (answer) => {
+      const call = request({ host, port, path: OWN_PATH, agent: false, signal }, (answer) => {
         answer.on('error', () => undefined).resume();
         resolve(true);
       });

@@ -2,7 +2,7 @@
 // Any number of replicas share the work.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
-import { listMigrations, readSchemaVersion } from '../store/postgres/migrate.ts';
+import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
@@ -52,6 +52,7 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     minimumIntervalMs: minimumIntervalSeconds * 1000,
     onTransitions: () => dispatcher?.wake(),
   });
+  readiness.addCheck('database', () => findDurabilityFault(pool));
   readiness.addCheck('schema', () => findSchemaFault(pool));
   readiness.addCheck('sweep', () => Promise.resolve(findSweepFault(deadlines)));
 
@@ -71,14 +72,6 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
       await Promise.all([pool.end(), jobPool.end(), slowPool.end()]);
     },
   };
-}
-
-/** What the schema lacks, in a sentence; undefined when it is this build's or newer. Rejects without a database. */
-async function findSchemaFault(pool: Pool): Promise<string | undefined> {
-  const known = (await listMigrations()).length;
-  const found = await readSchemaVersion(pool);
-  if (found >= known) return undefined;
-  return `The schema has version ${found}, this build needs ${known}: run migrate.`;
 }
 
 /** Another process applies the migrations. True when they are applied; false when `signal` ended the wait. */

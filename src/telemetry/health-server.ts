@@ -1,7 +1,9 @@
-// Serves /livez, /readyz and /metrics for the roles without an HTTP port of their own; `api` serves them itself.
+// Serves /livez, /readyz and /metrics on a port of their own, so that who may call the API need not see them, and an api
+// that has too much to do still answers its probes. From before the start of the role until the end of the process.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { HealthReport } from './readiness.ts';
 import type { Telemetry } from './telemetry.ts';
 
 export interface HealthServer {
@@ -39,18 +41,16 @@ async function answer(
   { registry, readiness }: Telemetry,
 ): Promise<void> {
   const path = request.url?.split('?')[0];
-  if (path === '/livez') return sendFaults(response, await readiness.findVitalFaults());
-  if (path === '/readyz') return sendFaults(response, await readiness.findFaults());
+  if (path === '/livez') return sendReport(response, await readiness.readLife());
+  if (path === '/readyz') return sendReport(response, await readiness.readReadiness());
   if (path === '/metrics') return send(response, 200, await registry.metrics(), registry.contentType);
   send(response, 404, 'Not found. This port serves /livez, /readyz and /metrics.\n');
 }
 
-function sendFaults(response: ServerResponse, found: Record<string, string>) {
-  const faults = Object.entries(found);
-  const lines = faults.map(([name, fault]) => `${name}: ${fault}\n`).join('');
-  send(response, faults.length === 0 ? 200 : 503, lines || 'ok\n');
+function sendReport(response: ServerResponse, report: HealthReport): void {
+  send(response, report.status === 'ok' ? 200 : 503, `${JSON.stringify(report)}\n`, 'application/json');
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {
-  response.writeHead(status, { 'content-type': type }).end(body);
+  response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body);
 }

@@ -1,28 +1,41 @@
 // Whether the process is ready for work, by named checks of its role, and whether only a restart can help, by vital
-// checks. Once its shutdown has begun, the process is never ready again.
+// checks. Once its shutdown has begun, the process is never ready again. A report has words that tell a stranger nothing;
+// the log has the faults.
+import type { Log } from './log.ts';
 
 /** Resolves to a sentence about the fault, or to undefined if there is none. */
 export type ReadinessCheck = () => Promise<string | undefined>;
 
+export interface HealthReport {
+  status: 'ok' | 'failing' | 'starting' | 'ending';
+  checks: Record<string, 'ok' | 'failing'>;
+}
+
 const CHECK_LIMIT_MS = 2_000;
+/** Whoever asks costs the database nothing more than one run of the checks in this time. */
+const FRESH_MS = 1_000;
+
+/** In ms, never set back; tests set it. */
+type Now = () => number;
 
 export class Readiness {
-  readonly #checks = new Map<string, ReadinessCheck>();
-  readonly #vital = new Map<string, ReadinessCheck>();
+  readonly #checks: CheckList;
+  readonly #vital: CheckList;
   #phase: 'running' | 'ending' = 'running';
 
+  constructor(log: Pick<Log, 'info' | 'warn'>, now: Now = () => performance.now()) {
+    this.#checks = new CheckList(log, now);
+    this.#vital = new CheckList(log, now);
+  }
+
+  /** Adds a check for `/readyz`. */
   addCheck(name: string, check: ReadinessCheck): void {
-    this.#checks.set(name, check);
+    this.#checks.add(name, check);
   }
 
   /** Adds a check for `/livez`. A fault here restarts the process, so check only what cannot recover by itself. */
   addVitalCheck(name: string, check: ReadinessCheck): void {
-    this.#vital.set(name, check);
-  }
-
-  /** The faults that the vital checks find, by name of the check. */
-  async findVitalFaults(): Promise<Record<string, string>> {
-    return await runChecks(this.#vital);
+    this.#vital.add(name, check);
   }
 
   /** Makes the process not ready for the rest of its life. */
@@ -34,20 +47,75 @@ export class Readiness {
     return this.#phase === 'ending';
   }
 
-  /** The faults by name of the check; none if the process is ready. A check that hangs has failed. */
-  async findFaults(): Promise<Record<string, string>> {
-    if (this.isEnding) return { shutdown: 'The process is shutting down.' };
-    if (this.#checks.size === 0) return { start: 'The process is still starting.' };
-    return await runChecks(this.#checks);
+  /** For `/readyz`. At most a second old. */
+  async readReadiness(): Promise<HealthReport> {
+    if (this.isEnding) return { status: 'ending', checks: {} };
+    if (this.#checks.isEmpty) return { status: 'starting', checks: {} };
+    return await this.#checks.report();
+  }
+
+  /** For `/livez`. At most a second old. */
+  async readLife(): Promise<HealthReport> {
+    return await this.#vital.report();
   }
 }
 
-async function runChecks(checks: ReadonlyMap<string, ReadinessCheck>): Promise<Record<string, string>> {
-  const results = await Promise.all(
-    [...checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
-  );
-  const faults = results.filter((result): result is [string, string] => result[1] !== undefined);
-  return Object.fromEntries(faults);
+/** Runs its checks together, at most once a second however many ask, and logs what changes. */
+class CheckList {
+  readonly #log: Pick<Log, 'info' | 'warn'>;
+  readonly #now: Now;
+  readonly #checks = new Map<string, ReadinessCheck>();
+  /** What the log knows; undefined is well. */
+  readonly #faults = new Map<string, string | undefined>();
+  #report: Promise<HealthReport> | undefined;
+  #freshUntil = 0;
+
+  constructor(log: Pick<Log, 'info' | 'warn'>, now: Now) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  get isEmpty(): boolean {
+    return this.#checks.size === 0;
+  }
+
+  add(name: string, check: ReadinessCheck): void {
+    this.#checks.set(name, check);
+    this.#report = undefined;
+  }
+
+  /** Never rejects. */
+  report(): Promise<HealthReport> {
+    if (this.#report !== undefined && this.#now() < this.#freshUntil) return this.#report;
+    this.#freshUntil = Number.POSITIVE_INFINITY; // who asks meanwhile waits for this run
+    this.#report = this.#run().finally(() => {
+      this.#freshUntil = this.#now() + FRESH_MS;
+    });
+    return this.#report;
+  }
+
+  async #run(): Promise<HealthReport> {
+    const found = await Promise.all(
+      [...this.#checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
+    );
+    for (const [name, fault] of found) this.#tell(name, fault);
+    const checks = Object.fromEntries(
+      found.map(([name, fault]) => [name, fault ? 'failing' : 'ok'] as const),
+    );
+    return { status: found.some(([, fault]) => fault) ? 'failing' : 'ok', checks };
+  }
+
+  #tell(name: string, fault: string | undefined): void {
+    const isFirst = !this.#faults.has(name);
+    const before = this.#faults.get(name);
+    if (fault === before && !isFirst) return;
+    this.#faults.set(name, fault);
+    if (fault === undefined) {
+      if (!isFirst) this.#log.info({ check: name }, 'A health check is well again.');
+      // What is not well yet while the process starts is no fault.
+    } else if (isFirst) this.#log.info({ check: name, fault }, 'A health check is not well yet.');
+    else this.#log.warn({ check: name, fault }, 'A health check fails.');
+  }
 }
 
 async function runCheck(check: ReadinessCheck): Promise<string | undefined> {

@@ -14,5 +14,5 @@ export function createTelemetry(options: { role: string; logLevel: string }): Te
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const log = createLog({ role: options.role, level: options.logLevel });
-  return { log, registry, readiness: new Readiness() };
+  return { log, registry, readiness: new Readiness(log) };
 }

@@ -97,7 +97,7 @@ describe('connections', () => {
     } finally {
       for (const socket of sockets) socket.destroy();
     }
-    await waitFor(async () => (await fetch(`${api.url}/livez`)).ok);
+    await waitFor(async () => (await fetch(`${api.url}/docs`)).ok);
   });
 
   it("CORS admits credentials from the dashboard's origin and from no other", async () => {
@@ -121,7 +121,7 @@ describe('connections', () => {
 
   it('metrics count calls by route and never by path', async () => {
     await api.read.call('getProject', { params: { projectId: 'secret-path' } });
-    const text = await (await fetch(`${api.url}/metrics`)).text();
+    const text = await (await fetch(`${api.healthUrl}/metrics`)).text();
     expect(text).toMatch(
       /beatkeeper_api_requests_total\{method="GET",route="\/v1\/projects\/:projectId",status="404"\} 1/,
     );
@@ -145,22 +145,22 @@ describe('the end of an api', () => {
     const params = { monitorId: made.body.monitorId };
     const held = client.call('getFirstBeat', { params, query: { waitSeconds: 30 } });
     const inFlight = async () =>
-      (await (await fetch(`${replica.url}/metrics`)).text()).includes('in_flight 1');
+      (await (await fetch(`${replica.healthUrl}/metrics`)).text()).includes('in_flight 1');
     await waitFor(inFlight);
     const stopwatch = startStopwatch();
     const [answer] = await Promise.all([held, replica.close()]);
     expect(answer.body).toMatchObject({ state: 'waiting' });
     // Not when the 30 s are over.
     expect(stopwatch.stop()).toBeLessThan(15_000);
-    await expect(fetch(`${replica.url}/livez`)).rejects.toThrow();
+    await expect(fetch(`${replica.url}/docs`)).rejects.toThrow();
   });
 
   it('an ending api is not ready and still serves calls', async () => {
     const api = await openApiFixture();
     started.push(api);
-    await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
+    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).ok, { what: 'the api is ready' });
     api.telemetry.readiness.beginShutdown();
-    expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
+    expect((await fetch(`${api.healthUrl}/readyz`)).status).toBe(503);
     const answer = await api.read.call('listProjects');
     expect(answer.status).toBe(200);
     expect(answer.headers.get('connection')).toBe('close');
@@ -231,12 +231,14 @@ describe('without its database', () => {
       expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
       expect(problem?.detail).not.toMatch(/ECONN|127\.0\.0\.1|postgres/i);
     }
-    expect((await fetch(`${api.url}/livez`)).status).toBe(200);
-    expect((await fetch(`${api.url}/readyz`)).status).toBe(503);
+    expect((await fetch(`${api.healthUrl}/livez`)).status).toBe(200);
+    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).status === 503, {
+      what: 'the api is not ready',
+    });
   };
   const expectWell = async () => {
     await waitFor(async () => (await api.read.call('listMonitors')).status === 200);
-    await waitFor(async () => (await fetch(`${api.url}/readyz`)).ok, { what: 'the api is ready' });
+    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).ok, { what: 'the api is ready' });
   };
 
   it('an api without its database answers 503, stays alive, and recovers with the database', async () => {

@@ -40,7 +40,7 @@ beforeEach(async () => {
   callsToLose = 0;
   server = createServer((request, response) => {
     if (request.url === '/ping') onBeat();
-    if (request.url === '/livez' && callsToLose > 0) {
+    if (request.url === '/' && callsToLose > 0) {
       callsToLose -= 1;
       return;
     }

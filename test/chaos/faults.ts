@@ -79,7 +79,7 @@ export function flooded(ms: number): Fault {
       const floods = apis.map((api) => startFlood(file, { port: Number(new URL(api).port), ...FLOOD }));
       await pause(ms);
       await Promise.all(floods.map(end));
-      await Promise.all(apis.map(hasNoQueue));
+      await Promise.all(run.healths('api').map(hasNoQueue));
     },
   };
 }
@@ -109,13 +109,13 @@ async function acceptsBeats(apis: Target['apis']): Promise<void> {
   }
 }
 
-/** Resolves when the api has dealt with what it had taken. */
-async function hasNoQueue(api: string): Promise<void> {
+/** Resolves when the api whose health is there has dealt with what it had taken. */
+async function hasNoQueue(health: string): Promise<void> {
   const isEmpty = async () => {
-    const metrics = await (await fetch(`${api}/metrics`)).text();
+    const metrics = await (await fetch(`${health}/metrics`)).text();
     return Number(/^beatkeeper_beats_queued (\d+)/m.exec(metrics)?.[1]) < FEW;
   };
-  await waitFor(isEmpty, { what: `${api} has few beats in its queue`, timeoutMs: 120_000 });
+  await waitFor(isEmpty, { what: `the api of ${health} has few beats in its queue`, timeoutMs: 120_000 });
 }
 
 async function end(child: ChildProcess): Promise<void> {

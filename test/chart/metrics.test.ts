@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
-import { CHART, type Manifest, pick, render, requireHelm } from './helm.ts';
+import { CHART, listValuesFiles, type Manifest, pick, render, requireHelm } from './helm.ts';
 
 const found = await requireHelm();
 const everything = join(CHART, 'ci', 'everything-values.yaml');
@@ -32,6 +32,38 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     for (const { spec: service } of services) {
       expect(service).toMatchObject({ ports: [{ name: spec.endpoints[0]?.port }] });
     }
+  });
+
+  it('no Service for clients leads to health and metrics, with or without a ServiceMonitor', async () => {
+    for (const file of listValuesFiles()) {
+      const services = (await render(found ?? '', {}, file)).filter(({ kind }) => kind === 'Service');
+      const leading = services.filter(({ spec }) => JSON.stringify(spec).includes('health'));
+      expect(leading.map(({ spec }) => (spec as { clusterIP?: string }).clusterIP)).toEqual(
+        leading.map(() => 'None'),
+      );
+      const api = services.find(({ metadata }) => metadata.name.endsWith('-api'));
+      expect(api?.metadata.labels).not.toHaveProperty(['beatkeeper.dev/metrics']);
+      const { ports } = (api as Manifest).spec as { ports: { targetPort: string }[] };
+      expect(ports.map(({ targetPort }) => targetPort)).toEqual(['http']);
+    }
+  });
+
+  it('alerts and dashboard ask for the jobs that the ServiceMonitor makes', async () => {
+    const manifests = await render(found ?? '', {}, everything);
+    const jobs = manifests
+      .filter(({ kind, metadata }) => kind === 'Service' && metadata.labels?.['beatkeeper.dev/metrics'])
+      .map(({ metadata }) => metadata.name);
+    const text = JSON.stringify(pick(manifests, 'PrometheusRule', FULLNAME).spec);
+    const asked = [...text.matchAll(/job=\\"([^\\]+)\\"/g)].map(([, job]) => job);
+    expect(asked.length).toBeGreaterThan(4);
+    expect(asked.filter((job) => !jobs.includes(job ?? ''))).toEqual([]);
+    const { data } = pick(manifests, 'ConfigMap', `${FULLNAME}-dashboard`);
+    const panels = (data as Record<string, string>)['beatkeeper.json'] ?? '';
+    const patterns = [...panels.matchAll(/job=~\\"([^\\]+)\\"/g)].map(
+      ([, job = '']) => new RegExp(`^${job}$`),
+    );
+    expect(patterns.length).toBeGreaterThan(0);
+    for (const pattern of patterns) expect(jobs.filter((job) => !pattern.test(job))).toEqual([]);
   });
 
   it('every alert uses metrics that the service registers', async () => {

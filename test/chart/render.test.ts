@@ -111,8 +111,8 @@ describe.skipIf(found === undefined)('the roles', () => {
       expect(container).toMatchObject({
         image: 'beatkeeper:0.1.0',
         args: [role],
-        livenessProbe: { httpGet: { path: '/livez', port: 'http' } },
-        readinessProbe: { httpGet: { path: '/readyz', port: 'http' } },
+        livenessProbe: { httpGet: { path: '/livez', port: 'health' } },
+        readinessProbe: { httpGet: { path: '/readyz', port: 'health' } },
       });
     }
   });

@@ -25,6 +25,13 @@ export const readySchema = z.strictObject({
   kubeconfig: z.string().optional(),
 });
 
+const startedSchema = z.strictObject({
+  role: z.enum(['postgres', 'etcd', 'kube-apiserver', 'api', 'sweeper', 'operator']),
+  pid: z.int(),
+  health: z.url().optional(),
+});
+type Started = z.infer<typeof startedSchema>;
+
 /** docs/contract/development.md promises 10 s, and the limits of the run's parts add up to 8; the rest is for a busy machine. */
 export const END_LIMIT_MS = 25_000;
 
@@ -100,11 +107,19 @@ export class DevelopmentRun {
 
   /** Pids of a role in the order of their starts. */
   pids(role: string): number[] {
+    return this.#starts(role).map(({ pid }) => pid);
+  }
+
+  /** Where the health of each process of a role is. */
+  healths(role: string): string[] {
+    return [...new Set(this.#starts(role).flatMap(({ health }) => health ?? []))];
+  }
+
+  #starts(role: string): Started[] {
     return this.lines
       .filter((line) => line.startsWith('started '))
-      .map((line) => JSON.parse(line.slice('started '.length)) as { role: string; pid: number })
-      .filter((started) => started.role === role)
-      .map(({ pid }) => pid);
+      .map((line) => startedSchema.parse(JSON.parse(line.slice('started '.length))))
+      .filter((started) => started.role === role);
   }
 
   /** Kills the newest process of a role and resolves to the pid of the one that took its place. */

@@ -9,6 +9,8 @@ import { listen } from '../support/listen.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
+const HEALTH_PATHS = ['/livez', '/readyz', '/metrics'];
+
 async function status(url: string, token: string): Promise<number> {
   const answer = await fetchServed(url, { headers: { authorization: `Bearer ${token}` } });
   await answer.text();
@@ -68,6 +70,18 @@ describe('npm run dev without a cluster', () => {
     expect(ready.kubeconfig).toBeUndefined();
   });
 
+  test('npm run dev says where the health of each process is, and no public port serves it', async () => {
+    expect(run.healths('postgres')).toEqual([]);
+    const healths = ['api', 'sweeper'].flatMap((role) => run.healths(role));
+    expect(healths).toHaveLength(4);
+    for (const health of healths) {
+      for (const path of HEALTH_PATHS) expect((await fetch(`${health}${path}`)).status, path).toBe(200);
+    }
+    for (const api of ready.apis) {
+      for (const path of HEALTH_PATHS) expect((await fetch(`${api}${path}`)).status, path).toBe(404);
+    }
+  });
+
   test('npm run dev prints the address and a credential for people on standard error', () => {
     expect(run.stderr).toContain(ready.api);
     expect(run.stderr).toContain(ready.credential);
@@ -122,7 +136,10 @@ describe('npm run dev without a cluster', () => {
       const others = ['api', 'sweeper', 'postgres'].filter((other) => other !== role);
       const before = others.map((other) => run.pids(other).length);
       const { publishUrl } = await createMonitor(ready, `before-${role}`);
+      const healths = run.healths(role);
       await run.killAndAwaitNext(role);
+      // In the same places.
+      expect(run.healths(role)).toEqual(healths);
       await works(ready);
       await waitFor(async () => (await fetch(publishUrl)).ok, { what: 'a beat is accepted' });
       const read = () => status(`${ready.api}/v1/monitors/before-${role}`, ready.credential);

@@ -119,9 +119,9 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     const one = await start();
     await waitFor(async () => (await leads(one.registry)) === 1, { what: 'the first leads' });
     const two = await start();
-    const isReadyToServe = async () => Object.keys(await two.readiness.findFaults()).length === 0;
+    const isReadyToServe = async () => (await two.readiness.readReadiness()).status === 'ok';
     await waitFor(isReadyToServe, { what: 'the second is a standby with full caches' });
-    expect(await two.readiness.findVitalFaults()).toEqual({});
+    expect(await two.readiness.readLife()).toMatchObject({ status: 'ok' });
     expect(await leads(two.registry)).toBe(0);
     await fixture.createMonitor('by-one', spec);
     await fixture.monitorBecomes('by-one', 'Ready', 'True');

@@ -7,6 +7,7 @@ import type { Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { insertOrganization } from '../../src/store/tenancy/organizations.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
+import { type HealthServer, startHealthServer } from '../../src/telemetry/health-server.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { openDatabaseFixture } from './database-fixture.ts';
@@ -24,6 +25,8 @@ export interface ApiFixtureOptions {
 
 export interface ApiFixture {
   url: string;
+  /** Where its health and metrics are. */
+  healthUrl: string;
   databaseUrl: string;
   /** For the test's own queries, and to arrange what no operation can. */
   pool: Pool;
@@ -56,7 +59,7 @@ export interface ApiFixture {
   secrets: SecretBox;
   telemetry: Telemetry;
   /** Starts one more api on the same database. */
-  startReplica(): Promise<RunningApi & { url: string }>;
+  startReplica(): Promise<RunningApi & { url: string; healthUrl: string }>;
   close(): Promise<void>;
 }
 
@@ -90,6 +93,12 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     );
   const api = await start(telemetry);
   const replicas: RunningApi[] = [];
+  const healthServers: HealthServer[] = [];
+  const serveHealth = async (given: Telemetry) => {
+    const server = await startHealthServer({ host: '127.0.0.1', port: 0 }, given);
+    healthServers.push(server);
+    return `http://127.0.0.1:${server.port}`;
+  };
   const url = `http://127.0.0.1:${api.port}`;
   const session = (role: string, org = 'acme') =>
     issuer.sign({ subject: `${role}@${org}`, claims: { role, org, name: `${role} of ${org}` } });
@@ -104,6 +113,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
   const client = (token?: string, project?: string) => createApiClient({ url, token, project });
   return {
     url,
+    healthUrl: await serveHealth(telemetry),
     databaseUrl,
     pool,
     organizationId: own.organizationId,
@@ -127,12 +137,14 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     secrets: new SecretBox([ENCRYPTION_KEY]),
     telemetry,
     async startReplica() {
-      const replica = await start(createTelemetry({ role: 'api', logLevel: 'silent' }));
+      const own = createTelemetry({ role: 'api', logLevel: 'silent' });
+      const replica = await start(own);
       replicas.push(replica);
-      return { ...replica, url: `http://127.0.0.1:${replica.port}` };
+      return { ...replica, url: `http://127.0.0.1:${replica.port}`, healthUrl: await serveHealth(own) };
     },
     async close() {
       await Promise.all([api, ...replicas].map((one) => one.close()));
+      await Promise.all(healthServers.map((one) => one.close()));
       await issuer.close();
       await database.close();
     },

@@ -44,13 +44,14 @@ export class CountedProcess {
   /** Starts a role and resolves when it is ready. `env`: its settings, without host and port. */
   static async start(role: string, env: Record<string, string>): Promise<CountedProcess> {
     const port = await findFreePort();
+    const healthPort = await findFreePort(new Set([port]));
     const child = fork(MAIN, [role], {
       execArgv: ['--import', AGENT],
       env: {
         PATH: process.env.PATH,
         HOST: '127.0.0.1',
         PORT: String(port),
-        BEATKEEPER_HEALTH_PORT: String(port),
+        BEATKEEPER_HEALTH_PORT: String(healthPort),
         BEATKEEPER_LOG_LEVEL: 'warn',
         ...env,
       },
@@ -58,7 +59,7 @@ export class CountedProcess {
     const counted = new CountedProcess(child, port);
     const isReady = async () => {
       if (child.exitCode !== null) return { failed: true };
-      return (await fetch(`http://127.0.0.1:${port}/readyz`)).ok && { failed: false };
+      return (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok && { failed: false };
     };
     const { failed } = await waitFor(isReady, { what: `the ${role} is ready` });
     if (failed) throw new Error(`The ${role} ended with ${child.exitCode}.`);

@@ -47,9 +47,7 @@ beforeAll(async () => {
     BEATKEEPER_DRAIN_SECONDS: '0',
   };
   api = await CountedProcess.start('api', settings);
-  frame = new Set(
-    await api.count({ run: () => fetch(addressOfApi('/livez')).then((answer) => answer.text()) }),
-  );
+  frame = new Set(await api.count({ run: () => fetch(addressOfApi('/')).then((answer) => answer.text()) }));
 });
 
 afterAll(async () => {

@@ -50,20 +50,20 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* The name of the port. /livez decides about a restart, /readyz about traffic. */}}
+{{/* /livez decides about a restart, /readyz about traffic. */}}
 {{- define "beatkeeper.probes" -}}
 startupProbe:
-  httpGet: {path: /livez, port: {{ . }}}
+  httpGet: {path: /livez, port: health}
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /livez, port: {{ . }}}
+  httpGet: {path: /livez, port: health}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: {{ . }}}
+  httpGet: {path: /readyz, port: health}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 3

@@ -28,8 +28,10 @@ export interface RoleProcess {
   role: 'api' | 'sweeper' | 'operator';
   /** Counts the processes of a role, from 1. */
   number: number;
-  /** The port of an api, or of another role's health server. */
-  port: number;
+  /** Of `/livez`, `/readyz` and `/metrics`. */
+  healthPort: number;
+  /** The public port of an api; other roles have none. */
+  port?: number;
 }
 
 /** Describes the process of a role. `base` is the environment that all processes of the run share. */
@@ -47,21 +49,25 @@ export function roleSpec(
     args: [MAIN, role],
     options: {},
     env: { ...base, ...roleEnvironment(process_, settings, operator) },
+    health: `http://127.0.0.1:${process_.healthPort}`,
     endSignal: 'SIGTERM',
     endMs: 4_500,
   };
 }
 
 function roleEnvironment(
-  { role, number, port }: RoleProcess,
+  { role, number, healthPort, port }: RoleProcess,
   settings: RoleSettings,
   operator?: OperatorSettings,
 ): NodeJS.ProcessEnv {
-  const common = { HOST: '127.0.0.1', BEATKEEPER_LOG_LEVEL: settings.logLevel };
+  const common = {
+    HOST: '127.0.0.1',
+    BEATKEEPER_HEALTH_PORT: String(healthPort),
+    BEATKEEPER_LOG_LEVEL: settings.logLevel,
+  };
   if (role === 'operator') {
     return {
       ...common,
-      BEATKEEPER_HEALTH_PORT: String(port),
       BEATKEEPER_API_URL: settings.publicUrl,
       BEATKEEPER_TOKEN_FILE: operator?.tokenFile,
       KUBECONFIG: operator?.kubeconfig,
@@ -84,16 +90,20 @@ function roleEnvironment(
           BEATKEEPER_ISSUERS: JSON.stringify(settings.issuers),
           BEATKEEPER_DRAIN_SECONDS: '0',
         }
-      : { BEATKEEPER_HEALTH_PORT: String(port) }),
+      : {}),
   };
 }
 
 /** Resolves when `/readyz` of the process answers 200. */
-export async function waitForRole({ role, number, port }: RoleProcess, signal: AbortSignal): Promise<void> {
+export async function waitForRole(
+  { role, number, healthPort }: RoleProcess,
+  signal: AbortSignal,
+): Promise<void> {
   const probe = async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(3_000) });
-    const faults = await answer.text();
-    if (!answer.ok) throw new Error(faults.trim());
+    const address = `http://127.0.0.1:${healthPort}/readyz`;
+    const answer = await fetch(address, { signal: AbortSignal.timeout(3_000) });
+    const report = await answer.text();
+    if (!answer.ok) throw new Error(report.trim());
     return true;
   };
   await waitFor(probe, { what: `${role} ${number} is ready`, timeoutMs: 120_000, intervalMs: 50, signal });

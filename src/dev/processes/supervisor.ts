@@ -11,6 +11,8 @@ export interface ProcessSpec extends ServerCommand {
   /** The name in the lines on standard output: `api`. */
   role: string;
   env: NodeJS.ProcessEnv;
+  /** Where its health is, for the lines on standard output. */
+  health?: string;
   /** The signal for an orderly end. */
   endSignal: NodeJS.Signals;
   /** How long the orderly end may take before SIGKILL. */
@@ -22,7 +24,7 @@ export interface ProcessSpec extends ServerCommand {
 }
 
 export interface SupervisorEvents {
-  onStarted(role: string, pid: number): void;
+  onStarted(spec: ProcessSpec, pid: number): void;
   onDied(spec: ProcessSpec, how: string, lastLines: readonly string[]): void;
 }
 
@@ -99,7 +101,7 @@ class Keeper {
     for (const stream of [child.stdout, child.stderr]) {
       if (stream) createInterface({ input: stream }).on('line', (line) => this.#keepLine(line));
     }
-    if (child.pid !== undefined) this.#events.onStarted(this.spec.role, child.pid);
+    if (child.pid !== undefined) this.#events.onStarted(this.spec, child.pid);
     const how = await exitOf(child);
     this.#child = undefined;
     if (this.isEnding) return;

@@ -1,29 +1,91 @@
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createLog } from '../../../src/telemetry/log.ts';
 import { Readiness } from '../../../src/telemetry/readiness.ts';
 
 describe('Readiness', () => {
+  let lines: Record<string, unknown>[];
+  let now: number;
+  let readiness: Readiness;
+  beforeEach(() => {
+    lines = [];
+    now = 50_000;
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(JSON.parse(line)) },
+    );
+    readiness = new Readiness(log, () => now);
+  });
+  const logged = () => lines.map(({ level, check, fault }) => ({ level, check, fault }));
+
   test('a process without checks is still starting and not ready', async () => {
-    expect(await new Readiness().findFaults()).toHaveProperty('start');
+    expect(await readiness.readReadiness()).toEqual({ status: 'starting', checks: {} });
   });
 
-  test('findFaults names each fault, also of a check that throws', async () => {
-    const readiness = new Readiness();
+  test('a report names each check in generic words, also one that throws, and the log has the faults', async () => {
     readiness.addCheck('fine', async () => undefined);
     readiness.addCheck('database', async () => {
-      throw new Error('connection refused');
+      throw new Error('connect ECONNREFUSED 10.0.0.7:5432');
     });
     readiness.addCheck('schema', async () => 'version 1, this build needs 2');
-    expect(await readiness.findFaults()).toEqual({
-      database: 'connection refused',
-      schema: 'version 1, this build needs 2',
+    expect(await readiness.readReadiness()).toEqual({
+      status: 'failing',
+      checks: { fine: 'ok', database: 'failing', schema: 'failing' },
     });
+    expect(logged()).toEqual([
+      { level: 'info', check: 'database', fault: 'connect ECONNREFUSED 10.0.0.7:5432' },
+      { level: 'info', check: 'schema', fault: 'version 1, this build needs 2' },
+    ]);
   });
 
-  test('a process is not ready after its shutdown has begun', async () => {
-    const readiness = new Readiness();
+  test('the checks run once a second, however many ask, and all at once get the same run', async () => {
+    let runs = 0;
+    let run = Promise.withResolvers<undefined>();
+    readiness.addCheck('database', () => {
+      runs += 1;
+      return run.promise;
+    });
+    const waiting = [readiness.readReadiness(), readiness.readReadiness(), readiness.readReadiness()];
+    now += 5_000;
+    waiting.push(readiness.readReadiness());
+    run.resolve(undefined);
+    for (const report of await Promise.all(waiting)) expect(report.status).toBe('ok');
+    expect(runs).toBe(1);
+    now += 999;
+    await readiness.readReadiness();
+    expect(runs).toBe(1);
+    run = Promise.withResolvers();
+    run.reject(new Error('away'));
+    now += 1;
+    expect(await readiness.readReadiness()).toEqual({ status: 'failing', checks: { database: 'failing' } });
+    expect(runs).toBe(2);
+  });
+
+  test('the log has one line when a check begins to fail, fails otherwise, or is well again', async () => {
+    let fault: string | undefined;
+    readiness.addCheck('database', async () => fault);
+    for (const next of [undefined, 'away', 'away', 'slow', undefined, undefined]) {
+      fault = next;
+      await readiness.readReadiness();
+      now += 1_000;
+    }
+    expect(logged()).toEqual([
+      { level: 'warn', check: 'database', fault: 'away' },
+      { level: 'warn', check: 'database', fault: 'slow' },
+      { level: 'info', check: 'database', fault: undefined },
+    ]);
+  });
+
+  test('a process is not ready from the moment on at which its shutdown begins', async () => {
     readiness.addCheck('fine', async () => undefined);
-    expect(await readiness.findFaults()).toEqual({});
+    expect(await readiness.readReadiness()).toEqual({ status: 'ok', checks: { fine: 'ok' } });
     readiness.beginShutdown();
-    expect(await readiness.findFaults()).toHaveProperty('shutdown');
+    expect(await readiness.readReadiness()).toEqual({ status: 'ending', checks: {} });
+  });
+
+  test('only a vital check says that the process is not alive', async () => {
+    readiness.addCheck('database', async () => 'away');
+    expect(await readiness.readLife()).toEqual({ status: 'ok', checks: {} });
+    readiness.addVitalCheck('watches', async () => 'deaf');
+    expect(await readiness.readLife()).toEqual({ status: 'failing', checks: { watches: 'failing' } });
   });
 });

@@ -1,0 +1,20 @@
+// Why a database cannot serve this build. Each rejects while the database is away.
+import { listMigrations, readSchemaVersion } from './migrate.ts';
+import type { Pool } from './pool.ts';
+
+/** What the schema lacks, in a sentence; undefined when it is this build's or newer. */
+export async function findSchemaFault(pool: Pool): Promise<string | undefined> {
+  const needed = (await listMigrations()).length;
+  const found = await readSchemaVersion(pool);
+  if (found >= needed) return undefined;
+  return `The database has schema version ${found}, but this build needs ${needed}: run the role migrate.`;
+}
+
+/** Why an answered beat could be lost (docs/contract/beats.md); undefined where every commit is durable. */
+export async function findDurabilityFault(pool: Pool): Promise<string | undefined> {
+  const { rows } = await pool.query<{ setting: string }>(
+    "select current_setting('synchronous_commit') as setting",
+  );
+  if (rows[0]?.setting !== 'off') return undefined;
+  return 'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database or the user of DATABASE_URL.';
+}

@@ -129,7 +129,7 @@ export function planLimitReached(plan: Plan, exceeded: Exceeded, path?: string):
 export function serviceProblem(state: ServiceState): ProblemError | undefined {
   if (state === 'active' || state === 'payment_grace') return undefined;
   return new ProblemError('service_suspended', {
-    detail: `The organization is ${state}: reads and the export still work; contact support.`,
+    detail: `The organization is ${state}: reads still work; contact support.`,
     limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },
   });
 }

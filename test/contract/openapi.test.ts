@@ -62,6 +62,19 @@ function references(value: unknown): string[] {
   );
 }
 
+interface SomeSchema {
+  description?: string;
+  enum?: unknown[];
+}
+
+/** Every object in a value under its key; the items of a list under the key of the list. */
+function namedSchemas(value: unknown, key = ''): [string, SomeSchema][] {
+  if (Array.isArray(value)) return value.flatMap((item) => namedSchemas(item, key));
+  if (typeof value !== 'object' || value === null) return [];
+  const inner = Object.entries(value).flatMap(([name, child]) => namedSchemas(child, name));
+  return [[key, value as SomeSchema], ...inner];
+}
+
 describe('the OpenAPI document', () => {
   // A change of the contract is a change of this file. `npm run generate` writes it: read its diff as a client would.
   it('the composed document is docs/contract/openapi.json to the byte', async () => {
@@ -130,6 +143,35 @@ describe('the OpenAPI document', () => {
         'post',
       ]);
     }
+  });
+
+  it('wherever the document describes rules it says that they are not evaluated yet', () => {
+    const found = namedSchemas(document).filter(([name]) => name === 'measurements' || name === 'violations');
+    expect(found.length).toBeGreaterThan(5);
+    // An observation repeats what a beat carried: it describes no rules.
+    const ofRules = found.filter(
+      ([name, schema]) => name === 'violations' || schema.description !== undefined,
+    );
+    expect(ofRules.length).toBeGreaterThan(5);
+    for (const [, { description }] of ofRules) expect(description).toContain('not evaluated yet');
+    const { schemas } = document.components as { schemas: Record<string, { description?: string }> };
+    for (const name of ['MeasurementRule', 'MeasurementRulePatch']) {
+      expect(schemas[name]?.description).toContain('not evaluated yet');
+    }
+  });
+
+  it.each([
+    ['rule_violation', 'does not occur in this version'],
+    ['escalated', 'does not occur in this version'],
+    ['incident.escalated', 'is not sent in this version'],
+    ['relay_group', 'this version does not have'],
+    ['usage:read', 'no operation of this version'],
+    ['detector_feature', 'the others are reserved'],
+  ])('the document says of %s, which never happens, that it does not', (word, sentence) => {
+    const found = namedSchemas(document).filter(([, { enum: words }]) => words?.includes(word));
+    expect(found.length).toBeGreaterThan(0);
+    for (const [name, { description }] of found)
+      expect([name, description]).toEqual([name, expect.stringContaining(sentence)]);
   });
 
   it('a JSON Schema 2020-12 validator accepts the schemas of the document', () => {

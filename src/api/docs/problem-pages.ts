@@ -26,7 +26,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Use less, or move to a larger plan.',
   ],
   service_suspended: [
-    'The organization is suspended. Writes and beats are refused; reads and the export still work.',
+    'The organization is suspended. Writes and beats are refused; reads still work.',
     'Contact support. `limit.serviceState` has the state of the organization.',
   ],
   not_found: [
@@ -48,10 +48,13 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   ],
   monitor_archived: ['A beat was sent to an archived monitor.', 'Restore the monitor, or stop the job.'],
   relay_not_configured: [
-    'The endpoint needs a messaging relay, but the installation has none.',
-    'Use a webhook, or ask the administrator of the installation for a relay.',
+    'The endpoint needs a messaging relay, which this version does not have.',
+    'Use an endpoint of the kind `webhook`.',
   ],
-  draft_closed: ['The draft is applied, canceled or expired.', 'Create a new draft.'],
+  draft_closed: [
+    'Reserved for drafts of rules: no operation of this version answers it.',
+    'Nothing: it does not occur.',
+  ],
   precondition_failed: [
     'The resource has changed since the read that gave the ETag in `If-Match`, or the stated version is not the current one.',
     'Read the resource again, decide again, and send the new ETag.',

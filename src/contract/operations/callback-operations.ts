@@ -36,7 +36,7 @@ export const callbackOperations = {
     path: '/v1/callbacks',
     summary: 'Create a callback endpoint',
     description:
-      'States exactly one destination, the one that the kind names: `webhook` states `url`, `relay_subscriber` states `relay`, `relay_group` states `relayGroup`. A host that resolves to a private or reserved address is refused with `service.callback_destination_rejected`.',
+      'States the destination that the kind names: `webhook` states `url`. The other kinds need a messaging relay and are refused in this version (`service.relay_not_configured`). The answer shows the signing secret, once. A host that resolves to a private or reserved address is refused with `service.callback_destination_rejected`.',
     preset: 'manage',
     body: createCallbackBody,
     idempotent: true,

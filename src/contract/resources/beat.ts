@@ -6,6 +6,8 @@ import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fie
 
 const beatKind = z.enum(BEAT_KINDS);
 
+const NO_VIOLATIONS = 'Always empty in this version: rules are not evaluated yet.';
+
 const violation = z.object({
   measurement: z.string(),
   rule: z.string(),
@@ -24,13 +26,16 @@ export const observation = z.object({
   message: z.string().optional(),
   runId: z.string().optional(),
   late: z.boolean().describe('It came after the deadline.'),
-  violations: z.array(violation),
+  violations: z.array(violation).describe(NO_VIOLATIONS),
 });
 export type Observation = z.output<typeof observation>;
 
 export const beatBody = z
   .strictObject({
-    measurements: z.record(measurementKey, z.number()).optional(),
+    measurements: z
+      .record(measurementKey, z.number())
+      .optional()
+      .describe('Numbers by key, kept with the observation. Rules on them are not evaluated yet.'),
     message: z.string().max(1024).optional(),
     observedAt: timestamp.optional().describe("The sender's clock: kept, and never moves a deadline."),
     status: beatKind.optional(),
@@ -45,7 +50,7 @@ export const beatAnswer = z.object({
   sequence: integer(1, MAX_SAFE),
   receivedAt: timestamp,
   nextDeadlineAt: timestamp.optional(),
-  violations: z.array(violation),
+  violations: z.array(violation).describe(NO_VIOLATIONS),
 });
 
 export const firstBeat = z.object({

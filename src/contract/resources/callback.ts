@@ -6,7 +6,10 @@ import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } fr
 import { hintsForUnknown } from '../fields/field-errors.ts';
 import { deliveryState } from './delivery.ts';
 
-export const callbackKind = z.enum(ENDPOINT_KINDS);
+const NO_RELAY =
+  '`relay_subscriber` and `relay_group` need a messaging relay, which this version does not have: they are refused with `service.relay_not_configured`.';
+
+export const callbackKind = z.enum(ENDPOINT_KINDS).describe(NO_RELAY);
 export const callbackLifecycle = z.enum(ENDPOINT_LIFECYCLES);
 
 const secretVersion = integer(1, 65_535);
@@ -48,11 +51,11 @@ export const callbackEndpoint = z.object({
   relay: z
     .object({ actorId: z.string(), contractVersion, notifierId: z.string() })
     .optional()
-    .describe('Present for `relay_subscriber`.'),
+    .describe('Of `relay_subscriber`, which this version refuses.'),
   relayGroup: z
     .object({ contractVersion, notifierId: z.string() })
     .optional()
-    .describe('Present for `relay_group`.'),
+    .describe('Of `relay_group`, which this version refuses.'),
   lifecycle: callbackLifecycle,
   isOrganizationDefault: z.boolean(),
   generation: integer(1, MAX_SAFE).describe('Its version: the ETag is `callback-endpoint-<generation>`.'),

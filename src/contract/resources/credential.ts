@@ -4,7 +4,9 @@ import { CREDENTIAL_PRESETS } from '../../domain/access.ts';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 
 const credentialPreset = z.enum(CREDENTIAL_PRESETS);
-export const credentialScope = z.enum(['usage:read']);
+export const credentialScope = z
+  .enum(['usage:read'])
+  .describe('For usage records, which no operation of this version answers.');
 
 export const credential = z.object({
   credentialId: z.string(),

@@ -5,7 +5,9 @@ import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { incident, incidentState } from './incident.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
-const deliveryEvent = z.enum(DELIVERY_EVENTS);
+const deliveryEvent = z
+  .enum(DELIVERY_EVENTS)
+  .describe('`incident.escalated` is reserved: it is not sent in this version.');
 
 export const delivery = z.object({
   deliveryId: identifier,

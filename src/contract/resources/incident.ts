@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { INCIDENT_KINDS, INCIDENT_STATES, TIMELINE_TYPES } from '../../domain/incident.ts';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
 
-const incidentKind = z.enum(INCIDENT_KINDS);
+const incidentKind = z
+  .enum(INCIDENT_KINDS)
+  .describe('`rule_violation` does not occur in this version: rules are not evaluated yet.');
 export const incidentState = z.enum(INCIDENT_STATES);
 
 export const openIncident = z.object({
@@ -14,6 +16,8 @@ export const openIncident = z.object({
   openedAt: timestamp,
 });
 
+const OF_RULES = 'Of `rule_violation`, which does not occur in this version.';
+
 export const incident = z.object({
   incidentId: identifier,
   projectId: z.string(),
@@ -21,8 +25,8 @@ export const incident = z.object({
   kind: incidentKind,
   state: incidentState,
   severity,
-  measurement: z.string().optional(),
-  rule: z.string().optional(),
+  measurement: z.string().optional().describe(OF_RULES),
+  rule: z.string().optional().describe(OF_RULES),
   openedAt: timestamp.describe('The moment of commit.'),
   deadlineAt: timestamp.optional().describe('The deadline that was missed.'),
   recoveringAt: timestamp.optional(),
@@ -39,7 +43,7 @@ export type Incident = z.output<typeof incident>;
 
 export const timelineEntry = z.object({
   at: timestamp,
-  type: z.enum(TIMELINE_TYPES),
+  type: z.enum(TIMELINE_TYPES).describe('`escalated` is reserved: it does not occur in this version.'),
   from: z.string().optional(),
   to: z.string().optional(),
   actor: actor.optional(),

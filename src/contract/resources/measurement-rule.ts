@@ -16,6 +16,10 @@ export type RuleKind = (typeof RULE_KINDS)[number];
 
 export const MAX_MEASUREMENTS = 64;
 
+/** Wherever rules are described, until beats are judged by them (docs/contract/rules.md). */
+export const NOT_EVALUATED =
+  'Rules are accepted, stored and shown, and not evaluated yet: no beat is judged by them, and they open no incident.';
+
 const consequence = z.enum(['none', ...SEVERITIES]);
 const versionOne = z.literal(1, { error: unlessMissing('Must be 1.') });
 
@@ -164,7 +168,8 @@ export const measurementRuleRecord = z
       .optional(),
     mode: z.string().optional(),
   })
-  .omit({ disabledRules: true });
+  .omit({ disabledRules: true })
+  .describe(`A rule on a measurement, with defaults filled in. ${NOT_EVALUATED}`);
 export type MeasurementRuleRecord = z.output<typeof measurementRuleRecord>;
 
 /** A ratio in a patch may state some of its fields: the others stay. */
@@ -194,5 +199,6 @@ export const measurementRulePatch = z
   .superRefine((rule, context) => {
     reportFaults(boundsFaults({ ...rule, disabledRules: rule.disabledRules ?? [] }, []), context);
     if (rule.ratio) reportFaults(boundsFaults(rule.ratio, ['ratio']), context);
-  });
+  })
+  .describe(`The patch of a rule on a measurement. ${NOT_EVALUATED}`);
 export type MeasurementRulePatch = z.output<typeof measurementRulePatch>;

@@ -25,7 +25,12 @@ import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
 import { openIncident } from './incident.ts';
-import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
+import {
+  MAX_MEASUREMENTS,
+  measurementRulePatch,
+  measurementRuleRecord,
+  NOT_EVALUATED,
+} from './measurement-rule.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
 /** Floors that a development run lowers (docs/contract/development.md). The published contract has 60. */
@@ -152,7 +157,8 @@ export function updateMonitorBody(limits: ContractLimits) {
           .record(measurementKey, measurementRulePatch.nullable())
           .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
           .nullable()
-          .optional(),
+          .optional()
+          .describe(`Rules by measurement key. ${NOT_EVALUATED}`),
       },
       { error: hintsForUnknown(UNPATCHED) },
     )
@@ -195,7 +201,9 @@ export const monitor = z.object({
   maxRuntimeSeconds: integer(1, 604_800).optional(),
   recoveryBeats: integer(1, 10),
   missedBeatsToOpen: integer(1, 10),
-  measurements: z.record(z.string(), measurementRuleRecord),
+  measurements: z
+    .record(z.string(), measurementRuleRecord)
+    .describe(`Rules by measurement key. ${NOT_EVALUATED}`),
   lifecycle,
   restorableUntil: timestamp.optional().describe('Reported on an archived monitor.'),
   publishUrl: z

@@ -23,7 +23,11 @@ export const fieldError = z.object({
 });
 
 export const problemLimit = z.object({
-  dimension: z.enum(LIMIT_DIMENSIONS),
+  dimension: z
+    .enum(LIMIT_DIMENSIONS)
+    .describe(
+      'This version refuses by `active_monitors`, `minimum_interval_seconds`, `beat_cadence`, `measurements_per_observation`, `callback_endpoints`, `api_requests_per_minute` and `service_state`; the others are reserved.',
+    ),
   limit: count.optional(),
   current: count.optional(),
   attempted: count.optional(),

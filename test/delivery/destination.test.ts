@@ -16,6 +16,8 @@ const NAMES: Record<string, readonly string[] | 'servfail' | 'silence'> = {
   'public.test': ['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946'],
   'receiver.team.svc': ['10.96.0.7'],
   'metadata.team.svc': ['169.254.169.254'],
+  'metadata-v6.team.svc': ['fd00:ec2::254'],
+  'metadata-shared.team.svc': ['100.100.100.200'],
   'own.team.svc': ['127.0.0.1'],
   'outside.team.svc': ['93.184.216.34'],
   'short.corp.test': ['10.1.2.3'],
@@ -187,6 +189,8 @@ describe('private destinations that the installer allows', () => {
     ['http://receiver.team.svc/', '10.96.0.0/12'],
     ['https://mixed.test/', '10.0.0.0/8'],
     ['https://outside.team.svc/', 'svc'],
+    ['http://metadata-shared.team.svc/', '100.100.100.200/32'],
+    ['https://metadata-v6.team.svc/', 'fd00:ec2::254'],
   ])('%s is accepted when %s is allowed', async (url, allowed) => {
     expect(await check(url, allowed)).toBeUndefined();
   });
@@ -202,6 +206,10 @@ describe('private destinations that the installer allows', () => {
     ['http://mixed.test/', '10.0.0.0/8', 'validation_failed'],
     ['http://outside.team.svc/', 'svc', 'validation_failed'],
     ['https://metadata.team.svc/', 'svc', 'callback_destination_rejected'],
+    ['https://metadata-v6.team.svc/', 'svc', 'callback_destination_rejected'],
+    ['https://metadata-v6.team.svc/', 'svc,fd00::/8', 'callback_destination_rejected'],
+    ['https://metadata-shared.team.svc/', 'svc,100.64.0.0/10', 'callback_destination_rejected'],
+    ['http://100.100.100.200/', '100.64.0.0/10', 'validation_failed'],
     ['https://own.team.svc/', 'svc', 'callback_destination_rejected'],
     ['http://gone.team.svc/', 'svc', 'callback_destination_rejected'],
     ['https://evilsvc/', 'svc', 'callback_destination_rejected'],

@@ -12,7 +12,7 @@ export type AddressVerdict = 'public' | 'allowed' | 'refused';
 
 const parseBlocks = (blocks: string[]): Block[] => blocks.map((block) => ipaddr.parseCIDR(block));
 
-/** What a host suffix may open: addresses of private networks, and never link-local (cloud metadata). */
+/** What a host suffix may open: addresses of private networks. */
 const PRIVATE_USE = parseBlocks([
   '10.0.0.0/8',
   '100.64.0.0/10',
@@ -23,6 +23,38 @@ const PRIVATE_USE = parseBlocks([
 ]);
 
 const LOOPBACK = parseBlocks(['127.0.0.0/8', '::1/128']);
+
+/**
+ * Where a cloud, or its agent on the host, hands credentials to whoever asks. Only an entry that names the single address
+ * opens one: who allows 100.64.0.0/10 or a host suffix does not mean these. Link-local is here as a whole, because clouds
+ * use ever more of it, and no receiver lives there.
+ */
+const METADATA = parseBlocks([
+  '100.96.0.96/32', // Volcengine
+  '100.100.100.200/32', // Alibaba Cloud
+  '168.63.129.16/32', // Azure's host agent
+  '169.254.0.0/16', // link-local: nearly every cloud's 169.254.169.254, the 169.254.170.2 and .23 of AWS's containers
+  '192.0.0.192/32', // Oracle Cloud, older machines
+  'fd00:42::42/128', // Scaleway
+  'fd00:a9fe:a9fe::/48', // Akamai (Linode)
+  'fd00:c1::a9fe:a9fe/128', // Oracle Cloud
+  'fd00:ec2::/32', // AWS: metadata, credentials of pods, DNS, time
+  'fd20:ce::254/128', // Google Cloud
+  'fe80::/10', // link-local, OpenStack's fe80::a9fe:a9fe
+]);
+
+/** IPv6 addresses that carry an IPv4 address, and in which of their bytes: RFC 6052 2.2 has those of NAT64. */
+const CARRIERS: readonly { prefix: Block; bytes: readonly number[] }[] = [
+  { prefix: ipaddr.parseCIDR('::/96'), bytes: [12, 13, 14, 15] }, // compatible
+  { prefix: ipaddr.parseCIDR('::ffff:0:0/96'), bytes: [12, 13, 14, 15] }, // mapped
+  { prefix: ipaddr.parseCIDR('::ffff:0:0:0/96'), bytes: [12, 13, 14, 15] }, // SIIT
+  { prefix: ipaddr.parseCIDR('64:ff9b::/96'), bytes: [12, 13, 14, 15] }, // NAT64
+  { prefix: ipaddr.parseCIDR('64:ff9b:1::/48'), bytes: [12, 13, 14, 15] }, // NAT64 of one's own network
+  { prefix: ipaddr.parseCIDR('64:ff9b:1::/48'), bytes: [9, 10, 11, 12] },
+  { prefix: ipaddr.parseCIDR('64:ff9b:1::/48'), bytes: [7, 9, 10, 11] },
+  { prefix: ipaddr.parseCIDR('64:ff9b:1::/48'), bytes: [6, 7, 9, 10] },
+  { prefix: ipaddr.parseCIDR('2002::/16'), bytes: [2, 3, 4, 5] }, // 6to4
+];
 
 /** The IANA special-purpose registry for IPv4, multicast, the reserved class, and one cloud's host agent. */
 const REFUSED_IPV4 = parseBlocks([
@@ -69,6 +101,7 @@ export function judgeAddress(
   // A zone names one of our own interfaces. Lenient spellings such as `10.1` are not addresses here.
   if (isIP(address) === 0 || address.includes('%')) return 'refused';
   const parsed = ipaddr.parse(address);
+  if (isMetadata(parsed)) return isNamedAlone(parsed, allowed) ? 'allowed' : 'refused';
   if (inAny(parsed, allowed.blocks)) return 'allowed';
   if (isOpenedByName(parsed, hostname, allowed)) return 'allowed';
   return isPublic(parsed) ? 'public' : 'refused';
@@ -83,6 +116,26 @@ export function canonicalAddress(address: string | undefined): string | undefine
 function isPublic(address: Address): boolean {
   if (address.kind() === 'ipv4') return !inAny(address, REFUSED_IPV4);
   return inAny(address, GLOBAL_UNICAST_IPV6) && !inAny(address, REFUSED_IPV6);
+}
+
+/** Also in the forms of IPv6 that translators and tunnels lead to the IPv4 address. */
+function isMetadata(address: Address): boolean {
+  return inAny(address, METADATA) || carriedIpv4(address).some((carried) => inAny(carried, METADATA));
+}
+
+function carriedIpv4(address: Address): ipaddr.IPv4[] {
+  const octets = address.toByteArray();
+  return CARRIERS.filter(({ prefix }) => inAny(address, [prefix])).map(
+    ({ bytes }) => new ipaddr.IPv4(bytes.map((index) => octets[index] ?? 0)),
+  );
+}
+
+function isNamedAlone(address: Address, { blocks }: AllowedDestinations): boolean {
+  const bits = address.kind() === 'ipv4' ? 32 : 128;
+  return inAny(
+    address,
+    blocks.filter(([, prefix]) => prefix === bits),
+  );
 }
 
 /** A trusted name opens private networks. It opens our own loopback only if it is a name of it: `localhost`. */

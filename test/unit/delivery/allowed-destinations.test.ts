@@ -110,6 +110,98 @@ describe('an address', () => {
     },
   );
 
+  describe('of cloud metadata', () => {
+    const METADATA = [
+      '169.254.169.254',
+      '169.254.170.2',
+      '169.254.170.23',
+      '169.254.0.23',
+      '169.254.42.42',
+      '100.100.100.200',
+      '100.96.0.96',
+      '168.63.129.16',
+      '192.0.0.192',
+      'fd00:ec2::254',
+      'fd00:ec2::23',
+      'fd20:ce::254',
+      'fd00:c1::a9fe:a9fe',
+      'fd00:42::42',
+      'fd00:a9fe:a9fe::1',
+      'fe80::a9fe:a9fe',
+    ];
+    /** What carries 169.254.169.254, or 100.100.100.200, in an address of IPv6. */
+    const CARRIED = [
+      '::ffff:169.254.169.254',
+      '::ffff:100.100.100.200',
+      '::169.254.169.254',
+      '::ffff:0:169.254.169.254',
+      '64:ff9b::a9fe:a9fe',
+      '64:ff9b::100.100.100.200',
+      '64:ff9b:1::a9fe:a9fe',
+      '64:ff9b:1:ffff:a9:fea9:fe00:0',
+      '64:ff9b:1:a9:fe:a9fe::',
+      '64:ff9b:1:a9fe:a9:fe00::',
+      '2002:a9fe:a9fe::1',
+    ];
+    const BROAD = [
+      '0.0.0.0/0,::/0',
+      '10.0.0.0/8,100.64.0.0/10,168.63.0.0/16,169.254.0.0/16,192.0.0.0/24,fd00::/8,fe80::/10',
+      'metadata.svc',
+      '64:ff9b::/96,64:ff9b:1::/48,::ffff:0:0/96,2002::/16,::/96',
+      '169.254.169.254/31,100.100.100.200/29,fd00:ec2::254/127,fd20:ce::/112,::ffff:169.254.169.254/127',
+    ];
+
+    it.each([...METADATA, ...CARRIED])(
+      '%s is opened by no host suffix and by no CIDR that has more',
+      (address) => {
+        for (const list of BROAD) {
+          expect(judgeAddress(address, 'metadata.svc', parseAllowedDestinations(list)), list).toBe('refused');
+        }
+      },
+    );
+
+    it.each([...METADATA, ...CARRIED])('%s is opened by an entry that names it alone', (address) => {
+      const bits = address.includes(':') ? 128 : 32;
+      for (const entry of [address, `${address}/${bits}`]) {
+        const allowed = parseAllowedDestinations(`${BROAD[0]},${entry}`);
+        expect(judgeAddress(address, 'any.test', allowed)).toBe('allowed');
+      }
+    });
+
+    it('an entry for one of them opens no other form of it', () => {
+      const allowed = parseAllowedDestinations('169.254.169.254,0.0.0.0/0,::/0');
+      for (const address of ['::ffff:169.254.169.254', '64:ff9b::a9fe:a9fe', '169.254.170.2']) {
+        expect(judgeAddress(address, 'any.test', allowed)).toBe('refused');
+      }
+    });
+
+    it('no block and no suffix opens what carries one of them, for any address that a broad list opens', () => {
+      const octet = fc.integer({ min: 0, max: 255 });
+      const everything = parseAllowedDestinations('0.0.0.0/0,::/0,svc');
+      fc.assert(
+        fc.property(octet, octet, (third, fourth) => {
+          for (const form of ['169.254', '::ffff:169.254', '64:ff9b::169.254', '::169.254']) {
+            const address = `${form}.${third}.${fourth}`;
+            expect(judgeAddress(address, 'a.svc', everything), address).toBe('refused');
+          }
+        }),
+      );
+    });
+
+    it('their neighbors are opened by a block as ever', () => {
+      const allowed = parseAllowedDestinations('100.64.0.0/10,fd00::/8,64:ff9b::/96');
+      for (const address of [
+        '100.100.100.199',
+        '100.100.100.201',
+        'fd20:ce::253',
+        'fd00:ec3::254',
+        '64:ff9b::10.0.0.1',
+      ]) {
+        expect(judgeAddress(address, 'any.test', allowed)).toBe('allowed');
+      }
+    });
+  });
+
   it('an address under a trusted name may be private, but not link-local or loopback', () => {
     const allowed = parseAllowedDestinations('svc,localhost');
     const judge = (address: string, host = 'a.svc') => judgeAddress(address, host, allowed);

@@ -2,10 +2,18 @@
 import { z } from 'zod';
 import { PLAN_IDS } from '../domain/problem.ts';
 import * as shared from './shared-settings.ts';
-import { integer, text, variable } from './variable.ts';
+import { integer, optional, text, variable } from './variable.ts';
 
 export const migrateSchema = z.object({
   databaseUrl: shared.databaseUrl(),
+  applicationRole: optional(
+    {
+      name: 'DATABASE_APPLICATION_ROLE',
+      description:
+        'Database role of api and sweeper, which gets the right to change rows. Default: they have the role of DATABASE_URL.',
+    },
+    text,
+  ),
   organization: variable(
     {
       name: 'BEATKEEPER_ORGANIZATION',

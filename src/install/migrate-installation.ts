@@ -10,6 +10,7 @@ import type { Log } from '../telemetry/log.ts';
 
 export interface InstallationOptions {
   databaseUrl: string;
+  applicationRole?: string;
   organization: string;
   plan: PlanId;
   waitSeconds: number;
@@ -21,17 +22,17 @@ export interface InstallationOptions {
  * newer schema, and the last error of a database that did not answer in time.
  */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
-  const { databaseUrl } = options;
   const deadline = performance.now() + options.waitSeconds * 1_000;
-  const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, log));
+  const version = await retryUntil(deadline, log, () => migrateOrAccept(options, log));
   log.info({ version }, 'The schema fits this build.');
   await retryUntil(deadline, log, () => ensureOrganization(options));
 }
 
-async function migrateOrAccept(databaseUrl: string, log: Log): Promise<number> {
+async function migrateOrAccept(options: InstallationOptions, log: Log): Promise<number> {
+  const { databaseUrl, applicationRole } = options;
   try {
     const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
-    return await migrate({ databaseUrl, onApplied });
+    return await migrate({ databaseUrl, applicationRole, onApplied });
   } catch (error) {
     if (error instanceof DatabaseIsNewerError && error.found === error.known + 1) return error.found;
     throw error;

@@ -6,7 +6,6 @@ import { newUuid } from '../../src/domain/id.ts';
 import { toTime } from '../../src/domain/timestamp.ts';
 import { convertDefault } from '../../src/store/postgres/default-partition.ts';
 import {
-  boundsOf,
   createPartitions,
   listPartitions,
   PARTITIONED_TABLES,
@@ -272,9 +271,9 @@ describe('creating and dropping', () => {
   });
 });
 
-async function makePartition(partition: ReturnType<typeof dayAt>): Promise<void> {
+async function makePartition({ name, fromMs, toMs }: ReturnType<typeof dayAt>): Promise<void> {
   await fixture.pool.query(
-    `create table ${partition.name} partition of observations for values ${boundsOf(partition)}`,
+    `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
   );
 }
 

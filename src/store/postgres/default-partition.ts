@@ -1,9 +1,8 @@
 // The default partition of a table of history: it takes rows for whose time no partition was created. No row is moved out
 // of it. With its rows it becomes a partition of their days, and an empty one takes its place.
-import { toTime } from '../../domain/timestamp.ts';
 import { wholeMillis } from './moments.ts';
 import {
-  boundsOf,
+  argumentsOf,
   listPartitions,
   type Partition,
   type PartitionConnection,
@@ -29,19 +28,23 @@ export async function convertDefault(
   of: PartitionedTable,
 ): Promise<string | undefined> {
   const partition = await planPartition(db, of);
-  const constraint = partition && `${partition.name}_rows`;
-  await dropConstraints(db, of, constraint);
-  if (!partition || !constraint) return undefined;
-  if ((await readConstraint(db, of, constraint)) === undefined) {
-    const { column, table } = of;
-    const check = `${column} >= '${toTime(partition.fromMs)}' and ${column} < '${toTime(partition.toMs)}'`;
+  await dropConstraints(db, of, partition?.name);
+  if (!partition) return undefined;
+  const { name } = partition;
+  const partitionArguments = argumentsOf(of, partition);
+  if ((await readConstraint(db, of, name)) === undefined) {
     await withDefaultLocked(db, of, () =>
-      db.query(`alter table ${table}_default add constraint ${constraint} check (${check}) not valid`),
+      db.query('select constrain_default($1, $2, $3, $4)', partitionArguments),
     );
   }
-  await db.query(`alter table ${of.table}_default validate constraint ${constraint}`);
-  const isDone = await withDefaultLocked(db, of, () => replaceDefault(db, of, partition, constraint));
-  return isDone ? partition.name : undefined;
+  await db.query('select validate_default($1, $2)', [of.table, name]);
+  const isDone = await withDefaultLocked(db, of, async () => {
+    // Another process has done it: the default partition is a new one, without the constraint.
+    if (!(await readConstraint(db, of, name))?.isValid) return false;
+    await db.query('select replace_default($1, $2, $3, $4)', partitionArguments);
+    return true;
+  });
+  return isDone ? name : undefined;
 }
 
 /**
@@ -63,24 +66,23 @@ async function planPartition(db: PartitionConnection, of: PartitionedTable): Pro
   return lastMs < toMs ? partitionOver(of, firstMs, toMs) : undefined;
 }
 
-/** Drops the constraints of runs that did not end, but not `kept`. */
+/** Drops the constraints of runs that did not end, but not that of the partition `kept`. */
 async function dropConstraints(
   db: PartitionConnection,
   of: PartitionedTable,
   kept: string | undefined,
 ): Promise<void> {
   const { rows } = await db.query<{ name: string }>(
-    `select conname as name from pg_constraint
-     where conrelid = $1::regclass and contype = 'c' and conname is distinct from $2`,
-    [`${of.table}_default`, kept],
+    `select substring(conname from $2) as name from pg_constraint
+     where conrelid = $1::regclass and contype = 'c' and substring(conname from $2) <> $3`,
+    [`${of.table}_default`, `^(${of.table}_[0-9_]+)_rows$`, kept ?? ''],
   );
   for (const { name } of rows) {
-    await withDefaultLocked(db, of, () =>
-      db.query(`alter table ${of.table}_default drop constraint if exists ${name}`),
-    );
+    await withDefaultLocked(db, of, () => db.query('select release_default($1, $2)', [of.table, name]));
   }
 }
 
+/** The constraint that says of the default partition's rows that they belong to the partition `name`. */
 async function readConstraint(
   db: PartitionConnection,
   { table }: PartitionedTable,
@@ -88,29 +90,10 @@ async function readConstraint(
 ): Promise<{ isValid: boolean } | undefined> {
   const { rows } = await db.query<{ is_valid: boolean }>(
     `select convalidated as is_valid from pg_constraint where conrelid = $1::regclass and conname = $2`,
-    [`${table}_default`, name],
+    [`${table}_default`, `${name}_rows`],
   );
   const [row] = rows;
   return row && { isValid: row.is_valid };
-}
-
-/** False when another process has done it: the default partition is a new one, without the constraint. */
-async function replaceDefault(
-  db: PartitionConnection,
-  of: PartitionedTable,
-  partition: Partition,
-  constraint: string,
-): Promise<boolean> {
-  const { table } = of;
-  const { name } = partition;
-  if (!(await readConstraint(db, of, constraint))?.isValid) return false;
-  await db.query(`alter table ${table} detach partition ${table}_default`);
-  await db.query(`alter table ${table}_default rename to ${name}`);
-  await db.query(`create table ${table}_default (like ${table} including all)`);
-  await db.query(`alter table ${table} attach partition ${table}_default default`);
-  await db.query(`alter table ${table} attach partition ${name} for values ${boundsOf(partition)}`);
-  await db.query(`alter table ${name} drop constraint ${constraint}`);
-  return true;
 }
 
 /** Rows in the default partition, counted up to 100,000. Any row there is a fault (docs/operations.md). */

@@ -2,6 +2,7 @@
 // lets one runner in, and each file's version row commits with its statements.
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
+import { grantApplicationRole } from './application-role.ts';
 import { codeOf, SQLSTATE } from './database-error.ts';
 import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 
@@ -25,6 +26,8 @@ export async function listMigrations(): Promise<Migration[]> {
 
 export interface MigrateOptions {
   databaseUrl: string;
+  /** The role that `api` and `sweeper` connect as, if `databaseUrl` names another one. */
+  applicationRole?: string;
   onApplied?: (migration: Migration) => void;
 }
 
@@ -55,6 +58,7 @@ export async function migrate(options: MigrateOptions): Promise<number> {
       options.onApplied?.(migration);
     }
     await createFirstPartitions(client);
+    if (options.applicationRole) await grant(client, options.applicationRole);
     return migrations.length;
   } finally {
     await client.end();
@@ -78,6 +82,12 @@ const LATER: ReadonlySet<string> = new Set([
   SQLSTATE.checkViolation,
   SQLSTATE.queryCanceled,
 ]);
+
+async function grant(client: pg.Client, role: string): Promise<void> {
+  await client.query('begin');
+  await grantApplicationRole(client, role);
+  await client.query('commit');
+}
 
 async function applyMigration(client: pg.Client, migration: Migration): Promise<void> {
   const sql = await readFile(new URL(migration.name, FOLDER), 'utf8');

@@ -1,5 +1,6 @@
 // Partitions of history by time: created ahead, dropped when their time is over. The default partition takes rows
-// without a partition (default-partition.ts). Bounds are UTC.
+// without a partition (default-partition.ts). Bounds are UTC. Tables are changed by functions of the schema, which work
+// for a role without the right to change tables too (docs/operations.md).
 import type { ClientBase } from 'pg';
 import { toTime } from '../../domain/timestamp.ts';
 import { wholeMillis } from './moments.ts';
@@ -68,9 +69,9 @@ function suffixOf({ unit }: PartitionedTable, startMs: number): string {
     .replaceAll('-', '');
 }
 
-/** SQL: the bounds of a partition. */
-export function boundsOf({ fromMs, toMs }: Partition): string {
-  return `from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`;
+/** The arguments of the functions that make a partition. */
+export function argumentsOf({ table }: PartitionedTable, { name, fromMs, toMs }: Partition): string[] {
+  return [table, name, toTime(fromMs), toTime(toMs)];
 }
 
 export async function readMs(db: PartitionConnection, timestamp: string): Promise<number> {
@@ -114,22 +115,18 @@ async function changeEach<Of extends Partition>(
 }
 
 /**
- * ATTACH and not PARTITION OF, which would lock the parent against every beat. Attaching locks the default partition
- * only, to check that none of its rows belongs here: a beat that belongs there waits, so the check has a time limit.
- * False when another process has created it.
+ * Attaching locks the default partition only, to check that none of its rows belongs here: a beat that belongs there
+ * waits, so the check has a time limit. False when another process has created it.
  */
 async function createPartition(
   db: PartitionConnection,
   of: PartitionedTable,
   partition: Partition,
 ): Promise<boolean> {
-  const { table } = of;
-  const { name } = partition;
   return await withDefaultLocked(db, of, async () => {
     if ((await listPartitions(db, of)).some((made) => covers(made, partition))) return false;
-    await db.query(`create table ${name} (like ${table} including all)`);
     await db.query(`set local statement_timeout = ${ATTACH_TIMEOUT_MS}`);
-    await db.query(`alter table ${table} attach partition ${name} for values ${boundsOf(partition)}`);
+    await db.query('select add_partition($1, $2, $3, $4)', argumentsOf(of, partition));
     return true;
   });
 }
@@ -166,7 +163,7 @@ export async function dropPartitions(
   const old = (await listPartitions(db, of)).filter(({ toMs }) => toMs <= beforeMs);
   return await changeEach(old, async ({ name, isAttached }) => {
     if (isAttached) await detach(db, table, name);
-    await db.query(`drop table ${name}`);
+    await db.query('select drop_partition($1, $2)', [table, name]);
     return true;
   });
 }
@@ -175,7 +172,7 @@ async function detach(db: PartitionConnection, table: string, name: string): Pro
   await db.query('begin');
   try {
     await db.query(`set local lock_timeout = ${DETACH_LOCK_TIMEOUT_MS}`);
-    await db.query(`alter table ${table} detach partition ${name}`);
+    await db.query('select detach_partition($1, $2)', [table, name]);
     await db.query('commit');
   } catch (error) {
     await db.query('rollback');

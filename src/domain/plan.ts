@@ -68,7 +68,7 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
     measurementsPerObservation: 64,
     storedObservations: 2_000_000,
     observationRetentionSeconds: 30 * DAY_SECONDS,
-    callbackEndpoints: 500,
+    callbackEndpoints: 100_000,
     apiRequestsPerMinute: 12_000,
   }),
 };

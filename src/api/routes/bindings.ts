@@ -18,7 +18,7 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
     await checkBinding(context, binding, 'binding.url');
     const change = { name: versionedNameOf(call), binding, rotateSigningSecret };
     return await call.write(
-      (tx) => setBinding(tx, context, caller, change),
+      (tx, _nowMs, atTheEnd) => setBinding(tx, context, caller, { ...change, atTheEnd }),
       (view) => {
         const body = presentView(view, call);
         const signingSecret = view.secret && presentSigningSecret(view.secret);

@@ -5,9 +5,11 @@ import type { MonitorRecord, StoredBinding } from '../../store/monitors/monitor-
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
+import type { AtTheEnd } from '../calls/write.ts';
 import { findMonitor, lockMonitor, saveMonitor, type VersionedName } from '../monitors/monitor-access.ts';
 import type { BindingInput } from '../monitors/monitors.ts';
 import { resolveTargets, type Target } from './callback-targets.ts';
+import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
 import type { IssuedSecret } from './endpoint-seal.ts';
 import {
   createInlineEndpoint,
@@ -35,12 +37,13 @@ export interface BindingChange {
   /** An inline URL was checked before the transaction (checkBinding). */
   binding: BindingInput;
   rotateSigningSecret: boolean;
+  atTheEnd: AtTheEnd;
 }
 
 /**
  * Sets the binding; the same binding keeps the version. An inline binding that stays inline keeps its endpoint and its
  * secret, also with another URL (docs/contract/callbacks.md).
- * Throws `not_found`, `conflict` and `precondition_failed`.
+ * Throws `not_found`, `conflict`, `precondition_failed` and `plan_limit_reached`.
  */
 export async function setBinding(
   tx: Queryable,
@@ -62,7 +65,15 @@ export async function setBinding(
     },
     nowMs,
   );
+  change.atTheEnd((last) => countInline(last, record, saved));
   return { ...(await withTarget(tx, saved)), secret };
+}
+
+/** A binding that became inline has made an endpoint, and one that is no longer has removed it. */
+async function countInline(tx: Queryable, before: MonitorRecord, after: MonitorRecord): Promise<void> {
+  const [had, has] = [before, after].map(({ binding }) => binding.inlineEndpointId !== undefined);
+  if (has && !had) await countEndpoint(tx, after.organizationId);
+  if (had && !has) await uncountEndpoint(tx, after.organizationId);
 }
 
 interface Replaced {

@@ -3,10 +3,8 @@
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
-import { findPlan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import {
-  changeEndpointCount,
   type EndpointRef,
   type EndpointRow,
   findEndpoint,
@@ -20,6 +18,7 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { type AtTheEnd, requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
+import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
 import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
 
 /** An endpoint with the secret that was issued for it. */
@@ -88,7 +87,7 @@ export async function createCallback(
     });
   }
   const secret = await issueSecret(tx, secrets, ref, nowMs);
-  atTheEnd((last) => countUp(last, caller.organizationId));
+  atTheEnd((last) => countEndpoint(last, caller.organizationId));
   return { endpoint: await requireCallback(tx, ref), secret };
 }
 
@@ -96,18 +95,6 @@ export function aliasTaken(alias: string): ProblemError {
   return new ProblemError('conflict', {
     detail: `Another callback endpoint of this project has the alias ${alias}: choose another one.`,
     fieldErrors: [{ code: 'not_unique', message: 'Choose another alias.', path: 'alias' }],
-  });
-}
-
-async function countUp(tx: Queryable, organizationId: string): Promise<void> {
-  const { count, planId } = await changeEndpointCount(tx, organizationId, 1);
-  const plan = findPlan(planId);
-  if (count <= plan.callbackEndpoints) return;
-  throw planLimitReached(plan, {
-    dimension: 'callback_endpoints',
-    limit: plan.callbackEndpoints,
-    current: count - 1,
-    attempted: count,
   });
 }
 
@@ -131,7 +118,7 @@ export async function removeCallback(
     { scope: { endpoint: ref }, reason: 'endpoint_removed', actor: caller.actor },
     nowMs,
   );
-  await changeEndpointCount(tx, caller.organizationId, -1);
+  await uncountEndpoint(tx, caller.organizationId);
 }
 
 /** Sets the organization's default to an endpoint of the caller's project. Null clears it, whatever its project is. */

@@ -1,6 +1,6 @@
-// The endpoint of an inline binding: a URL of one monitor (docs/contract/callbacks.md). It has no alias, is in no
-// list and counts against no plan limit. Every function runs in the caller's transaction, which holds the monitor's
-// lock. The caller has checked the URL (checkDestination) before that transaction.
+// The endpoint of an inline binding: a URL of one monitor (docs/contract/callbacks.md). It has no alias and is in no
+// list. Every function runs in the caller's transaction, which holds the monitor's lock. The caller has checked the URL
+// (checkDestination) before that transaction, and counts the endpoint against the plan at its end (endpoint-count.ts).
 import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { newId } from '../../domain/id.ts';
 import {
@@ -74,18 +74,19 @@ export async function updateInlineUrl(
   return urlBox;
 }
 
-/** Erases address and secrets, and cancels pending deliveries, `why`. Does nothing for a removed endpoint. */
+/** Erases address and secrets, and cancels pending deliveries, `why`. False, and nothing, for a removed endpoint. */
 export async function removeInlineEndpoint(
   tx: Queryable,
   ref: EndpointRef,
   why: Omit<Cancellation, 'scope'>,
   nowMs: number,
-): Promise<void> {
+): Promise<boolean> {
   const endpoint = await lockEndpoint(tx, ref);
-  if (!endpoint) return;
+  if (!endpoint) return false;
   await removeEndpoint(tx, ref, nowMs);
   await deleteSigningSecrets(tx, ref);
   await cancelPendingDeliveries(tx, { ...why, scope: { endpoint: ref } }, nowMs);
+  return true;
 }
 
 async function writeState(tx: Queryable, endpoint: EndpointRow, nowMs: number): Promise<void> {

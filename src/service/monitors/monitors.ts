@@ -31,6 +31,7 @@ import {
 } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
+import { countEndpoint, uncountEndpoint } from '../callbacks/endpoint-count.ts';
 import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
@@ -114,6 +115,7 @@ export async function createMonitor(
     });
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));
+  if (inline) atTheEnd((last) => countEndpoint(last, record.organizationId, 'callback'));
   const target = (await resolveTargets(tx, [record])).get(record.monitorKey);
   return {
     monitor: record,
@@ -207,12 +209,12 @@ export async function eraseMonitor(
   const why = { reason: 'monitor_deleted', actor } as const;
   const { projectId, binding } = record;
   // The endpoint is locked before any delivery: see the lock order in store/deliveries/deliveries.ts.
-  if (binding.inlineEndpointId) {
-    await removeInlineEndpoint(tx, { projectId, endpointId: binding.inlineEndpointId }, why, nowMs);
-  }
+  const { inlineEndpointId: endpointId } = binding;
+  const isRemoved = endpointId && (await removeInlineEndpoint(tx, { projectId, endpointId }, why, nowMs));
   await cancelPendingDeliveries(tx, { ...why, scope: { monitor: record } }, nowMs);
   await deleteMonitorRows(tx, record, nowMs);
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
+  if (isRemoved) await uncountEndpoint(tx, record.organizationId);
 }
 
 /** The transitions that resolve all open incidents of a locked monitor. The caller records them. */

@@ -7,6 +7,7 @@ import { measureDeadlines } from './deadlines.ts';
 import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment, VoidMeasurement } from './environment.ts';
 import { measureIdlePoll } from './idle-poll.ts';
+import { measureNeighbours } from './neighbours.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 import { measureSlowCommits } from './slow-commits.ts';
 
@@ -22,6 +23,7 @@ const measurements: Record<string, (environment: Environment) => Promise<void>> 
   deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
   claims: (environment) => measureClaims(environment, { pairs: isShort ? 2 : 5 }),
   alerts: (environment) => measureAlerts(environment, { pairs: isShort ? 1 : 3 }),
+  neighbours: (environment) => measureNeighbours(environment, { pairs: isShort ? 1 : 2 }),
   creates: (environment) =>
     measureCreates(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
   'idle-poll': (environment) => measureIdlePoll(environment, { pairs: 5 }),

@@ -110,7 +110,8 @@ const WORDS: Partial<Record<LimitDimension, (limit: string, attempted: string) =
     `allows no interval shorter than ${limit} seconds, and this one has ${attempted}. Choose a longer one`,
   measurements_per_observation: (limit, attempted) =>
     `allows ${limit} measurements in a beat, and this one has ${attempted}. Send fewer`,
-  callback_endpoints: (limit) => `allows ${limit} callback endpoints in the organization. Remove one first`,
+  callback_endpoints: (limit) =>
+    `allows ${limit} callback endpoints in the organization (inline ones count). Remove one first`,
 };
 
 /** 403 `plan_limit_reached` with the limit object. `path` names the field that exceeds, where there is one. */

@@ -114,6 +114,8 @@ it('inline endpoints of all projects and endpoints that people manage take one a
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(2);
   const refused = answers.filter(({ status }) => status !== 201).map(({ problem }) => problem);
   refused.push((await bind(waiting, INLINE)).problem);
+  expect(refused.at(-1)?.fieldErrors).toMatchObject([{ code: 'plan_limit', path: 'binding' }]);
+  expect((await create()).problem?.fieldErrors).toMatchObject([{ code: 'plan_limit', path: 'callback' }]);
   for (const problem of refused) {
     expect(problem).toMatchObject({
       status: 403,

@@ -72,7 +72,7 @@ export async function setBinding(
 /** A binding that became inline has made an endpoint, and one that is no longer has removed it. */
 async function countInline(tx: Queryable, before: MonitorRecord, after: MonitorRecord): Promise<void> {
   const [had, has] = [before, after].map(({ binding }) => binding.inlineEndpointId !== undefined);
-  if (has && !had) await countEndpoint(tx, after.organizationId);
+  if (has && !had) await countEndpoint(tx, after.organizationId, 'binding');
   if (had && !has) await uncountEndpoint(tx, after.organizationId);
 }
 

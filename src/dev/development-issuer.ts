@@ -24,8 +24,8 @@ export interface Person {
   lifeSeconds?: number;
 }
 
-/** Starts the issuer on a port of the state. Tokens that name no organization belong to `organization`. */
-export async function startDevelopmentIssuer(state: State, organization: string): Promise<DevelopmentIssuer> {
+/** Starts the issuer on a port of the state. */
+export async function startDevelopmentIssuer(state: State): Promise<DevelopmentIssuer> {
   const privateJwk = (state.values.issuerKey as JWK | undefined) ?? (await newKey());
   state.values.issuerKey = { ...privateJwk };
   const { kty, crv, x, y } = privateJwk;
@@ -47,7 +47,7 @@ export async function startDevelopmentIssuer(state: State, organization: string)
   });
   return {
     settings: {
-      ...{ issuer, audience: AUDIENCE, jwksUri, organization },
+      ...{ issuer, audience: AUDIENCE, jwksUri },
       ...{ organizationClaim: 'organization', roleClaim: 'role' },
       roles: { viewer: 'viewer', member: 'member', owner: 'owner' },
     },

@@ -73,7 +73,7 @@ async function startDatabase(context: RunContext): Promise<StartedDatabase> {
 }
 
 async function startIssuer({ state, cleanup }: RunContext): Promise<DevelopmentIssuer> {
-  const issuer = await startDevelopmentIssuer(state, ORGANIZATION);
+  const issuer = await startDevelopmentIssuer(state);
   cleanup.push(() => issuer.close());
   return issuer;
 }

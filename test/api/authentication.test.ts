@@ -157,6 +157,9 @@ describe('a session token', () => {
     const named = { ...claims, iss: api.issuer.url, aud: 'beatkeeper', sub: 'x', exp: now + 600 };
     const bad: Record<string, string> = {
       expired: await api.issuer.sign({ claims, lifeSeconds: -60 }),
+      'issued more than a day ago': await api.issuer.sign({ claims, ageSeconds: 86_400 + 60 }),
+      'issued in the future': await api.issuer.sign({ claims, ageSeconds: -60 }),
+      'of no known age': await api.issuer.sign({ claims, ageSeconds: null }),
       'not yet valid': await api.issuer.sign({ claims: { ...claims, nbf: now + 600 } }),
       'another issuer': await api.issuer.sign({ claims, issuer: 'https://elsewhere.example' }),
       'another audience': await api.issuer.sign({ claims, audience: 'something-else' }),
@@ -176,8 +179,15 @@ describe('a session token', () => {
   });
 
   it('a session without a role, or of an unknown organization, is refused', async () => {
-    for (const claims of [{ org: 'acme' }, { role: 'king', org: 'acme' }, { role: 'owner', org: 'nobody' }]) {
-      expect(await statusWith(await api.issuer.sign({ claims }))).toBe(403);
+    const without = [
+      { org: 'acme' },
+      { role: 'king', org: 'acme' },
+      { role: 'owner', org: 'nobody' },
+      // The issuer has an organization of its own, which is that of no token here.
+      { role: 'owner' },
+    ];
+    for (const claims of without) {
+      expect([claims, await statusWith(await api.issuer.sign({ claims }))]).toEqual([claims, 403]);
     }
   });
 
@@ -191,11 +201,12 @@ describe('a session token', () => {
     }
   });
 
-  it("a token signed with the issuer's new key works at once", async () => {
+  it("a token signed with the issuer's new key works at once, and ends those of a key that is gone", async () => {
+    expect(await statusWith(api.tokens.owner)).toBe(200);
     await api.issuer.rotateKey();
     const token = await api.issuer.sign({ claims: { role: 'owner', org: 'acme' } });
     await waitFor(async () => (await statusWith(token)) === 200);
-    expect(await statusWith(api.tokens.owner)).toBe(200); // verified before, and not yet expired
+    expect(await statusWith(api.tokens.owner)).toBe(401); // verified before, and not yet expired
   });
 
   it('a session gets a 503 while its issuer does not answer', async () => {

@@ -1,5 +1,6 @@
-// An identity provider on loopback: it publishes keys by discovery and signs tokens of any shape.
+// An identity provider on loopback: it publishes keys by discovery, signs tokens of any shape, and reviews them.
 import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
 import {
   exportJWK,
   type GenerateKeyPairResult,
@@ -18,6 +19,8 @@ export interface TokenOptions {
   subject?: string;
   /** From now. */
   lifeSeconds?: number;
+  /** Before now; null: no `iat`. */
+  ageSeconds?: number | null;
   issuer?: string;
   audience?: string;
 }
@@ -34,6 +37,8 @@ export interface TokenIssuer {
   publicJwk(): JWK;
   /** Answers 500 to everything while true. */
   broken: boolean;
+  /** Answers POST /reviews with this; undefined: 500. */
+  review: (body: unknown) => object | undefined | Promise<object | undefined>;
   close(): Promise<void>;
 }
 
@@ -42,14 +47,16 @@ export const TEST_AUDIENCE = 'beatkeeper';
 export async function startTokenIssuer(): Promise<TokenIssuer> {
   let key = await newKey();
   const requests: string[] = [];
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
     const path = request.url ?? '';
     requests.push(path);
     const documents: Record<string, object> = {
       '/.well-known/openid-configuration': { issuer: issuer.url, jwks_uri: `${issuer.url}/keys` },
       '/keys': { keys: [key.publicJwk] },
     };
-    const document = issuer.broken ? undefined : documents[path];
+    const answer =
+      path === '/reviews' ? await issuer.review(JSON.parse(await text(request))) : documents[path];
+    const document = issuer.broken ? undefined : answer;
     response.writeHead(document ? 200 : 500, { 'content-type': 'application/json', connection: 'close' });
     response.end(JSON.stringify(document ?? {}));
   });
@@ -58,15 +65,21 @@ export async function startTokenIssuer(): Promise<TokenIssuer> {
     url: `http://127.0.0.1:${port}`,
     requests,
     broken: false,
-    trusted: (settings) => ({ issuer: issuer.url, audience: TEST_AUDIENCE, ...settings }),
-    async sign({ claims = {}, subject = 'someone', lifeSeconds = 3_600, ...named } = {}) {
+    review: () => undefined,
+    trusted: (settings) => ({
+      issuer: issuer.url,
+      audience: TEST_AUDIENCE,
+      maxTokenAge: 86_400,
+      ...settings,
+    }),
+    async sign({ claims = {}, subject = 'someone', lifeSeconds = 3_600, ageSeconds = 10, ...named } = {}) {
       const now = Math.floor(Date.now() / 1_000);
-      return await new SignJWT(claims)
+      const issuedAt = ageSeconds === null ? {} : { iat: now - ageSeconds };
+      return await new SignJWT({ ...issuedAt, ...claims })
         .setProtectedHeader({ alg: 'ES256', kid: key.kid })
         .setIssuer(named.issuer ?? issuer.url)
         .setAudience(named.audience ?? TEST_AUDIENCE)
         .setSubject(subject)
-        .setIssuedAt(now - 10)
         .setExpirationTime(now + lifeSeconds)
         .sign(key.privateKey);
     },

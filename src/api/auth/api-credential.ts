@@ -10,6 +10,7 @@ import {
 import type { Log } from '../../telemetry/log.ts';
 import { ExpiringMap } from './expiring-map.ts';
 import { type Authenticated, authenticationRequired } from './principal.ts';
+import { SharedReads } from './shared-reads.ts';
 
 const KEPT_MS = 4_000;
 const MOST_KEPT = 10_000;
@@ -19,14 +20,14 @@ const LAST_USED_MS = 60_000;
 const NO_DIGEST = Buffer.alloc(32);
 
 interface Known {
-  credential: KnownCredential | undefined;
+  credential: KnownCredential;
   readAtMs: number;
 }
 
 export class CredentialAuthenticator {
   readonly #pool: Pool;
   readonly #log: Log;
-  readonly #known = new ExpiringMap<Promise<Known>>(MOST_KEPT);
+  readonly #known = new SharedReads<Known>({ most: MOST_KEPT, keptMs: KEPT_MS });
   /** Credentials in use whose `last used` this process has not written in the last minute. */
   readonly #toNote = new Map<string, string>();
   readonly #noted = new ExpiringMap<true>(MOST_KEPT);
@@ -61,7 +62,7 @@ export class CredentialAuthenticator {
 
   /** Call it after a change of the credential on this replica: the next call reads it again. */
   forget(credentialId: string): void {
-    this.#known.delete(credentialId);
+    this.#known.forget(credentialId);
   }
 
   /** Writes when credentials were last used, outside of any request. Never rejects. */
@@ -78,32 +79,22 @@ export class CredentialAuthenticator {
   }
 
   async #findValid(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
-    const { credential, readAtMs } = await this.#find(credentialId);
-    return isValid(credential, digest, performance.now() - readAtMs) ? credential : undefined;
+    const known = await this.#known.get(credentialId, () => this.#read(credentialId));
+    const ageMs = performance.now() - (known?.readAtMs ?? 0);
+    return isValid(known?.credential, digest, ageMs) ? known?.credential : undefined;
   }
 
   /** The cached credential may be older than a rotation on another replica, and a new secret works everywhere at once. */
   async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
-    if (!this.#known.get(credentialId)) return undefined; // not cached: there is no such credential
+    if (!this.#known.has(credentialId)) return undefined; // not cached: there is no such credential
     this.forget(credentialId);
     return await this.#findValid(credentialId, digest);
   }
 
-  #find(credentialId: string): Promise<Known> {
-    const known = this.#known.get(credentialId);
-    if (known) return known;
+  async #read(credentialId: string): Promise<Known | undefined> {
     const readAtMs = performance.now();
-    const reading = findKnownCredential(this.#pool, credentialId).then((credential) => ({
-      credential,
-      readAtMs,
-    }));
-    this.#known.set(credentialId, reading, KEPT_MS);
-    const forget = () => {
-      if (this.#known.get(credentialId) === reading) this.#known.delete(credentialId);
-    };
-    // Neither an error nor an unknown id is cached: a new credential works at once.
-    reading.then(({ credential }) => credential ?? forget(), forget);
-    return reading;
+    const credential = await findKnownCredential(this.#pool, credentialId);
+    return credential && { credential, readAtMs };
   }
 
   #use({ credentialId, projectId }: KnownCredential): void {

@@ -1,17 +1,20 @@
-// A bounded map whose entries expire. A full map drops its oldest entry. Time is the monotonic clock of the process.
+// A bounded map whose entries expire. A full map drops its oldest entry. Time is the monotonic clock of the
+// process; tests set it.
 
 export class ExpiringMap<Value> {
   readonly #entries = new Map<string, { value: Value; endsAtMs: number }>();
   readonly #most: number;
+  readonly #now: () => number;
 
-  constructor(most: number) {
+  constructor(most: number, now: () => number = () => performance.now()) {
     this.#most = most;
+    this.#now = now;
   }
 
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
-    if (entry.endsAtMs > performance.now()) return entry.value;
+    if (entry.endsAtMs > this.#now()) return entry.value;
     this.#entries.delete(key);
     return undefined;
   }
@@ -22,7 +25,7 @@ export class ExpiringMap<Value> {
       const [oldest] = this.#entries.keys();
       if (oldest !== undefined) this.#entries.delete(oldest);
     }
-    this.#entries.set(key, { value, endsAtMs: performance.now() + forMs });
+    this.#entries.set(key, { value, endsAtMs: this.#now() + forMs });
   }
 
   delete(key: string): void {

@@ -1,119 +1,107 @@
-// The public keys of one token issuer, from `jwksUri` or by discovery: cached, and read again for an unknown key id.
-// Keys that cannot be read are IssuerUnreachable: the call is answered with 503, never admitted.
-import { readFile } from 'node:fs/promises';
-import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
-import { Agent, fetch } from 'undici';
+// The public keys of one token issuer, from `jwksUri` or by discovery: kept for five minutes, and read again before for
+// an unknown key (docs/contract/tenancy.md). Keys that cannot be read are IssuerUnreachable: the call is answered with
+// 503, never admitted.
+import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import { type IssuerAccess, IssuerConnection } from './issuer-connection.ts';
 
-const TIMEOUT_MS = 3_000;
-const KEPT_MS = 10 * 60_000;
+const KEPT_MS = 5 * 60_000;
+/** From this age on keys are read again beside the calls: none need wait, and an issuer may be away for a while. */
+const REFRESHED_MS = KEPT_MS / 2;
 /** Between two reads for unknown key ids: a stranger must not make the service call the issuer for each token. */
 const COOL_DOWN_MS = 2_000;
-/** After a failed read. */
-const PAUSE_MS = 1_000;
 
-export interface IssuerAddress {
-  /** `iss` of the tokens. */
-  issuer: string;
-  /** Without it: discovery. */
+export interface IssuerAddress extends IssuerAccess {
+  /** Without it: discovery, at each read. */
   jwksUri?: string;
-  /** PEM file of the authorities of the issuer's certificate. */
-  caFile?: string;
-  /** File with a bearer token for reading the keys; read again at each use. */
-  tokenFile?: string;
 }
 
-/** The issuer did not answer, or its answer has no keys. */
-export class IssuerUnreachable extends Error {
-  constructor(issuer: string, cause: unknown) {
-    super(`The keys of the issuer ${issuer} could not be read.`, { cause });
-    this.name = 'IssuerUnreachable';
-  }
+/** The keys of one moment. */
+export interface KeySet {
+  /** For jwtVerify. Rejects with jose's error for an unknown key. */
+  readonly getKey: JWTVerifyGetKey;
+}
+
+interface Kept {
+  set: KeySet;
+  text: string;
+  readAtMs: number;
 }
 
 export class IssuerKeys {
   readonly #address: IssuerAddress;
-  #keys: Promise<JWTVerifyGetKey> | undefined;
-  #agent: Agent | undefined;
-  #pausedUntilMs = 0;
-  #lastFailure: unknown;
+  readonly #connection: IssuerConnection;
+  readonly #now: () => number;
+  #kept: Kept | undefined;
+  #reading: Promise<Kept> | undefined;
 
-  constructor(address: IssuerAddress) {
+  constructor(address: IssuerAddress, now: () => number) {
     this.#address = address;
+    this.#connection = new IssuerConnection(address);
+    this.#now = now;
   }
 
-  /** For jwtVerify. Rejects with IssuerUnreachable, or with jose's error for an unknown key. */
-  readonly getKey: JWTVerifyGetKey = async (header, token) => {
-    this.#keys ??= this.#open();
-    const keys = await this.#keys.catch((error: unknown) => {
-      this.#keys = undefined;
-      throw error;
-    });
-    return await keys(header, token);
-  };
+  /** Rejects with IssuerUnreachable. */
+  async current(): Promise<KeySet> {
+    const kept = this.#kept;
+    const ageMs = this.#ageMs();
+    if (!kept || ageMs >= KEPT_MS) return (await this.#read()).set;
+    if (ageMs >= REFRESHED_MS) this.#read().catch(() => undefined); // the kept ones still hold
+    return kept.set;
+  }
+
+  /** For a key that the current set lacks. It may be the same set. Rejects with IssuerUnreachable. */
+  async newest(): Promise<KeySet> {
+    if (this.#kept && this.#ageMs() < COOL_DOWN_MS) return this.#kept.set;
+    return (await this.#read()).set;
+  }
+
+  /** How long what was verified with this set may be trusted: not at all once a read has brought another set. */
+  trustedForMs(set: KeySet): number {
+    return this.#kept?.set === set ? KEPT_MS - this.#ageMs() : 0;
+  }
 
   async close(): Promise<void> {
-    await this.#agent?.close();
+    await this.#connection.close();
   }
 
-  async #open(): Promise<JWTVerifyGetKey> {
-    const url = this.#address.jwksUri ?? (await this.#discover());
-    return createRemoteJWKSet(new URL(url), {
-      timeoutDuration: TIMEOUT_MS,
-      cooldownDuration: COOL_DOWN_MS,
-      cacheMaxAge: KEPT_MS,
-      [customFetch]: async (target) => new Response(await this.#read(target), { status: 200 }),
+  #ageMs(): number {
+    return this.#now() - (this.#kept?.readAtMs ?? 0);
+  }
+
+  #read(): Promise<Kept> {
+    this.#reading ??= this.#readOnce().finally(() => {
+      this.#reading = undefined;
     });
+    return this.#reading;
+  }
+
+  async #readOnce(): Promise<Kept> {
+    const readAtMs = this.#now();
+    const text = await this.#connection.request(this.#address.jwksUri ?? (await this.#discover()));
+    const set = text === this.#kept?.text ? this.#kept.set : this.#parse(text);
+    this.#kept = { set, text, readAtMs };
+    return this.#kept;
+  }
+
+  #parse(text: string): KeySet {
+    try {
+      return { getKey: createLocalJWKSet(JSON.parse(text) as JSONWebKeySet) };
+    } catch (cause) {
+      throw this.#connection.unreachable(cause);
+    }
   }
 
   async #discover(): Promise<string> {
     const { issuer } = this.#address;
-    const text = await this.#read(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+    const text = await this.#connection.request(
+      `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
+    );
     try {
       const document = JSON.parse(text) as { issuer?: unknown; jwks_uri?: unknown };
       if (document.issuer !== issuer) throw new Error('The discovery document names another issuer.');
       return new URL(String(document.jwks_uri)).href;
     } catch (cause) {
-      throw this.#failed(cause);
+      throw this.#connection.unreachable(cause);
     }
-  }
-
-  /** The JSON text of a 200. */
-  async #read(url: string): Promise<string> {
-    if (performance.now() < this.#pausedUntilMs) {
-      throw new IssuerUnreachable(this.#address.issuer, this.#lastFailure);
-    }
-    try {
-      const response = await fetch(url, {
-        headers: await this.#headers(),
-        redirect: 'error',
-        dispatcher: await this.#dispatcher(),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      const text = await response.text();
-      if (response.status !== 200) throw new Error(`The issuer answered ${response.status}.`);
-      JSON.parse(text);
-      return text;
-    } catch (cause) {
-      throw this.#failed(cause);
-    }
-  }
-
-  #failed(cause: unknown): IssuerUnreachable {
-    this.#pausedUntilMs = performance.now() + PAUSE_MS;
-    this.#lastFailure = cause;
-    return new IssuerUnreachable(this.#address.issuer, cause);
-  }
-
-  async #headers(): Promise<Record<string, string>> {
-    const { tokenFile } = this.#address;
-    const accept = 'application/json, application/jwk-set+json';
-    if (!tokenFile) return { accept };
-    return { accept, authorization: `Bearer ${(await readFile(tokenFile, 'utf8')).trim()}` };
-  }
-
-  async #dispatcher(): Promise<Agent> {
-    const { caFile } = this.#address;
-    this.#agent ??= new Agent({ connect: caFile ? { ca: await readFile(caFile, 'utf8') } : {} });
-    return this.#agent;
   }
 }

@@ -1,15 +1,18 @@
 // Authenticates session tokens: JWTs of configured issuers (docs/contract/tenancy.md). Only asymmetric algorithms are
-// allowed; the library checks issuer, audience, expiry and begin. A verified token is cached until it expires.
+// allowed; the library checks issuer, audience, age, expiry and begin. A verified token is trusted for a minute, and
+// no longer than its keys.
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
-import { ROLES, type Role } from '../../domain/access.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
-import { isStorable } from '../http/request.ts';
 import { ExpiringMap } from './expiring-map.ts';
-import { type IssuerAddress, IssuerKeys, IssuerUnreachable } from './issuer-keys.ts';
+import { IssuerUnreachable } from './issuer-connection.ts';
+import { type IssuerAddress, IssuerKeys, type KeySet } from './issuer-keys.ts';
 import { type Authenticated, authenticationRequired } from './principal.ts';
+import { type ClaimRules, readSession, type Session } from './session-claims.ts';
+import { SharedReads } from './shared-reads.ts';
+import { TokenReviews } from './token-reviews.ts';
 
 const ALGORITHMS = [
   'RS256',
@@ -27,46 +30,55 @@ const ALGORITHMS = [
 /** Between the local clock and that of the issuer. */
 const CLOCK_TOLERANCE_SECONDS = 5;
 const MOST_KEPT = 10_000;
+const TRUSTED_MS = 60_000;
 const ORGANIZATION_KEPT_MS = 4_000;
 
 /** A trusted issuer, as in BEATKEEPER_ISSUERS. */
-export interface TrustedIssuer extends IssuerAddress {
+export interface TrustedIssuer extends IssuerAddress, ClaimRules {
   audience: string;
-  /** Name of the organization in which its principals act. */
-  organization: string;
-  /** Claim that names the role; default: `sub`. */
-  roleClaim?: string;
-  /** Claim that names the organization, instead of `organization` where a token has it. */
-  organizationClaim?: string;
-  /** Value of the role claim -> role. A principal with another value may do nothing. */
-  roles: Readonly<Record<string, Role>>;
-}
-
-interface Session {
-  subject: string;
-  display: string;
-  role: Role | undefined;
-  organizationName: string | undefined;
+  /** In seconds, since `iat`. */
+  maxTokenAge: number;
+  /** Where a Kubernetes API server reviews the issuer's tokens. Without it the signature decides alone. */
+  tokenReviewUri?: string;
 }
 
 interface Verifier {
   trusted: TrustedIssuer;
   keys: IssuerKeys;
+  reviews: TokenReviews | undefined;
+}
+
+/** A token that was verified with these keys. */
+interface Verified {
+  session: Session;
+  keys: IssuerKeys;
+  set: KeySet;
 }
 
 export class SessionAuthenticator {
   readonly #pool: Pool;
+  readonly #now: () => number;
   readonly #verifiers: readonly Verifier[];
-  readonly #sessions = new ExpiringMap<Session>(MOST_KEPT);
-  readonly #organizations = new ExpiringMap<Organization>(MOST_KEPT);
+  readonly #verified: ExpiringMap<Verified>;
+  /** Each token is verified, and reviewed, once at a time. Strangers' tokens are in no other map. */
+  readonly #verifying = new Map<string, Promise<Session>>();
+  readonly #organizations: SharedReads<Organization>;
 
-  constructor(pool: Pool, issuers: readonly TrustedIssuer[]) {
+  /** `now`: a monotonic clock in ms; tests set it. */
+  constructor(pool: Pool, issuers: readonly TrustedIssuer[], now = () => performance.now()) {
     this.#pool = pool;
-    this.#verifiers = issuers.map((trusted) => ({ trusted, keys: new IssuerKeys(trusted) }));
+    this.#now = now;
+    this.#verifiers = issuers.map((trusted) => ({
+      trusted,
+      keys: new IssuerKeys(trusted, now),
+      reviews: reviewsOf(trusted),
+    }));
+    this.#verified = new ExpiringMap(MOST_KEPT, now);
+    this.#organizations = new SharedReads({ most: MOST_KEPT, keptMs: ORGANIZATION_KEPT_MS, now });
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#verifiers.map(({ keys }) => keys.close()));
+    await Promise.all(this.#verifiers.flatMap(({ keys, reviews }) => [keys.close(), reviews?.close()]));
   }
 
   /** Throws `authentication_required`, `temporarily_unavailable`, or `permission_denied` for a principal without a role. */
@@ -86,13 +98,33 @@ export class SessionAuthenticator {
 
   async #session(token: string): Promise<Session> {
     const name = createHash('sha256').update(token).digest('base64');
-    const kept = this.#sessions.get(name);
-    if (kept) return kept;
-    const verifier = this.#verifierOf(token);
-    const claims = await verify(token, verifier);
-    const session = sessionOf(claims, verifier.trusted);
-    this.#sessions.set(name, session, (claims.exp ?? 0) * 1_000 - Date.now());
-    return session;
+    const kept = this.#verified.get(name);
+    if (kept && kept.keys.trustedForMs(kept.set) > 0) return kept.session;
+    const running = this.#verifying.get(name);
+    if (running) return await running;
+    const verifying = this.#verify(name, token).finally(() => this.#verifying.delete(name));
+    this.#verifying.set(name, verifying);
+    return await verifying;
+  }
+
+  async #verify(name: string, token: string): Promise<Session> {
+    const startMs = this.#now();
+    const { trusted, keys, reviews } = this.#verifierOf(token);
+    try {
+      const { claims, set } = await verify(token, { trusted, keys });
+      const session = readSession(claims, trusted);
+      if (reviews && !(await reviews.isAuthenticated(token))) throw authenticationRequired();
+      const trustedForMs = Math.min(
+        startMs + TRUSTED_MS - this.#now(),
+        keys.trustedForMs(set),
+        endsInMs(claims, trusted),
+      );
+      if (trustedForMs > 0) this.#verified.set(name, { session, keys, set }, trustedForMs);
+      return session;
+    } catch (cause) {
+      if (cause instanceof IssuerUnreachable) throw issuerUnreachable(cause);
+      throw cause instanceof ProblemError ? cause : authenticationRequired(cause);
+    }
   }
 
   /** The claims are not verified yet: they only choose the keys to verify with. */
@@ -105,13 +137,13 @@ export class SessionAuthenticator {
     return found;
   }
 
-  async #organization(name: string): Promise<Organization | undefined> {
-    const kept = this.#organizations.get(name);
-    if (kept) return kept;
-    const organization = await findOrganizationByName(this.#pool, name);
-    if (organization) this.#organizations.set(name, organization, ORGANIZATION_KEPT_MS);
-    return organization;
+  #organization(name: string): Promise<Organization | undefined> {
+    return this.#organizations.get(name, () => findOrganizationByName(this.#pool, name));
   }
+}
+
+function reviewsOf({ tokenReviewUri, ...trusted }: TrustedIssuer): TokenReviews | undefined {
+  return tokenReviewUri === undefined ? undefined : new TokenReviews({ ...trusted, tokenReviewUri });
 }
 
 function decode(token: string): JWTPayload {
@@ -122,75 +154,44 @@ function decode(token: string): JWTPayload {
   }
 }
 
-async function verify(token: string, { trusted, keys }: Verifier): Promise<JWTPayload> {
+/** An unknown key may be newer than the keys that are kept. Rejects with IssuerUnreachable or an error of the library. */
+async function verify(
+  token: string,
+  { trusted, keys }: Pick<Verifier, 'trusted' | 'keys'>,
+): Promise<{ claims: JWTPayload; set: KeySet }> {
+  const kept = await keys.current();
   try {
-    const { payload } = await jwtVerify(token, keys.getKey, {
-      issuer: trusted.issuer,
-      audience: trusted.audience,
-      algorithms: ALGORITHMS,
-      clockTolerance: CLOCK_TOLERANCE_SECONDS,
-      requiredClaims: ['exp', 'sub'],
-    });
-    return payload;
-  } catch (cause) {
-    if (!isUnreachable(cause)) throw authenticationRequired(cause);
-    throw new ProblemError('temporarily_unavailable', {
-      detail:
-        'The issuer of this session token does not answer, so the token cannot be checked: wait for Retry-After, then try again.',
-      retryAfterSeconds: 2,
-      cause,
-    });
+    return { claims: await verifyWith(kept, token, trusted), set: kept };
+  } catch (error) {
+    if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+    const set = await keys.newest();
+    if (set === kept) throw error;
+    return { claims: await verifyWith(set, token, trusted), set };
   }
 }
 
-// An answer that is not a set of keys says nothing about the token.
-function isUnreachable(error: unknown): boolean {
-  return (
-    error instanceof IssuerUnreachable ||
-    error instanceof errors.JWKSTimeout ||
-    error instanceof errors.JWKSInvalid
-  );
+async function verifyWith(set: KeySet, token: string, trusted: TrustedIssuer): Promise<JWTPayload> {
+  const { payload } = await jwtVerify(token, set.getKey, {
+    issuer: trusted.issuer,
+    audience: trusted.audience,
+    algorithms: ALGORITHMS,
+    clockTolerance: CLOCK_TOLERANCE_SECONDS,
+    maxTokenAge: trusted.maxTokenAge,
+    requiredClaims: ['exp', 'iat', 'sub'],
+  });
+  return payload;
 }
 
-function sessionOf(claims: JWTPayload, trusted: TrustedIssuer): Session {
-  const subject = String(claims.sub);
-  const organizationName = organizationOf(claims, trusted);
-  // Both are stored, and an issuer may sign any text.
-  if (!isStorable(subject) || !isStorable(organizationName ?? '')) throw authenticationRequired();
-  return {
-    subject,
-    display: displayOf(claims, subject),
-    role: roleOf(trusted.roleClaim ? claims[trusted.roleClaim] : subject, trusted.roles),
-    organizationName,
-  };
+/** When it expires or becomes too old. */
+function endsInMs({ exp = 0, iat = 0 }: JWTPayload, { maxTokenAge }: TrustedIssuer): number {
+  return Math.min(exp, iat + maxTokenAge) * 1_000 - Date.now();
 }
 
-/**
- * The organization that the claim names, as text or as a list of one; that of the issuer where the token has no such
- * claim. Undefined where the claim names none or several: such a principal belongs to no organization.
- */
-function organizationOf(
-  claims: JWTPayload,
-  { organizationClaim, organization }: TrustedIssuer,
-): string | undefined {
-  const claim = organizationClaim === undefined ? undefined : claims[organizationClaim];
-  if (claim === undefined) return organization;
-  const [name, ...others] = [claim].flat();
-  return typeof name === 'string' && others.length === 0 ? name : undefined;
-}
-
-/** The highest role among those that the values of the claim map to. */
-function roleOf(claim: unknown, roles: TrustedIssuer['roles']): Role | undefined {
-  const values = [claim].flat().filter((value): value is string => typeof value === 'string');
-  const found = values.filter((value) => Object.hasOwn(roles, value)).map((value) => roles[value]);
-  return ROLES.findLast((role) => found.includes(role));
-}
-
-/** 1 to 160 characters without control characters, as change records show an actor. */
-function displayOf(claims: JWTPayload, subject: string): string {
-  const named = [claims.name, claims.email, subject].find((one) => typeof one === 'string' && one.trim());
-  const text = String(named ?? 'unknown')
-    .toWellFormed()
-    .replaceAll(/\p{Cc}/gu, '');
-  return [...text].slice(0, 160).join('') || 'unknown';
+function issuerUnreachable(cause: IssuerUnreachable): ProblemError {
+  return new ProblemError('temporarily_unavailable', {
+    detail:
+      'The issuer of this session token does not answer, so the token cannot be checked: wait for Retry-After, then try again.',
+    retryAfterSeconds: 2,
+    cause,
+  });
 }

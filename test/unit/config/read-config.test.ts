@@ -105,6 +105,23 @@ describe('readConfig', () => {
     expect(fault).toContain('BEATKEEPER_ISSUERS at 0.roles.ann');
   });
 
+  test('tokens of an issuer may be a day old unless it states another maxTokenAge', () => {
+    const issuer = { issuer: 'https://i', audience: 'beatkeeper', organization: 'default', roles: {} };
+    const ageOf = (given: object) =>
+      readConfig(apiSchema, { ...MINIMAL, BEATKEEPER_ISSUERS: JSON.stringify([{ ...issuer, ...given }]) })
+        .issuers[0]?.maxTokenAge;
+    expect(ageOf({})).toBe(86_400);
+    expect(ageOf({ maxTokenAge: 600 })).toBe(600);
+  });
+
+  test('an issuer states its organization, or the claim that names it', () => {
+    const issuer = { issuer: 'https://i', audience: 'beatkeeper', roles: {} };
+    const [fault] = faultsOf({ ...MINIMAL, BEATKEEPER_ISSUERS: JSON.stringify([issuer]) });
+    expect(fault).toBe('BEATKEEPER_ISSUERS at 0: states neither organization nor organizationClaim');
+    const claim = JSON.stringify([{ ...issuer, organizationClaim: 'org' }]);
+    expect(readConfig(apiSchema, { ...MINIMAL, BEATKEEPER_ISSUERS: claim }).issuers).toHaveLength(1);
+  });
+
   test('readConfig reads lists of names', () => {
     const config = readConfig(operatorSchema, {
       BEATKEEPER_API_URL: 'http://api:8080/',

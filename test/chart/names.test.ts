@@ -55,7 +55,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
       priorityClassName: '100',
       encryption: { existingSecret: '11' },
       postgresql: { enabled: false },
-      database: { existingSecret: '22', existingSecretKey: '33', caSecret: '44' },
+      database: { existingSecret: '22', existingSecretKey: '33', applicationRole: '34', caSecret: '44' },
       migrations: { mode: 'job', existingSecret: '55', existingSecretKey: '66' },
       api: { ingress: { enabled: true, host: 'a.example.com', className: '1', tlsSecret: '2' } },
       operator: { watchNamespaces: ['77'] },

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
-import { listPods, pickPod, variable } from './pods.ts';
+import { type Container, listPods, pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
 const helm = found ?? '';
@@ -198,6 +198,56 @@ describe.skipIf(found === undefined)('the roles', () => {
 });
 
 describe.skipIf(found === undefined)('the database', () => {
+  const envOf = (container: Container | undefined) =>
+    Object.fromEntries(
+      (container?.env ?? []).map(({ name, value, valueFrom }) => [name, value ?? valueFrom?.secretKeyRef]),
+    );
+
+  it('only migrate has the role that owns the bundled database; api and sweeper have one that changes rows', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper']) {
+      const { initContainers, containers } = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec;
+      expect(envOf(initContainers?.[0])).toMatchObject({
+        DATABASE_URL: expect.stringMatching(/^postgresql:\/\/beatkeeper:\$\(POSTGRES_PASSWORD\)@/),
+        POSTGRES_PASSWORD: { name: 'beatkeeper-postgresql', key: 'owner-password' },
+        DATABASE_APPLICATION_ROLE: 'beatkeeper_application',
+      });
+      expect(envOf(containers[0])).toMatchObject({
+        DATABASE_URL: expect.stringMatching(
+          /^postgresql:\/\/beatkeeper_application:\$\(POSTGRES_PASSWORD\)@/,
+        ),
+        POSTGRES_PASSWORD: { name: 'beatkeeper-postgresql', key: 'application-password' },
+      });
+      expect(JSON.stringify(containers)).not.toContain('owner-password');
+    }
+  });
+
+  it('passwords of the bundled database stand in its Secret alone', async () => {
+    const manifests = await render(helm);
+    const { data } = pick(manifests, 'Secret', 'beatkeeper-postgresql') as { data?: Record<string, string> };
+    expect(Object.keys(data ?? {})).toEqual(['owner-password', 'application-password']);
+    const passwords = Object.values(data ?? {}).flatMap((text) => [
+      text,
+      Buffer.from(text, 'base64').toString(),
+    ]);
+    expect(new Set(passwords).size).toBe(4);
+    const others = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Secret'));
+    for (const password of passwords) expect(others).not.toContain(password);
+  });
+
+  it("a change of the script that makes the roles does not restart the database, which runs the release's own", async () => {
+    const manifests = await render(helm);
+    const { volumes, containers } = pickPod(manifests, 'StatefulSet/beatkeeper-postgresql').spec;
+    expect(containers[0]).toMatchObject({
+      lifecycle: { postStart: { exec: { command: ['bash', '/etc/beatkeeper/roles.sh'] } } },
+    });
+    expect(volumes).toContainEqual({ name: 'roles', configMap: { name: 'beatkeeper-postgresql' } });
+    const { data } = pick(manifests, 'ConfigMap', 'beatkeeper-postgresql') as {
+      data?: Record<string, string>;
+    };
+    expect(data).toEqual({ 'roles.sh': readFileSync(join(CHART, 'files', 'postgresql-roles.sh'), 'utf8') });
+  });
+
   it('an init container of api and sweeper migrates the database', async () => {
     const manifests = await render(helm);
     for (const role of ['api', 'sweeper']) {
@@ -214,18 +264,34 @@ describe.skipIf(found === undefined)('the database', () => {
       'helm.sh/hook': 'pre-install,pre-upgrade',
     });
     const [migrate] = pickPod(manifests, 'Job/beatkeeper-migrate').containers;
-    expect(migrate?.env).toContainEqual({
-      name: 'DATABASE_URL',
-      valueFrom: { secretKeyRef: { name: 'beatkeeper-database-owner', key: 'url' } },
+    expect(envOf(migrate)).toMatchObject({
+      DATABASE_URL: { name: 'beatkeeper-database-owner', key: 'url' },
+      DATABASE_APPLICATION_ROLE: 'beatkeeper-rows',
     });
     const [api] = pickPod(manifests, 'Deployment/beatkeeper-api').containers;
-    expect(api?.env).toContainEqual({
-      name: 'DATABASE_URL',
-      valueFrom: { secretKeyRef: { name: 'beatkeeper-database', key: 'DATABASE_URL' } },
+    expect(envOf(api)).toMatchObject({ DATABASE_URL: { name: 'beatkeeper-database', key: 'DATABASE_URL' } });
+  });
+
+  it("an init container too migrates an external database with the owner's URL, and with one role nothing is granted", async () => {
+    const external = { postgresql: { enabled: false }, database: { existingSecret: 'mine' } };
+    const initOf = async (values: object) => {
+      const manifests = await render(helm, { ...external, ...values });
+      return envOf(pickPod(manifests, 'Deployment/beatkeeper-sweeper').spec.initContainers?.[0]);
+    };
+    const one = await initOf({});
+    expect(one).toMatchObject({ DATABASE_URL: { name: 'mine', key: 'url' } });
+    expect(one).not.toHaveProperty('DATABASE_APPLICATION_ROLE');
+    const two = await initOf({
+      database: { ...external.database, applicationRole: 'rows' },
+      migrations: { existingSecret: 'mine', existingSecretKey: 'owner-url' },
+    });
+    expect(two).toMatchObject({
+      DATABASE_URL: { name: 'mine', key: 'owner-url' },
+      DATABASE_APPLICATION_ROLE: 'rows',
     });
   });
 
-  it('an uninstall keeps the password of the database and the encryption key', async () => {
+  it('an uninstall keeps the passwords of the database and the encryption key', async () => {
     const manifests = await render(helm);
     for (const name of ['beatkeeper-postgresql', 'beatkeeper-encryption']) {
       expect(pick(manifests, 'Secret', name).metadata.annotations).toEqual({
@@ -256,6 +322,11 @@ describe('the files beside the templates', () => {
     );
     const resources = JSON.parse(inTemplates?.[1] ?? '[]') as string[];
     expect(new Set(resources.map((resource) => `${resource}.yaml`))).toEqual(new Set(names));
+  });
+
+  it('bash can parse the script that makes the roles of the bundled database', async () => {
+    const script = join(CHART, 'files', 'postgresql-roles.sh');
+    expect(await runProgram('bash', ['-n', script])).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('Node can parse the script of helm test', async () => {

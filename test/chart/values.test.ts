@@ -40,6 +40,16 @@ const refusals: [string, object, RegExp][] = [
     /set postgresql\.enabled=false/,
   ],
   ['a migration hook for the bundled database', { migrations: { mode: 'job' } }, /use migrations\.mode=init/],
+  [
+    "an owner's URL for the bundled database",
+    { migrations: { existingSecret: 'mine' } },
+    /the bundled Postgres has its own two roles/,
+  ],
+  [
+    'an application role without the URL of the owner',
+    { postgresql: { enabled: false }, database: { existingSecret: 'mine', applicationRole: 'rows' } },
+    /needs migrations\.existingSecret/,
+  ],
   ['an Ingress without a host', { api: { ingress: { enabled: true } } }, /needs api\.ingress\.host/],
   [
     'a minimum of replicas above the maximum',

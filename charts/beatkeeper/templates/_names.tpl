@@ -88,6 +88,12 @@ http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ 
 {{- if and .Values.postgresql.enabled (eq .Values.migrations.mode "job") -}}
 {{- fail "migrations.mode=job runs before the bundled Postgres exists: use migrations.mode=init, or an external database" -}}
 {{- end -}}
+{{- if and .Values.postgresql.enabled (or .Values.migrations.existingSecret .Values.database.applicationRole) -}}
+{{- fail "migrations.existingSecret and database.applicationRole are for an external database: the bundled Postgres has its own two roles" -}}
+{{- end -}}
+{{- if and .Values.database.applicationRole (not .Values.migrations.existingSecret) -}}
+{{- fail "database.applicationRole needs migrations.existingSecret: the URL of the role that owns the schema" -}}
+{{- end -}}
 {{- if and .Values.api.ingress.enabled (not .Values.api.ingress.host) -}}
 {{- fail "api.ingress.enabled needs api.ingress.host" -}}
 {{- end -}}

@@ -69,14 +69,18 @@ readinessProbe:
   failureThreshold: 3
 {{- end -}}
 
-{{/* Kubernetes substitutes the password in the bundled database's URL. */}}
-{{- define "beatkeeper.databaseEnv" -}}
-{{- if .Values.postgresql.enabled -}}
+{{/* {root, user, key}: the bundled database's URL, in which Kubernetes substitutes the password. */}}
+{{- define "beatkeeper.bundledDatabaseEnv" -}}
 - name: POSTGRES_PASSWORD
   valueFrom:
-    secretKeyRef: {name: {{ include "beatkeeper.postgresqlSecret" . | quote }}, key: password}
+    secretKeyRef: {name: {{ include "beatkeeper.postgresqlSecret" .root | quote }}, key: {{ .key }}}
 - name: DATABASE_URL
-  value: postgresql://beatkeeper:$(POSTGRES_PASSWORD)@{{ include "beatkeeper.fullname" . }}-postgresql:5432/beatkeeper
+  value: postgresql://{{ .user }}:$(POSTGRES_PASSWORD)@{{ include "beatkeeper.fullname" .root }}-postgresql:5432/beatkeeper
+{{- end -}}
+
+{{- define "beatkeeper.applicationDatabaseEnv" -}}
+{{- if .Values.postgresql.enabled -}}
+{{ include "beatkeeper.bundledDatabaseEnv" (dict "root" . "user" "beatkeeper_application" "key" "application-password") }}
 {{- else -}}
 - name: DATABASE_URL
   valueFrom:
@@ -84,9 +88,27 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
+{{/* The database settings of migrate: the URL of the schema's owner, and the role that it gives its rights to. */}}
+{{- define "beatkeeper.ownerDatabaseEnv" -}}
+{{- $role := .Values.database.applicationRole -}}
+{{- if .Values.postgresql.enabled -}}
+{{- $role = "beatkeeper_application" -}}
+{{ include "beatkeeper.bundledDatabaseEnv" (dict "root" . "user" "beatkeeper" "key" "owner-password") }}
+{{- else if .Values.migrations.existingSecret -}}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef: {name: {{ .Values.migrations.existingSecret | quote }}, key: {{ .Values.migrations.existingSecretKey | quote }}}
+{{- else -}}
+{{ include "beatkeeper.applicationDatabaseEnv" . }}
+{{- end }}
+{{- with $role }}
+- {name: DATABASE_APPLICATION_ROLE, value: {{ . | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* The database settings of api and sweeper. */}}
 {{- define "beatkeeper.storeEnv" -}}
-{{ include "beatkeeper.databaseEnv" . }}
+{{ include "beatkeeper.applicationDatabaseEnv" . }}
 - name: BEATKEEPER_DATABASE_POOL
   value: {{ .Values.database.poolSize | quote }}
 - name: BEATKEEPER_ENCRYPTION_KEYS
@@ -117,7 +139,7 @@ readinessProbe:
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   args: [migrate]
   envFrom: [{configMapRef: {name: {{ include "beatkeeper.fullname" . }}-config}}]
-  env: {{- include "beatkeeper.databaseEnv" . | nindent 4 }}
+  env: {{- include "beatkeeper.ownerDatabaseEnv" . | nindent 4 }}
   securityContext: {{- include "beatkeeper.containerSecurity" . | nindent 4 }}
   resources: {{- include "beatkeeper.taskResources" . | nindent 4 }}
   volumeMounts: {{- include "beatkeeper.databaseMounts" . | nindent 4 }}

@@ -87,7 +87,7 @@ describe.skipIf(found === undefined)('the chart', () => {
   it('a release with operator.watchNamespaces has permissions in those namespaces only, and none for definitions', async () => {
     const file = join(CHART, 'ci', 'namespaces-values.yaml');
     const manifests = await render(helm, {}, file);
-    expect(manifests.filter(({ kind }) => kind.startsWith('Cluster'))).toEqual([]);
+    expect(manifests.filter(({ kind }) => /^(Cluster|Validating)/.test(kind))).toEqual([]);
     const reach = manifests
       .filter(({ kind, metadata }) => kind === 'Role' && metadata.name === 'beatkeeper-operator')
       .map(({ metadata }) => metadata.namespace);
@@ -95,6 +95,15 @@ describe.skipIf(found === undefined)('the chart', () => {
     expect(listRules(manifests).flatMap(({ resources }) => resources)).not.toContain(
       'customresourcedefinitions',
     );
+  });
+
+  it('a policy holds the operator to its own Secrets, by default where the release has rights in the whole cluster', async () => {
+    const hasPolicy = async (operator: object) =>
+      (await render(helm, { operator })).some(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'));
+    expect(await hasPolicy({})).toBe(true);
+    expect(await hasPolicy({ secretPolicy: 'never' })).toBe(false);
+    expect(await hasPolicy({ watchNamespaces: ['shop'] })).toBe(false);
+    expect(await hasPolicy({ watchNamespaces: ['shop'], secretPolicy: 'always' })).toBe(true);
   });
 
   it('no release contains the definitions, so that an uninstall keeps them', async () => {

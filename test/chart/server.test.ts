@@ -1,10 +1,15 @@
-// A real API server accepts everything that the chart renders: known fields only, valid values, restricted pods.
+// A real API server accepts everything that the chart renders: known fields only, valid values, restricted pods. And it
+// refuses the operator's account what is not its own.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments, stringify } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
 import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane/control-plane-binaries.ts';
+import { controllerReference } from '../../src/kube/kube-object.ts';
+import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { MANAGED_BY_LABEL } from '../../src/operator/resources/names.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
 import { runProgram } from '../support/run-program.ts';
+import { waitFor } from '../support/wait-for.ts';
 import {
   CHART,
   findProgram,
@@ -63,6 +68,75 @@ describe.skipIf(helm === undefined)('an API server', () => {
     for (const [target, group] of byNamespace(manifests.filter(isKnown))) {
       expect(await apply(group, '--dry-run=server', '--namespace', target)).toEqual({ code: 0, stderr: '' });
     }
+  });
+
+  it('an API server lets the operator write its own Secrets, and refuses it every other one', async ({
+    skip,
+  }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    expect(await apply([namespace(NAMESPACE)])).toEqual({ code: 0, stderr: '' });
+    const isPartOfIt = ({ kind, metadata }: Manifest) =>
+      metadata.labels?.['app.kubernetes.io/component'] === 'operator' && !/Deployment|Service/.test(kind);
+    expect(await apply((await render(helm)).filter(isPartOfIt))).toEqual({ code: 0, stderr: '' });
+
+    const run = async (user: string, verb: string, secret: object, ...more: string[]) => {
+      const as = user === 'operator' ? [`--as=system:serviceaccount:${NAMESPACE}:beatkeeper-operator`] : [];
+      const args = ['--kubeconfig', plane?.kubeconfig ?? '', ...as, verb, ...more, '--filename', '-'];
+      const { code, stderr } = await runProgram(kubectl, args, { input: stringify(secret) });
+      return code === 0 ? 'done' : stderr;
+    };
+    const monitor = {
+      metadata: { name: 'backup', namespace: NAMESPACE, uid: '7b6f5a0e-0000-4000-8000-000000000001' },
+    };
+    const own = (name: string, metadata: object = {}, more: object = {}) => ({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      type: 'Opaque',
+      metadata: {
+        name,
+        namespace: NAMESPACE,
+        labels: MANAGED_BY_LABEL,
+        ownerReferences: [controllerReference(MONITORS, monitor)],
+        ...metadata,
+      },
+      stringData: { url: 'https://example.com' },
+      ...more,
+    });
+    const refusal = expect.stringContaining('may write only Opaque Secrets');
+    const account = { 'kubernetes.io/service-account.name': 'default' };
+    const token = own('token', { annotations: account }, { type: 'kubernetes.io/service-account-token' });
+    await waitFor(async () => (await run('operator', 'create', token, '--dry-run=server')) !== 'done', {
+      what: 'the policy is known to the API server',
+    });
+
+    for (const verb of ['create', 'replace', 'delete'])
+      expect(await run('operator', verb, own('backup-beat')), verb).toBe('done');
+    const other = { ...controllerReference(MONITORS, monitor), apiVersion: 'apps/v1', kind: 'Deployment' };
+    for (const secret of [
+      token,
+      own('bare', { labels: {}, ownerReferences: [] }),
+      own('unlabelled', { labels: {} }),
+      own('labelled', { labels: { 'app.kubernetes.io/managed-by': 'Helm' } }),
+      own('unowned', { ownerReferences: [] }),
+      own('of-others', { ownerReferences: [other] }),
+    ])
+      expect(await run('operator', 'create', secret), secret.metadata.name).toEqual(refusal);
+
+    for (const foreign of [
+      own('foreign', { labels: {}, ownerReferences: [] }),
+      own('foreign-labelled', { ownerReferences: [] }),
+    ]) {
+      expect(await run('administrator', 'create', foreign)).toBe('done');
+      expect(await run('operator', 'replace', own(foreign.metadata.name))).toEqual(refusal);
+      expect(await run('operator', 'delete', foreign)).toEqual(refusal);
+      expect(await run('administrator', 'delete', foreign)).toBe('done');
+    }
+
+    // The label is for people: a Secret that lost it is still the operator's.
+    expect(await run('administrator', 'create', own('worn', { labels: {} }))).toBe('done');
+    expect(await run('operator', 'replace', own('worn'))).toBe('done');
+    expect(await run('operator', 'replace', own('worn', { ownerReferences: [] }))).toEqual(refusal);
+    expect(await run('operator', 'delete', own('worn'))).toBe('done');
   });
 
   it('an API server accepts the examples of the README and of the notes after an install', async ({

@@ -84,11 +84,13 @@ export function startIngest(
     openBeats,
     arrivals,
     prepare: async () => {
+      directory.tenants.start();
       // A lane that can't connect yet connects with its first batch.
       await Promise.allSettled([directory.preload(), ...lanes.map((lane) => lane.connect())]);
     },
     close: async () => {
       arrivals.stop();
+      directory.tenants.stop();
       await batcher.close();
       await closeExcuses();
       await addresses.end();

@@ -69,7 +69,7 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
     return of === fingerprintOf(item.beat) ? { answer } : refuse(work, item, row, otherBeat());
   }
 
-  const plan = findPlan(monitor.planId);
+  const plan = findPlan(item.entry.tenant.planId);
   const bucket = takeToken(row.live, plan.beatsPerMinute, work.nowMs);
   const problem = findRefusal(item.entry, item.beat, { plan, hasToken: bucket.allowed });
   if (problem) return refuse(work, item, row, problem);
@@ -81,7 +81,7 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
 }
 
 function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): BeatOutcome {
-  const { monitor } = item.entry;
+  const { monitor, tenant } = item.entry;
   const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
   const result = applyBeat(monitor.timing, row.live, incidents, beat, work.nowMs);
   const { projectId, monitorKey } = monitor;
@@ -103,6 +103,7 @@ function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): B
     work.settled.add(monitorKey);
     work.transitions.push({
       ...monitor,
+      ...tenant,
       lastBeatMs: result.live.lastBeatMs,
       nextDeadlineMs: result.live.deadlineMs,
       suppressed: suppression(monitor.timing, work.nowMs),
@@ -146,7 +147,7 @@ function findRefusal(
   limits: { plan: Plan; hasToken: boolean },
 ): ProblemError | undefined {
   const { plan, hasToken } = limits;
-  const suspended = serviceProblem(entry.monitor.serviceState);
+  const suspended = serviceProblem(entry.tenant.serviceState);
   if (suspended) return suspended;
   const count = Object.keys(beat.measurements ?? {}).length;
   if (count > plan.measurementsPerObservation) {

@@ -6,12 +6,17 @@ import {
   listWatchedAddresses,
   type WatchedAddress,
 } from '../store/beats/publish-addresses.ts';
+import type { Tenant } from '../store/monitors/monitor-record.ts';
+import type { WatchedMonitor } from '../store/monitors/watched-monitor.ts';
 import { afterReading } from '../store/postgres/after-reading.ts';
 import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
+import { Tenants } from './tenants.ts';
 
-export interface DirectoryEntry extends WatchedAddress {
-  /** The plan and the project's name are not covered by the configuration version: entries are reloaded with age. */
+export interface DirectoryEntry extends Omit<WatchedAddress, 'monitor'> {
+  monitor: Omit<WatchedMonitor, keyof Tenant>;
+  /** Shared by the project's entries, and kept up to date. The configuration version does not cover it. */
+  tenant: Tenant;
   loadedAt: number;
 }
 
@@ -53,6 +58,8 @@ export class MonitorDirectory {
   readonly #options: DirectoryOptions;
   readonly #capacity: number;
   readonly #now: () => number;
+  /** Of the entries. Start it to keep them up to date. */
+  readonly tenants: Tenants;
   readonly #entries = new Map<string, DirectoryEntry>();
   readonly #unknown = new Map<string, number>();
   #waiting = new Map<string, Waiter[]>();
@@ -64,6 +71,8 @@ export class MonitorDirectory {
     this.#options = options;
     this.#capacity = options.capacity ?? DEFAULT_CAPACITY;
     this.#now = options.now ?? (() => performance.now());
+    const { db, onError } = options;
+    this.tenants = new Tenants({ db, onError, keptMs: ENTRY_AGE_MS, now: this.#now });
   }
 
   /** The entry if it is cached and fresh; otherwise undefined: call `load`. `address` in lower case. */
@@ -100,8 +109,9 @@ export class MonitorDirectory {
     try {
       while (this.#now() < endAt && this.#entries.size < this.#capacity) {
         const limit = Math.min(PRELOAD_SIZE, this.#capacity - this.#entries.size);
+        const readAt = this.#now();
         const page = await listWatchedAddresses(db, { after, limit }, minimumIntervalMs);
-        for (const address of page) this.#remember({ ...address, loadedAt: this.#now() });
+        for (const address of page) this.#remember(this.#toEntry(address, readAt));
         if (page.length < limit) return;
         after = page.at(-1)?.address;
       }
@@ -181,9 +191,16 @@ export class MonitorDirectory {
   }
 
   async #read(db: Queryable, addresses: readonly string[]): Promise<Map<string, DirectoryEntry>> {
+    const readAt = this.#now();
     const found = await findWatchedAddresses(db, addresses, this.#options.minimumIntervalMs);
-    const loadedAt = this.#now();
-    return new Map(found.map((address) => [address.address, { ...address, loadedAt }]));
+    return new Map(found.map((address) => [address.address, this.#toEntry(address, readAt)]));
+  }
+
+  #toEntry({ monitor: watched, ...address }: WatchedAddress, readAt: number): DirectoryEntry {
+    const { organizationId, projectName, planId, serviceState, ...monitor } = watched;
+    const read = { organizationId, projectName, planId, serviceState };
+    const tenant = this.tenants.share(monitor.projectId, read, readAt);
+    return { ...address, monitor, tenant, loadedAt: this.#now() };
   }
 
   #remember(entry: DirectoryEntry): void {

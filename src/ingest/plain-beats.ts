@@ -13,14 +13,14 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
   if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
   const { kind: _, ...details } = beat;
   for (const detail of Object.values(details)) if (detail !== undefined) return false;
-  const { timing, serviceState, hasMeasurements } = entry.monitor;
+  const { timing, hasMeasurements } = entry.monitor;
   return (
     !hasMeasurements &&
     timing.lifecycle === 'active' &&
     timing.intervalMs !== undefined &&
     timing.schedule === undefined &&
     timing.maintenance === undefined &&
-    serviceProblem(serviceState) === undefined
+    serviceProblem(entry.tenant.serviceState) === undefined
   );
 }
 
@@ -35,7 +35,7 @@ export async function runPlainBeats(
     const { monitor } = entry;
     const beat = beats.get(monitor.monitorKey);
     if (beat) beat.count += 1;
-    else beats.set(monitor.monitorKey, toPlainBeats(entry.monitor));
+    else beats.set(monitor.monitorKey, toPlainBeats(entry));
   }
   const inKeyOrder = [...beats.values()].sort(byKey);
   const results = await writePlainBeats(connection, inKeyOrder, lane, lane);
@@ -60,8 +60,8 @@ export async function runPlainBeats(
   });
 }
 
-function toPlainBeats(monitor: BeatItem['entry']['monitor']): PlainBeats {
-  const { projectId, monitorKey, configurationVersion, timing, planId } = monitor;
+function toPlainBeats({ monitor, tenant }: BeatItem['entry']): PlainBeats {
+  const { projectId, monitorKey, configurationVersion, timing } = monitor;
   return {
     projectId,
     monitorKey,
@@ -69,7 +69,7 @@ function toPlainBeats(monitor: BeatItem['entry']['monitor']): PlainBeats {
     count: 1,
     intervalMs: timing.intervalMs ?? 0,
     graceMs: timing.graceMs,
-    perMinute: findPlan(planId).beatsPerMinute,
+    perMinute: findPlan(tenant.planId).beatsPerMinute,
   };
 }
 

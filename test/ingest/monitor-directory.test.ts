@@ -21,15 +21,15 @@ it('a cached monitor of the shortest interval is reused for ten minutes and then
   let nowMs = 0;
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: MINUTE_MS, now: () => nowMs });
   const { address } = await seedMonitor(pool, project);
-  expect((await directory.load(address))?.monitor.planId).toBe('scale');
+  expect((await directory.load(address))?.tenant.planId).toBe('scale');
   await pool.query("update organizations set plan = 'pro' where organization_id = $1", [
     project.organizationId,
   ]);
   nowMs = 9 * MINUTE_MS;
-  expect(directory.peek(address)?.monitor.planId).toBe('scale');
+  expect(directory.peek(address)?.tenant.planId).toBe('scale');
   nowMs = 10 * MINUTE_MS + 1;
   expect(directory.peek(address)).toBeUndefined();
-  expect((await directory.load(address))?.monitor.planId).toBe('pro');
+  expect((await directory.load(address))?.tenant.planId).toBe('pro');
 });
 
 it('many addresses are looked up in statements of 256, one for each part', async () => {

@@ -1,7 +1,7 @@
 // Publish addresses: the random UUIDs that beats are sent to. The beat path finds monitors by them.
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
-import { JOIN_TENANT } from '../monitors/monitor-record.ts';
+import { JOIN_TENANT, TENANT, type Tenant } from '../monitors/monitor-record.ts';
 import { toWatchedMonitor, WATCHED_COLUMNS, type WatchedMonitor } from '../monitors/watched-monitor.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -101,6 +101,26 @@ export async function listWatchedAddresses(
     values: [page.after ?? NIL_UUID, page.limit],
   });
   return rows.map((row) => toWatchedAddress(row, minimumIntervalMs));
+}
+
+const TENANT_ROW: Columns<Tenant & { projectId: string }> = {
+  projectId: column.computed('project_id', 'p.project_id'),
+  ...TENANT,
+};
+const toTenantRow = rowReader(TENANT_ROW);
+
+/** Finds projects with what their beats need to know of them and of their organizations. */
+export async function findTenants(
+  db: Queryable,
+  projectIds: readonly string[],
+): Promise<(Tenant & { projectId: string })[]> {
+  const { rows } = await db.query<object>({
+    name: 'find-tenants',
+    text: `select ${sql.select(TENANT_ROW, 'p')} from projects p
+      join organizations o on o.organization_id = p.organization_id where p.project_id = any($1::uuid[])`,
+    values: [projectIds],
+  });
+  return rows.map(toTenantRow);
 }
 
 const NIL_UUID = '00000000-0000-0000-0000-000000000000';

@@ -45,4 +45,20 @@ describe.skipIf(!hasCluster)('the default endpoint', () => {
     expect(await shown('second')).toBe(false);
     await operator.stop();
   });
+
+  it('a Callback of a namespace that may not give the default does not clear one that was set through the API', async () => {
+    const operator = await fixture.startOperator({ defaultCallbackNamespaces: ['elsewhere'] });
+    await fixture.createCallback('chosen');
+    const { status } = await fixture.callbackBecomes('chosen', 'Ready', 'True');
+    const endpointId = status?.endpointId ?? '';
+    await fixture.api.expectSuccess('setDefaultCallback', { body: { endpointId } });
+    for (const organizationDefault of [false, true]) {
+      const ref = { namespace: fixture.namespace, name: 'chosen' };
+      await fixture.kube.client.mergePatch(CALLBACKS, ref, { spec: { organizationDefault } });
+      await fixture.callbackBecomes('chosen', 'Synced', 'True');
+      const { body } = await fixture.api.expectSuccess('getCallback', { params: { endpointId } });
+      expect(body.isOrganizationDefault).toBe(true);
+    }
+    await operator.stop();
+  });
 });

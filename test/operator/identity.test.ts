@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     }
   });
 
-  it('the former monitor is archived when its Monitor names another one, unless another Monitor claims it now', async () => {
+  it('a former monitor is archived when its Monitor names another one, and left where it was made for no object or another Monitor claims it now', async () => {
     await fixture.createMonitor('renamed', disabled);
     const before = (await fixture.monitorBecomes('renamed', 'Ready', 'True')).status?.monitorId ?? '';
     const name = (object: string, id: string) =>
@@ -119,12 +119,13 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
     expect((await read('other-id')).body.lifecycle).toBe('active');
 
-    // An object that is deleted while its new id is taken archives only its old monitor.
+    // An object that is deleted while its new id is taken ends neither that nor what only its status names.
     await name('renamed', 'renamed-to');
     await fixture.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
     expect((await fixture.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
-    expect((await read('other-id')).body.lifecycle).toBe('archived');
+    expect((await read('other-id')).body.lifecycle).toBe('active');
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
+    expect((await fixture.eventAppears('renamed', 'Released')).note).toContain('other-id');
   });
 
   it('a monitor is in the project that the annotation of its namespace names, and moves with the annotation', async () => {

@@ -44,7 +44,7 @@ export async function settleFault(
   if (!isProblem(error)) throw error;
   const kind = classify(error);
   if (kind === 'conflict') return { requeueAfterMs: CONFLICT_RETRY_MS * (1 + Math.random()) };
-  const projectId = pass.fields.projectId ?? pass.object.status?.projectId;
+  const projectId = pass.desired?.projectId;
   if (kind === 'gone' && projectId !== undefined) projects.forget(projectId);
   if (kind === 'permanent') {
     const isDeleting = pass.object.metadata.deletionTimestamp !== undefined;

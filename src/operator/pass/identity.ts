@@ -15,7 +15,8 @@ export function ownId({ prefix }: Identity, { metadata }: KubeObject): string {
 /** True if the id follows from the object's UID: the resource was created for it. */
 export function isOwnId(identity: Identity, object: KubeObject, id: string): boolean {
   const own = ownId(identity, object);
-  return id === own || (identity.isNumbered && id.startsWith(own));
+  if (id === own) return true;
+  return identity.isNumbered && id.startsWith(`${own}-`) && /^[1-9]\d*$/.test(id.slice(own.length + 1));
 }
 
 /** The id after this one: `cb_<uid>-2`, `-3` and so on. Deterministic, so that every pass finds the same id. */
@@ -26,19 +27,40 @@ export function nextOwnId(identity: Identity, object: KubeObject, id: string): s
   return Number.isSafeInteger(count) ? `${own}-${count + 1}` : own;
 }
 
-/** The id that an object claims: the annotation, else the id in the status, else the object's own id. */
+/**
+ * The id that an object claims: the annotation, else an id that follows from the UID. The status only says which of
+ * those: it is no authority (docs/contract/kubernetes.md, "What the status may say").
+ */
 export function idOf(identity: Identity, object: ReconciledObject): string {
-  return (
-    object.metadata.annotations?.[identity.annotation] ||
-    statusIdOf(identity, object) ||
-    ownId(identity, object)
-  );
+  const annotated = object.metadata.annotations?.[identity.annotation];
+  if (annotated) return annotated;
+  const known = statusIdOf(identity, object);
+  return known !== undefined && isOwnId(identity, object, known) ? known : ownId(identity, object);
 }
 
-/** The id of the resource that the object had in the last pass. */
+/** The id of the resource that the object had in the last pass, as far as the status is to be believed. */
 export function statusIdOf({ statusField }: Identity, { status }: ReconciledObject): string | undefined {
   const id = status?.[statusField];
   return typeof id === 'string' ? id : undefined;
+}
+
+/** A resource as an object claims it. */
+export interface Claim<O extends ReconciledObject> {
+  object: O;
+  id: string;
+  /** The project of the object's namespace; undefined: there is none of that name yet. */
+  projectId: string | undefined;
+}
+
+/** True if a pass gave the resource to the object, as far as the status is to be believed. */
+export function hasHad(
+  identity: Identity,
+  object: ReconciledObject,
+  { id, projectId }: { id: string; projectId: string | undefined },
+): boolean {
+  return (
+    projectId !== undefined && object.status?.projectId === projectId && statusIdOf(identity, object) === id
+  );
 }
 
 /** Where the claims on the resources of a kind are found. */
@@ -48,47 +70,33 @@ export interface Claims<O extends ReconciledObject> {
   readonly cache: ObjectStore<O>;
 }
 
-/** The object that holds the id, of all that claim it in the project. Namespaces may share a project. */
+/**
+ * The object that holds the id, of all that claim it in the project: the one that it was created for, then the one that
+ * has it by its status, then the oldest. Namespaces may share a project. Undefined if several have it by their status:
+ * all but one are forged, and nobody may take a resource by that.
+ */
 export function findHolder<O extends ReconciledObject>(
   context: Namespaces,
-  claims: Claims<O>,
-  { object, id }: { object: O; id: string },
-): O {
-  const claimants = [...conflictingClaims(context, claims, { object, id }), object];
-  const rank = (one: O) => {
-    if (isOwnId(claims.identity, one, id)) return 0;
-    return statusIdOf(claims.identity, one) === id ? 1 : 2;
-  };
-  // First the object that it was created for, then the one that already has it, then the oldest.
-  return claimants.toSorted((a, b) => rank(a) - rank(b) || compareAge(a, b))[0] ?? object;
-}
-
-/** True if another object claims the id in the project. */
-export function hasConflictingClaim<O extends ReconciledObject>(
-  context: Namespaces,
-  claims: Claims<O>,
-  claim: { object: O; id: string },
-): boolean {
-  return conflictingClaims(context, claims, claim).length > 0;
-}
-
-function conflictingClaims<O extends ReconciledObject>(
-  context: Namespaces,
-  { cache }: Claims<O>,
-  { object, id }: { object: O; id: string },
-): O[] {
+  { identity, cache }: Claims<O>,
+  { object, id, projectId }: Claim<O>,
+): O | undefined {
   // Spellings that differ in case or spaces name one project.
   const projectOf = (one: O) => projectNameKey(projectNameOf(context, one));
-  return cache
+  const others = cache
     .listBy('id', id)
-    .filter((other) => other.metadata.uid !== object.metadata.uid && projectOf(other) === projectOf(object));
+    .filter((one) => one.metadata.uid !== object.metadata.uid && projectOf(one) === projectOf(object));
+  const claimants = [object, ...others].sort(compareAge);
+  const creator = claimants.find((one) => isOwnId(identity, one, id));
+  if (creator !== undefined) return creator;
+  const having = claimants.filter((one) => hasHad(identity, one, { id, projectId }));
+  return having.length > 1 ? undefined : (having[0] ?? claimants[0]);
 }
 
-/** Throws Blocked: `Refused` if the annotation holds no valid id, `Conflict` if another object holds it. */
+/** Throws Blocked: `Refused` if the annotation holds no valid id, `Conflict` if the object may not have it. */
 export function requireHeld<O extends ReconciledObject>(
   context: Namespaces,
   claims: Claims<O>,
-  claim: { object: O; id: string },
+  claim: Claim<O>,
 ): void {
   const { annotation, noun } = claims.identity;
   if (!IDENTIFIER_PATTERN.test(claim.id)) {
@@ -97,7 +105,10 @@ export function requireHeld<O extends ReconciledObject>(
   }
   const holder = findHolder(context, claims, claim);
   if (holder === claim.object) return;
-  const message = `${objectKey(holder)} already stands for the ${noun} ${claim.id}: remove the annotation ${annotation} here, or delete that object.`;
+  const message =
+    holder === undefined
+      ? `Several objects say that they stand for the ${noun} ${claim.id}: remove the annotation ${annotation} from all but the right one.`
+      : `${objectKey(holder)} already stands for the ${noun} ${claim.id}: remove the annotation ${annotation} here, or delete that object.`;
   throw new Blocked('Conflict', message, 60_000);
 }
 

@@ -9,6 +9,7 @@ const COMMON_REASONS = {
   Adopted: 'Normal',
   Updated: 'Normal',
   Deleted: 'Normal',
+  Released: 'Normal',
   SecretRestored: 'Normal',
   SecretRotated: 'Normal',
   Drifted: 'Warning',

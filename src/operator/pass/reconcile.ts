@@ -2,20 +2,21 @@
 // status; and finalize. A kind brings the hooks of the steps (kind.ts). A pass may stop after any step; the next pass
 // starts again, and each step accepts that it was done before.
 import { isDeepStrictEqual } from 'node:util';
-import { ApiProblem, isGone } from '../../client/api-problem.ts';
+import { ApiProblem } from '../../client/api-problem.ts';
 import { FINALIZER } from '../../contract/crd/custom-resources.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
 import { hasFinalizer } from '../../kube/kube-object.ts';
 import { newestOf, refusedFault } from '../known/object-cache.ts';
-import { projectNameOf, readProjectName } from '../known/project-directory.ts';
+import { readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
 import { desiredHashOf, formatSpecHash, parseSpecHash } from './desired-hash.ts';
 import { settleFault } from './faults.ts';
-import { findHolder, hasConflictingClaim, idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
+import { idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
 import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
+import { formerOf, leaveAll, leaveFormer } from './leave.ts';
 import type { ReconciledObject } from './object.ts';
 import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
 import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
@@ -95,11 +96,14 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   async #desire(pass: Pass<O, D, E>): Promise<Work<O, D, E>> {
     const { object } = pass;
     const { identity } = this.#kind;
+    const { projects } = this.#context;
     const id = idOf(identity, object);
-    requireHeld(this.#context, this.#kind, { object, id });
+    const projectName = await readProjectName(this.#context, object);
+    const projectId = await projects.find(projectName);
+    requireHeld(this.#context, this.#kind, { object, id, projectId });
     const desired = await this.#kind.desire(object, {
       id,
-      projectId: async () => this.#context.projects.ensure(await readProjectName(this.#context, object)),
+      projectId: async () => projectId ?? (await projects.ensure(projectName)),
     });
     const external = this.#connect(pass, desired);
     const desiredHash = desiredHashOf(object, identity.annotation, [desired.hash, id, desired.ownedFields]);
@@ -142,44 +146,16 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     pass.object = await this.#context.kube.mergePatch(resource, pass.object.metadata, { metadata });
   }
 
-  /** The namespace was given to another project, or the annotation names another id: the former resource ends. */
+  /** Ends the former resource, if there is one that is known to be this object's. */
   async #leaveFormer(work: Work<O, D, E>): Promise<void> {
     const { object, desired } = work;
-    const { identity, secret, keptFields } = this.#kind;
     const { status } = object;
-    const formerId = statusIdOf(identity, object);
-    if (status?.projectId === undefined) return;
-    if (status.projectId === desired.projectId) {
-      if (formerId === undefined || formerId === desired.id) return;
-      await this.#leaveFormerId(work, desired.id);
-    } else if (formerId !== undefined) {
-      await this.#leave(work, { projectId: status.projectId, id: formerId });
-    }
+    if (status === undefined || formerOf(this.#kind, object, desired) === undefined) return;
+    await leaveFormer(this.#context, this.#kind, work, desired);
     // The rest of the status described the former resource.
+    const { secret, keptFields } = this.#kind;
     const kept = [secret.statusField, ...keptFields].map((field) => [field, status[field]]);
     work.object = { ...object, status: Object.fromEntries(kept) };
-  }
-
-  /** Without an object, the former resource would alert for ever. If another object names it, that object keeps it. */
-  async #leaveFormerId(pass: Pass<O, D, E>, id: string): Promise<void> {
-    const { object } = pass;
-    const { projectId } = object.status ?? {};
-    const former = statusIdOf(this.#kind.identity, object);
-    if (projectId === undefined || former === undefined || former === id) return;
-    if (hasConflictingClaim(this.#context, this.#kind, { object, id: former })) return;
-    await this.#leave(pass, { projectId, id: former });
-  }
-
-  async #leave(pass: Pass<O, D, E>, ref: { projectId: string; id: string }): Promise<void> {
-    const { object } = pass;
-    if (object.spec.deletionPolicy === 'Orphan') return;
-    const external = this.#connect(pass, ref);
-    if (!(await this.#kind.observe(external, object))) return;
-    try {
-      await this.#kind.delete(external, object);
-    } catch (error) {
-      if (!isGone(error)) throw error;
-    }
   }
 
   /** False if an earlier pass created the resource under the next id. */
@@ -255,7 +231,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   async #leaveUnlessForced(pass: Pass<O, D, E>): Promise<void> {
     const { metadata } = pass.object;
     try {
-      await this.#leaveAll(pass);
+      await leaveAll(this.#context, this.#kind, pass);
     } catch (error) {
       const isForced = metadata.annotations?.[ANNOTATION.forceDelete] === 'true';
       if (!isForced || !(error instanceof ApiProblem)) throw error;
@@ -265,25 +241,6 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
         'Released an object that the API did not release: its annotation force-delete is set.',
       );
     }
-  }
-
-  async #leaveAll(pass: Pass<O, D, E>): Promise<void> {
-    const { object } = pass;
-    const { projects } = this.#context;
-    const id = idOf(this.#kind.identity, object);
-    await this.#leaveFormerId(pass, id);
-    if (object.spec.deletionPolicy === 'Orphan' || !this.#isOurs(object, id)) return;
-    const projectId = object.status?.projectId ?? (await projects.find(projectNameOf(this.#context, object)));
-    if (projectId !== undefined) await this.#leave(pass, { projectId, id });
-  }
-
-  /** False if the object never had the resource that it names, or lost it to another object: then it ends nothing. */
-  #isOurs(object: O, id: string): boolean {
-    const { identity } = this.#kind;
-    // The annotation is set before anything is created.
-    if (object.metadata.annotations?.[identity.annotation] === undefined) return false;
-    if (!isOwnId(identity, object, id) && statusIdOf(identity, object) !== id) return false;
-    return findHolder(this.#context, this.#kind, { object, id }) === object;
   }
 
   get #resyncMs(): number {

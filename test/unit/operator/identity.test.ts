@@ -9,7 +9,6 @@ import {
   defaultAlias,
   defaultName,
   findHolder,
-  hasConflictingClaim,
   idOf,
   nextOwnId,
   ownId,
@@ -17,12 +16,19 @@ import {
 import { callbackObject, monitorObject } from './resources.ts';
 
 describe('the id of the external resource', () => {
-  it("an object's id is its annotation, then the id in its status, then one that follows from its UID", () => {
+  it("an object's id is its annotation, else one that follows from its UID, and never another one that its status names", () => {
     const annotated = { annotations: { 'beatkeeper.dev/monitor-id': 'theirs' } };
     expect(idOf(MONITOR_IDENTITY, monitorObject())).toBe('mon_11111111222233334444555555555555');
-    expect(idOf(MONITOR_IDENTITY, monitorObject({}, {}, { monitorId: 'found' }))).toBe('found');
-    expect(idOf(MONITOR_IDENTITY, monitorObject({}, annotated, { monitorId: 'found' }))).toBe('theirs');
-    expect(idOf(CALLBACK_IDENTITY, callbackObject())).toBe('cb_11111111222233334444555555555555');
+    const forged = { monitorId: 'forged' };
+    expect(idOf(MONITOR_IDENTITY, monitorObject({}, {}, forged))).toBe(
+      'mon_11111111222233334444555555555555',
+    );
+    expect(idOf(MONITOR_IDENTITY, monitorObject({}, annotated, forged))).toBe('theirs');
+    const own = 'cb_11111111222233334444555555555555';
+    const ofStatus = (endpointId: string) => idOf(CALLBACK_IDENTITY, callbackObject({}, {}, { endpointId }));
+    expect(idOf(CALLBACK_IDENTITY, callbackObject())).toBe(own);
+    expect(ofStatus(`${own}-2`)).toBe(`${own}-2`);
+    expect([`${own}2`, `${own}-x`, `${own}-2-3`, 'cb_1'].map(ofStatus)).toEqual([own, own, own, own]);
   });
 
   it('the id of an endpoint counts up when the API refuses a removed id', () => {
@@ -42,40 +48,53 @@ describe('the holder of an id that several objects claim', () => {
     return { identity: MONITOR_IDENTITY, cache };
   };
 
+  const claim = (
+    id: string,
+    metadata: { uid: string; second?: number; namespace?: string },
+    status?: { monitorId: string; projectId: string },
+  ) => {
+    const { uid, second = 1, ...rest } = metadata;
+    const annotations = { 'beatkeeper.dev/monitor-id': id };
+    const creationTimestamp = `2026-01-01T00:00:0${second}Z`;
+    return monitorObject({}, { name: uid, uid, creationTimestamp, annotations, ...rest }, status);
+  };
+  const none = { namespaces: new ObjectStore<KubeObject>() };
+  const holderAmong = (id: string, objects: readonly [MonitorObject, ...MonitorObject[]]) =>
+    findHolder(none, claimedBy(objects), { object: objects[0], id, projectId: 'p1' })?.metadata.uid;
+
   it('an id belongs to the object it was made for, then to the one that has it, then the oldest, then the first UID', () => {
-    const namespaces = new ObjectStore<KubeObject>();
-    const claim = (id: string, uid: string, second: number, status?: { monitorId: string }) => {
-      const annotations = { 'beatkeeper.dev/monitor-id': id };
-      const creationTimestamp = `2026-01-01T00:00:0${second}Z`;
-      return monitorObject({}, { name: uid, uid, creationTimestamp, annotations }, status);
-    };
-    const holderAmong = (id: string, objects: readonly [MonitorObject, ...MonitorObject[]]) =>
-      findHolder({ namespaces }, claimedBy(objects), { object: objects[0], id }).metadata.uid;
-    expect(holderAmong('x', [claim('x', 'bb', 2), claim('x', 'aa', 1)])).toBe('aa');
-    expect(holderAmong('x', [claim('x', 'aa', 1), claim('x', 'cc', 3, { monitorId: 'x' })])).toBe('cc');
-    const has = claim('mon_bb', 'cc', 1, { monitorId: 'mon_bb' });
-    expect(holderAmong('mon_bb', [has, claim('mon_bb', 'bb', 2)])).toBe('bb');
-    expect(holderAmong('x', [claim('x', 'bb', 1), claim('x', 'aa', 1)])).toBe('aa');
+    const has = (monitorId: string) => ({ monitorId, projectId: 'p1' });
+    const [old, young] = [claim('x', { uid: 'aa', second: 1 }), claim('x', { uid: 'bb', second: 2 })];
+    expect(holderAmong('x', [young, old])).toBe('aa');
+    expect(holderAmong('x', [old, claim('x', { uid: 'cc', second: 3 }, has('x'))])).toBe('cc');
+    const second = claim('mon_bb', { uid: 'cc' }, has('mon_bb'));
+    expect(holderAmong('mon_bb', [second, claim('mon_bb', { uid: 'bb', second: 2 })])).toBe('bb');
+    expect(holderAmong('x', [claim('x', { uid: 'bb' }), old])).toBe('aa');
   });
 
-  it('conflicting claims are found in all namespaces of one project, however they write its name', () => {
+  it('a forged status takes an id from nobody: no object has it while two say so, and one of another project does not count', () => {
+    const says = (projectId: string) => ({ monitorId: 'x', projectId });
+    const having = claim('x', { uid: 'bb', second: 2 }, says('p1'));
+    const forger = claim('x', { uid: 'aa', second: 1 }, says('p1'));
+    expect(holderAmong('x', [forger, having])).toBeUndefined();
+    expect(holderAmong('x', [having, forger])).toBeUndefined();
+    expect(holderAmong('x', [claim('x', { uid: 'aa', second: 1 }, says('p2')), having])).toBe('bb');
+  });
+
+  it('claims are compared in all namespaces of one project, however they write its name', () => {
     const namespaces = new ObjectStore<KubeObject>();
     const projects = { shop: 'Web  Shop', stock: ' web shop', other: 'Web Shop 2' };
     for (const [name, project] of Object.entries(projects))
       namespaces.put({ metadata: { name, annotations: { 'beatkeeper.dev/project': project } } });
-    const [shop, stock, other] = Object.keys(projects).map((namespace) => {
-      const annotations = { 'beatkeeper.dev/monitor-id': 'shared' };
-      const status = namespace === 'shop' ? { monitorId: 'shared' } : {};
-      return monitorObject({}, { namespace, uid: `uid-${namespace}`, annotations }, status);
-    });
-    if (!shop || !stock || !other) throw new Error('An object is missing.');
+    const shop = claim('shared', { namespace: 'shop', uid: 'bb' }, { monitorId: 'shared', projectId: 'p1' });
+    const stock = claim('shared', { namespace: 'stock', uid: 'aa' });
+    const other = claim('shared', { namespace: 'other', uid: 'cc' });
     const claims = claimedBy([shop, stock, other]);
-    const conflicts = [shop, stock, other].map((object) =>
-      hasConflictingClaim({ namespaces }, claims, { object, id: 'shared' }),
-    );
-    expect(conflicts).toEqual([true, true, false]);
-    expect(findHolder({ namespaces }, claims, { object: stock, id: 'shared' })).toBe(shop);
-    expect(findHolder({ namespaces }, claims, { object: other, id: 'shared' })).toBe(other);
+    const holderFor = (object: MonitorObject, projectId: string) =>
+      findHolder({ namespaces }, claims, { object, id: 'shared', projectId });
+    expect(holderFor(shop, 'p1')).toBe(shop);
+    expect(holderFor(stock, 'p1')).toBe(shop);
+    expect(holderFor(other, 'p2')).toBe(other);
   });
 });
 

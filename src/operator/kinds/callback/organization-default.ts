@@ -58,21 +58,22 @@ export async function ensureDefault(
   const rank = rankDefault(object, requesting(context), context.settings.defaultCallbackNamespaces);
   const { isOrganizationDefault } = external.endpoint;
   const gives = rank.state === 'first' && !isOrganizationDefault;
-  // A spec that never set organizationDefault leaves the default alone.
-  const letsGo =
-    object.spec.organizationDefault === false ||
-    (rank.state === 'not_asked' && object.status?.ownedFields?.includes('organizationDefault')) ||
-    (rank.state === 'not_allowed' && wasOurs(object));
   if (gives) await setDefault(context, { projectId, endpointId });
-  else if (letsGo && isOrganizationDefault) await clearDefault(context, object, projectId);
+  else if (isOrganizationDefault && givesUp(object, rank, context.settings.defaultCallbackNamespaces))
+    await clearDefault(context, object, projectId);
   else return { rank, isRestored: false };
   await external.read();
   return { rank, isRestored: gives && object.status?.isOrganizationDefault === true };
 }
 
-/** The object set the default before its namespace lost the permission. */
-function wasOurs({ status }: CallbackObject): boolean {
-  return findCondition(status?.conditions, 'Default')?.status === 'True';
+/** A spec that never set organizationDefault leaves the default alone, and so does every spec of another namespace. */
+function givesUp(object: CallbackObject, rank: DefaultRank, allowedNamespaces: readonly string[]): boolean {
+  const { spec, status } = object;
+  // It set the default before its namespace lost the permission. If that is forged, it gives up only its own endpoint.
+  if (!isAllowed(object, allowedNamespaces))
+    return findCondition(status?.conditions, 'Default')?.status === 'True';
+  if (spec.organizationDefault === false) return true;
+  return rank.state === 'not_asked' && (status?.ownedFields?.includes('organizationDefault') ?? false);
 }
 
 /** Clears the default, unless another Callback will set it. Throws ApiProblem. */

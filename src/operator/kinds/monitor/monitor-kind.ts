@@ -167,10 +167,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     return [monitorReady({ lifecycle, binding: state, callbackRef })];
   }
 
-  statusOf({ object, fields, external }: MonitorPass): KindStatus {
-    const { projectId = object.status?.projectId, monitorId = object.status?.monitorId } = fields;
-    const isKnown = projectId !== undefined && typeof monitorId === 'string';
-    const cached = isKnown ? this.#context.statusCache.get(projectId, monitorId) : undefined;
+  /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */
+  statusOf({ object, desired, external }: MonitorPass): KindStatus {
+    const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
     return monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
   }
 
@@ -209,10 +208,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   /** How an incident ended. An incident that is gone was resolved when its monitor was deleted. */
   async #endOf(
-    { object, fields, signal }: MonitorPass,
+    { desired, signal }: MonitorPass,
     { incidentId }: OpenIncident,
   ): Promise<'IncidentRecovered' | 'IncidentResolved'> {
-    const project = fields.projectId ?? object.status?.projectId;
+    const project = desired?.projectId;
     try {
       const { body } = await this.#context.api.call(
         'getIncident',

@@ -1,0 +1,102 @@
+// Ends resources that an object no longer stands for: a former one, and its own when the object is deleted. The status
+// only says where to look (docs/contract/kubernetes.md, "What the status may say"): what is ended has an id that follows
+// from the object's UID, or is named by the annotation in the project of the namespace.
+import { isGone } from '../../client/api-problem.ts';
+import { projectNameOf, readProjectName } from '../known/project-directory.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { findHolder, hasHad, idOf, isOwnId, statusIdOf } from './identity.ts';
+import type { Desired, Kind, Pass } from './kind.ts';
+import type { ReconciledObject } from './object.ts';
+
+/** Names an external resource. */
+export interface ResourceRef {
+  projectId: string;
+  id: string;
+}
+
+/** The resource of the last pass by the status, if it is another one than `current`; its id may be unknown. */
+export function formerOf<O extends ReconciledObject, D extends Desired, E>(
+  { identity }: Kind<O, D, E>,
+  object: O,
+  current: ResourceRef | undefined,
+): { projectId: string; id: string | undefined } | undefined {
+  const projectId = object.status?.projectId;
+  if (projectId === undefined) return undefined;
+  const id = statusIdOf(identity, object);
+  const isSame = projectId === current?.projectId && (id === undefined || id === current.id);
+  return isSame ? undefined : { projectId, id };
+}
+
+/**
+ * The namespace was given to another project, or the annotation names another id: without an object the former resource
+ * would alert for ever. One that was taken over stays, because only the status says that it was this object's. So does one
+ * that another object names.
+ */
+export async function leaveFormer<O extends ReconciledObject, D extends Desired, E>(
+  context: OperatorContext,
+  kind: Kind<O, D, E>,
+  pass: Pass<O, D, E>,
+  current: ResourceRef | undefined,
+): Promise<void> {
+  const { object } = pass;
+  const { projectId, id } = formerOf(kind, object, current) ?? {};
+  if (projectId === undefined || id === undefined || object.spec.deletionPolicy === 'Orphan') return;
+  if (await isNamedByAnother(context, kind, { object, projectId, id })) return;
+  if (isOwnId(kind.identity, object, id)) return await end(kind, pass, { projectId, id });
+  const note = `Left the ${kind.identity.noun} ${id} of the project ${projectId} as it is, because it was not made for this object: end it through the API if nobody needs it.`;
+  kind.events.record(object, 'Released', note);
+}
+
+/** Ends what the deleted object stands for, and what it stood for before. */
+export async function leaveAll<O extends ReconciledObject, D extends Desired, E>(
+  context: OperatorContext,
+  kind: Kind<O, D, E>,
+  pass: Pass<O, D, E>,
+): Promise<void> {
+  const { object } = pass;
+  if (object.spec.deletionPolicy === 'Orphan') return;
+  const id = idOf(kind.identity, object);
+  const projectId = await context.projects.find(await readProjectName(context, object));
+  const current = projectId === undefined ? undefined : { projectId, id };
+  await leaveFormer(context, kind, pass, current);
+  if (current !== undefined && isOurs(context, kind, object, current)) await end(kind, pass, current);
+}
+
+/** False if the object never had the resource that it names, or lost it to another object: then it ends nothing. */
+function isOurs<O extends ReconciledObject, D extends Desired, E>(
+  context: OperatorContext,
+  kind: Kind<O, D, E>,
+  object: O,
+  ref: ResourceRef,
+): boolean {
+  if (!isOwnId(kind.identity, object, ref.id) && !hasHad(kind.identity, object, ref)) return false;
+  return findHolder(context, kind, { object, ...ref }) === object;
+}
+
+/** True if another object names the resource, from a namespace of that project. Throws ApiProblem. */
+async function isNamedByAnother<O extends ReconciledObject, D extends Desired, E>(
+  context: OperatorContext,
+  { cache }: Kind<O, D, E>,
+  { object, projectId, id }: ResourceRef & { object: O },
+): Promise<boolean> {
+  for (const other of cache.listBy('id', id)) {
+    if (other.metadata.uid === object.metadata.uid) continue;
+    if ((await context.projects.find(projectNameOf(context, other))) === projectId) return true;
+  }
+  return false;
+}
+
+/** As the deletion policy says. Accepts that it is gone. Throws ApiProblem. */
+async function end<O extends ReconciledObject, D extends Desired, E>(
+  kind: Kind<O, D, E>,
+  { object, signal }: Pass<O, D, E>,
+  ref: ResourceRef,
+): Promise<void> {
+  const external = kind.connect({ ...ref, uid: object.metadata.uid ?? '', signal });
+  if (!(await kind.observe(external, object))) return;
+  try {
+    await kind.delete(external, object);
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+}

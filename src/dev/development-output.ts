@@ -87,7 +87,7 @@ export function describeReady(ready: Ready, toolsFolder?: string): string {
   const { api, credential, kubeconfig } = ready;
   const lines = [
     '',
-    `Beatkeeper is ready at ${api} (API reference: ${api}/docs).`,
+    `Beatkeeper is ready at ${api} (first steps: ${api}/docs/quickstart, all of the API: ${api}/docs).`,
     `  credential  ${credential}`,
     ...(kubeconfig ? [`  kubeconfig  ${kubeconfig}`] : []),
     '',

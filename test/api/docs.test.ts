@@ -1,4 +1,5 @@
 // The OpenAPI document and the public pages: complete, without foreign assets, with samples that work as shown.
+import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,9 +10,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
 import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-page.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
+import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { PROBLEMS } from '../../src/domain/problem.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { runProgram } from '../support/run-program.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -164,6 +167,46 @@ verify(os.environ["SECRET"], json.loads(os.environ["HEADERS"]), sys.stdin.buffer
     }
     // Its first run on a machine compiles the standard library.
   }, 900_000);
+});
+
+describe('the receivers of the quickstart', () => {
+  const key = randomBytes(32);
+  const body = JSON.stringify({ type: 'incident.opened', data: { incident: { summary: 'Grüße' } } });
+
+  it.each([
+    ['node', 'receiver.mjs', '--version'],
+    ['python3', 'receiver.py', '--version'],
+  ])('the receiver in %s takes an alert with a good signature alone', async (program, file, argument) => {
+    expect(await has(program, argument)).toBe(true);
+    const port = await findFreePort();
+    const env = { ...process.env, PORT: String(port), SECRET: `sigcb_v1_${key.toString('base64url')}` };
+    const path = fileURLToPath(new URL(file, SAMPLES_FOLDER));
+    const child = spawn(program, [path], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+    let output = '';
+    child.stdout.on('data', (chunk) => {
+      output += String(chunk);
+    });
+    try {
+      await waitFor(() => output.includes('listening'), { what: 'the receiver listens' });
+      const post = async (signer: Buffer, at = new Date()) => {
+        const id = `msg_${randomUUID()}`;
+        const signature = new Webhook(signer.toString('base64')).sign(id, at, body);
+        const headers = {
+          'webhook-id': id,
+          'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
+          'webhook-signature': `v1,${randomBytes(32).toString('base64')} ${signature}`,
+        };
+        return (await fetch(`http://127.0.0.1:${port}/alerts`, { method: 'POST', headers, body })).status;
+      };
+      expect(await post(key)).toBe(204);
+      expect(await post(randomBytes(32))).toBe(401);
+      expect(await post(key, new Date(Date.now() - 3_600_000))).toBe(401);
+      expect((await fetch(`http://127.0.0.1:${port}/alerts`, { method: 'POST', body })).status).toBe(401);
+      await waitFor(() => output.includes('verified: incident.opened Grüße'), { what: 'the line' });
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
 });
 
 function upperCase(headers: Record<string, string>): Record<string, string> {

@@ -46,3 +46,37 @@ export function prose(text = ''): Html {
   const parts = text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part));
   return html`${parts}`;
 }
+
+/** A heading that can be linked to. */
+export function heading(level: 2 | 3 | 4, text: string, id = idOf(text)): Html {
+  const link = html`<a href="#${id}">${text}</a>`;
+  if (level === 2) return html`<h2 id="${id}">${link}</h2>`;
+  return level === 3 ? html`<h3 id="${id}">${link}</h3>` : html`<h4 id="${id}">${link}</h4>`;
+}
+
+function idOf(text: string): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '');
+}
+
+/** A block of code, of an answer, or of output. */
+export function code(text: string): Html {
+  return html`<pre tabindex="0"><code>${text.trimEnd()}</code></pre>`;
+}
+
+/** Commands to run in a shell. */
+export function commands(text: string): Html {
+  return html`<pre class="run" tabindex="0"><code>${text.trim()}</code></pre>`;
+}
+
+/** Cells that are texts are read as prose: `code` between backticks. */
+export function table(head: readonly string[], rows: readonly (readonly (Html | string)[])[]): Html {
+  const cell = (value: Html | string) => html`<td>${typeof value === 'string' ? prose(value) : value}</td>`;
+  return html`<table><thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows.map(
+    (row) => html`<tr>${row.map(cell)}</tr>
+`,
+  )}</tbody></table>`;
+}

@@ -88,6 +88,7 @@ export function problemListPage(): string {
   const row = (code: ProblemCode) =>
     html`<tr><td>${PROBLEMS[code].status}</td><td><a href="/docs/problems/${code}"><code>service.${code}</code></a></td><td>${PROBLEMS[code].title}</td></tr>`;
   return page(
+    '/docs/problems',
     'Problems',
     html`<h1>Problems</h1>
 <p>Every error is <code>application/problem+json</code>. Branch on <code>code</code>, and retry only where <code>retryable</code> is true.</p>
@@ -102,6 +103,7 @@ export function problemPage(name: string): string | undefined {
   const { status, title, retryable } = PROBLEMS[code];
   const [when, action] = ADVICE[code];
   return page(
+    '/docs/problems',
     title,
     html`<h1>${title}</h1>
 <p><code>service.${code}</code>, status ${status}, ${retryable ? 'retryable' : 'not retryable, unless the body says so'}.</p>

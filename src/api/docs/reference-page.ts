@@ -47,6 +47,7 @@ export function referencePage(document: ReferenceDocument): string {
   const ofTag = (tag: string) => entries.filter(({ operation }) => operation.tags.includes(tag));
   const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonObject][];
   return page(
+    '/docs',
     'API',
     html`<h1>${document.info.title} API</h1>
 ${document.info.description.split('\n\n').map((text) => html`<p>${prose(text)}</p>`)}

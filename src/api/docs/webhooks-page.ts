@@ -21,6 +21,7 @@ export async function webhooksPage(): Promise<string> {
     }),
   );
   return page(
+    '/docs/webhooks',
     'Webhooks',
     html`<h1>Webhooks</h1>
 <p>An alert is a signed POST, as <a href="https://www.standardwebhooks.com">Standard Webhooks</a> 1.0 describes it. Answer with any 2xx within 10 seconds. After any other answer the alert is sent again: after 5 s, 30 s, 2 min, 10 min, 1 h, 4 h and 12 h. Redirects are not followed. A 410 disables the endpoint.</p>

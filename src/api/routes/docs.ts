@@ -5,6 +5,7 @@ import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ComposedPaths, completePaths, documentFrame } from '../../contract/openapi/openapi-document.ts';
 import { notFound } from '../../domain/problem.ts';
+import { quickstartPage } from '../docs/guides/quickstart-page.ts';
 import { STYLE } from '../docs/page.ts';
 import { problemListPage, problemPage } from '../docs/problem-pages.ts';
 import { type ReferenceDocument, referencePage } from '../docs/reference-page.ts';
@@ -25,6 +26,7 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
     reference = referencePage(document as unknown as ReferenceDocument);
   });
   const webhooks = await webhooksPage();
+  const quickstart = await quickstartPage(publicUrl);
   const problems = problemListPage();
   await app.register(async (docs) => {
     await docs.register(helmet, {
@@ -43,6 +45,7 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
     );
     docs.get('/docs', async (_request, reply) => send(reply, HTML, reference));
     docs.get('/docs/style.css', async (_request, reply) => send(reply, 'text/css; charset=utf-8', STYLE));
+    docs.get('/docs/quickstart', async (_request, reply) => send(reply, HTML, quickstart));
     docs.get('/docs/webhooks', async (_request, reply) => send(reply, HTML, webhooks));
     docs.get('/docs/problems', async (_request, reply) => send(reply, HTML, problems));
     docs.get<{ Params: { code: string } }>('/docs/problems/:code', async (request, reply) => {

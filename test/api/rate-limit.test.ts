@@ -5,9 +5,12 @@ import { newUuid } from '../../src/domain/id.ts';
 import { ProblemError } from '../../src/domain/problem.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import type { Organization } from '../../src/store/tenancy/organizations.ts';
+import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { createLog } from '../../src/telemetry/log.ts';
+import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { seedCredential } from '../support/seed.ts';
 
 const log = createLog({ role: 'test', level: 'silent' });
 const organization = (plan: string): Organization => ({
@@ -129,5 +132,23 @@ describe('the limit as callers see it', () => {
     for (const path of ['/docs', '/docs/openapi.json']) {
       expect((await fetch(`${api.url}${path}`)).status).toBe(200);
     }
+  });
+
+  it("the operator's calls do not count, and are served when a project has spent all of its own", async () => {
+    const project = { projectId: newUuid(), organizationId: api.organizationId, name: 'of the operator' };
+    await insertProject(api.pool, project);
+    const operator = api.operator.as(api.tokens.operator, project.projectId);
+    const reader = api.read.as(await seedCredential(api.pool, { ...project, preset: 'read' }));
+    const call = (client: ApiClient) => client.call('listMonitors');
+    const { served, own, refused, last } = await withinOneMinute(async () => ({
+      served: await Promise.all(Array.from({ length: 70 }, () => call(operator))),
+      own: await call(reader),
+      refused: await Promise.all(Array.from({ length: 70 }, () => call(reader))),
+      last: await call(operator),
+    }));
+    expect(new Set(served.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(own.status).toBe(200);
+    expect(refused.at(-1)?.status).toBe(429);
+    expect(last.status).toBe(200);
   });
 });

@@ -44,7 +44,8 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     if (!mayCall(principal, spec.preset)) throw permissionDenied(principal, spec);
     if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
     const scopeId = projectId ?? organization.organizationId;
-    deps.spend(scopeId, organization);
+    // The operator answers for its own pace, and must not be held up by what tenants spend.
+    if (principal.role !== 'operator') deps.spend(scopeId, organization);
     if (spec.method !== 'GET') requireActiveService(organization.serviceState);
     return {
       principal,

@@ -11,23 +11,23 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
 {{- $resources := include "beatkeeper.resources" . | fromJsonArray -}}
 - apiGroups: [beatkeeper.dev]
   resources: {{ toJson $resources }}
-  verbs: [get, list, watch, update, patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [beatkeeper.dev]
   resources:
     {{- range $resources }}
     - {{ . }}/status
     {{- end }}
-  verbs: [get, update, patch]
+  verbs: [patch]
 - apiGroups: [beatkeeper.dev]
   resources:
     {{- range $resources }}
-    - {{ . }}/finalizers
+    - {{ . }}/finalizers # where the API server wants it for an owner that blocks its deletion (OpenShift)
     {{- end }}
   verbs: [update]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create, update, patch, delete]
-- apiGroups: ["", events.k8s.io]
+  verbs: [get, create, update, delete]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end -}}

@@ -16,7 +16,7 @@ import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
 import { registerMetrics } from './http/metrics.ts';
 import { OpenCalls } from './http/open-calls.ts';
-import { registerProblems, sendProblem, toProblem } from './http/problem.ts';
+import { registerProblems, sendProblem, toPathProblem } from './http/problem.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { MAX_BODY_BYTES, registerBody } from './http/request.ts';
 import { makeServer } from './http/server.ts';
@@ -119,7 +119,7 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
     forceCloseConnections: 'idle',
     frameworkErrors: (error, request, reply) => {
       nameRequest(request, reply);
-      const problem = toProblem(error);
+      const problem = toPathProblem(error, request);
       if (!refuseUnreadable(request, reply, problem)) sendProblem(request, reply, problem);
     },
     clientErrorHandler: (error, socket) => clientErrors.answer(error, socket),

@@ -31,6 +31,45 @@ function faults(id: OperationId, request: Partial<RawRequest>): string[] {
 
 const params = { monitorId: 'mon_1' };
 
+describe('a query string', () => {
+  const messageOf = (id: OperationId, query: RawRequest['query']) =>
+    refusal(id, { params, query }).options.fieldErrors?.map(({ path, code, message }) => [
+      path,
+      code,
+      message,
+    ]);
+
+  it('a parameter that may be given once and is given twice is named with what to do', () => {
+    const once = 'State this parameter once.';
+    const cases: [OperationId, string, [string, string]][] = [
+      ['listMonitors', 'limit', ['1', '2']],
+      ['listMonitors', 'cursor', ['a', 'b']],
+      ['listMonitors', 'lifecycle', ['active', 'paused']],
+      ['listIncidents', 'since', ['2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z']],
+    ];
+    for (const [id, name, value] of cases) {
+      expect(messageOf(id, { [name]: value })).toEqual([[name, 'repeated', once]]);
+    }
+    expect(faults('listMonitors', { query: { unknown: ['1', '2'] } })).toEqual(['unknown: unknown_field']);
+    expect(parse('listMonitors', { query: { label: ['a=b', 'c=d'] } }).query).toMatchObject({
+      label: ['a=b', 'c=d'],
+    });
+  });
+
+  it('a time whose "+" was read as a blank is refused with how to write it', () => {
+    for (const time of ['2026-01-01T00:00:00 02:00', '2026-01-01t00:00:00.5 02:00']) {
+      expect(messageOf('listIncidents', { since: time })).toEqual([
+        ['since', 'invalid_format', expect.stringContaining('%2B')],
+      ]);
+    }
+    for (const time of ['2026-01-01 00:00:00', '2026-01-01T00:00:00', 'yesterday']) {
+      expect(messageOf('listIncidents', { since: time })).toEqual([
+        ['since', 'invalid_format', expect.not.stringContaining('%2B')],
+      ]);
+    }
+  });
+});
+
 describe('a valid request', () => {
   it('a parsed body is trimmed and has its defaults', () => {
     const { body, idempotencyKey } = parse('createMonitor', { body: { name: '  Nightly\t' } });
@@ -128,7 +167,7 @@ describe('an invalid request', () => {
 
   it('unknown query parameters and repeated single ones are refused by name', () => {
     expect(faults('listMonitors', { query: { limit: ['1', '2'], stat: 'up' } })).toEqual([
-      'limit: invalid_type',
+      'limit: repeated',
       'stat: unknown_field',
     ]);
     expect(faults('listMonitors', { query: { label: 'a' } })).toEqual(['label: invalid_format']);

@@ -1,16 +1,20 @@
 // Turns every error of the API into a problem body (docs/contract/calls.md). The text of an internal error never reaches
 // the caller: its correlation id leads to the log. Answers with 503 are logged once in some seconds, not one by one.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { validationFailed } from '../../contract/operations/request.ts';
 import type { Problem } from '../../contract/resources/problem.ts';
 import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
 import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
 import { correlationIdOf, nameRequest } from './headers.ts';
+import { isDecodable, UNREADABLE } from './request.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** Requests answered with 503. */
     unserved: OccasionalWarning;
+    /** The parameters of a path that can't be decoded, by name. */
+    unreadableIn: (path: string) => string[];
   }
 }
 
@@ -74,6 +78,14 @@ export function toProblem(error: unknown): ProblemError {
   return new ProblemError('internal_error', { detail, cause: error });
 }
 
+/** The problem of a path of /v1 that the router can't decode names its parameters; any other error as `toProblem`. */
+export function toPathProblem(error: unknown, { url, server }: FastifyRequest): ProblemError {
+  const isUnreadable = (error as { code?: string }).code === 'FST_ERR_BAD_URL' && url.startsWith('/v1/');
+  const names = isUnreadable ? server.unreadableIn(url.split('?')[0] ?? '/') : [];
+  if (names.length === 0) return toProblem(error);
+  return validationFailed(names.map((path) => ({ ...UNREADABLE, path })));
+}
+
 /** Answers with the problem body. Logs a failure of the service with its cause, which the caller does not see. */
 export function sendProblem(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   const problem = toProblem(error);
@@ -96,7 +108,8 @@ function log(request: FastifyRequest, problem: ProblemError, correlationId: stri
 
 /** Problem bodies for the errors and unknown routes of the whole application. Call it before any route is registered. */
 export function registerProblems(app: FastifyInstance): void {
-  const methodsOf = watchRoutes(app);
+  const { methodsOf, unreadableIn } = watchRoutes(app);
+  app.decorate('unreadableIn', unreadableIn);
   app.decorate('unserved', new OccasionalWarning(app.log, 'A request could not be served.'));
   app.setErrorHandler((error, request, reply) => sendProblem(request, reply, error));
   const refuse = (request: FastifyRequest): ProblemError =>
@@ -129,21 +142,34 @@ function hostMissing(): ProblemError {
 
 interface KnownRoute {
   pattern: RegExp;
+  /** In the order of the path. */
+  parameters: string[];
   methods: Set<string>;
 }
 
-/** Learns the routes as they are registered. The answer: the methods of a path, empty for a path without a route. */
-function watchRoutes(app: FastifyInstance): (path: string) => string[] {
+interface KnownRoutes {
+  /** The methods of a path, empty for a path without a route. */
+  methodsOf: (path: string) => string[];
+  unreadableIn: (path: string) => string[];
+}
+
+/** Learns the routes as they are registered. */
+function watchRoutes(app: FastifyInstance): KnownRoutes {
   const routes = new Map<string, KnownRoute>();
   app.addHook('onRoute', ({ url, method }) => {
     if (url.includes('*')) return; // the preflight route of the CORS plug-in
-    const known = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() };
+    const known = routes.get(url) ?? { ...shapeOf(url), methods: new Set() };
     routes.set(url, known);
     for (const one of [method].flat()) known.methods.add(one);
   });
-  return (path) => {
-    const found = [...routes.values()].filter(({ pattern }) => pattern.test(path));
-    return [...new Set(found.flatMap(({ methods }) => [...methods]))].sort(byName);
+  const find = (path: string) => [...routes.values()].filter(({ pattern }) => pattern.test(path));
+  return {
+    methodsOf: (path) => [...new Set(find(path).flatMap(({ methods }) => [...methods]))].sort(byName),
+    unreadableIn: (path) => {
+      const [route] = find(path);
+      const values = route?.pattern.exec(path)?.slice(1) ?? [];
+      return route?.parameters.filter((_, index) => !isDecodable(values[index] ?? '')) ?? [];
+    },
   };
 }
 
@@ -151,7 +177,12 @@ function byName(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-function patternOf(url: string): RegExp {
-  const parts = url.split('/').map((part) => (part.startsWith(':') ? '[^/]+' : part.replaceAll('.', '\\.')));
-  return new RegExp(`^${parts.join('/')}$`);
+function shapeOf(url: string): Pick<KnownRoute, 'pattern' | 'parameters'> {
+  const parts = url.split('/');
+  const isParameter = (part: string) => part.startsWith(':');
+  const patterns = parts.map((part) => (isParameter(part) ? '([^/]+)' : part.replaceAll('.', '\\.')));
+  return {
+    pattern: new RegExp(`^${patterns.join('/')}$`),
+    parameters: parts.filter(isParameter).map((part) => part.slice(1)),
+  };
 }

@@ -5,8 +5,10 @@
 // This file knows no schema.
 import { gunzipSync } from 'node:zlib';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { fieldPath } from '../../contract/fields/field-errors.ts';
+import { validationFailed } from '../../contract/operations/request.ts';
 import { checkJsonStructure, jsonRefusal } from '../../domain/json-structure.ts';
-import { invalidField, ProblemError } from '../../domain/problem.ts';
+import { type FieldError, invalidField, ProblemError } from '../../domain/problem.ts';
 
 export const MAX_BODY_BYTES = 16_384;
 /** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
@@ -121,32 +123,59 @@ export interface RequestTarget {
 
 const MAX_PARAMETERS = 100;
 
-/** Throws `validation_failed` for escapes that are not UTF-8, NUL characters, and too many parameters. */
+/** Throws `validation_failed` for too many parameters, and for escapes and NUL that no text has, each by its parameter. */
 export function readTarget(url = '/'): RequestTarget {
   const mark = url.indexOf('?');
   const path = mark < 0 ? url : url.slice(0, mark);
   if (mark < 0) return { path, pairs: [], query: {} };
   const parts = url.slice(mark + 1).split('&');
   if (parts.length > MAX_PARAMETERS)
-    throw refusal(`The URL has too many query parameters: send at most ${MAX_PARAMETERS}.`);
-  const pairs = parts.filter((part) => part !== '').map(decodePair);
+    throw new ProblemError('validation_failed', {
+      detail: `The URL has too many query parameters: send at most ${MAX_PARAMETERS}.`,
+    });
+  const written = parts.filter((part) => part !== '').map(splitPair);
+  const faults = written.flatMap(faultsOf);
+  if (faults.length > 0) throw validationFailed(faults);
+  const pairs = written.map(([name, value]): [string, string] => [decode(name), decode(value)]);
   return { path, pairs, query: collect(pairs) };
 }
 
-function decodePair(part: string): [string, string] {
+function splitPair(part: string): [string, string] {
   const equals = part.indexOf('=');
-  const [name, value] = equals < 0 ? [part, ''] : [part.slice(0, equals), part.slice(equals + 1)];
-  const pair: [string, string] = [decode(name), decode(value)];
-  if (pair.some((text) => text.includes('\0'))) throw refusal('The URL has a NUL character: remove it.');
-  return pair;
+  return equals < 0 ? [part, ''] : [part.slice(0, equals), part.slice(equals + 1)];
 }
 
-function decode(text: string): string {
+/** At most one fault of a parameter. One whose name is at fault is named as it is written. */
+function faultsOf([name, value]: [string, string]): FieldError[] {
+  const nameFault = faultOf(name);
+  const fault = nameFault ?? faultOf(value);
+  return fault ? [{ ...fault, path: fieldPath([nameFault ? name : decode(name)]) }] : [];
+}
+
+function faultOf(text: string): Omit<FieldError, 'path'> | undefined {
+  if (!isDecodable(text)) return UNREADABLE;
+  if (!decode(text).includes('\0')) return undefined;
+  return { code: 'invalid_character', message: 'Remove the NUL character (%00).' };
+}
+
+/** The fault of a text with escapes that `isDecodable` refuses. */
+export const UNREADABLE = {
+  code: 'invalid_encoding',
+  message: 'Encode it again: one of its escapes (%) is not UTF-8.',
+};
+
+export function isDecodable(text: string): boolean {
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch (cause) {
-    throw refusal('The URL has an escape that is not UTF-8: encode it again.', cause);
+    decode(text);
+    return true;
+  } catch {
+    return false;
   }
+}
+
+/** Throws for escapes that are not UTF-8. */
+function decode(text: string): string {
+  return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
 function collect(pairs: readonly [string, string][]): Record<string, string | string[]> {
@@ -160,8 +189,4 @@ function collect(pairs: readonly [string, string][]): Record<string, string | st
   return Object.fromEntries(
     [...lists].map(([name, [first = '', ...rest]]) => [name, rest.length === 0 ? first : [first, ...rest]]),
   );
-}
-
-function refusal(detail: string, cause?: unknown): ProblemError {
-  return new ProblemError('validation_failed', { detail, cause });
 }

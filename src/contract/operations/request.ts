@@ -66,7 +66,12 @@ function readVersion(kind: EtagKind, tag: Parsed<string>): Parsed<number> {
 }
 
 function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
-  if (spec.query) return namedByParameter(parseInput(spec.query, decodeQuery(spec.query, raw)), spec.query);
+  if (spec.query) {
+    const parsed = namedByParameter(parseInput(spec.query, decodeQuery(spec.query, raw)), spec.query);
+    if ('value' in parsed) return parsed;
+    const { shape } = spec.query;
+    return { fieldErrors: parsed.fieldErrors.map((fault) => explain(fault, shape[fault.path], raw)) };
+  }
   const unknown = Object.keys(raw).filter((name) => raw[name] !== undefined);
   if (unknown.length === 0) return { value: undefined };
   const message = 'Remove it: this operation has no such query parameter.';
@@ -85,8 +90,23 @@ function namedByParameter(parsed: Parsed<unknown>, { shape }: z.ZodObject): Pars
   return { fieldErrors: parsed.fieldErrors.map((fault) => ({ ...fault, path: nameOf(fault) })) };
 }
 
+/** A time whose offset lost its "+": a query string reads it as a blank. */
+const TIME_WITHOUT_PLUS = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)? \d{2}:\d{2}$/i;
+
+/** Says what a query string did to a value, where that is the fault. */
+function explain(fault: FieldError, field: z.core.$ZodType | undefined, raw: RawQuery): FieldError {
+  const value = raw[fault.path];
+  if (!field || value === undefined) return fault;
+  if (typeof value !== 'string') {
+    const takesMany = unwrap(field) instanceof z.ZodArray;
+    return takesMany ? fault : { ...fault, code: 'repeated', message: 'State this parameter once.' };
+  }
+  if (!TIME_WITHOUT_PLUS.test(value)) return fault;
+  return { ...fault, message: 'Write the "+" of the offset as %2B: in a query string "+" is a blank.' };
+}
+
 /** A 400 with every fault, at most 32. */
-function validationFailed(faults: readonly FieldError[]): ProblemError {
+export function validationFailed(faults: readonly FieldError[]): ProblemError {
   const first = faults[0];
   const where = first?.path ? `${first.path}: ` : '';
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';

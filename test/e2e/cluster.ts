@@ -18,6 +18,8 @@ export interface Cluster {
   helm(...args: string[]): Promise<string>;
   /** Runs `kubectl apply`. Throws the server's message. */
   apply(...objects: object[]): Promise<void>;
+  /** Runs `kubectl create`. Throws the server's message. */
+  create(object: object, ...more: string[]): Promise<void>;
   /** One object; undefined if it does not exist. */
   find<T extends object>(kind: string, name: string, namespace: string): Promise<T | undefined>;
   /** The result of a JSONPath: `read('{.spec.clusterIP}', namespace, 'service', 'beatkeeper-api')`. */
@@ -66,6 +68,10 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
     async apply(...objects) {
       const input = objects.map((object) => stringify(object)).join('---\n');
       await execute(join(bin, 'kubectl'), ['apply', '--filename', '-'], { env, input });
+    },
+    async create(object, ...more) {
+      const args = ['create', ...more, '--filename', '-'];
+      await execute(join(bin, 'kubectl'), args, { env, input: stringify(object) });
     },
     async find<T extends object>(kind: string, name: string, namespace: string) {
       const options = ['--namespace', namespace, '--ignore-not-found', '--output', 'json'];

@@ -109,6 +109,57 @@ describe('on an empty cluster', () => {
     }
     expect(await can('api', 'get', '/openid/v1/jwks')).toBe(true);
   });
+
+  it('the operator may not make a token of another service account', async () => {
+    const secret = {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      type: 'kubernetes.io/service-account-token',
+      metadata: {
+        name: 'stolen',
+        namespace: TEAM,
+        annotations: { 'kubernetes.io/service-account.name': 'default' },
+      },
+    };
+    const as = `--as=system:serviceaccount:${SYSTEM}:beatkeeper-operator`;
+    await expect(cluster.create(secret, as)).rejects.toThrow('may write only Opaque Secrets');
+  });
+
+  it('api and sweeper connect as a role that may not change tables, also after the database has lost it', async () => {
+    const psql = async (sql: string) => {
+      const exec = [
+        '-n',
+        SYSTEM,
+        'exec',
+        'beatkeeper-postgresql-0',
+        '--',
+        'psql',
+        '-U',
+        'postgres',
+        '-d',
+        'beatkeeper',
+      ];
+      return (await cluster.kubectl(...exec, '-Atc', sql)).trim().split('\n');
+    };
+    const roles = () =>
+      psql(`select rolname, rolsuper or rolcreatedb or rolcreaterole, rolpassword is null,
+          has_schema_privilege(oid, 'public', 'create')
+        from pg_authid where rolcanlogin order by 1`);
+    const wanted = ['beatkeeper|f|f|t', 'beatkeeper_application|f|f|f', 'postgres|t|t|t'];
+    expect(await roles()).toEqual(wanted);
+    const users = () =>
+      psql(`select distinct usename from pg_stat_activity where application_name like 'beatkeeper-%'`);
+    expect(await users()).toEqual(['beatkeeper_application']);
+    await psql('alter role beatkeeper_application nologin password null');
+    await psql('alter role beatkeeper superuser');
+    await cluster.kubectl('-n', SYSTEM, 'delete', 'pod', 'beatkeeper-postgresql-0', '--timeout=120s');
+    const isBack = async () => (await roles().catch(() => [])).join() === wanted.join();
+    await waitFor(isBack, { what: 'the roles are right again', timeoutMs: 180_000, intervalMs: 500 });
+    const rollout = ['rollout', 'status', 'deployment/beatkeeper-api', 'deployment/beatkeeper-sweeper'];
+    await cluster.kubectl('-n', SYSTEM, ...rollout, '--timeout=180s');
+    const connected = async () => (await users()).join() === 'beatkeeper_application';
+    await waitFor(connected, { what: 'they are connected again', timeoutMs: 60_000, intervalMs: 500 });
+  });
 });
 
 describe('the loop, with YAML alone', () => {

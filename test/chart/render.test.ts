@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { issuers as issuersSchema } from '../../src/config/issuers.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
 import { type Container, listPods, pickPod, variable } from './pods.ts';
@@ -157,6 +158,40 @@ describe.skipIf(found === undefined)('the roles', () => {
       },
     ]);
     expect(rest).toMatchObject({ BEATKEEPER_PUBLIC_URL: 'http://beatkeeper-api.monitoring.svc' });
+  });
+
+  it('api may create TokenReviews and does nothing else in the cluster, if tokens are to end with their account', async () => {
+    const forApi = async (values: object) => {
+      const manifests = await render(helm, values);
+      const isForApi = ({ metadata }: Manifest) =>
+        metadata.labels?.['app.kubernetes.io/component'] === 'api' && metadata.name.includes('token-reviews');
+      const { data } = pick(manifests, 'ConfigMap', 'beatkeeper-config') as { data?: Record<string, string> };
+      const issuers = await issuersSchema.parseAsync(data?.BEATKEEPER_ISSUERS);
+      return { objects: manifests.filter(isForApi), uri: issuers[0]?.tokenReviewUri };
+    };
+    expect(await forApi({})).toEqual({ objects: [], uri: undefined });
+    const { objects, uri } = await forApi({ auth: { tokenReview: { enabled: true } } });
+    expect(uri).toBe('https://kubernetes.default.svc/apis/authentication.k8s.io/v1/tokenreviews');
+    expect(objects).toMatchObject([
+      {
+        kind: 'ClusterRole',
+        rules: [{ apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] }],
+      },
+      {
+        kind: 'ClusterRoleBinding',
+        subjects: [{ kind: 'ServiceAccount', name: 'beatkeeper-api', namespace: NAMESPACE }],
+      },
+    ]);
+  });
+
+  it.each(ways)('api can read the issuers of the values: %s', async (_, file) => {
+    const manifests = await render(helm, {}, file);
+    const { data } = manifests.find(
+      ({ kind, metadata }) => kind === 'ConfigMap' && metadata.name.endsWith('-config'),
+    ) as {
+      data?: Record<string, string>;
+    };
+    expect(issuersSchema.safeParse(data?.BEATKEEPER_ISSUERS).error).toBeUndefined();
   });
 
   it('the operator has a token for the audience beatkeeper and no access to the database', async () => {

@@ -28,6 +28,9 @@ BEATKEEPER_DASHBOARD_ORIGIN: {{ . | quote }}
   "tokenFile" "/var/run/secrets/beatkeeper/cluster/token"
   "organization" .Values.organization
   "roles" $roles -}}
+{{- if .Values.auth.tokenReview.enabled -}}
+{{- $_ := set $cluster "tokenReviewUri" "https://kubernetes.default.svc/apis/authentication.k8s.io/v1/tokenreviews" -}}
+{{- end -}}
 {{- $issuers := list $cluster -}}
 {{- range .Values.auth.issuers -}}
 {{- $issuers = append $issuers (merge (dict) . (dict "organization" $.Values.organization)) -}}

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { notFound } from '../../domain/problem.ts';
 import { createProject, renameProject } from '../../service/tenancy/projects.ts';
 import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
+import type { AuditedChange } from '../../telemetry/audit.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { Handlers } from '../operation.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
@@ -28,7 +29,13 @@ export const projectHandlers: Handlers<ProjectOperations> = {
   },
 
   async createProject({ input: { body }, caller, write }) {
-    return await write((tx) => createProject(tx, caller.organizationId, body.name), answer);
+    return await write(
+      (tx) => createProject(tx, caller.organizationId, body.name),
+      (project) => ({
+        ...answer(project),
+        audit: audited('create', project),
+      }),
+    );
   },
 
   async getProject({ input: { params }, caller, principal, db }) {
@@ -43,12 +50,22 @@ export const projectHandlers: Handlers<ProjectOperations> = {
   async updateProject({ input: { params, body, ifMatch }, caller, write }) {
     const { organizationId } = caller;
     const rename = { organizationId, projectId: params.projectId, name: body.name, version: ifMatch };
-    return await write((tx) => renameProject(tx, rename), answer);
+    return await write(
+      (tx) => renameProject(tx, rename),
+      (project) => ({
+        ...answer(project),
+        audit: project.version === ifMatch ? undefined : audited('rename', project),
+      }),
+    );
   },
 };
 
 function ownProjectId(principal: Principal): string | undefined {
   return principal.kind === 'credential' ? principal.projectId : undefined;
+}
+
+function audited(action: 'create' | 'rename', { projectId }: Project): AuditedChange {
+  return { action: `project.${action}`, object: { kind: 'project', id: projectId, projectId } };
 }
 
 function answer(project: Project) {

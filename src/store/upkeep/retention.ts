@@ -88,6 +88,8 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'publish_addresses',
     retire: retire('publish_addresses', 'ends_at is not null and ends_at < clock_timestamp()'),
   },
+  // A removed endpoint's changes can be read for 30 days (docs/contract/callbacks.md).
+  { what: 'endpoint_changes', retire: retire('endpoint_changes', 'expires_at < clock_timestamp()') },
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
   { what: 'service_outages', retire: retireOutages },

@@ -129,6 +129,42 @@ it('a call that changes nothing, is refused or is repeated writes no change reco
   expect((await changes()).map(({ action }) => action)).toEqual(['rotate_secret', 'create']);
 });
 
+it('the changes of a removed endpoint can be read until their time is over', async () => {
+  const { params, etag, changes, endpointId } = await make();
+  await api.manage.expectSuccess('deleteCallback', { params, ifMatch: etag });
+  expect((await api.manage.call('getCallback', { params })).status).toBe(404);
+  expect((await changes()).map(({ action }) => action)).toEqual(['remove', 'create']);
+  const { rows } = await api.pool.query(
+    `select count(*)::integer as count from endpoint_changes
+     where endpoint_id = $1 and expires_at between now() + interval '29 days' and now() + interval '30 days'`,
+    [endpointId],
+  );
+  expect(rows).toEqual([{ count: 2 }]);
+  await api.pool.query('update endpoint_changes set expires_at = now() where endpoint_id = $1', [endpointId]);
+  expect((await api.manage.call('listCallbackChanges', { params })).status).toBe(404);
+});
+
+it('a change of an endpoint and its record commit together: without the record nothing changes', async () => {
+  const { params, etag, changes, endpointId } = await make();
+  await api.pool.query(`
+    create function refuse() returns trigger language plpgsql as 'begin raise exception ''no record''; end';
+    create trigger refuse before insert on endpoint_changes for each row
+      when (new.endpoint_id = '${endpointId}') execute function refuse()`);
+  const { body: before } = await api.manage.expectSuccess('getCallback', { params });
+  const target = { params, ifMatch: etag };
+  for (const answer of [
+    await api.manage.call('updateCallback', { ...target, body: { lifecycle: 'disabled' } }),
+    await api.manage.call('rotateSigningSecret', { ...target, body: {} }),
+    await api.manage.call('deleteCallback', target),
+    await api.owner.call('setDefaultCallback', { body: { endpointId } }),
+  ]) {
+    expect(answer.status).toBe(500);
+  }
+  expect((await api.manage.expectSuccess('getCallback', { params })).body).toEqual(before);
+  await api.pool.query('drop trigger refuse on endpoint_changes');
+  expect((await changes()).map(({ action }) => action)).toEqual(['create']);
+});
+
 it('changes of an endpoint come in pages', async () => {
   const { alias, params, etag } = await make();
   let ifMatch = etag;

@@ -1,7 +1,9 @@
 // What the state of an endpoint (gone, disabled, removed, hanging) does to its deliveries.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { sealUrl } from '../../src/service/callbacks/endpoint-seal.ts';
+import { listEndpointChanges } from '../../src/store/callbacks/endpoint-changes.ts';
 import { findDueEndpoints } from '../../src/store/deliveries/delivery-queue.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { ok, status } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
@@ -24,6 +26,48 @@ describe('an endpoint', () => {
     const states = await Promise.all(rows.map(async (row) => (await fixture.rowOf(row)).state));
     expect(states.toSorted()).toEqual(['canceled', 'canceled', 'canceled', 'canceled', 'exhausted']);
     expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('an endpoint that answers 410 to several deliveries has one change record and one audit line, by Beatkeeper itself', async () => {
+    const { pool, project } = fixture;
+    const lines: string[] = [];
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(line) },
+    );
+    const { endpoint } = await fixture.receive(status(410));
+    await fixture.enqueue(endpoint, 5);
+    fixture.dispatch({ log });
+    fixture.dispatch({ log });
+    const audited = () => lines.map((line) => JSON.parse(line)).filter(({ audit }) => audit !== undefined);
+    await waitFor(() => audited().length > 0, { what: 'the audit line is there' });
+    await waitFor(
+      async () => (await pool.query("select from deliveries where state = 'pending'")).rowCount === 0,
+      {
+        what: 'no delivery is pending',
+      },
+    );
+    const { projectId } = project;
+    const { endpointId } = endpoint;
+    const changes = await listEndpointChanges(pool, { projectId, endpointId }, { limit: 10 });
+    expect(changes).toMatchObject([
+      {
+        change: { kind: 'lifecycle', action: 'disable', from: 'active', to: 'disabled' },
+        details: { reason: 'gone' },
+        generation: 2,
+        actor: { kind: 'system' },
+      },
+    ]);
+    expect(audited()).toMatchObject([
+      {
+        level: 'info',
+        audit: {
+          actor: { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' },
+          action: 'endpoint.disable',
+          object: { kind: 'endpoint', id: endpointId, projectId },
+        },
+      },
+    ]);
   });
 
   it('an endpoint that has a new address when its old one answers 410 stays active, and its deliveries go to the new one', async () => {

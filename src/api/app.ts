@@ -69,7 +69,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   registerProblems(app);
   registerCorrelation(app);
-  await registerDocs(app, deps.context.publicUrl);
+  await registerDocs(app, deps.context);
   deps.mount?.(app);
   await app.register(async (v1) => {
     await protect(v1, deps);

@@ -11,6 +11,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createAdmit } from './auth/admission.ts';
 import { CredentialAuthenticator } from './auth/api-credential.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './auth/session-token.ts';
+import { requireVisible } from './auth/visible-resources.ts';
 import { ClientErrors } from './http/client-error.ts';
 import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
@@ -57,6 +58,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
       session: (token) => sessions.authenticate(token),
       findProject: (organizationId, idOrName) => findProject(pool, organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
+      requireVisible: (requester, spec, params) => requireVisible(pool, requester, spec, params),
     }),
     runningKeys: new RunningKeys(),
     openCalls,

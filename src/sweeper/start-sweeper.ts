@@ -62,7 +62,11 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     const run = () => deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     log.info('Sweeping.');
-    return [loop, dispatcher, startPeriodicJobs({ ...shared, pool: jobPool, slowPool })];
+    return [
+      loop,
+      dispatcher,
+      startPeriodicJobs({ ...shared, pool: jobPool, slowPool, secrets: context.secrets }),
+    ];
   };
   const workers = start();
   return {

@@ -17,6 +17,7 @@ export interface SweeperMetrics {
   deliveriesInFlight: Gauge;
   defaultPartitionRows: Gauge<'table'>;
   rowsRetired: Counter<'what'>;
+  sealedValues: Gauge<'key_id' | 'kind' | 'configured'>;
 }
 
 /** Registers the metrics. Call it once per registry. */
@@ -74,6 +75,12 @@ export function createSweeperMetrics(registry: Registry): SweeperMetrics {
       name: 'beatkeeper_rows_retired_total',
       help: 'Rows that were deleted when their time was over, and partitions that were dropped.',
       labelNames: ['what'],
+      registers,
+    }),
+    sealedValues: new Gauge({
+      name: 'beatkeeper_sealed_values',
+      help: 'Values that are sealed with an encryption key, counted up to 10000; 0: the key can be removed.',
+      labelNames: ['key_id', 'kind', 'configured'],
       registers,
     }),
   };

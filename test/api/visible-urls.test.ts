@@ -98,7 +98,6 @@ describe('the URL of an endpoint', () => {
             'listIncidentDeliveries',
             'listCallbacks',
             'getCallback',
-            'listCallbackChanges',
             'listProjects',
             'getProject',
             'getStatusFeed',

@@ -5,16 +5,19 @@ import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts'
 import { newId } from '../../src/domain/id.ts';
 import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { DeadlineSweep, type DeadlineSweepOptions } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
 import type { RunResult } from '../../src/sweeper/loop.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import type { ProjectFixture } from './database-fixture.ts';
+import { ENCRYPTION_KEY } from './make-config.ts';
 
-/** A new registry of metrics, and a log that TEST_LOG_LEVEL shows. */
+/** A new registry of metrics, a log that TEST_LOG_LEVEL shows, and the key of the fixtures. */
 export function makeParts() {
   return {
+    secrets: new SecretBox([ENCRYPTION_KEY]),
     metrics: createSweeperMetrics(new Registry()),
     log: createLog({ role: 'test', level: process.env.TEST_LOG_LEVEL ?? 'silent' }),
   };
@@ -35,13 +38,13 @@ export function startDispatcher(
   options: Partial<DispatcherOptions> = {},
 ): Dispatcher {
   return new Dispatcher({
+    ...makeParts(),
     pool,
     secrets,
     destinations: {
       allowed: parseAllowedDestinations('127.0.0.0/8'),
       resolver: createNameResolver(),
     },
-    ...makeParts(),
     ...options,
   });
 }

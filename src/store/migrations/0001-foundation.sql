@@ -266,7 +266,8 @@ create table timeline_entries (
   primary key (project_id, incident_id, entry_id)
 );
 
--- Callback endpoints. Addresses and secrets are encrypted (store/postgres/secret-box.ts).
+-- Callback endpoints. Addresses and secrets are encrypted (store/postgres/secret-box.ts). A sealed value begins with the
+-- id of its key, which Postgres reads into a column of its own: the values of one key are found and counted by an index.
 
 create table callback_endpoints (
   project_id uuid not null,
@@ -274,6 +275,8 @@ create table callback_endpoints (
   alias text collate "C",
   kind text not null,
   url_box bytea,
+  url_key_id text collate "C"
+    generated always as (encode(substring(url_box from 3 for get_byte(url_box, 1)), 'escape')) stored,
   relay jsonb,
   relay_group jsonb,
   lifecycle text not null default 'active',
@@ -292,38 +295,24 @@ create unique index callback_endpoints_alias on callback_endpoints (project_id, 
   where removed_at is null and alias is not null;
 create index callback_endpoints_list on callback_endpoints (project_id, created_at desc, endpoint_id desc)
   where removed_at is null and monitor_key is null;
+create index callback_endpoints_key on callback_endpoints (url_key_id, project_id, endpoint_id)
+  where url_key_id is not null;
 create index callback_endpoints_removed_alias on callback_endpoints (project_id, alias) where removed_at is not null;
-
--- One row per change, numbered in each endpoint: the generation after it, and of an address its origin alone.
-create table endpoint_changes (
-  project_id uuid not null,
-  endpoint_id text collate "C" not null,
-  change_number integer not null,
-  generation bigint not null,
-  kind text not null,
-  action text not null,
-  lifecycle_from text,
-  lifecycle_to text,
-  details jsonb not null,
-  actor jsonb not null,
-  occurred_at timestamptz not null,
-  source_request_id text,
-  -- Set when the endpoint is removed.
-  expires_at timestamptz,
-  primary key (project_id, endpoint_id, change_number)
-);
-create index endpoint_changes_expiry on endpoint_changes (expires_at) where expires_at is not null;
 
 create table signing_secrets (
   project_id uuid not null,
   endpoint_id text collate "C" not null,
   version integer not null,
   secret_box bytea not null,
+  secret_key_id text collate "C"
+    generated always as (encode(substring(secret_box from 3 for get_byte(secret_box, 1)), 'escape')) stored,
   issued_at timestamptz not null,
   -- Set by a rotation: the secret signs until then.
   ends_at timestamptz,
   primary key (project_id, endpoint_id, version)
 );
+create index signing_secrets_key on signing_secrets (secret_key_id, project_id, endpoint_id, version);
+create index signing_secrets_ended on signing_secrets (ends_at) where ends_at is not null;
 
 -- Deliveries: the row is the queue, and its lease names the sender.
 
@@ -404,10 +393,13 @@ create table idempotency_records (
   headers jsonb not null default '{}',
   -- Encrypted: a body may have callback addresses.
   body_box bytea,
+  body_key_id text collate "C"
+    generated always as (encode(substring(body_box from 3 for get_byte(body_box, 1)), 'escape')) stored,
   created_at timestamptz not null,
   primary key (scope_id, key)
 );
 create index idempotency_records_age on idempotency_records (created_at);
+create index idempotency_records_key on idempotency_records (body_key_id, created_at) where body_key_id is not null;
 
 create table usage_counters (
   project_id uuid not null,

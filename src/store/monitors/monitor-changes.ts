@@ -18,16 +18,12 @@ export type ChangeKind =
       maintenance?: MaintenanceWindow;
     };
 
-/** Who made a change, when, and by which call. */
-export interface ChangeSource {
+export interface ChangeRecord {
+  change: ChangeKind;
+  configurationVersion: number;
   actor: Actor;
   occurredMs: number;
   sourceRequestId?: string;
-}
-
-export interface ChangeRecord extends ChangeSource {
-  change: ChangeKind;
-  configurationVersion: number;
 }
 
 export interface ConfigurationRecord extends ChangeRecord {
@@ -43,13 +39,6 @@ interface ChangeRow extends Omit<ChangeRecord, 'change'> {
   maintenance?: MaintenanceWindow;
 }
 
-/** Also of the changes of endpoints. */
-export const CHANGE_SOURCE: Columns<ChangeSource> = {
-  actor: column.json('actor'),
-  occurredMs: column.moment('occurred_at'),
-  sourceRequestId: column.quoted('source_request_id', 'text'),
-};
-
 const CHANGE: Columns<ChangeRow> = {
   configurationVersion: column.plain('configuration_version', 'integer'),
   kind: column.plain('kind', 'text'),
@@ -57,7 +46,9 @@ const CHANGE: Columns<ChangeRow> = {
   from: column.plain('lifecycle_from', 'text'),
   to: column.plain('lifecycle_to', 'text'),
   maintenance: column.json('maintenance'),
-  ...CHANGE_SOURCE,
+  actor: column.json('actor'),
+  occurredMs: column.moment('occurred_at'),
+  sourceRequestId: column.quoted('source_request_id', 'text'),
 };
 const toChangeRow = rowReader(CHANGE);
 

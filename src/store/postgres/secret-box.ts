@@ -27,6 +27,8 @@ export function placeOf(scopeId: string, rowId: string, purpose: Purpose): strin
 export class SecretBox {
   /** As key objects: with the bytes themselves Node takes four times as long. */
   readonly #keys: Map<string, KeyObject>;
+  /** Of the configured keys. The first one seals. */
+  readonly keyIds: readonly string[];
   readonly #current: { id: string; key: KeyObject };
 
   constructor(keys: readonly EncryptionKey[]) {
@@ -39,6 +41,7 @@ export class SecretBox {
     if (!current) throw new RangeError('At least one encryption key is needed.');
     this.#current = current;
     this.#keys = new Map(objects.map(({ id, key }) => [id, key]));
+    this.keyIds = [...this.#keys.keys()];
   }
 
   seal(text: string, associated: string): Buffer {

@@ -1,5 +1,6 @@
 // What a periodic job is, and the lease under which one replica at a time runs it. periodic-jobs.ts lists the jobs.
 import type { Pool } from '../../store/postgres/pool.ts';
+import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { claimLease, releaseLease, renewLease } from '../../store/upkeep/sweeper-leases.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
@@ -10,6 +11,7 @@ export interface JobDeps {
   pool: Pool;
   /** For statements that read a whole partition: they may take hours, on a slow disk. */
   slowPool: Pool;
+  secrets: SecretBox;
   metrics: SweeperMetrics;
   log: Log;
 }

@@ -5,20 +5,35 @@ import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
+import { createSealedValuesSweep, watchSealedValues } from './sweep-sealed-values.ts';
 import { tellOutages } from './tell-outages.ts';
 
 const MINUTE_MS = 60_000;
+/** Somebody waits for it while a key is retired; otherwise there is nothing to seal. */
+const SEALED_VALUES_MS = 20_000;
 
 /**
  * Every periodic job of the sweeper. CONTRIBUTING has the recipe for one more. A name stays for good: under another name
  * a job has another lease. A step that throws is logged, counted in `beatkeeper_sweep_failures_total` and tried again
  * within a minute.
  */
-const JOBS: readonly Job[] = [
+const listJobs = (): readonly Job[] => [
   { name: 'partitions', everyMs: 60 * MINUTE_MS, runsOn: 'one_replica', step: sweepPartitions },
   { name: 'retention', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sweepRetention },
   { name: 'restore_windows', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepRestoreWindows },
+  {
+    name: 'sealed_values',
+    everyMs: SEALED_VALUES_MS,
+    runsOn: 'one_replica',
+    step: createSealedValuesSweep(),
+  },
   { name: 'default_partitions', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchDefaultPartitions },
+  {
+    name: 'sealed_values_count',
+    everyMs: SEALED_VALUES_MS,
+    runsOn: 'every_replica',
+    step: watchSealedValues,
+  },
   { name: 'outage_timelines', everyMs: 2_000, runsOn: 'every_replica', step: tellOutages },
 ];
 
@@ -29,7 +44,7 @@ const LEASE_POLL_MS = 20_000;
 export function startPeriodicJobs(deps: JobDeps): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const holder = { owner: randomUUID(), signal: stopping.signal };
-  const loops = JOBS.map((job) => {
+  const loops = listJobs().map((job) => {
     const isLeased = job.runsOn === 'one_replica';
     return startSweepLoop({
       name: job.name,

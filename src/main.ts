@@ -21,7 +21,8 @@ interface Role {
 const ROLES: Readonly<Record<string, Role>> = {
   api: role('api', apiSchema, async (config, telemetry) => {
     const { startApi } = await import('./api/start-api.ts');
-    const publicUrl = config.publicUrl ?? `http://127.0.0.1:${config.port}`;
+    const scheme = config.tlsFolder === undefined ? 'http' : 'https';
+    const publicUrl = config.publicUrl ?? `${scheme}://127.0.0.1:${config.port}`;
     const start = () => startApi({ ...config, publicUrl }, telemetry);
     return await runWithHealth(config, telemetry, start, config.drainSeconds * 1_000);
   }),

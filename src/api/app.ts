@@ -1,4 +1,5 @@
 // Builds the HTTP application of the role `api`. It never listens: start-api.ts does.
+import type { SecureContextOptions } from 'node:tls';
 import cors from '@fastify/cors';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { contractOperations } from '../contract/operations/operations.ts';
@@ -37,6 +38,8 @@ export interface AppDeps {
   dashboardOrigin?: string;
   /** A process with a longer delay of its event loop refuses calls; 0: never. Default 1,500 ms. */
   maxEventLoopDelayMs?: number;
+  /** Serves https with this certificate; default: http. */
+  tls?: SecureContextOptions;
   /** Registers routes outside /v1, such as the addresses of beats. */
   mount?: (app: FastifyInstance) => void;
 }
@@ -100,7 +103,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-function newApp({ telemetry }: AppDeps): FastifyInstance {
+function newApp({ telemetry, tls }: AppDeps): FastifyInstance {
   const log: FastifyBaseLogger = telemetry.log;
   const clientErrors = new ClientErrors();
   const app: FastifyInstance = Fastify({
@@ -113,7 +116,7 @@ function newApp({ telemetry }: AppDeps): FastifyInstance {
       makeServer((request, response) => {
         clientErrors.begin(response);
         handle(request, response);
-      }),
+      }, tls),
     // While closing, calls on open connections are served, and their answers close the connections.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

@@ -1,6 +1,7 @@
 // The role `api`: builds the application, listens, keeps the service clock, and ends in order.
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
+import { Server } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
@@ -10,6 +11,7 @@ import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
 import type { TrustedIssuer } from './auth/session-token.ts';
+import { ServedCertificate } from './http/served-certificate.ts';
 import { startIngest } from './ingest.ts';
 import { startServiceClock } from './service-clock.ts';
 
@@ -23,6 +25,8 @@ export interface ApiConfig extends ContextSettings {
   host: string;
   /** 0 picks a free one. */
   port: number;
+  /** With `tls.crt` and `tls.key`: then it speaks https. */
+  tlsFolder?: string;
   issuers: readonly TrustedIssuer[];
   dashboardOrigin?: string;
   /** Where balancers send to this api; default: host name and port. */
@@ -53,15 +57,18 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const ingest = startIngest(config, context, telemetry);
   const endPools = () => Promise.all([...context.databases.all, clockPool].map((pool) => pool.end()));
   try {
+    const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
     for (const pool of context.databases.all) await requireDurableCommits(pool, log);
     const { issuers, dashboardOrigin, maxEventLoopDelayMs } = config;
-    const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs };
+    const tls = certificate?.options;
+    const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, tls };
     const app = await buildApp({ ...shared, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
     // A database that is away now is no reason to wait.
     await Promise.allSettled([ingest.prepare(), readNow(clockPool)]);
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
+    if (app.server instanceof Server) certificate?.keepFresh(app.server, log);
     // Before, the process is still starting.
     readiness.addCheck('database', () => findDurabilityFault(context.databases.default));
     readiness.addCheck('schema', () => findSchemaFault(context.databases.default));
@@ -71,6 +78,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     log.info({ port }, 'Listening.');
     const end = async () => {
       clock.leave();
+      certificate?.stop();
       await closeApp(app);
       await ingest.close();
       // Last: it says that nothing is left.

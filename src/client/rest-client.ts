@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Agent, type Dispatcher, request as send } from 'undici';
+import { Agent, buildConnector, type Dispatcher, request as send } from 'undici';
 import { HEADER } from '../contract/fields/headers.ts';
 import { type OperationSpec, operationUrl, type UrlParts } from '../contract/operations/operation.ts';
 import {
@@ -19,6 +19,8 @@ export interface RestClientOptions {
   /** The address of the API; slashes at its end do not count. */
   apiUrl: string;
   tokenFile: string;
+  /** Authorities for an https address. Default, and while there is no such file: those that Node knows. */
+  caFile?: string | undefined;
   /** Time limit of a whole call that states none. Default 10,000. */
   timeoutMs?: number;
   gate?: RetryGate;
@@ -64,7 +66,7 @@ export class RestClient {
       allowH2: false,
       connections: 32,
       keepAliveTimeout: 30_000,
-      connect: { timeout: 5000, keepAlive: true, keepAliveInitialDelay: 15_000 },
+      connect: connectorOf(options.caFile),
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -180,6 +182,28 @@ export class RestClient {
       body: parts.body === undefined ? null : JSON.stringify(parts.body),
       signal: options.signal,
     });
+  }
+}
+
+const CONNECT = { timeout: 5000, keepAlive: true, keepAliveInitialDelay: 15_000 };
+
+/** Reads the authorities at each connection: they are replaced with the certificate, and connections are few. */
+function connectorOf(caFile: string | undefined): buildConnector.connector {
+  if (caFile === undefined) return buildConnector(CONNECT);
+  return (options, callback) => {
+    readAuthorities(caFile).then(
+      (ca) => buildConnector({ ...CONNECT, ca })(options, callback),
+      (error: Error) => callback(error, null),
+    );
+  };
+}
+
+async function readAuthorities(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
   }
 }
 

@@ -10,6 +10,14 @@ export const apiSchema = z.object({
   port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
   host: shared.host(),
   healthPort: shared.healthPort(),
+  tlsFolder: optional(
+    {
+      name: 'BEATKEEPER_TLS_FOLDER',
+      description:
+        'Folder with tls.crt and tls.key, with which PORT speaks https; read again every minute. Default: http.',
+    },
+    text,
+  ),
   publicUrl: shared.publicUrl(),
   issuers: variable(
     {

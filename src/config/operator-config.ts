@@ -27,6 +27,14 @@ const namespace = () =>
 
 export const operatorSchema = z.object({
   apiUrl: variable({ name: 'BEATKEEPER_API_URL', description: 'Address of the role api.' }, baseUrl),
+  apiCaFile: optional(
+    {
+      name: 'BEATKEEPER_API_CA_FILE',
+      description:
+        'File with the authorities that may certify an https address of the role api; read again when it changes. Default, and while there is no such file: those that Node knows.',
+    },
+    text,
+  ),
   tokenFile: variable(
     {
       name: 'BEATKEEPER_TOKEN_FILE',

@@ -3,8 +3,10 @@
 // process calls itself again and again: connections are accepted in the order in which they came, and whatever had
 // arrived before a call began is read when the call is answered. Moments are those of `performance.now()`.
 import { request, type Server } from 'node:http';
+import { request as requestByTls } from 'node:https';
 import type { AddressInfo, DropArgument } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
+import { Server as TlsServer } from 'node:tls';
 
 const PERIOD_MS = 200;
 /** The next call does not wait for one that takes longer: it may have been lost on its way. */
@@ -111,7 +113,11 @@ export class ArrivalProbe {
     const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[address] ?? address;
     return new Promise((resolve) => {
       const signal = AbortSignal.timeout(LIMIT_MS);
-      const call = request({ host, port, path: OWN_PATH, agent: false, signal }, (answer) => {
+      // It sends no secret and believes no answer, only that one came: the certificate, which has another name, is not
+      // judged.
+      const target = { host, port, path: OWN_PATH, agent: false, signal, rejectUnauthorized: false } as const;
+      const send = server instanceof TlsServer ? requestByTls : request;
+      const call = send(target, (answer) => {
         answer.on('error', () => undefined).resume();
         resolve(true);
       });

@@ -15,6 +15,7 @@ import { OperatorRuntime, type RuntimeOptions } from './operator-runtime.ts';
 /** As `src/config/operator-config.ts` reads it. */
 export interface OperatorSettings {
   apiUrl: string;
+  apiCaFile?: string | undefined;
   tokenFile: string;
   kubeconfig?: string | undefined;
   watchNamespaces: readonly string[];
@@ -57,6 +58,7 @@ export async function startOperator(
   });
   const api = new RestClient({
     apiUrl: settings.apiUrl,
+    caFile: settings.apiCaFile,
     tokenFile: settings.tokenFile,
     onCall: ({ operation, code, seconds }) => {
       metrics.apiRequests.inc({ operation, code });

@@ -1,8 +1,9 @@
 // The program of a flood: as many beats as the service takes and more, with many under way on each connection. It reads
 // no answer. Its arguments are the file of the publish addresses, one a line, the port of the api, how many connections it
-// opens, and how many beats are under way on each.
+// opens, how many beats are under way on each, and `tls` for an api that speaks https.
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { connect as connectByTls } from 'node:tls';
 
 const RECONNECT_MS = 100;
 /** Each answer has this line once. */
@@ -23,9 +24,11 @@ function beats(count: number): string {
 }
 
 function open(): void {
-  const socket = connect(port, '127.0.0.1');
+  const isTls = numbers.includes('tls');
+  const to = { port, host: '127.0.0.1' };
+  const socket = isTls ? connectByTls({ ...to, rejectUnauthorized: false }) : connect(to);
   socket.setEncoding('latin1');
-  socket.once('connect', () => socket.write(beats(depth)));
+  socket.once(isTls ? 'secureConnect' : 'connect', () => socket.write(beats(depth)));
   socket.on('data', (chunk: string) => {
     const answers = chunk.split(ANSWER).length - 1;
     if (answers > 0) socket.write(beats(answers));

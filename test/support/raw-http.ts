@@ -1,5 +1,6 @@
 // HTTP as bytes on a socket, for requests that no client library would send.
 import { connect, type Socket } from 'node:net';
+import { connect as connectByTls } from 'node:tls';
 
 export interface RawOptions {
   /** Closes the sending half after the last byte, as `nc -N` does. */
@@ -10,8 +11,9 @@ export interface RawOptions {
 
 /** Sends the text and resolves with all that the server sends before it closes, or until `until` returns true. */
 export async function sendRaw(url: string, text: string | Buffer, options: RawOptions = {}): Promise<string> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const { protocol, hostname, port } = new URL(url);
+  const to = { host: hostname, port: Number(port), allowHalfOpen: true };
+  const socket = protocol === 'https:' ? connectByTls({ ...to, rejectUnauthorized: false }) : connect(to);
   const answer = readAll(socket, options.until);
   if (options.halfClose) socket.end(text);
   else socket.write(text);

@@ -9,10 +9,12 @@ export interface Flood {
   connections: number;
   /** Beats under way on each connection. */
   depth: number;
+  /** The api speaks https. Default false. */
+  tls?: boolean;
 }
 
 /** `file`: publish addresses, one a line. */
-export function startFlood(file: string, { port, connections, depth }: Flood): ChildProcess {
-  const numbers = [port, connections, depth].map(String);
-  return fork(PROGRAM, [file, ...numbers], { execArgv: [], env: { PATH: process.env.PATH } });
+export function startFlood(file: string, { port, connections, depth, tls }: Flood): ChildProcess {
+  const more = [port, connections, depth, ...(tls ? ['tls'] : [])].map(String);
+  return fork(PROGRAM, [file, ...more], { execArgv: [], env: { PATH: process.env.PATH } });
 }

@@ -1,12 +1,16 @@
 // The HTTP server under the application: its time limits, and how many requests one connection may have open.
 import { createServer, IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
 import { ReadingTurns } from './reading-turns.ts';
 
 /** Of one connection, without an answer. The contract promises them to clients that pipeline. */
 const MAX_OPEN_REQUESTS = 64;
 /** For the answers on a connection that is not read any more. Beats are answered sooner. */
 const LAST_ANSWERS_MS = 12_000;
+/** As long as headers may take. */
+const HANDSHAKE_MS = 10_000;
 
 /** Of a connection. */
 const openRequests = new WeakMap<Socket, number>();
@@ -36,39 +40,39 @@ class BoundedRequest extends IncomingMessage {
   }
 }
 
+const OPTIONS = {
+  IncomingMessage: BoundedRequest,
+  // Nobody else gets an upgrade.
+  shouldUpgradeCallback: ({ socket }: IncomingMessage) => isFull(socket),
+  // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps the part of a body that came
+  // within 30 s, so it must end first.
+  headersTimeout: 10_000,
+  requestTimeout: 32_000,
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 1_000,
+  // The problem plug-in refuses a request without Host, in the form of every refusal.
+  requireHostHeader: false,
+};
+
 /**
  * `handle` answers requests. Connections that send many take turns; one with too many is not read any more and ends after
- * the answers.
+ * the answers. With `tls` the server speaks https.
  */
-export function makeServer(handle: RequestListener): Server {
+export function makeServer(handle: RequestListener, tls?: SecureContextOptions): Server {
   const turns = new ReadingTurns();
-  const server = createServer(
-    {
-      IncomingMessage: BoundedRequest,
-      // Nobody else gets an upgrade.
-      shouldUpgradeCallback: ({ socket }) => isFull(socket),
-      // docs/contract/beats.md: headers 10 s, body 30 s, idle 65 s. The beat path keeps the part of a body that came
-      // within 30 s, so it must end first.
-      headersTimeout: 10_000,
-      requestTimeout: 32_000,
-      keepAliveTimeout: 65_000,
-      connectionsCheckingInterval: 1_000,
-      // The problem plug-in refuses a request without Host, in the form of every refusal.
-      requireHostHeader: false,
-    },
-    (request, response) => {
-      const { socket } = request;
-      openRequests.set(socket, countOf(socket) + 1);
-      turns.count(request, countOf(socket));
-      const ms = turns.waitedMs(request);
-      if (ms > 0) waited.set(request, ms);
-      response.once('close', () => {
-        openRequests.set(socket, countOf(socket) - 1);
-        if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
-      });
-      handle(request, response);
-    },
-  );
+  const listener: RequestListener = (request, response) => {
+    const { socket } = request;
+    openRequests.set(socket, countOf(socket) + 1);
+    turns.count(request, countOf(socket));
+    const ms = turns.waitedMs(request);
+    if (ms > 0) waited.set(request, ms);
+    response.once('close', () => {
+      openRequests.set(socket, countOf(socket) - 1);
+      if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
+    });
+    handle(request, response);
+  };
+  const server = tls === undefined ? createServer(OPTIONS, listener) : makeTlsServer(listener, tls);
   turnsOf.set(server, turns);
   server.on('upgrade', ({ socket }) => {
     turns.release(socket);
@@ -78,6 +82,16 @@ export function makeServer(handle: RequestListener): Server {
   Object.assign(server, { httpAllowHalfOpen: true });
   // An unknown expectation is ignored (RFC 9110 10.1.1): no beat is lost for it.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+  return server;
+}
+
+function makeTlsServer(listener: RequestListener, tls: SecureContextOptions): Server {
+  const server = createTlsServer(
+    { ...OPTIONS, ...tls, handshakeTimeout: HANDSHAKE_MS, allowHalfOpen: true },
+    listener,
+  );
+  // Without a session there is nobody who could read an answer.
+  server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   return server;
 }
 

@@ -23,6 +23,8 @@ const ROLES: Readonly<Record<string, Role>> = {
     const { startApi } = await import('./api/start-api.ts');
     const scheme = config.tlsFolder === undefined ? 'http' : 'https';
     const publicUrl = config.publicUrl ?? `${scheme}://127.0.0.1:${config.port}`;
+    if (config.port === config.healthPort)
+      throw new ConfigError(['BEATKEEPER_HEALTH_PORT is the port of PORT: health has a port of its own.']);
     const start = () => startApi({ ...config, publicUrl }, telemetry);
     return await runWithHealth(config, telemetry, start, config.drainSeconds * 1_000);
   }),

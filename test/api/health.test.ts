@@ -8,10 +8,12 @@ import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { openApiFixture } from '../support/api-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
+import { runRole } from '../support/run-program.ts';
 import { seedCredential } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const KEYS = `${ENCRYPTION_KEY.id}:${ENCRYPTION_KEY.key.toString('base64')}`;
 const HEALTH_PATHS = ['/livez', '/readyz', '/metrics'];
 
 describe('an api process', () => {
@@ -33,7 +35,7 @@ describe('an api process', () => {
         PORT: String(publicPort),
         BEATKEEPER_HEALTH_PORT: String(healthPort),
         DATABASE_URL: fixture.databaseUrl,
-        BEATKEEPER_ENCRYPTION_KEYS: `${ENCRYPTION_KEY.id}:${ENCRYPTION_KEY.key.toString('base64')}`,
+        BEATKEEPER_ENCRYPTION_KEYS: KEYS,
         BEATKEEPER_DRAIN_SECONDS: '0',
         BEATKEEPER_LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
       },
@@ -79,6 +81,16 @@ describe('an api process', () => {
     expect(await exited).toEqual([0, null]);
     expect(await refuses(Number(new URL(health).port))).toBe(true);
   });
+});
+
+it('an api whose two ports are one does not start and says so', async () => {
+  const { code, stderr } = await runRole(['api'], {
+    PORT: '8081',
+    DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/none',
+    BEATKEEPER_ENCRYPTION_KEYS: KEYS,
+  });
+  expect(code).toBe(1);
+  expect(stderr).toContain('BEATKEEPER_HEALTH_PORT is the port of PORT');
 });
 
 describe('an api that has too much to do', () => {

@@ -89,10 +89,12 @@ const makeDeps = () => ({ pool: application, slowPool: application, ...makeParts
 describe('the role of api and sweeper', () => {
   it('api creates, changes and lists monitors and writes their beats as a role that may not change tables', async () => {
     const { projectId } = await seedProject(pool);
-    const api = await startApi(makeConfig(roles.applicationUrl), silent('api'));
+    const telemetry = silent('api');
+    const api = await startApi(makeConfig(roles.applicationUrl), telemetry);
     const url = `http://127.0.0.1:${api.port}`;
     try {
-      await waitFor(async () => (await fetch(`${url}/readyz`)).ok, { what: 'the api is ready' });
+      const isReady = async () => Object.keys(await telemetry.readiness.findFaults()).length === 0;
+      await waitFor(isReady, { what: 'the api is ready' });
       const client = createApiClient({
         url,
         token: await seedCredential(pool, { projectId, preset: 'manage' }),
@@ -216,6 +218,12 @@ describe('the role of api and sweeper', () => {
     await expect(application.query(`select ${name}(${places})`, values)).rejects.toMatchObject({
       code: '22023',
     });
+  });
+
+  it('the role of api and sweeper inserts rows whose key the database generates', async () => {
+    const inserted =
+      'insert into service_outages (from_ms, to_ms, told) values (1, 2, true) returning outage_id';
+    expect((await application.query(inserted)).rowCount).toBe(1);
   });
 
   it('a temporary table of the same name is not what the functions change', async () => {

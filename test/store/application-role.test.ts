@@ -93,7 +93,7 @@ describe('the role of api and sweeper', () => {
     const api = await startApi(makeConfig(roles.applicationUrl), telemetry);
     const url = `http://127.0.0.1:${api.port}`;
     try {
-      const isReady = async () => Object.keys(await telemetry.readiness.findFaults()).length === 0;
+      const isReady = async () => (await telemetry.readiness.readReadiness()).status === 'ok';
       await waitFor(isReady, { what: 'the api is ready' });
       const client = createApiClient({
         url,

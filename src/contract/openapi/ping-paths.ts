@@ -90,7 +90,14 @@ const requestBody = {
   description:
     'JSON is a beat if it is an object with `measurements`, `observedAt`, `runId` or `exitStatus`, with a `status` of ours, or with none but fields of a beat. Other JSON, such as the webhook of Alertmanager or Grafana, and any other type are kept as the message of the beat: the last 1,024 characters. May be gzip.',
   content: {
-    'application/json': { schema: { $ref: componentReference('Beat') } },
+    'application/json': {
+      schema: {
+        anyOf: [
+          { $ref: componentReference('Beat') },
+          { description: 'JSON of another sender: its last 1,024 characters are the message.' },
+        ],
+      },
+    },
     'text/plain': { schema: { type: 'string' } },
     '*/*': { schema: {} },
   },

@@ -25,7 +25,7 @@ async function make(alias = newAlias()) {
       api.manage.call('updateCallback', { params, body: patch, ifMatch, idempotencyKey }),
     rotate: (overlap: object, ifMatch: string = made.etag, idempotencyKey = randomUUID()) =>
       api.manage.call('rotateSigningSecret', { params, body: overlap, ifMatch, idempotencyKey }),
-    read: async () => (await api.read.expectSuccess('getCallback', { params })).body,
+    read: async () => (await api.manage.expectSuccess('getCallback', { params })).body,
   };
 }
 

@@ -117,6 +117,13 @@ describe('the URL of an endpoint', () => {
     expect(JSON.stringify(answers)).toContain(ORIGIN);
   });
 
+  it("a reader does not get the recorded answer to a manager's write", async () => {
+    const request = { body: { alias: randomUUID(), url: newUrl() }, idempotencyKey: randomUUID() };
+    await api.manage.expectSuccess('createCallback', request);
+    expect((await api.manage.call('createCallback', request)).body.endpoint.url).toBe(request.body.url);
+    expect((await api.read.call('createCallback', request)).problem?.code).toBe('service.permission_denied');
+  });
+
   it("the target of a binding shows neither URL nor alias of another project's endpoint, whoever reads", async () => {
     const { body: sibling } = await api.owner.expectSuccess('createProject', {
       body: { name: `sibling-${randomUUID()}` },

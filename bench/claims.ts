@@ -68,7 +68,7 @@ async function measure({ pool, project }: BenchFixture, pairs: number): Promise<
   for (let pair = 0; pair < pairs; pair += 1) {
     const { ms: fullMs, result } = await timed(() => findDueEndpoints(pool, { limit: 10 }));
     const { ms: shortMs } = await timed(() => findDueEndpoints(pool, { limit: 10, withinMs: 1_000 }));
-    const wanted = { projectId, endpointId: 'cb_bench', places: PLACES, sinceMs: result[0]?.firstMs };
+    const wanted = { projectId, endpointId: 'cb_bench', places: PLACES, sinceMs: result.due[0]?.firstMs };
     const times: number[] = [];
     for (let claim = 0; claim < CLAIMS; claim += 1)
       times.push((await timed(() => claimDeliveries(pool, randomUUID(), [wanted]))).ms);

@@ -12,6 +12,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createAdmit } from './auth/admission.ts';
 import { CredentialAuthenticator } from './auth/api-credential.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './auth/session-token.ts';
+import { requireVisible } from './auth/visible-resources.ts';
 import { ClientErrors } from './http/client-error.ts';
 import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
@@ -60,6 +61,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
       session: (token) => sessions.authenticate(token),
       findProject: (organizationId, idOrName) => findProject(pool, organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
+      requireVisible: (requester, spec, params) => requireVisible(pool, requester, spec, params),
     }),
     runningKeys: new RunningKeys(),
     openCalls,
@@ -72,7 +74,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   });
   registerProblems(app);
   registerCorrelation(app);
-  await registerDocs(app, deps.context.publicUrl);
+  await registerDocs(app, deps.context);
   deps.mount?.(app);
   await app.register(async (v1) => {
     await protect(v1, deps);

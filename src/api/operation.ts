@@ -9,6 +9,7 @@ import { routeSchema } from '../contract/openapi/openapi-document.ts';
 import type { InputOf, OperationSpec, ResultOf } from '../contract/operations/operation.ts';
 import type { OperationId, Operations } from '../contract/operations/operations.ts';
 import { parseRequest } from '../contract/operations/request.ts';
+import type { Actor } from '../domain/incident.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
@@ -21,6 +22,7 @@ import {
   type KeptAnswer,
   type Replay,
 } from '../store/tenancy/idempotency.ts';
+import { type AuditedChange, writeAudit } from '../telemetry/audit.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
 import type { OpenCalls } from './http/open-calls.ts';
@@ -30,7 +32,14 @@ import { readTarget } from './http/request.ts';
  * A success: the body that the contract describes, and the version for the `ETag`. Status, kind of ETag and media type
  * come from the contract.
  */
-export type Answer<Spec> = Content<Spec> & (Spec extends { etag: EtagKind } ? { version: number } : object);
+export type Answer<Spec> = Content<Spec> &
+  (Spec extends { etag: EtagKind } ? { version: number } : object) &
+  (Spec extends { audited: true }
+    ? {
+        /** For the log; undefined when nothing changed. `actor`: default is the caller. */
+        audit: (AuditedChange & { actor?: Actor }) | undefined;
+      }
+    : object);
 type Content<Spec> = Spec extends { streams: string }
   ? { stream: Readable }
   : Spec extends { response: object }
@@ -132,6 +141,7 @@ export function registerOperation<Spec extends OperationSpec>(
           signal: open.signal,
         };
         const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));
+        audit(request, admission.caller, answer);
         return await send(reply, spec, answer);
       } finally {
         reply.raw.off('close', leave);
@@ -196,6 +206,13 @@ interface AnyAnswer {
   replayBody?: unknown;
   stream?: Readable;
   version?: number;
+  audit?: AuditedChange & { actor?: Actor };
+}
+
+/** After the commit. A replay has changed nothing. */
+function audit(request: FastifyRequest, { actor, requestId }: Caller, answer: AnyAnswer | Replay): void {
+  if ('replay' in answer || !answer.audit) return;
+  writeAudit(request.log, { actor, requestId, ...answer.audit });
 }
 
 async function send(

@@ -1,5 +1,6 @@
 // Keeps one slow or dead receiver from holding up the others: a bound on attempts in flight per endpoint and a breaker
-// per endpoint, in this process. The dispatcher asks it before each attempt; it sends and stores nothing.
+// per endpoint, in this process. The dispatcher asks it before each attempt, after the share of the endpoint's project; it
+// sends and stores nothing.
 import { RecentlyUsed } from './recently-used.ts';
 
 /** The breaker opens when half of five or more attempts failed in 5 minutes (docs/contract/callbacks.md). */
@@ -78,8 +79,6 @@ function countAttempt(slices: readonly Slice[], failed: boolean, nowMs: number):
 export interface EndpointGateOptions {
   /** Attempts in flight to one endpoint that has answered several times. */
   maxPerEndpoint?: number;
-  /** Attempts in flight altogether. */
-  maxTotal?: number;
   /** Endpoints remembered. Those without an attempt in flight are forgotten, least recently used first. */
   maxEndpoints?: number;
 }
@@ -106,48 +105,38 @@ interface EndpointEntry {
   limit: number;
 }
 
-const DEFAULTS = { maxPerEndpoint: 32, maxTotal: 512, maxEndpoints: 10_000 };
+const DEFAULTS = { maxPerEndpoint: 32, maxEndpoints: 10_000 };
 
 /** One per process. Times are milliseconds of any one clock that does not go back. */
 export class EndpointGate {
   readonly #bounds: Required<EndpointGateOptions>;
   readonly #entries = new RecentlyUsed<EndpointEntry>();
-  #inFlight = 0;
 
   constructor(options: EndpointGateOptions = {}) {
     this.#bounds = { ...DEFAULTS, ...options };
   }
 
-  /** How many attempts may begin now, over all endpoints: an upper bound for the next claim. */
-  get free(): number {
-    return this.#bounds.maxTotal - this.#inFlight;
-  }
-
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /** Asks for a place for one attempt. */
   enter(endpointId: string, nowMs: number): GateAnswer {
     const entry = this.#entries.use(endpointId, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
-    this.#forgetSurplus();
-    if (this.#inFlight >= this.#bounds.maxTotal || entry.inFlight >= entry.limit) return { state: 'busy' };
+    if (entry.inFlight >= entry.limit) return { state: 'busy' };
     const before = entry.breaker;
     const admission = admit(before, nowMs);
     entry.breaker = admission.state;
     if (admission.kind === 'refused') return { state: 'open', retryAtMs: admission.retryAtMs };
     entry.inFlight += 1;
-    this.#inFlight += 1;
+    // A forgotten endpoint begins again as an unknown one: with one attempt at a time. This one is in use now.
+    this.#entries.dropSurplus(this.#bounds.maxEndpoints, ({ inFlight }) => inFlight > 0);
     return this.#passage(entry, admission.kind, before);
   }
 
   /** How many attempts to the endpoint may begin now. A claim of no more is not filled by one receiver that hangs. */
   placesFor(endpointId: string, nowMs: number): number {
     const entry = this.#entries.get(endpointId);
-    if (!entry) return Math.min(1, this.free);
+    if (!entry) return 1;
     const admission = admit(entry.breaker, nowMs);
     if (admission.kind === 'refused') return 0;
-    const places = Math.max(0, Math.min(entry.limit - entry.inFlight, this.free));
+    const places = Math.max(0, entry.limit - entry.inFlight);
     return admission.kind === 'probe' ? Math.min(1, places) : places;
   }
 
@@ -157,7 +146,6 @@ export class EndpointGate {
       if (isOver) return false;
       isOver = true;
       entry.inFlight -= 1;
-      this.#inFlight -= 1;
       return true;
     };
     return {
@@ -173,12 +161,5 @@ export class EndpointGate {
         if (admittedAs === 'probe') entry.breaker = before;
       },
     };
-  }
-
-  /** A forgotten endpoint begins again as an unknown one: with one attempt at a time. */
-  #forgetSurplus(): void {
-    const { maxEndpoints, maxTotal } = this.#bounds;
-    // More than can be in flight, so that the endpoint that is asked for is not the one that is forgotten.
-    this.#entries.dropSurplus(Math.max(maxEndpoints, maxTotal + 1), (entry) => entry.inFlight > 0);
   }
 }

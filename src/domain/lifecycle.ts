@@ -2,6 +2,7 @@
 import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
+import { DAY_MS, KEPT_DAYS } from './retention.ts';
 
 export const LIFECYCLE_ACTIONS = [
   'pause',
@@ -13,8 +14,8 @@ export const LIFECYCLE_ACTIONS = [
 ] as const;
 export type LifecycleAction = (typeof LIFECYCLE_ACTIONS)[number];
 
-/** An archived monitor can be restored for 30 days; then the sweeper deletes it. */
-export const RESTORABLE_MS = 30 * 86_400_000;
+/** How long an archived monitor can be restored; then the sweeper deletes it. */
+export const RESTORABLE_MS = KEPT_DAYS.archivedMonitors * DAY_MS;
 
 const FROM: Record<LifecycleAction, readonly Lifecycle[]> = {
   pause: ['active'],

@@ -179,7 +179,11 @@ describe('the receivers of the quickstart', () => {
   ])('the receiver in %s takes an alert with a good signature alone', async (program, file, argument) => {
     expect(await has(program, argument)).toBe(true);
     const port = await findFreePort();
-    const env = { ...process.env, PORT: String(port), SECRET: `sigcb_v1_${key.toString('base64url')}` };
+    const env = {
+      ...process.env,
+      RECEIVER_PORT: String(port),
+      SECRET: `sigcb_v1_${key.toString('base64url')}`,
+    };
     const path = fileURLToPath(new URL(file, SAMPLES_FOLDER));
     const child = spawn(program, [path], { env, stdio: ['ignore', 'pipe', 'inherit'] });
     let output = '';

@@ -98,6 +98,7 @@ describe('the URL of an endpoint', () => {
             'listIncidentDeliveries',
             'listCallbacks',
             'getCallback',
+            'listCallbackChanges',
             'listProjects',
             'getProject',
             'getStatusFeed',

@@ -37,6 +37,7 @@ GET    /v1/deliveries/{deliveryId}                        - - 200 read
 POST   /v1/deliveries/{deliveryId}/redeliver              K - 202 manage
 GET    /v1/callbacks                                      - - 200 read
 GET    /v1/callbacks/{endpointId}                         - - 200 read
+GET    /v1/callbacks/{endpointId}/changes                 - - 200 read
 POST   /v1/callbacks                                      K - 201 manage
 PATCH  /v1/callbacks/{endpointId}                         K E 200 manage
 POST   /v1/callbacks/{endpointId}/rotate                  K E 200 manage

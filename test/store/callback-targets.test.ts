@@ -4,7 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { presentTarget } from '../../src/api/present/present-callback.ts';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
 import { resolveTargets, type Target } from '../../src/service/callbacks/callback-targets.ts';
-import { removeCallback, setDefaultCallback } from '../../src/service/callbacks/callbacks.ts';
+import { removeCallback } from '../../src/service/callbacks/callbacks.ts';
+import { setDefaultCallback } from '../../src/service/callbacks/default-endpoint.ts';
 import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import {
   createInlineEndpoint,

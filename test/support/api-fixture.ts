@@ -8,6 +8,7 @@ import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { insertOrganization } from '../../src/store/tenancy/organizations.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { type HealthServer, startHealthServer } from '../../src/telemetry/health-server.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { openDatabaseFixture } from './database-fixture.ts';
@@ -21,6 +22,8 @@ export interface ApiFixtureOptions {
   databaseUrl?: (url: string) => Promise<string>;
   /** Replaces values of `makeConfig`. */
   config?: Partial<ApiConfig>;
+  /** The log of the api, but not of replicas. Default: silent. */
+  log?: Log;
 }
 
 export interface ApiFixture {
@@ -79,7 +82,8 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     roleClaim: 'role',
     roles: { viewer: 'viewer', member: 'member', owner: 'owner', operator: 'operator' },
   });
-  const telemetry = createTelemetry({ role: 'api', logLevel: process.env.TEST_LOG_LEVEL ?? 'silent' });
+  const created = createTelemetry({ role: 'api', logLevel: process.env.TEST_LOG_LEVEL ?? 'silent' });
+  const telemetry = { ...created, log: options.log ?? created.log };
   const apiDatabaseUrl = (await options.databaseUrl?.(databaseUrl)) ?? databaseUrl;
   const start = (given: Telemetry) =>
     startApi(

@@ -6,7 +6,7 @@ import { readNow } from '../../src/store/postgres/transaction.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { type Answer, ok, type Receiver, startReceiver } from '../support/receiver.ts';
-import { type SeedEndpoint, type SeedProject, seedEndpoint } from '../support/seed.ts';
+import { type SeedEndpoint, type SeedProject, seedEndpoint, seedProject } from '../support/seed.ts';
 import { timelineOf } from '../support/stored-rows.ts';
 import { makeDelivery, startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -51,6 +51,22 @@ export class DeliveryFixture implements ProjectFixture {
     this.atEnd(() => receiver.close());
     const endpoint = await seedEndpoint(this, receiver.url);
     return { receiver, endpoint };
+  }
+
+  /** Another project on the same database, until the end of the test. */
+  async neighbour(): Promise<DeliveryFixture> {
+    const neighbour = new DeliveryFixture({ ...this, project: await seedProject(this.pool) });
+    this.atEnd(() => neighbour.endTest());
+    return neighbour;
+  }
+
+  /** A receiver, and so many endpoints that lead to it. */
+  async receiveAt(endpoints: number, answer?: Answer) {
+    const receiver = await startReceiver(answer);
+    this.atEnd(() => receiver.close());
+    const seeded: SeedEndpoint[] = [];
+    while (seeded.length < endpoints) seeded.push(await seedEndpoint(this, receiver.url));
+    return { receiver, endpoints: seeded };
   }
 
   dispatch(options: Parameters<typeof startDispatcher>[1] = {}): Dispatcher {

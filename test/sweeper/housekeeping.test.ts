@@ -204,6 +204,14 @@ describe('retention', () => {
       Date.now() - 20_000,
       Date.now() - 10_000,
     ]);
+    await pool.query(
+      `insert into endpoint_changes (project_id, endpoint_id, change_number, generation, kind, action, details, actor,
+         occurred_at, expires_at)
+       select $1, endpoint, 1, 1, 'configuration', 'create', '{}', '{}', now() - interval '400 days', expires_at
+       from (values ('cb_lives', null::timestamptz), ('cb_removed', now() + interval '1 hour'),
+         ('cb_gone', now() - interval '1 second')) as v (endpoint, expires_at)`,
+      [projectId],
+    );
     for (const [id, days] of [
       ['old', 31],
       ['new', 29],
@@ -261,6 +269,8 @@ describe('retention', () => {
     // A delivery of a kept incident is deleted 30 days after its end.
     expect(await countOf('deliveries')).toBe(2);
     expect(await countOf('delivery_attempts')).toBe(2);
+    expect(await countOf('endpoint_changes', "endpoint_id = 'cb_gone'")).toBe(0);
+    expect(await countOf('endpoint_changes')).toBe(2);
     expect(await keyMetrics(deps.metrics.rowsRetired)).toContainEqual({
       what: 'idempotency_records',
       value: count,

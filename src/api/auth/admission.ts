@@ -1,5 +1,5 @@
 // Admits a call before its body is read: who calls, in which project, with which right, within which rate
-// (docs/contract/tenancy.md). A resource that the caller may not see answers 404, never 403.
+// (docs/contract/tenancy.md). What the caller may not see answers 404, never 403: visible-resources.ts.
 import type { FastifyRequest } from 'fastify';
 import { HEADER } from '../../contract/fields/headers.ts';
 import { type OperationSpec, PRESET_ROLES, type Preset } from '../../contract/operations/operation.ts';
@@ -11,6 +11,7 @@ import type { Organization } from '../../store/tenancy/organizations.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import { accepts, decodeHeader, requireValidCorrelationId } from '../http/headers.ts';
 import { type Authenticated, authenticationRequired, type Principal } from './principal.ts';
+import type { Requester } from './visible-resources.ts';
 
 export interface Admission {
   principal: Principal;
@@ -33,6 +34,8 @@ export interface AdmissionDeps {
   findProject: (organizationId: string, idOrName: string) => Promise<Project | undefined>;
   /** Throws `rate_limited`. */
   spend: (scopeId: string, organization: Organization) => void;
+  /** Throws `not_found` unless the caller may see all that the path of the operation names. */
+  requireVisible: (requester: Requester, spec: OperationSpec, params: unknown) => Promise<void>;
 }
 
 export function createAdmit(deps: AdmissionDeps): Admit {
@@ -41,23 +44,23 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     const { principal, organization } = authenticated;
     requireValidCorrelationId(request);
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
-    if (!mayCall(principal, spec.preset)) throw permissionDenied(principal, spec);
-    if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
     const scopeId = projectId ?? organization.organizationId;
     // The operator answers for its own pace, and must not be held up by what tenants spend.
     if (principal.role !== 'operator') deps.spend(scopeId, organization);
-    if (spec.method !== 'GET') requireActiveService(organization.serviceState);
-    return {
-      principal,
-      scopeId,
-      caller: {
-        actor: actorOf(principal),
-        organizationId: organization.organizationId,
-        projectId: projectId ?? NO_PROJECT,
-        mayManage: mayCall(principal, 'manage'),
-        requestId: request.id,
-      },
+    const caller: Caller = {
+      actor: actorOf(principal),
+      organizationId: organization.organizationId,
+      projectId: projectId ?? NO_PROJECT,
+      mayManage: mayCall(principal, 'manage'),
+      requestId: request.id,
     };
+    if (!mayCall(principal, spec.preset)) {
+      await deps.requireVisible({ principal, caller }, spec, request.params);
+      throw permissionDenied(principal, spec);
+    }
+    if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
+    if (spec.method !== 'GET') requireActiveService(organization.serviceState);
+    return { principal, scopeId, caller };
   };
 }
 

@@ -5,7 +5,11 @@ import { type Html, html } from './html.ts';
 export const PAGES = {
   '/docs': 'API',
   '/docs/quickstart': 'Quickstart',
+  '/docs/states': 'States',
+  '/docs/deadlines': 'Deadlines',
   '/docs/webhooks': 'Webhooks',
+  '/docs/limits': 'Limits',
+  '/docs/retention': 'Retention',
   '/docs/problems': 'Problems',
   '/docs/openapi.json': 'OpenAPI',
 } as const;

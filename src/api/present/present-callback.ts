@@ -2,11 +2,13 @@
 // read sees no more of an address than its origin (docs/contract/tenancy.md).
 import type { OperationOutput } from '../../contract/operations/operations.ts';
 import type { CallbackEndpoint, SigningSecret } from '../../contract/resources/callback.ts';
+import type { CallbackChange } from '../../contract/resources/change.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { Target } from '../../service/callbacks/callback-targets.ts';
 import { type IssuedSecret, openUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../../service/calls/context.ts';
 import type { EndpointRow } from '../../store/callbacks/callback-endpoints.ts';
+import type { EndpointChangeRecord } from '../../store/callbacks/endpoint-changes.ts';
 
 /** Who looks, and what opens the addresses. */
 export interface Viewer {
@@ -44,6 +46,15 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
     },
     lastDelivery: last && { at: toTime(last.atMs), state: last.state, statusCode: last.statusCode },
   };
+}
+
+export function presentCallbackChange(record: EndpointChangeRecord): CallbackChange {
+  const { change, details, generation, actor, occurredMs, sourceRequestId } = record;
+  const occurredAt = toTime(occurredMs);
+  const common = { actor, configurationVersion: generation, occurredAt, sourceRequestId, ...details };
+  const { kind, action } = change;
+  if (kind === 'configuration') return { ...common, kind, action };
+  return { ...common, kind, action, lifecycleFrom: change.from, lifecycleTo: change.to };
 }
 
 /** At the one moment at which the secret can be read. */

@@ -1,5 +1,8 @@
 // Callback endpoints: from parsed input to a use case, from its result to the answer.
+import { z } from 'zod';
 import type { callbackOperations } from '../../contract/operations/callback-operations.ts';
+import { SYSTEM_ACTOR } from '../../domain/incident.ts';
+import { notFound } from '../../domain/problem.ts';
 import {
   checkCallbackPatch,
   rotateCallbackSecret,
@@ -11,15 +14,30 @@ import {
   type IssuedCallback,
   removeCallback,
   requireCallback,
-  setDefaultCallback,
 } from '../../service/callbacks/callbacks.ts';
+import { setDefaultCallback } from '../../service/callbacks/default-endpoint.ts';
+import type { Caller } from '../../service/calls/context.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
-import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
+import {
+  type EndpointRef,
+  type EndpointRow,
+  listEndpoints,
+} from '../../store/callbacks/callback-endpoints.ts';
+import { listEndpointChanges } from '../../store/callbacks/endpoint-changes.ts';
+import type { AuditedChange } from '../../telemetry/audit.ts';
 import type { Handlers } from '../operation.ts';
+import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
-import { presentCallback, presentSigningSecret, type Viewer } from '../present/present-callback.ts';
+import {
+  presentCallback,
+  presentCallbackChange,
+  presentSigningSecret,
+  type Viewer,
+} from '../present/present-callback.ts';
 
 const LIST = 'callbacks';
+const CHANGES = 'callback-changes';
+const changePlace = z.tuple([z.int().min(1).max(2_147_483_647)]);
 
 export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
   listCallbacks: async ({ input: { query }, caller, context, db }) => {
@@ -31,7 +49,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     await checkNewCallback(context, body);
     return await write(
       (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs),
-      (issued) => answerIssued(issued, { context, caller }),
+      (issued) => answerIssued('create', issued, { context, caller }),
     );
   },
 
@@ -40,12 +58,25 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     return answer(await requireCallback(db, ref), { context, caller });
   },
 
+  listCallbackChanges: async ({ input: { params, query }, caller, db }) => {
+    const before = decodeCursor(CHANGES, changePlace, query.cursor)?.[0];
+    const ref = { projectId: caller.projectId, endpointId: params.endpointId };
+    const found = await listEndpointChanges(db, ref, { limit: query.limit + 1, before });
+    // An endpoint has at least its creation.
+    if (found.length === 0 && before === undefined) throw notFound();
+    const { rows, nextCursor } = cutPage(found, query.limit, ({ number }) => encodeCursor(CHANGES, [number]));
+    return { body: { items: rows.map(presentCallbackChange), nextCursor } };
+  },
+
   updateCallback: async ({ input, caller, context, db, write }) => {
     const change = { caller, endpointId: input.params.endpointId, generation: input.ifMatch };
     await checkCallbackPatch(db, context, change, input.body);
     return await write(
       (tx, nowMs) => updateCallback(tx, context, { ...change, patch: input.body }, nowMs),
-      (endpoint) => answer(endpoint, { context, caller }),
+      (endpoint) => ({
+        ...answer(endpoint, { context, caller }),
+        audit: endpoint.generation === input.ifMatch ? undefined : audited('update', endpoint),
+      }),
     );
   },
 
@@ -53,7 +84,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     const removal = { caller, endpointId: input.params.endpointId, generation: input.ifMatch };
     return write(
       (tx, nowMs) => removeCallback(tx, removal, nowMs),
-      () => ({}),
+      () => ({ audit: audited('remove', { ...caller, endpointId: removal.endpointId }) }),
     );
   },
 
@@ -62,7 +93,7 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     const change = { caller, endpointId: params.endpointId, generation: ifMatch, overlapSeconds };
     return write(
       (tx, nowMs) => rotateCallbackSecret(tx, context, change, nowMs),
-      (issued) => answerIssued(issued, { context, caller }),
+      (issued) => answerIssued('rotate_secret', issued, { context, caller }),
     );
   },
 
@@ -71,14 +102,19 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     const sent = await sendTest(db, context, { caller, endpointId, idempotencyKey: input.idempotencyKey });
     return await write(
       (tx, nowMs) => finishTest(tx, sent, nowMs),
-      (body) => ({ body }),
+      ({ record, isDisabled }) => ({
+        body: record,
+        audit: isDisabled
+          ? { ...audited('disable', { ...caller, endpointId }), actor: SYSTEM_ACTOR }
+          : undefined,
+      }),
     );
   },
 
   setDefaultCallback: ({ input: { body }, caller, write }) =>
     write(
       (tx) => setDefaultCallback(tx, caller, body.endpointId),
-      () => ({ body }),
+      (hasChanged) => ({ body, audit: hasChanged ? auditedDefault(caller, body.endpointId) : undefined }),
     ),
 };
 
@@ -87,11 +123,24 @@ function answer(endpoint: EndpointRow, viewer: Viewer) {
 }
 
 /** Only the first answer has the secret. */
-function answerIssued(issued: IssuedCallback, viewer: Viewer) {
+function answerIssued(action: 'create' | 'rotate_secret', issued: IssuedCallback, viewer: Viewer) {
   const endpoint = presentCallback(issued.endpoint, viewer);
   return {
     version: issued.endpoint.generation,
     body: { endpoint, replayed: false, signingSecret: presentSigningSecret(issued.secret) },
     replayBody: { endpoint, replayed: true },
+    audit: audited(action, issued.endpoint),
   };
+}
+
+type EndpointAction = 'create' | 'update' | 'rotate_secret' | 'remove' | 'disable';
+
+function audited(action: EndpointAction, { projectId, endpointId }: EndpointRef): AuditedChange {
+  return { action: `endpoint.${action}`, object: { kind: 'endpoint', id: endpointId, projectId } };
+}
+
+function auditedDefault({ organizationId, projectId }: Caller, endpointId: string | null): AuditedChange {
+  if (endpointId !== null)
+    return { action: 'default_endpoint.set', object: { kind: 'endpoint', id: endpointId, projectId } };
+  return { action: 'default_endpoint.clear', object: { kind: 'organization', id: organizationId } };
 }

@@ -8,6 +8,7 @@ import {
   rotateCredential,
 } from '../../service/tenancy/credentials.ts';
 import { findCredential, listCredentials } from '../../store/tenancy/credentials.ts';
+import type { AuditedChange } from '../../telemetry/audit.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
 import { presentCredential } from '../present/present-tenancy.ts';
@@ -33,7 +34,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
       const { expiresAt, ...rest } = body;
       const expiresMs = expiresAt === undefined ? undefined : Date.parse(expiresAt);
       const request = { projectId: caller.projectId, expiresMs, ...rest };
-      return await write((tx, nowMs) => createCredential(tx, request, nowMs), answerIssued);
+      return await write((tx, nowMs) => createCredential(tx, request, nowMs), answerIssued('create'));
     },
 
     async getCredential({ input: { params }, caller, db }) {
@@ -46,7 +47,7 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
       const change = { projectId: caller.projectId, credentialId: params.credentialId, version: ifMatch };
       const answer = await write(
         (tx) => revokeCredential(tx, change),
-        () => ({}),
+        (hasEnded) => ({ audit: hasEnded ? audited('revoke', change) : undefined }),
       );
       forget(params.credentialId);
       return answer;
@@ -59,15 +60,29 @@ export function credentialHandlers(forget: (credentialId: string) => void): Hand
         version: ifMatch,
         overlapSeconds: body.overlapSeconds,
       };
-      const answer = await write((tx, nowMs) => rotateCredential(tx, change, nowMs), answerIssued);
+      const answer = await write((tx, nowMs) => rotateCredential(tx, change, nowMs), answerIssued('rotate'));
       forget(params.credentialId);
       return answer;
     },
   };
 }
 
-function answerIssued({ credential, secret }: IssuedCredential) {
-  const overlapEndsAt = optionalTime(credential.previousEndsMs);
-  const replayBody = { credential: presentCredential(credential), replayed: false, overlapEndsAt };
-  return { version: credential.version, body: { ...replayBody, secret }, replayBody };
+const answerIssued =
+  (action: 'create' | 'rotate') =>
+  ({ credential, secret }: IssuedCredential) => {
+    const overlapEndsAt = optionalTime(credential.previousEndsMs);
+    const replayBody = { credential: presentCredential(credential), replayed: false, overlapEndsAt };
+    return {
+      version: credential.version,
+      body: { ...replayBody, secret },
+      replayBody,
+      audit: audited(action, credential),
+    };
+  };
+
+function audited(
+  action: 'create' | 'rotate' | 'revoke',
+  { projectId, credentialId }: { projectId: string; credentialId: string },
+): AuditedChange {
+  return { action: `credential.${action}`, object: { kind: 'credential', id: credentialId, projectId } };
 }

@@ -1,33 +1,50 @@
-// The OpenAPI document and the public pages: /docs, /docs/openapi.json, /docs/webhooks, /docs/problems. The document is
-// an operation too, /v1/openapi.json, which needs a credential as every operation does.
+// The OpenAPI document and the public pages under /docs (src/api/docs/page.ts lists them). The document is an operation
+// too, /v1/openapi.json, which needs a credential as every operation does.
 import helmet from '@fastify/helmet';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ComposedPaths, completePaths, documentFrame } from '../../contract/openapi/openapi-document.ts';
 import { notFound } from '../../domain/problem.ts';
+import type { ServiceContext } from '../../service/calls/context.ts';
+import { deadlinesPage } from '../docs/guides/deadlines-page.ts';
+import { limitsPage } from '../docs/guides/limits-page.ts';
 import { quickstartPage } from '../docs/guides/quickstart-page.ts';
+import { retentionPage } from '../docs/guides/retention-page.ts';
+import { statesPage } from '../docs/guides/states-page.ts';
 import { STYLE } from '../docs/page.ts';
 import { problemListPage, problemPage } from '../docs/problem-pages.ts';
 import { type ReferenceDocument, referencePage } from '../docs/reference-page.ts';
 import { webhooksPage } from '../docs/webhooks-page.ts';
 import type { Handlers } from '../operation.ts';
 
+/** What the pages say of this installation. */
+type Installation = Pick<ServiceContext, 'publicUrl' | 'minimumIntervalSeconds'>;
+
 const CACHE = 'public, max-age=300';
 
 /** Registers the pages, and the plug-in that composes the document. Call it before any operation is registered. */
-export async function registerDocs(app: FastifyInstance, publicUrl: string): Promise<void> {
-  await registerOpenApi(app, publicUrl);
+export async function registerDocs(app: FastifyInstance, installation: Installation): Promise<void> {
+  await registerOpenApi(app, installation.publicUrl);
   let text = '';
   let reference = '';
+  let limits = '';
   app.addHook('onReady', async () => {
     const document = app.swagger();
     text = JSON.stringify(document);
-    // The page reads a part of the document.
-    reference = referencePage(document as unknown as ReferenceDocument);
+    // The pages read a part of the document.
+    const described = document as unknown as ReferenceDocument;
+    reference = referencePage(described);
+    limits = limitsPage(described);
   });
-  const webhooks = await webhooksPage();
-  const quickstart = await quickstartPage(publicUrl);
-  const problems = problemListPage();
+  // These do not depend on the document.
+  const pages = new Map<string, string>([
+    ['/docs/quickstart', await quickstartPage(installation.publicUrl)],
+    ['/docs/states', statesPage()],
+    ['/docs/deadlines', deadlinesPage(installation.minimumIntervalSeconds)],
+    ['/docs/retention', retentionPage()],
+    ['/docs/webhooks', await webhooksPage()],
+    ['/docs/problems', problemListPage()],
+  ]);
   await app.register(async (docs) => {
     await docs.register(helmet, {
       contentSecurityPolicy: {
@@ -44,10 +61,11 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
       send(reply, 'application/json; charset=utf-8', text),
     );
     docs.get('/docs', async (_request, reply) => send(reply, HTML, reference));
+    docs.get('/docs/limits', async (_request, reply) => send(reply, HTML, limits));
+    for (const [path, content] of pages) {
+      docs.get(path, async (_request, reply) => send(reply, HTML, content));
+    }
     docs.get('/docs/style.css', async (_request, reply) => send(reply, 'text/css; charset=utf-8', STYLE));
-    docs.get('/docs/quickstart', async (_request, reply) => send(reply, HTML, quickstart));
-    docs.get('/docs/webhooks', async (_request, reply) => send(reply, HTML, webhooks));
-    docs.get('/docs/problems', async (_request, reply) => send(reply, HTML, problems));
     docs.get<{ Params: { code: string } }>('/docs/problems/:code', async (request, reply) => {
       const found = problemPage(request.params.code);
       if (found === undefined) throw notFound();

@@ -1,9 +1,9 @@
 // Projects. A credential sees its own project, a session those of its organization.
 import { z } from 'zod';
-import { notFound } from '../../domain/problem.ts';
 import { createProject, renameProject } from '../../service/tenancy/projects.ts';
-import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
-import type { Principal } from '../auth/principal.ts';
+import { listProjects, type Project } from '../../store/tenancy/projects.ts';
+import type { AuditedChange } from '../../telemetry/audit.ts';
+import { requireProject } from '../auth/visible-resources.ts';
 import type { Handlers } from '../operation.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
 import { presentProject } from '../present/present-tenancy.ts';
@@ -19,7 +19,7 @@ export const projectHandlers: Handlers<ProjectOperations> = {
     const found = await listProjects(db, caller.organizationId, {
       limit: query.limit + 1,
       beforeId,
-      onlyProjectId: ownProjectId(principal),
+      onlyProjectId: principal.kind === 'credential' ? principal.projectId : undefined,
     });
     const { rows, nextCursor } = cutPage(found, query.limit, ({ projectId }) =>
       encodeCursor(LIST, [projectId]),
@@ -28,27 +28,34 @@ export const projectHandlers: Handlers<ProjectOperations> = {
   },
 
   async createProject({ input: { body }, caller, write }) {
-    return await write((tx) => createProject(tx, caller.organizationId, body.name), answer);
+    return await write(
+      (tx) => createProject(tx, caller.organizationId, body.name),
+      (project) => ({
+        ...answer(project),
+        audit: audited('create', project),
+      }),
+    );
   },
 
   async getProject({ input: { params }, caller, principal, db }) {
-    const project = await findProject(db, caller.organizationId, params.projectId);
-    const own = ownProjectId(principal);
-    // Only by id: a name may change, and the path names the resource.
-    if (project?.projectId !== params.projectId.toLowerCase()) throw notFound();
-    if (own !== undefined && project.projectId !== own) throw notFound();
-    return answer(project);
+    return answer(await requireProject(db, { principal, caller }, params.projectId));
   },
 
   async updateProject({ input: { params, body, ifMatch }, caller, write }) {
     const { organizationId } = caller;
     const rename = { organizationId, projectId: params.projectId, name: body.name, version: ifMatch };
-    return await write((tx) => renameProject(tx, rename), answer);
+    return await write(
+      (tx) => renameProject(tx, rename),
+      (project) => ({
+        ...answer(project),
+        audit: project.version === ifMatch ? undefined : audited('rename', project),
+      }),
+    );
   },
 };
 
-function ownProjectId(principal: Principal): string | undefined {
-  return principal.kind === 'credential' ? principal.projectId : undefined;
+function audited(action: 'create' | 'rename', { projectId }: Project): AuditedChange {
+  return { action: `project.${action}`, object: { kind: 'project', id: projectId, projectId } };
 }
 
 function answer(project: Project) {

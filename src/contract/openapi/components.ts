@@ -15,7 +15,7 @@ import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
 import { beatAnswer, beatBody, observation } from '../resources/beat.ts';
 import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
 import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
-import { monitorChange } from '../resources/change.ts';
+import { callbackChange, monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
 import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
 import { incident, openIncident, timelineEntry } from '../resources/incident.ts';
@@ -34,6 +34,7 @@ const NAMED = {
   Binding: bindingRecord,
   BindingInput: bindingInput,
   BindingResult: bindingResult,
+  CallbackChange: callbackChange,
   CallbackEndpoint: callbackEndpoint,
   CallbackIssueResult: callbackIssueResult,
   CreatedMonitor: createdMonitor,

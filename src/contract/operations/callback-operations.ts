@@ -12,6 +12,7 @@ import {
   testDeliveryResult,
   updateCallbackBody,
 } from '../resources/callback.ts';
+import { callbackChange } from '../resources/change.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ endpointId: identifier });
@@ -32,6 +33,7 @@ export const callbackOperations = {
   createCallback: operation({
     ...base,
     operationId: 'createCallback',
+    audited: true,
     method: 'POST',
     path: '/v1/callbacks',
     summary: 'Create a callback endpoint',
@@ -56,9 +58,24 @@ export const callbackOperations = {
     success: 200,
     response: callbackEndpoint,
   }),
+  listCallbackChanges: operation({
+    ...base,
+    operationId: 'listCallbackChanges',
+    method: 'GET',
+    path: '/v1/callbacks/{endpointId}/changes',
+    summary: 'List the changes of a callback endpoint',
+    description:
+      'Newest first, the creation included. Of a `url` they have the origin alone. Those of a removed endpoint can be read for 30 days.',
+    preset: 'read',
+    params,
+    query: z.strictObject(pageQuery),
+    success: 200,
+    response: pageOf(callbackChange),
+  }),
   updateCallback: operation({
     ...base,
     operationId: 'updateCallback',
+    audited: true,
     method: 'PATCH',
     path: '/v1/callbacks/{endpointId}',
     summary: 'Update a callback endpoint',
@@ -76,6 +93,7 @@ export const callbackOperations = {
   deleteCallback: operation({
     ...base,
     operationId: 'deleteCallback',
+    audited: true,
     method: 'DELETE',
     path: '/v1/callbacks/{endpointId}',
     summary: 'Remove a callback endpoint',
@@ -88,6 +106,7 @@ export const callbackOperations = {
   rotateSigningSecret: operation({
     ...base,
     operationId: 'rotateSigningSecret',
+    audited: true,
     method: 'POST',
     path: '/v1/callbacks/{endpointId}/rotate',
     summary: 'Rotate the signing secret of a callback endpoint',
@@ -104,6 +123,7 @@ export const callbackOperations = {
   testCallback: operation({
     ...base,
     operationId: 'testCallback',
+    audited: true,
     method: 'POST',
     path: '/v1/callbacks/{endpointId}/test',
     summary: 'Send a test delivery',
@@ -119,6 +139,7 @@ export const callbackOperations = {
   setDefaultCallback: operation({
     ...base,
     operationId: 'setDefaultCallback',
+    audited: true,
     method: 'PUT',
     path: '/v1/callbacks/default',
     summary: 'Set or clear the default callback endpoint',

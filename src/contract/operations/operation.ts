@@ -46,6 +46,8 @@ export interface OperationSpec {
   response?: z.ZodType;
   /** Media type of an answer that is sent while it is made. */
   streams?: string;
+  /** What it changes stands in the log (docs/operations.md). */
+  audited?: true;
   /** Error statuses that `errorStatuses` does not derive. */
   moreErrors?: readonly number[];
 }

@@ -34,6 +34,7 @@ export const organizationOperations = {
   createProject: operation({
     ...projects,
     operationId: 'createProject',
+    audited: true,
     method: 'POST',
     path: '/v1/projects',
     summary: 'Create a project',
@@ -60,6 +61,7 @@ export const organizationOperations = {
   updateProject: operation({
     ...projects,
     operationId: 'updateProject',
+    audited: true,
     method: 'PATCH',
     path: '/v1/projects/{projectId}',
     summary: 'Rename a project',
@@ -86,6 +88,7 @@ export const organizationOperations = {
   createCredential: operation({
     ...credentials,
     operationId: 'createCredential',
+    audited: true,
     method: 'POST',
     path: '/v1/credentials',
     summary: 'Create an API credential',
@@ -111,6 +114,7 @@ export const organizationOperations = {
   revokeCredential: operation({
     ...credentials,
     operationId: 'revokeCredential',
+    audited: true,
     method: 'DELETE',
     path: '/v1/credentials/{credentialId}',
     summary: 'Revoke an API credential',
@@ -122,6 +126,7 @@ export const organizationOperations = {
   rotateCredential: operation({
     ...credentials,
     operationId: 'rotateCredential',
+    audited: true,
     method: 'POST',
     path: '/v1/credentials/{credentialId}/rotate',
     summary: 'Rotate the secret of an API credential',

@@ -1,6 +1,7 @@
-// Change records of a monitor (docs/contract/monitors.md).
+// Change records of a monitor (docs/contract/monitors.md) and of a callback endpoint (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { actor, correlationId, integer, MAX_SAFE, maintenanceWindow, timestamp } from '../fields/field.ts';
+import { callbackLifecycle } from './callback.ts';
 import { lifecycleAction } from './lifecycle.ts';
 import { lifecycle } from './monitor.ts';
 
@@ -10,6 +11,34 @@ const common = {
   occurredAt: timestamp,
   sourceRequestId: correlationId.optional(),
 };
+
+const moved = z.object({ from: z.string().optional(), to: z.string().optional() });
+const ofEndpoint = {
+  ...common,
+  configurationVersion: integer(1, MAX_SAFE).describe('The generation of the endpoint after the change.'),
+  alias: moved.optional(),
+  url: moved.optional().describe('Origins alone. They are equal where the path changed.'),
+  reason: z
+    .string()
+    .optional()
+    .describe('Why, where no caller asked for it: `gone` after a 410 of the receiver.'),
+};
+
+export const callbackChange = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('configuration'),
+    ...ofEndpoint,
+    action: z.enum(['create', 'update', 'rotate_secret', 'set_default', 'clear_default']),
+  }),
+  z.object({
+    kind: z.literal('lifecycle'),
+    ...ofEndpoint,
+    action: z.enum(['enable', 'disable', 'remove']),
+    lifecycleFrom: callbackLifecycle,
+    lifecycleTo: z.enum([...callbackLifecycle.options, 'removed']),
+  }),
+]);
+export type CallbackChange = z.output<typeof callbackChange>;
 
 export const monitorChange = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('configuration'), ...common }),

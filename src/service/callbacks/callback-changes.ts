@@ -2,7 +2,7 @@
 // Each raises the generation, under the endpoint's lock, in the caller's transaction.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointLifecycle } from '../../domain/callback.ts';
-import type { Actor } from '../../domain/incident.ts';
+import { type Actor, SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { invalidField, ProblemError } from '../../domain/problem.ts';
 import {
   type EndpointRef,
@@ -11,11 +11,13 @@ import {
   lockEndpoint,
   updateEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
+import type { EndpointChangeKind } from '../../store/callbacks/endpoint-changes.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
+import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 export interface CallbackPatch {
@@ -80,11 +82,23 @@ export async function updateCallback(
   if (!movesUrl && !turns && alias === endpoint.alias) return endpoint;
 
   const urlBox = movesUrl ? sealUrl(secrets, endpoint, url) : endpoint.urlBox;
-  const next: EndpointState = { ...nextVersion(endpoint, nowMs), alias, urlBox };
+  const next = { ...nextVersion(endpoint, nowMs), alias, urlBox };
+  const details = {
+    alias: alias === endpoint.alias ? undefined : { from: endpoint.alias, to: alias },
+    url: movesUrl ? { from: oldUrl && originOf(oldUrl), to: originOf(url) } : undefined,
+  };
+  const { caller } = change;
   if (!turns) await writeState(tx, endpoint, next);
   else if (lifecycle === 'active') await writeState(tx, endpoint, { ...next, ...ACTIVE });
-  else await disable(tx, endpoint, { next, actor: change.caller.actor }, nowMs);
+  else await disable(tx, endpoint, { next, actor: caller.actor }, nowMs);
+  const updated = { change: turnOf(endpoint.lifecycle, lifecycle), details, by: caller };
+  await recordEndpointChange(tx, next, updated, nowMs);
   return await requireCallback(tx, refOf(change));
+}
+
+function turnOf(from: EndpointLifecycle, to: EndpointLifecycle): EndpointChangeKind {
+  if (from === to) return { kind: 'configuration', action: 'update' };
+  return { kind: 'lifecycle', action: to === 'active' ? 'enable' : 'disable', from, to };
 }
 
 const ACTIVE = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;
@@ -98,17 +112,21 @@ export interface GoneEndpoint extends EndpointRef {
 /**
  * Disables an endpoint whose receiver answered 410 (docs/contract/callbacks.md). The caller holds no lock of a
  * delivery. Does nothing for an endpoint that is removed or disabled, or whose address is no longer the one that
- * answered: its new address may work.
+ * answered: its new address may work. Returns whether it was disabled.
  */
 export async function disableEndpoint(
   tx: Queryable,
   { isAddress, reason, ...ref }: GoneEndpoint,
   nowMs: number,
-): Promise<void> {
+): Promise<boolean> {
   const endpoint = await lockEndpoint(tx, ref);
-  if (endpoint?.lifecycle !== 'active') return;
-  if (endpoint.urlBox && isAddress?.(endpoint.urlBox) === false) return;
-  await disable(tx, endpoint, { next: nextVersion(endpoint, nowMs), reason }, nowMs);
+  if (endpoint?.lifecycle !== 'active') return false;
+  if (endpoint.urlBox && isAddress?.(endpoint.urlBox) === false) return false;
+  const next = nextVersion(endpoint, nowMs);
+  await disable(tx, endpoint, { next, reason }, nowMs);
+  const disabled = { change: turnOf('active', 'disabled'), details: { reason }, by: { actor: SYSTEM_ACTOR } };
+  await recordEndpointChange(tx, next, disabled, nowMs);
+  return true;
 }
 
 async function disable(
@@ -149,11 +167,14 @@ export async function rotateCallbackSecret(
   const { version } = endpoint.secret;
   const current = { ...ref, version, overlapSeconds: change.overlapSeconds };
   const secret = await reissueSecret(tx, secrets, current, nowMs);
-  await writeState(tx, endpoint, nextVersion(endpoint, nowMs));
+  const next = nextVersion(endpoint, nowMs);
+  await writeState(tx, endpoint, next);
+  const rotated = { change: { kind: 'configuration', action: 'rotate_secret' }, by: change.caller } as const;
+  await recordEndpointChange(tx, next, rotated, nowMs);
   return { endpoint: await requireCallback(tx, ref), secret };
 }
 
-function nextVersion(endpoint: EndpointRow, nowMs: number): EndpointState {
+function nextVersion(endpoint: EndpointRow, nowMs: number): EndpointRow {
   return { ...endpoint, generation: endpoint.generation + 1, updatedMs: nowMs };
 }
 

@@ -1,4 +1,4 @@
-// Callback endpoints: reads, create, remove and the organization's default (docs/contract/callbacks.md).
+// Callback endpoints: reads, create and remove (docs/contract/callbacks.md).
 // Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
@@ -11,14 +11,15 @@ import {
   insertEndpoint,
   lockEndpoint,
   removeEndpoint,
-  setDefaultEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
+import { expireEndpointChanges } from '../../store/callbacks/endpoint-changes.ts';
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { type AtTheEnd, requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
+import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
 
 /** An endpoint with the secret that was issued for it. */
@@ -87,8 +88,12 @@ export async function createCallback(
     });
   }
   const secret = await issueSecret(tx, secrets, ref, nowMs);
+  const endpoint = await requireCallback(tx, ref);
+  const details = { alias: { to: input.alias }, url: input.url ? { to: originOf(input.url) } : undefined };
+  const created = { change: { kind: 'configuration', action: 'create' }, details, by: caller } as const;
+  await recordEndpointChange(tx, endpoint, created, nowMs);
   atTheEnd((last) => countEndpoint(last, caller.organizationId));
-  return { endpoint: await requireCallback(tx, ref), secret };
+  return { endpoint, secret };
 }
 
 export function aliasTaken(alias: string): ProblemError {
@@ -112,6 +117,10 @@ export async function removeCallback(
   const endpoint = await lockCallback(tx, ref);
   requireVersion({ version: endpoint.generation }, generation);
   await removeEndpoint(tx, ref, nowMs);
+  const change = { kind: 'lifecycle', action: 'remove', from: endpoint.lifecycle, to: 'removed' } as const;
+  const removed = { ...endpoint, generation: endpoint.generation + 1 };
+  await recordEndpointChange(tx, removed, { change, by: caller }, nowMs);
+  await expireEndpointChanges(tx, ref);
   await deleteSigningSecrets(tx, ref);
   await cancelPendingDeliveries(
     tx,
@@ -119,16 +128,4 @@ export async function removeCallback(
     nowMs,
   );
   await uncountEndpoint(tx, caller.organizationId);
-}
-
-/** Sets the organization's default to an endpoint of the caller's project. Null clears it, whatever its project is. */
-export async function setDefaultCallback(
-  tx: Queryable,
-  caller: Caller,
-  endpointId: string | null,
-): Promise<void> {
-  const ref = endpointId === null ? undefined : { projectId: caller.projectId, endpointId };
-  // The lock keeps it from being removed at the same moment.
-  if (ref) await lockCallback(tx, ref);
-  await setDefaultEndpoint(tx, caller.organizationId, ref);
 }

@@ -143,10 +143,16 @@ async function readDuplicate(
   return { delivered: delivery.state === 'delivered', statusCode, latencyMs, error, deliveryId };
 }
 
+export interface FinishedTest {
+  record: TestDeliveryRecord;
+  /** The receiver's 410 disabled the endpoint. */
+  isDisabled: boolean;
+}
+
 /** Records the outcome at `nowMs`. A 410 disables the endpoint, as for every delivery. */
-export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): Promise<TestDeliveryRecord> {
+export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): Promise<FinishedTest> {
   const { ref, record } = sent;
-  if (sent.isDuplicate) return record;
+  if (sent.isDuplicate) return { record, isDisabled: false };
   const { delivered, statusCode, latencyMs, error, deliveryId } = record;
   const atMs = nowMs - (latencyMs ?? 0);
   const attempt = { projectId: ref.projectId, deliveryId, delivered, atMs, endedMs: nowMs };
@@ -155,6 +161,6 @@ export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): 
   // before the endpoint is disabled, because disabling cancels pending deliveries.
   await updateLastDeliveries(tx, [{ ...ref, last }]);
   await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
-  if (sent.gone) await disableEndpoint(tx, { ...ref, reason: GONE }, nowMs);
-  return record;
+  const isDisabled = sent.gone && (await disableEndpoint(tx, { ...ref, reason: GONE }, nowMs));
+  return { record, isDisabled };
 }

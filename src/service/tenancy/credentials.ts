@@ -79,13 +79,14 @@ export async function rotateCredential(
   return { credential, secret: formatCredential({ credentialId, secret }) };
 }
 
-/** Ends it for good. A revoked credential stays as it is. Throws `not_found`, `precondition_failed`. */
-export async function revokeCredential(tx: Connection, change: CredentialChange): Promise<void> {
+/** Ends it for good. False: it was revoked before, and stays as it is. Throws `not_found`, `precondition_failed`. */
+export async function revokeCredential(tx: Connection, change: CredentialChange): Promise<boolean> {
   const credential = await lockCredential(tx, change.projectId, change.credentialId);
   if (!credential) throw notFound();
   requireVersion(credential, change.version);
-  if (credential.revokedMs === undefined)
-    await updateCredentialRevoked(tx, change.projectId, change.credentialId);
+  if (credential.revokedMs !== undefined) return false;
+  await updateCredentialRevoked(tx, change.projectId, change.credentialId);
+  return true;
 }
 
 async function lockUsable(tx: Connection, change: CredentialChange, nowMs: number): Promise<Credential> {

@@ -2,6 +2,7 @@
 // (lockLive), then the rows that depend on them. Only this writer and retention, after 30 idle days, lock the row of a
 // lane.
 import type { BeatKind } from '../../domain/beat.ts';
+import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
@@ -253,7 +254,7 @@ const INSERT_KEYS = statement(
   (
     bind: Bind<readonly BeatKeyRow<unknown>[]>,
   ) => `insert into beat_keys (${sql.names(BEAT_KEY_ROW)}, expires_at)
-    select v.*, clock_timestamp() + interval '1 hour'
+    select v.*, clock_timestamp() + interval '${IDEMPOTENCY_HOURS.beats} hours'
     from ${sql.unnest(BEAT_KEY_ROW, bind, (rows) => rows)}
     on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
 );

@@ -256,14 +256,30 @@ export async function changeEndpointCount(
   return { count: row.callback_endpoints, planId: row.plan };
 }
 
-/** Sets the organization's default endpoint; undefined clears it. */
-export async function setDefaultEndpoint(
+/** The organization's default endpoint, which may be removed by now. */
+export async function findDefaultEndpoint(
+  db: Queryable,
+  organizationId: string,
+): Promise<EndpointRef | undefined> {
+  const { rows } = await db.query<{ default_project_id: string | null; default_endpoint_id: string | null }>(
+    'select default_project_id, default_endpoint_id from organizations where organization_id = $1',
+    [organizationId],
+  );
+  const { default_project_id: projectId, default_endpoint_id: endpointId } = rows[0] ?? {};
+  return projectId && endpointId ? { projectId, endpointId } : undefined;
+}
+
+/** Sets the organization's default endpoint; undefined clears it. False: it was not `before` any more. */
+export async function replaceDefaultEndpoint(
   tx: Queryable,
   organizationId: string,
-  endpoint: EndpointRef | undefined,
-): Promise<void> {
-  await tx.query(
-    'update organizations set default_project_id = $2, default_endpoint_id = $3 where organization_id = $1',
-    [organizationId, endpoint?.projectId, endpoint?.endpointId],
+  { before, after }: { before: EndpointRef | undefined; after: EndpointRef | undefined },
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `update organizations set default_project_id = $2, default_endpoint_id = $3
+     where organization_id = $1
+       and default_project_id is not distinct from $4 and default_endpoint_id is not distinct from $5`,
+    [organizationId, after?.projectId, after?.endpointId, before?.projectId, before?.endpointId],
   );
+  return rowCount === 1;
 }

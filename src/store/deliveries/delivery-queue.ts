@@ -12,40 +12,57 @@ const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
 
-// One step over the endpoints: the first waiting delivery of the next one (index deliveries_endpoint_pending).
-// Deliveries that wait for an earlier event of their incident count here too; the claim leaves them out.
-const nextEndpoint = (
-  after: string,
-  bound: string,
-) => `select d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
+// One step over the projects at whose endpoints anything waits, and one over the endpoints of a project: to the first
+// waiting delivery of the next one (index deliveries_endpoint_pending). Deliveries that wait for an earlier event of
+// their incident count here too; the claim leaves them out.
+const nextProject = (after: string, bound: string) => `select d.endpoint_project_id
   from deliveries d
-  where d.state in ('pending', 'failing') and (d.endpoint_project_id, d.endpoint_id) > (${after}) ${bound}
-  order by d.endpoint_project_id, d.endpoint_id, d.next_attempt_at
+  where d.state in ('pending', 'failing') and d.endpoint_project_id > ${after} ${bound}
+  order by d.endpoint_project_id
+  limit 1`;
+const nextEndpoint = (after: string, bound: string) => `select d.endpoint_id, d.next_attempt_at
+  from deliveries d
+  where d.state in ('pending', 'failing') and d.endpoint_project_id = w.endpoint_project_id
+    and d.endpoint_id > ${after} ${bound}
+  order by d.endpoint_id, d.next_attempt_at
   limit 1`;
 
+// Each project has the same part of the steps, whatever waits at the endpoints: however many wait in one of them, the
+// poll takes no longer, and finds what is due in the others.
 const findEndpoints = (bound: string) => `with recursive moment as materialized (
     select clock_timestamp() as now_at),
-  endpoints as (
-    (${nextEndpoint('$1::uuid, $2::text', bound)})
+  waiting as (
+    (${nextProject("'00000000-0000-0000-0000-000000000000'", bound)})
     union all
-    select n.* from endpoints e
-    cross join lateral (${nextEndpoint('e.endpoint_project_id, e.endpoint_id', bound)}) n)
-  select e.endpoint_project_id, e.endpoint_id, ${wholeMillis('e.next_attempt_at')} as first_ms
-  from endpoints e, moment
-  where e.next_attempt_at <= moment.now_at
-  limit $3`;
+    select n.* from waiting w cross join lateral (${nextProject('w.endpoint_project_id', bound)}) n),
+  part as materialized (select greatest($3 / greatest(count(*), 1), $4::bigint) as steps from waiting)
+  select w.endpoint_project_id, e.endpoint_id, ${wholeMillis('e.next_attempt_at')} as first_ms,
+    e.next_attempt_at <= moment.now_at as is_due, e.step = part.steps as is_last
+  from waiting w
+  left join unnest($1::uuid[], $2::text[]) as k (project_id, after_id) on k.project_id = w.endpoint_project_id
+  cross join lateral (
+    with recursive endpoints as (
+      (select n.*, 1::bigint as step from (${nextEndpoint("coalesce(k.after_id, '')", bound)}) n)
+      union all
+      select n.*, e.step + 1
+      from endpoints e cross join lateral (${nextEndpoint('e.endpoint_id', bound)}) n)
+    select * from endpoints limit (select steps from part)) e, part, moment
+  where e.next_attempt_at <= moment.now_at or e.step = part.steps
+  order by w.endpoint_project_id, e.endpoint_id`;
 
 const FIND_DUE_ENDPOINTS = findEndpoints('');
-// The index itself has what leaves an older entry out: no row is read for it. A full poll is a third slower with a bound.
+// The index itself has what leaves other entries out: no row is read for them. A full poll is a third slower with a bound.
 const FIND_NEWLY_DUE_ENDPOINTS = findEndpoints(
-  `and d.next_attempt_at > (select now_at - $4 * interval '1 millisecond' from moment)`,
+  `and d.next_attempt_at > (select now_at - $5 * interval '1 millisecond' from moment)
+    and d.next_attempt_at <= (select now_at from moment)`,
 );
-
-const BEFORE_ALL: EndpointRef = { projectId: '00000000-0000-0000-0000-000000000000', endpointId: '' };
+/** However many projects there are. */
+const LEAST_STEPS = 10;
 
 export interface EndpointPoll {
-  /** Only endpoints behind this one. */
-  after?: EndpointRef;
+  /** Where the last poll ended in projects with more endpoints than their part: it goes on behind them. */
+  after?: readonly EndpointRef[];
+  /** Endpoints that are looked at, over all projects. Each has an equal part of them. */
   limit: number;
   /**
    * Only deliveries that became due in this time. An old snapshot elsewhere keeps the index entries of deliveries that
@@ -60,22 +77,43 @@ export interface DueEndpoint extends EndpointRef {
   firstMs: number;
 }
 
-/** Endpoints with due deliveries, in key order. One index probe for each endpoint at which anything waits. */
+export interface FoundEndpoints {
+  /** In the order of the keys. */
+  due: DueEndpoint[];
+  /** Where the poll ended in projects that may have more. */
+  cut: EndpointRef[];
+}
+
+/** Endpoints with due deliveries. One index probe for each endpoint that it looks at. */
 export async function findDueEndpoints(
   db: Queryable,
-  { after = BEFORE_ALL, limit, withinMs }: EndpointPoll,
-): Promise<DueEndpoint[]> {
-  const values = [after.projectId, after.endpointId, limit];
-  const { rows } = await db.query<{ endpoint_project_id: string; endpoint_id: string; first_ms: number }>(
+  { after = [], limit, withinMs }: EndpointPoll,
+): Promise<FoundEndpoints> {
+  const values = [
+    after.map(({ projectId }) => projectId),
+    after.map(({ endpointId }) => endpointId),
+    limit,
+    LEAST_STEPS,
+  ];
+  const { rows } = await db.query<{
+    endpoint_project_id: string;
+    endpoint_id: string;
+    first_ms: number;
+    is_due: boolean;
+    is_last: boolean;
+  }>(
     withinMs === undefined
       ? { name: 'find-due-endpoints', text: FIND_DUE_ENDPOINTS, values }
       : { name: 'find-newly-due-endpoints', text: FIND_NEWLY_DUE_ENDPOINTS, values: [...values, withinMs] },
   );
-  return rows.map((row) => ({
+  const refOf = (row: (typeof rows)[number]) => ({
     projectId: row.endpoint_project_id,
     endpointId: row.endpoint_id,
-    firstMs: row.first_ms,
-  }));
+  });
+  return {
+    due: rows.filter((row) => row.is_due).map((row) => ({ ...refOf(row), firstMs: row.first_ms })),
+    cut: rows.filter((row) => row.is_last).map(refOf),
+  };
 }
 
 /** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */

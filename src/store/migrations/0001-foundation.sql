@@ -299,6 +299,26 @@ create index callback_endpoints_key on callback_endpoints (url_key_id, project_i
   where url_key_id is not null;
 create index callback_endpoints_removed_alias on callback_endpoints (project_id, alias) where removed_at is not null;
 
+-- One row per change, numbered in each endpoint: the generation after it, and of an address its origin alone.
+create table endpoint_changes (
+  project_id uuid not null,
+  endpoint_id text collate "C" not null,
+  change_number integer not null,
+  generation bigint not null,
+  kind text not null,
+  action text not null,
+  lifecycle_from text,
+  lifecycle_to text,
+  details jsonb not null,
+  actor jsonb not null,
+  occurred_at timestamptz not null,
+  source_request_id text,
+  -- Set when the endpoint is removed.
+  expires_at timestamptz,
+  primary key (project_id, endpoint_id, change_number)
+);
+create index endpoint_changes_expiry on endpoint_changes (expires_at) where expires_at is not null;
+
 create table signing_secrets (
   project_id uuid not null,
   endpoint_id text collate "C" not null,

@@ -18,12 +18,16 @@ export type ChangeKind =
       maintenance?: MaintenanceWindow;
     };
 
-export interface ChangeRecord {
-  change: ChangeKind;
-  configurationVersion: number;
+/** Who made a change, when, and by which call. */
+export interface ChangeSource {
   actor: Actor;
   occurredMs: number;
   sourceRequestId?: string;
+}
+
+export interface ChangeRecord extends ChangeSource {
+  change: ChangeKind;
+  configurationVersion: number;
 }
 
 export interface ConfigurationRecord extends ChangeRecord {
@@ -39,6 +43,13 @@ interface ChangeRow extends Omit<ChangeRecord, 'change'> {
   maintenance?: MaintenanceWindow;
 }
 
+/** Also of the changes of endpoints. */
+export const CHANGE_SOURCE: Columns<ChangeSource> = {
+  actor: column.json('actor'),
+  occurredMs: column.moment('occurred_at'),
+  sourceRequestId: column.quoted('source_request_id', 'text'),
+};
+
 const CHANGE: Columns<ChangeRow> = {
   configurationVersion: column.plain('configuration_version', 'integer'),
   kind: column.plain('kind', 'text'),
@@ -46,9 +57,7 @@ const CHANGE: Columns<ChangeRow> = {
   from: column.plain('lifecycle_from', 'text'),
   to: column.plain('lifecycle_to', 'text'),
   maintenance: column.json('maintenance'),
-  actor: column.json('actor'),
-  occurredMs: column.moment('occurred_at'),
-  sourceRequestId: column.quoted('source_request_id', 'text'),
+  ...CHANGE_SOURCE,
 };
 const toChangeRow = rowReader(CHANGE);
 

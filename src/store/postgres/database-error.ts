@@ -12,6 +12,11 @@ export const SQLSTATE = {
   queryCanceled: '57014',
 } as const;
 
+/** What a statement found has changed since this transaction read it: the transaction runs again. */
+export class ChangedMeanwhile extends Error {
+  readonly code = SQLSTATE.serializationFailure;
+}
+
 /** SQLSTATE, or the code of a system error; undefined without one. */
 export function codeOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;

@@ -2,6 +2,7 @@
 // without a partition (default-partition.ts). Bounds are UTC. Tables are changed by functions of the schema, which work
 // for a role without the right to change tables too (docs/operations.md).
 import type { ClientBase } from 'pg';
+import { KEPT_DAYS } from '../../domain/retention.ts';
 import { toTime } from '../../domain/timestamp.ts';
 import { wholeMillis } from './moments.ts';
 
@@ -20,8 +21,14 @@ export type PartitionConnection = Pick<ClientBase, 'query' | 'escapeIdentifier'>
 
 /** docs/contract/beats.md. */
 export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
-  { table: 'observations', column: 'received_at', unit: 'day', ahead: 7, keepDays: 30 },
-  { table: 'observation_buckets', column: 'bucket_start', unit: 'month', ahead: 2, keepDays: 400 },
+  { table: 'observations', column: 'received_at', unit: 'day', ahead: 7, keepDays: KEPT_DAYS.observations },
+  {
+    table: 'observation_buckets',
+    column: 'bucket_start',
+    unit: 'month',
+    ahead: 2,
+    keepDays: KEPT_DAYS.observationBuckets,
+  },
 ];
 
 export interface Partition {

@@ -2,6 +2,7 @@
 // SHA-256 digest of the secret, not the secret. Lock order: only the credential's own row.
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
+import { KEPT_DAYS } from '../../domain/retention.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -60,8 +61,8 @@ const list = keysetList(CREDENTIAL, {
   id: 'credential_id',
 });
 
-/** A revoked credential can be read for 30 days (docs/contract/tenancy.md). */
-const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '30 days')`;
+/** A revoked credential can be read for a while (docs/contract/tenancy.md). */
+const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '${KEPT_DAYS.revokedCredentials} days')`;
 
 const INSERT = statement(
   'insert-credential',

@@ -2,6 +2,7 @@
 // effect and committed with it, so its unique key is the lock between concurrent duplicates. Bodies are sealed: they
 // hold addresses of callbacks, which are stored nowhere in clear.
 import { ProblemError } from '../../domain/problem.ts';
+import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
@@ -9,7 +10,7 @@ import { placeOf, type SecretBox } from '../postgres/secret-box.ts';
 
 /** Longest wait for a concurrent duplicate on another replica. Short: a waiting call holds a connection. */
 const DUPLICATE_WAIT_MS = 250;
-const WINDOW = "interval '24 hours'";
+const WINDOW = `interval '${IDEMPOTENCY_HOURS.calls} hours'`;
 
 export interface IdempotencyGuard {
   /** The project, or the organization for writes that are in no project. */

@@ -1,13 +1,14 @@
 // Deletes rows whose time is over, in bounded statements: each deletes at most `limit` rows and returns their number,
 // so that the caller continues until there are fewer. Observations are dropped with their partitions.
 
+import { DAY_MS, IDEMPOTENCY_HOURS, KEPT_DAYS } from '../../domain/retention.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { readNow } from '../postgres/transaction.ts';
 import { deleteOutages } from './service-clock.ts';
 
-const OUTAGES_KEPT_MS = 400 * 86_400_000;
+const OUTAGES_KEPT_MS = KEPT_DAYS.serviceOutages * DAY_MS;
 
 /** Deletes at most `limit`; returns how many. */
 export type Retire = (db: Queryable, limit: number) => Promise<number>;
@@ -70,7 +71,7 @@ const ofIncident: Hanging = {
     where a.project_id = sent.project_id and a.delivery_id = sent.delivery_id)`,
 };
 
-/** They are few; history is shown for 400 days. */
+/** They are few. */
 const retireOutages: Retire = async (db) => {
   await deleteOutages(db, (await readNow(db)) - OUTAGES_KEPT_MS);
   return 0;
@@ -81,8 +82,10 @@ const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
 
 /** In no order: none depends on another. Windows of the rate limit are dropped by the apis that count in them. */
 export const RETENTION_RULES: readonly RetentionRule[] = [
-  // docs/contract/calls.md: a window of 24 hours.
-  { what: 'idempotency_records', retire: retire('idempotency_records', old('created_at', '24 hours')) },
+  {
+    what: 'idempotency_records',
+    retire: retire('idempotency_records', old('created_at', `${IDEMPOTENCY_HOURS.calls} hours`)),
+  },
   // docs/contract/callbacks.md: the overlap of a rotation (index signing_secrets_ended).
   {
     what: 'signing_secrets',
@@ -93,17 +96,28 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'publish_addresses',
     retire: retire('publish_addresses', 'ends_at is not null and ends_at < clock_timestamp()'),
   },
+  // A removed endpoint's changes can be read for 30 days (docs/contract/callbacks.md).
+  { what: 'endpoint_changes', retire: retire('endpoint_changes', 'expires_at < clock_timestamp()') },
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
   { what: 'service_outages', retire: retireOutages },
   // The newest row says when the last api ended.
   { what: 'service_clock', retire: retire('service_clock', ENDED_LONG_AGO) },
   // A revoked credential can be read for 30 days (docs/contract/tenancy.md).
-  { what: 'credentials', retire: retire('credentials', old('revoked_at', '30 days'), ofCredential) },
+  {
+    what: 'credentials',
+    retire: retire('credentials', old('revoked_at', `${KEPT_DAYS.revokedCredentials} days`), ofCredential),
+  },
   // Deliveries of deleted monitors have ended: the deletion canceled them.
-  { what: 'deliveries', retire: retire('deliveries', old('ended_at', '30 days'), ofDelivery) },
+  {
+    what: 'deliveries',
+    retire: retire('deliveries', old('ended_at', `${KEPT_DAYS.deliveries} days`), ofDelivery),
+  },
   // Incidents of deleted monitors, with the rows that depend on them. Incidents of existing monitors stay.
-  { what: 'incidents', retire: retire('incidents', old('monitor_deleted_at', '30 days'), ofIncident) },
+  {
+    what: 'incidents',
+    retire: retire('incidents', old('monitor_deleted_at', `${KEPT_DAYS.incidents} days`), ofIncident),
+  },
 ];
 
 /** Archived monitors that can no longer be restored, the oldest first (index monitors_restorable). */

@@ -1,8 +1,9 @@
-// The attempts that are under way in this process: gives each endpoint as many as it takes, opens its secrets, sends,
-// and hands on the outcomes. It reads and writes no database.
+// The attempts that are under way in this process: gives each project its share of them and each endpoint as many as it
+// takes, opens its secrets, sends, and hands on the outcomes. It reads and writes no database.
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
+import { Shares } from '../../domain/shares.ts';
 import { secretPlace, urlPlace } from '../../service/callbacks/endpoint-seal.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
@@ -22,8 +23,16 @@ export interface AttemptsOptions {
   onEnd: (outcome: DeliveryOutcome, settle: () => void) => void;
 }
 
+/** Attempts of this process whose outcome is not written yet, over all projects. */
+const MAX_ATTEMPTS = 512;
+
 export class Attempts {
   readonly #options: AttemptsOptions;
+  /**
+   * Of the projects of the endpoints (docs/contract/callbacks.md). An attempt holds its place until its outcome is
+   * written: one project whose receivers answer at once can't fill the queue of the writer either.
+   */
+  readonly #shares = new Shares(MAX_ATTEMPTS);
   readonly #gate = new EndpointGate();
   readonly #senders: Senders;
   readonly #open: (box: Buffer, place: string) => string;
@@ -39,9 +48,13 @@ export class Attempts {
     this.#open = openOnce(options.secrets);
   }
 
-  /** How many attempts may begin now, over all endpoints. */
+  /** Attempts that may begin now, over all projects. */
   get free(): number {
-    return this.#gate.free;
+    return this.#shares.free;
+  }
+
+  heldBy(projectId: string): number {
+    return this.#shares.heldBy(projectId);
   }
 
   /** How many attempts to the endpoint (by its key) may begin now. */
@@ -56,10 +69,12 @@ export class Attempts {
 
   /** False when there is no place for the attempt after all. */
   begin(claim: ClaimedDelivery): boolean {
+    const { projectId } = claim.endpoint;
     const endpoint = endpointKeyOf(claim.endpoint);
-    if (this.#gone.has(endpoint)) return false;
+    if (this.#gone.has(endpoint) || this.#shares.roomFor(projectId) === 0) return false;
     const passage = this.#gate.enter(endpoint, performance.now());
     if (passage.state !== 'entered') return false;
+    this.#shares.take(projectId);
     this.#unwritten.add(attemptKeyOf(claim));
     const attempt = this.#send(claim).then((outcome) => {
       this.#inFlight.delete(attempt);
@@ -67,7 +82,7 @@ export class Attempts {
       this.#end(outcome);
     });
     this.#inFlight.add(attempt);
-    this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
+    this.#options.metrics.deliveriesInFlight.set(this.#inFlight.size);
     return true;
   }
 
@@ -83,7 +98,7 @@ export class Attempts {
   #leave(passage: Passage, outcome: DeliveryOutcome): void {
     if (outcome.kind === 'sent') passage.leave({ failed: !outcome.result.delivered }, performance.now());
     else passage.cancel();
-    this.#options.metrics.deliveriesInFlight.set(this.#gate.inFlight);
+    this.#options.metrics.deliveriesInFlight.set(this.#inFlight.size);
   }
 
   #end(outcome: DeliveryOutcome): void {
@@ -92,6 +107,7 @@ export class Attempts {
     const isGone = outcome.kind === 'sent' && outcome.result.gone;
     if (isGone) this.#gone.add(endpoint);
     this.#options.onEnd(outcome, () => {
+      this.#shares.giveBack(claim.endpoint.projectId);
       this.#unwritten.delete(attemptKeyOf(claim));
       if (isGone) this.#gone.delete(endpoint);
     });

@@ -1,5 +1,5 @@
-// Sends what is in the outbox: polls for due deliveries, claims as many under a lease as each receiver takes, and hands
-// the outcomes to the outcome writer. Any number of dispatchers share the rows.
+// Sends what is in the outbox: polls for due deliveries, claims as many under a lease as each project has places for and
+// each receiver takes, and hands the outcomes to the outcome writer. Any number of dispatchers share the rows.
 import { randomUUID } from 'node:crypto';
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import {
@@ -8,13 +8,13 @@ import {
   type DueEndpoint,
   findDueEndpoints,
   releaseLeases,
-  type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { DueEndpoints, endpointKeyOf, MAX_POLLED } from './due-endpoints.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
+import { type Chosen, Turns } from './turns.ts';
 
 export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
   pool: Pool;
@@ -34,8 +34,7 @@ export class Dispatcher {
   readonly #due = new DueEndpoints();
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
-  /** The endpoint at which the last run ended for want of room: the next one begins behind it. */
-  #lastServed: string | undefined;
+  readonly #turns = new Turns();
 
   /** Starts at once. */
   constructor(options: DispatcherOptions) {
@@ -88,7 +87,7 @@ export class Dispatcher {
     if (this.#loop.isStopped) return 'idle';
     const { wanted, isCut } = this.#choose(due);
     const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
-    this.#hasMore = claims.length > 0 || (due.length > 0 && wanted.length === 0);
+    this.#hasMore = claims.length > 0 || isCut || (due.length > 0 && wanted.length === 0);
     this.#recordClaim(wanted, claims);
     // The claim renews the lease of a delivery that was sent already: its outcome is written in a moment.
     const unsent = claims.filter((claim) => !this.#attempts.isUnwritten(claim));
@@ -107,28 +106,15 @@ export class Dispatcher {
     return this.#due.recordPoll(found, performance.now());
   }
 
-  /**
-   * As many deliveries as each receiver takes now, from the endpoint on at which the last run ended. `isCut`: there was
-   * no room for the endpoints behind.
-   */
-  #choose(due: readonly DueEndpoint[]): { wanted: WantedDeliveries[]; isCut: boolean } {
+  /** As many deliveries as each project's share has room for, and each receiver takes now. */
+  #choose(due: readonly DueEndpoint[]): Chosen {
     const now = performance.now();
-    const wanted: WantedDeliveries[] = [];
-    let { free } = this.#attempts;
-    for (const ref of rotate(due, this.#lastServed)) {
-      const key = endpointKeyOf(ref);
-      if (this.#due.isPaused(key, now)) continue;
-      const places = Math.min(this.#attempts.placesFor(key, now), free);
-      if (places === 0) continue;
-      // The poll has seen nothing before this moment.
-      wanted.push({ ...ref, places, sinceMs: ref.firstMs });
-      free -= places;
-      if (free > 0) continue;
-      this.#lastServed = key;
-      return { wanted, isCut: true };
-    }
-    this.#lastServed = undefined;
-    return { wanted, isCut: false };
+    const attempts = this.#attempts;
+    return this.#turns.choose(due, {
+      free: attempts.free,
+      heldBy: (projectId) => attempts.heldBy(projectId),
+      placesFor: (key) => (this.#due.isPaused(key, now) ? 0 : attempts.placesFor(key, now)),
+    });
   }
 
   #recordClaim(wanted: readonly EndpointRef[], claims: readonly ClaimedDelivery[]): void {
@@ -156,16 +142,4 @@ export class Dispatcher {
     }
     this.#loop.wake();
   }
-}
-
-/** From the first endpoint behind `last` on, and then from the beginning. `due` is in the order of the keys. */
-function rotate(due: readonly DueEndpoint[], last: string | undefined): DueEndpoint[] {
-  const first =
-    last === undefined
-      ? 0
-      : Math.max(
-          0,
-          due.findIndex((ref) => endpointKeyOf(ref) > last),
-        );
-  return [...due.slice(first), ...due.slice(0, first)];
 }

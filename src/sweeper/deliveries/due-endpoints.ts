@@ -2,19 +2,19 @@
 // back-off of endpoints at which a claim found nothing. It reads no database: results and times of `performance.now()`
 // are passed in.
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
-import type { DueEndpoint } from '../../store/deliveries/delivery-queue.ts';
+import type { DueEndpoint, FoundEndpoints } from '../../store/deliveries/delivery-queue.ts';
 
 /** What the next poll reads. */
 export interface PollSpan {
-  /** Only endpoints behind this one: there was more than one poll finds. */
-  readonly after?: EndpointRef;
+  /** Where it goes on in projects with more endpoints than one poll looks at. */
+  readonly after: readonly EndpointRef[];
   /** Only what became due in this time. Undefined: a full poll. */
   readonly withinMs?: number;
 }
 
 export type PollState = {
-  /** Where the next poll begins. */
-  readonly after?: EndpointRef;
+  /** Where the next full poll goes on. */
+  readonly after: readonly EndpointRef[];
   /** When a full poll is due. */
   readonly fullAt: number;
   /** When the last poll began that succeeded, or the first of all: a short poll looks back to it. */
@@ -35,8 +35,8 @@ export type PollState = {
 
 export type PollEvent =
   | { type: 'begun' }
-  /** `due`: after a short poll also what is left of earlier ones. */
-  | { type: 'found'; due: readonly DueEndpoint[] }
+  /** `due`: also what is left of earlier polls, where this one has not looked at everything. `cut`: where it ended. */
+  | { type: 'found'; due: readonly DueEndpoint[]; cut: readonly EndpointRef[] }
   /** A delivery was added to the outbox in this process. */
   | { type: 'added' };
 
@@ -47,7 +47,7 @@ export type Pause =
   /** Nothing of what a poll saw may go out: it waits for earlier events, or other dispatchers have it. */
   | { readonly kind: 'backing_off'; readonly untilAt: number; readonly pauseMs: number };
 
-/** Endpoints that one poll finds. */
+/** Endpoints that one poll looks at. */
 export const MAX_POLLED = 10_000;
 /**
  * A poll costs a probe of the index for each endpoint at which anything waits: what it found serves three times as long
@@ -63,7 +63,8 @@ const SERVES_MS = 250;
  * later commit, a clock that was set back) waits for the next full poll.
  *
  * While full polls are cheap there are no short ones. A short poll walks the older entries of each endpoint: where very
- * many wait at one it is far dearer than a full poll.
+ * many wait at one it is far dearer than a full poll. But after a full poll that has not looked at everything a short one
+ * comes in any case: a delivery that is added need not wait until the full polls have come round.
  */
 const FULL_PAUSE = 10;
 export const FULL_EVERY_MS = 2_000;
@@ -74,14 +75,14 @@ const MAX_PAUSE_MS = 500;
 /** Beyond this many pauses all of them are forgotten. */
 const MAX_PAUSES = 10_000;
 
-export const FIRST_POLL: PollState = { kind: 'stale', fullAt: Number.NEGATIVE_INFINITY, due: [] };
+export const FIRST_POLL: PollState = { kind: 'stale', after: [], fullAt: Number.NEGATIVE_INFINITY, due: [] };
 
 /** A poll that fails is not an event: the next run begins another one. */
 export function nextPoll(state: PollState, event: PollEvent, now: number): PollState {
   const { after, fullAt, seenAt = now, due } = state;
   switch (event.type) {
     case 'begun': {
-      const isFull = after !== undefined || now >= fullAt;
+      const isFull = now >= fullAt;
       return {
         kind: 'polling',
         after,
@@ -89,7 +90,7 @@ export function nextPoll(state: PollState, event: PollEvent, now: number): PollS
         fullAt: isFull ? now + FULL_EVERY_MS : fullAt,
         seenAt,
         due,
-        span: { after, withinMs: isFull ? undefined : now - seenAt + LATE_MS },
+        span: isFull ? { after } : { after: [], withinMs: now - seenAt + LATE_MS },
         startedAt: now,
         isOutdated: false,
       };
@@ -99,10 +100,11 @@ export function nextPoll(state: PollState, event: PollEvent, now: number): PollS
       const { span, startedAt } = state;
       const tookMs = now - startedAt;
       const isFull = span.withinMs === undefined;
+      const isCut = event.cut.length > 0;
       return {
         kind: 'fresh',
-        after: isFull && event.due.length === MAX_POLLED ? event.due.at(-1) : undefined,
-        fullAt: isFull ? Math.min(fullAt, now + fullPause(tookMs)) : fullAt,
+        after: isFull ? event.cut : after,
+        fullAt: isFull ? Math.min(fullAt, now + fullPause(tookMs, isCut)) : fullAt,
         seenAt: startedAt,
         due: event.due,
         untilAt: state.isOutdated ? now : now + Math.min(tookMs * SERVES, SERVES_MS),
@@ -115,9 +117,10 @@ export function nextPoll(state: PollState, event: PollEvent, now: number): PollS
 }
 
 /** How long after a full poll only short ones come. */
-function fullPause(tookMs: number): number {
+function fullPause(tookMs: number, isCut: boolean): number {
   const pauseMs = tookMs * FULL_PAUSE;
-  return pauseMs < SERVES_MS ? 0 : pauseMs;
+  if (pauseMs >= SERVES_MS) return pauseMs;
+  return isCut ? SERVES_MS : 0;
 }
 
 /** The pause after a claim that found nothing. `isServed`: an earlier claim since the last poll found something. */
@@ -138,7 +141,7 @@ export class DueEndpoints {
   #pauses = new Map<string, Pause>();
   /** Endpoints at which a claim found something since the last poll. */
   #served = new Set<string>();
-  /** Endpoints at which a claim found nothing since the last full poll: nothing is left, or it waits for the next one. */
+  /** Endpoints at which a claim found nothing since the last poll: nothing is left, or it waits for a full one. */
   #empty = new Set<string>();
 
   /** What the last polls found, while that serves. */
@@ -149,17 +152,26 @@ export class DueEndpoints {
   beginPoll(now: number): PollSpan {
     const poll = nextPoll(this.#poll, { type: 'begun' }, now);
     this.#poll = poll;
-    return poll.kind === 'polling' ? poll.span : {};
+    return poll.kind === 'polling' ? poll.span : { after: [] };
   }
 
   /** Returns what is due now. */
-  recordPoll(found: readonly DueEndpoint[], now: number): readonly DueEndpoint[] {
-    const isShort = this.#poll.kind === 'polling' && this.#poll.span.withinMs !== undefined;
-    const left = isShort ? this.#poll.due.filter((ref) => !this.#empty.has(endpointKeyOf(ref))) : [];
-    if (!isShort) this.#empty = new Set();
-    this.#poll = nextPoll(this.#poll, { type: 'found', due: merge(found, left) }, now);
+  recordPoll({ due, cut }: FoundEndpoints, now: number): readonly DueEndpoint[] {
+    const left = this.#isWhole(cut)
+      ? []
+      : this.#poll.due.filter((ref) => !this.#empty.has(endpointKeyOf(ref)));
+    this.#empty = new Set();
+    // What is left out is found again when the full polls come round.
+    const merged = left.length > MAX_POLLED ? due : merge(due, left);
+    this.#poll = nextPoll(this.#poll, { type: 'found', due: merged, cut }, now);
     this.#served = new Set();
     return this.#poll.due;
+  }
+
+  /** The poll under way has looked at every endpoint, and ended there. */
+  #isWhole(cut: readonly EndpointRef[]): boolean {
+    const span = this.#poll.kind === 'polling' ? this.#poll.span : undefined;
+    return span?.withinMs === undefined && span?.after.length === 0 && cut.length === 0;
   }
 
   isPaused(endpoint: string, now: number): boolean {

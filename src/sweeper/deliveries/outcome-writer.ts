@@ -1,9 +1,10 @@
 // Writes the outcomes of deliveries: one batch at a time, and outcomes that come meanwhile are the next batch. While the
 // database is away outcomes wait here. A delivery whose lease another dispatcher has taken belongs to that dispatcher.
 import type { DeliveryState } from '../../domain/callback.ts';
+import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { disableEndpoint, type GoneEndpoint } from '../../service/callbacks/callback-changes.ts';
 import { isSameUrl } from '../../service/callbacks/endpoint-seal.ts';
-import { updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
+import { type EndpointRef, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
   lockEndpoints,
@@ -15,6 +16,7 @@ import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
+import { writeAudit } from '../../telemetry/audit.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { Loop, type RunResult } from '../loop.ts';
 import {
@@ -100,10 +102,11 @@ export class OutcomeWriter {
     if (this.#queue.length < SMALL_BATCH) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
     const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
     try {
-      const written = await writeOutcomes(
+      const { written, disabled } = await writeOutcomes(
         this.#options,
         batch.map(({ outcome }) => outcome),
       );
+      for (const endpoint of disabled) auditDisabled(this.#options.log, endpoint);
       this.#settle(batch);
       this.#options.onWritten(written);
     } catch (error) {
@@ -138,7 +141,7 @@ export class OutcomeWriter {
 async function writeOutcomes(
   { pool, secrets, owner }: OutcomeWriterOptions,
   outcomes: readonly DeliveryOutcome[],
-): Promise<WrittenOutcome[]> {
+): Promise<{ written: WrittenOutcome[]; disabled: EndpointRef[] }> {
   return await inTransaction(pool, async (tx) => {
     const endpoints = new Map(outcomes.map(({ claim }) => [endpointKeyOf(claim.endpoint), claim.endpoint]));
     const nowMs = await lockEndpoints(tx, [...endpoints.values()]);
@@ -153,12 +156,13 @@ async function writeOutcomes(
     const entries = written.flatMap(({ of, result }) => timelineOf(of, result, nowMs) ?? []);
     await insertTimelineEntries(tx, entries);
     await updateLastDeliveries(tx, newestOf(written.map(({ of }) => of)));
-    await disableEndpoints(tx, secrets, described, nowMs);
-    return written.map(({ of, result }) => ({
+    const disabled = await disableEndpoints(tx, secrets, described, nowMs);
+    const settled = written.map(({ of, result }) => ({
       outcome: of.outcome,
       state: result.state,
       endedMs: of.result.endedMs,
     }));
+    return { written: settled, disabled };
   });
 }
 
@@ -177,7 +181,7 @@ async function disableEndpoints(
   secrets: SecretBox,
   described: readonly DescribedOutcome[],
   nowMs: number,
-): Promise<void> {
+): Promise<EndpointRef[]> {
   const gone = new Map<string, GoneEndpoint>();
   for (const { outcome, disable } of described) {
     const { endpoint, urlBox } = outcome.claim;
@@ -188,5 +192,14 @@ async function disableEndpoints(
       isAddress: (current) => isSameUrl(secrets, endpoint, [current, urlBox]),
     });
   }
-  for (const endpoint of gone.values()) await disableEndpoint(tx, endpoint, nowMs);
+  const disabled: EndpointRef[] = [];
+  for (const endpoint of gone.values()) {
+    if (await disableEndpoint(tx, endpoint, nowMs)) disabled.push(endpoint);
+  }
+  return disabled;
+}
+
+function auditDisabled(log: Log, { projectId, endpointId }: EndpointRef): void {
+  const object = { kind: 'endpoint', id: endpointId, projectId } as const;
+  writeAudit(log, { actor: SYSTEM_ACTOR, action: 'endpoint.disable', object });
 }

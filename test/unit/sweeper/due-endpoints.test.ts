@@ -3,7 +3,6 @@ import {
   DueEndpoints,
   FIRST_POLL,
   FULL_EVERY_MS,
-  MAX_POLLED,
   nextPause,
   nextPoll,
   type PollEvent,
@@ -14,7 +13,9 @@ const endpoint = (endpointId: string, firstMs = 0) => ({ projectId: 'p', endpoin
 const ENDPOINT = endpoint('cb_1');
 const BEGUN: PollEvent = { type: 'begun' };
 const ADDED: PollEvent = { type: 'added' };
-const FOUND: PollEvent = { type: 'found', due: [ENDPOINT] };
+const FOUND: PollEvent = { type: 'found', due: [ENDPOINT], cut: [] };
+/** A poll that looked at every endpoint. */
+const whole = (...due: ReturnType<typeof endpoint>[]) => ({ due, cut: [] });
 
 /** The state after events at their times, ms. */
 const stateAfter = (...events: [number, PollEvent][]): PollState =>
@@ -45,27 +46,47 @@ describe('the result of a poll', () => {
 });
 
 describe('the next poll', () => {
-  const full = Array.from({ length: MAX_POLLED }, (_, index) => endpoint(`cb_${index}`));
+  const CUT = [{ projectId: 'p', endpointId: 'cb_8' }];
+  const PART: PollEvent = { type: 'found', due: [ENDPOINT], cut: CUT };
+  const spanOf = (state: PollState) => (state.kind === 'polling' ? state.span : undefined);
 
-  it('the next poll begins behind the last endpoint when there was more than one poll finds', () => {
-    const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [11, ADDED], [12, BEGUN]);
-    expect(state).toMatchObject({ kind: 'polling', after: full.at(-1) });
-    expect(nextPoll(state, FOUND, 20).after).toBeUndefined();
+  it('the next full poll goes on where the last one ended in projects with more endpoints than their part', () => {
+    const state = stateAfter([0, BEGUN], [10, PART], [300, BEGUN]);
+    expect(spanOf(state)).toEqual({ after: CUT });
+    expect(nextPoll(state, FOUND, 310).after).toEqual([]);
   });
 
-  it('the poll after a failed one begins at the same endpoint', () => {
-    const state = stateAfter([0, BEGUN], [10, { type: 'found', due: full }], [90, BEGUN], [100, BEGUN]);
-    expect(state.after).toEqual(full.at(-1));
+  it('a short poll comes between two full ones that do not look at every endpoint, however cheap they are', () => {
+    const short = stateAfter([0, BEGUN], [1, PART], [2, ADDED], [3, BEGUN]);
+    expect(spanOf(short)).toEqual({ after: [], withinMs: 3 + 1_000 });
+    const full = nextPoll(nextPoll(short, FOUND, 4), BEGUN, 251);
+    expect(spanOf(full)).toEqual({ after: CUT });
   });
 
-  it('the next poll begins with the first endpoint when all were found', () => {
-    expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toBeUndefined();
+  it('the full poll after a failed one begins at the same endpoints', () => {
+    const state = stateAfter([0, BEGUN], [10, PART], [300, BEGUN], [FULL_EVERY_MS + 300, BEGUN]);
+    expect(spanOf(state)).toEqual({ after: CUT });
+  });
+
+  it('the next poll begins with the first endpoint when all were looked at', () => {
+    expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toEqual([]);
+  });
+
+  it('what is left of earlier polls stays when a full poll has not looked at every endpoint', () => {
+    const due = new DueEndpoints();
+    due.beginPoll(0);
+    due.recordPoll({ due: [endpoint('a'), endpoint('b'), endpoint('c')], cut: [endpoint('c')] }, 10);
+    due.recordClaim(['p a', 'p b'], new Set(['p b']), 20);
+    expect(due.beginPoll(300)).toEqual({ after: [endpoint('c')] });
+    expect(due.recordPoll(whole(endpoint('d')), 310)).toEqual([endpoint('b'), endpoint('c'), endpoint('d')]);
+    expect(due.beginPoll(700)).toEqual({ after: [] });
+    expect(due.recordPoll(whole(endpoint('a')), 710)).toEqual([endpoint('a')]);
   });
 });
 
 describe('full and short polls', () => {
   const spanOf = (state: PollState) => (state.kind === 'polling' ? state.span : undefined);
-  const FULL = { after: undefined, withinMs: undefined };
+  const FULL = { after: [] };
 
   it('every poll is full while a full poll is cheap', () => {
     const state = stateAfter([0, BEGUN], [1, FOUND], [150, BEGUN], [151, FOUND], [300, BEGUN]);
@@ -77,9 +98,9 @@ describe('full and short polls', () => {
 
   it('an expensive full poll is followed by short ones, which look back to the poll before and a second further', () => {
     const state = stateAfter([0, BEGUN], [150, FOUND], [400, BEGUN]);
-    expect(spanOf(state)).toEqual({ after: undefined, withinMs: 400 + 1_000 });
+    expect(spanOf(state)).toEqual({ after: [], withinMs: 400 + 1_000 });
     const next = nextPoll(nextPoll(state, FOUND, 410), BEGUN, 560);
-    expect(spanOf(next)).toEqual({ after: undefined, withinMs: 160 + 1_000 });
+    expect(spanOf(next)).toEqual({ after: [], withinMs: 160 + 1_000 });
   });
 
   it('a full poll takes a tenth of the time at most, but comes every two seconds however expensive it is', () => {
@@ -100,17 +121,17 @@ describe('full and short polls', () => {
 
   it('full polls that fail leave short ones their turn, also before the first one has succeeded', () => {
     const state = stateAfter([0, BEGUN], [1_900, BEGUN]);
-    expect(spanOf(state)).toEqual({ after: undefined, withinMs: 1_900 + 1_000 });
+    expect(spanOf(state)).toEqual({ after: [], withinMs: 1_900 + 1_000 });
     expect(spanOf(nextPoll(state, BEGUN, FULL_EVERY_MS))).toEqual(FULL);
   });
 
   it('a short poll adds to what is left of the polls before, in the order of the keys', () => {
     const due = new DueEndpoints();
     due.beginPoll(0);
-    due.recordPoll([endpoint('b', 10), endpoint('c', 20), endpoint('d', 30)], 150);
+    due.recordPoll(whole(endpoint('b', 10), endpoint('c', 20), endpoint('d', 30)), 150);
     due.recordClaim(['p b', 'p c', 'p d'], new Set(['p c', 'p d']), 160);
     expect(due.beginPoll(390).withinMs).toBeDefined();
-    expect(due.recordPoll([endpoint('a', 400), endpoint('d', 400)], 400)).toEqual([
+    expect(due.recordPoll(whole(endpoint('a', 400), endpoint('d', 400)), 400)).toEqual([
       endpoint('a', 400),
       endpoint('c', 20),
       endpoint('d', 30),
@@ -120,9 +141,9 @@ describe('full and short polls', () => {
   it('a full poll replaces what the polls before have found', () => {
     const due = new DueEndpoints();
     due.beginPoll(0);
-    due.recordPoll([endpoint('a', 10), endpoint('b', 20)], 150);
+    due.recordPoll(whole(endpoint('a', 10), endpoint('b', 20)), 150);
     expect(due.beginPoll(FULL_EVERY_MS)).toEqual(FULL);
-    expect(due.recordPoll([endpoint('a', 15)], FULL_EVERY_MS + 10)).toEqual([endpoint('a', 15)]);
+    expect(due.recordPoll(whole(endpoint('a', 15)), FULL_EVERY_MS + 10)).toEqual([endpoint('a', 15)]);
     expect(due.fresh(FULL_EVERY_MS + 11)).toEqual([endpoint('a', 15)]);
   });
 });
@@ -151,7 +172,7 @@ describe('the endpoints that are worth a claim', () => {
   function polled(): DueEndpoints {
     const due = new DueEndpoints();
     due.beginPoll(0);
-    due.recordPoll([ENDPOINT], 10);
+    due.recordPoll(whole(ENDPOINT), 10);
     return due;
   }
   const claim = (due: DueEndpoints, found: readonly string[], now: number) =>
@@ -178,7 +199,7 @@ describe('the endpoints that are worth a claim', () => {
     expect(pausedAt(due, 39)).toEqual(['a']);
     expect(pausedAt(due, 40)).toEqual([]);
     due.beginPoll(40);
-    due.recordPoll([ENDPOINT], 50);
+    due.recordPoll(whole(ENDPOINT), 50);
     claim(due, ['b'], 60);
     expect(pausedAt(due, 309)).toEqual(['a']);
   });
@@ -189,7 +210,7 @@ describe('the endpoints that are worth a claim', () => {
     claim(due, [], 300);
     claim(due, ['a'], 900);
     due.beginPoll(900);
-    due.recordPoll([ENDPOINT], 910);
+    due.recordPoll(whole(ENDPOINT), 910);
     claim(due, [], 1_000);
     expect(pausedAt(due, 1_249)).toEqual(['a', 'b']);
     expect(pausedAt(due, 1_250)).toEqual(['b']);

@@ -121,7 +121,7 @@ echo "PUBLISH_URL is $PUBLISH_URL"`)}
 ${commands('curl -fsS "$PUBLISH_URL"')}
 <p>The monitor is <code>up</code>, and <code>nextDeadlineAt</code> says by when the next beat must have come:</p>
 ${commands(`curl -sS "$BASE/v1/monitors/nightly-backup" -H "Authorization: Bearer $TOKEN" \\
-  | grep -o '"health":"[a-z]*"\\|"nextDeadlineAt":"[^"]*"'`)}`;
+  | grep -oE '"health":"[a-z]*"|"nextDeadlineAt":"[^"]*"'`)}`;
 }
 
 function alert(): Html {

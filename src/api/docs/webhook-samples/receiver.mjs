@@ -28,4 +28,4 @@ createServer(async (request, response) => {
     console.log('refused: the signature is wrong');
     response.writeHead(401).end();
   }
-}).listen(Number(process.env.PORT ?? 9123), '127.0.0.1', () => console.log('listening'));
+}).listen(Number(process.env.RECEIVER_PORT ?? 9123), '127.0.0.1', () => console.log('listening'));

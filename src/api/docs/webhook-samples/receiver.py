@@ -39,6 +39,6 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-server = HTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9123"))), Receiver)
+server = HTTPServer(("127.0.0.1", int(os.environ.get("RECEIVER_PORT", "9123"))), Receiver)
 print("listening", flush=True)
 server.serve_forever()

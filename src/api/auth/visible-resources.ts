@@ -1,0 +1,68 @@
+// Whether a caller may see what a path names, for calls that it may not make: 403 is only for what it may see and not
+// do, so what it may not see is 404 first (docs/contract/calls.md). Calls that are admitted find out for themselves.
+import type { OperationSpec } from '../../contract/operations/operation.ts';
+import type { Operations } from '../../contract/operations/operations.ts';
+import { notFound } from '../../domain/problem.ts';
+import { requireCallback } from '../../service/callbacks/callbacks.ts';
+import type { Caller } from '../../service/calls/context.ts';
+import { requireDelivery } from '../../service/deliveries/deliveries.ts';
+import { requireIncident } from '../../service/incidents/incidents.ts';
+import { findMonitorRefs } from '../../store/monitors/monitors.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+import { findProject, type Project } from '../../store/tenancy/projects.ts';
+import type { Principal } from './principal.ts';
+
+export interface Requester {
+  principal: Principal;
+  caller: Pick<Caller, 'organizationId' | 'projectId'>;
+}
+
+/** The names of all parameters in paths of the contract. */
+type PathParameter = {
+  [Id in keyof Operations]: Operations[Id] extends { params: { shape: infer Shape } } ? keyof Shape : never;
+}[keyof Operations];
+
+/** Throws `not_found` for an id of nothing that the caller may see. */
+type Requirement = (db: Queryable, requester: Requester, id: string) => Promise<unknown>;
+
+const REQUIREMENTS: Record<PathParameter, Requirement> = {
+  monitorId: async (db, { caller: { projectId } }, monitorId) => {
+    const found = await findMonitorRefs(db, { projectId, monitorId });
+    if (found.length === 0) throw notFound();
+  },
+  endpointId: (db, { caller: { projectId } }, endpointId) => requireCallback(db, { projectId, endpointId }),
+  incidentId: (db, { caller }, incidentId) => requireIncident(db, caller.projectId, incidentId),
+  deliveryId: (db, { caller }, deliveryId) => requireDelivery(db, caller.projectId, deliveryId),
+  projectId: requireProject,
+  // All of credentials is the owner's: nobody else learns whether one exists.
+  credentialId: async () => undefined,
+};
+
+/** Throws `not_found` unless the caller may see all that the path of the operation names. */
+export async function requireVisible(
+  db: Queryable,
+  requester: Requester,
+  { params: schema }: Pick<OperationSpec, 'params'>,
+  params: unknown,
+): Promise<void> {
+  if (!schema) return;
+  const parsed = schema.safeParse(params);
+  if (!parsed.success) throw notFound(); // nothing has such an id
+  for (const [name, id] of Object.entries(parsed.data)) {
+    await REQUIREMENTS[name as PathParameter](db, requester, String(id));
+  }
+}
+
+/** A credential sees its own project, a session those of its organization. Throws `not_found`. */
+export async function requireProject(
+  db: Queryable,
+  { principal, caller }: Requester,
+  projectId: string,
+): Promise<Project> {
+  const own = principal.kind === 'credential' ? principal.projectId : undefined;
+  const project = await findProject(db, caller.organizationId, projectId);
+  // Only by id: a name may change, and the path names the resource.
+  if (project?.projectId !== projectId.toLowerCase()) throw notFound();
+  if (own !== undefined && project.projectId !== own) throw notFound();
+  return project;
+}

@@ -1,0 +1,58 @@
+// The page /docs/retention: how long data is kept (docs/contract/organization.md).
+import { IDEMPOTENCY_HOURS, KEPT_DAYS } from '../../../domain/retention.ts';
+import { heading, html, table } from '../html.ts';
+import { page } from '../page.ts';
+
+const days = (count: number) => `${count} days`;
+const hours = (count: number) => (count === 1 ? '1 hour' : `${count} hours`);
+
+/** What is kept, for how long, and what happens then. */
+const KEPT: readonly (readonly [string, string, string])[] = [
+  [
+    'Observations (the accepted beats)',
+    days(KEPT_DAYS.observations),
+    'gone from `GET …/observations`; the sequence goes on',
+  ],
+  [
+    'Incidents and their timelines',
+    `as long as their monitor, and ${days(KEPT_DAYS.incidents)} after its deletion`,
+    'gone',
+  ],
+  [
+    'Deliveries and their attempts',
+    `${days(KEPT_DAYS.deliveries)} after their end`,
+    'gone; the timeline of the incident stays',
+  ],
+  [
+    'Archived monitors',
+    days(KEPT_DAYS.archivedMonitors),
+    'deleted, as `DELETE` does; `restorableUntil` says when',
+  ],
+  ['Deleted monitors', 'not at all', 'configuration, changes and publish address are gone at once'],
+  ['Removed endpoints', 'not at all', 'address and signing secrets are erased at once'],
+  ['Revoked credentials', `${days(KEPT_DAYS.revokedCredentials)}, readable and without effect`, 'gone'],
+  [
+    'Answers under the `Idempotency-Key` of a call',
+    hours(IDEMPOTENCY_HOURS.calls),
+    'the same key is a new request',
+  ],
+  [
+    'Answers under the `Idempotency-Key` of a beat',
+    hours(IDEMPOTENCY_HOURS.beats),
+    'the same key is a new beat',
+  ],
+  ['Outages of the service', days(KEPT_DAYS.serviceOutages), 'gone'],
+  ['Projects, monitors, endpoints, credentials in use', 'until somebody deletes them', ''],
+];
+
+export function retentionPage(): string {
+  return page(
+    '/docs/retention',
+    'Retention',
+    html`<h1>Retention</h1>
+<p>How long Beatkeeper keeps what it has. The times are the same on every plan.</p>
+${table(['What', 'Is kept', 'Then'], KEPT)}
+${heading(2, 'Secrets')}
+<p>Tokens, signing secrets and publish addresses are in no log. The secret of a credential is stored only as a digest; signing secrets, the URLs of endpoints and kept answers are stored encrypted. A secret that a rotation has replaced stops at the end of its overlap.</p>`,
+  );
+}

@@ -1,0 +1,21 @@
+// How long data is kept (docs/contract/organization.md). The statements that delete it and the pages under /docs read it
+// here.
+
+export const DAY_MS = 86_400_000;
+
+/** Days. */
+export const KEPT_DAYS = {
+  observations: 30,
+  observationBuckets: 400,
+  /** Counted from their end. */
+  deliveries: 30,
+  /** Counted from the deletion of their monitor. */
+  incidents: 30,
+  /** Then they are deleted as a delete does. */
+  archivedMonitors: 30,
+  revokedCredentials: 30,
+  serviceOutages: 400,
+} as const;
+
+/** Hours. */
+export const IDEMPOTENCY_HOURS = { calls: 24, beats: 1 } as const;

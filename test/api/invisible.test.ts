@@ -1,0 +1,164 @@
+// What a principal may not see is 404, on writes too; what it may see and not change is 403 (docs/contract/calls.md).
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { operationUrl } from '../../src/contract/operations/operation.ts';
+import { contractOperations, type OperationId } from '../../src/contract/operations/operations.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { seedCredential } from '../support/seed.ts';
+
+const operations = contractOperations();
+const HOOK = 'http://127.0.0.1:9/hook';
+let api: ApiFixture;
+/** A reader of another project of the same organization. */
+let neighbor: ApiClient;
+let params: Record<'monitorId' | 'endpointId' | 'incidentId' | 'deliveryId' | 'projectId', string>;
+let credentialId: string;
+
+beforeAll(async () => {
+  api = await openApiFixture();
+  const sibling = await api.owner.expectSuccess('createProject', { body: { name: 'sibling' } });
+  const { projectId } = sibling.body;
+  neighbor = api.read.as(await seedCredential(api.pool, { projectId, preset: 'read' }));
+  const alias = randomUUID();
+  const made = await api.manage.expectSuccess('createCallback', { body: { alias, url: HOOK } });
+  const monitor = await api.manage.expectSuccess('createMonitor', {
+    body: { name: 'Job', callback: { kind: 'named', alias } },
+  });
+  await fetch(`${api.url}${new URL(monitor.body.publishUrl ?? '').pathname}/fail`);
+  const deliveries = await api.read.expectSuccess('listDeliveries');
+  const [{ deliveryId = '', incidentId = '' } = {}] = deliveries.body.items;
+  params = {
+    monitorId: monitor.body.monitorId,
+    endpointId: made.body.endpoint.id,
+    incidentId,
+    deliveryId,
+    projectId: api.projectId,
+  };
+  const credentials = await api.owner.expectSuccess('listCredentials');
+  credentialId = credentials.body.items[0]?.credentialId ?? '';
+});
+afterAll(async () => {
+  await api?.close();
+});
+
+type Ids = Record<string, string>;
+const NONE: Ids = {
+  monitorId: 'none',
+  endpointId: 'none',
+  incidentId: `inc_${'0'.repeat(32)}`,
+  deliveryId: `dlv_${'0'.repeat(32)}`,
+  projectId: randomUUID(),
+};
+const statusOf = async (client: ApiClient, id: OperationId, ids: Ids) =>
+  (await client.call(id, { params: ids })).status;
+
+/** Of what a project has, each write that a reader may not make. */
+const writes = Object.values(operations)
+  .filter(({ path, preset }) => path.includes('{') && preset === 'manage')
+  .map(({ operationId }) => operationId as OperationId);
+
+describe('a write that the caller may not make', () => {
+  it.each(writes)("%s is 403 for a reader of the project, and 404 for one of another's", async (id) => {
+    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, params)).toBe(403);
+    expect(await statusOf(neighbor, id, params)).toBe(404);
+  });
+
+  it.each(writes)('%s is 404 for a reader where there is no such resource', async (id) => {
+    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, NONE)).toBe(404);
+  });
+
+  it('the refusal is the same for what another project has and for what nobody has', async () => {
+    const refusals = [params, NONE].map(async (ids) => {
+      const { problem } = await neighbor.call('deleteMonitor', { params: ids });
+      return { ...problem, correlationId: '' };
+    });
+    const [ofAnother, ofNobody] = await Promise.all(refusals);
+    expect(ofAnother).toEqual(ofNobody);
+    expect(ofAnother).toMatchObject({ code: 'service.not_found' });
+  });
+
+  it("renaming a project is 404 for another organization and another project's credential, else 403", async () => {
+    const ids = { projectId: api.projectId };
+    for (const client of [api.manage, api.read, api.member, api.viewer, api.operator]) {
+      expect(await statusOf(client, 'updateProject', ids)).toBe(403);
+    }
+    const rename = { params: ids, body: { name: 'mine' }, ifMatch: '"project-1"' };
+    for (const client of [neighbor, api.other.manage, api.other.owner]) {
+      const { problem } = await client.call('updateProject', rename);
+      expect(problem).toMatchObject({ status: 404, code: 'service.not_found' });
+    }
+    expect(await statusOf(api.viewer, 'updateProject', NONE)).toBe(404);
+  });
+
+  it("credentials are the owner's: others get 403 whatever the id is", async () => {
+    for (const ids of [{ credentialId }, { credentialId: '0'.repeat(32) }, { credentialId: 'none' }]) {
+      for (const id of ['getCredential', 'revokeCredential', 'rotateCredential'] as const) {
+        for (const client of [api.manage, api.read, api.member, api.operator, api.other.manage]) {
+          expect(await statusOf(client, id, ids)).toBe(403);
+        }
+      }
+    }
+  });
+
+  it('a removed endpoint, and that of an inline binding, are 404 for a reader as for all', async () => {
+    const made = await api.manage.expectSuccess('createCallback', {
+      body: { alias: randomUUID(), url: HOOK },
+    });
+    const endpointId = made.body.endpoint.id;
+    await api.manage.expectSuccess('deleteCallback', { params: { endpointId }, ifMatch: made.etag });
+    const inline = await api.manage.expectSuccess('createMonitor', {
+      body: { name: 'inline', callback: { kind: 'inline', url: HOOK } },
+    });
+    const { monitorId } = inline.body;
+    const bound = await api.read.expectSuccess('getMonitorBinding', { params: { monitorId } });
+    for (const id of [endpointId, bound.body.target?.endpointId ?? '']) {
+      expect(await statusOf(api.read, 'testCallback', { endpointId: id })).toBe(404);
+    }
+  });
+
+  it.each(['%00', '%ff', 'a%2Fb', "'", '%F0%9F%92%A9', 'x'.repeat(300)])(
+    'an id that none can have (%s) is refused and reaches no database',
+    async (id) => {
+      for (const path of [`monitors/${id}/lifecycle`, `incidents/${id}/note`, `deliveries/${id}/redeliver`]) {
+        const response = await fetch(`${api.url}/v1/${path}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${api.tokens.read}` },
+        });
+        expect([400, 404]).toContain(response.status);
+      }
+    },
+  );
+
+  it('the refusal comes before the body is read', async () => {
+    for (const [ids, status] of [
+      [params, 403],
+      [NONE, 404],
+    ] as const) {
+      const head = [
+        `PATCH ${operationUrl(operations.updateMonitor, { params: ids })} HTTP/1.1`,
+        'Host: api',
+        `Authorization: Bearer ${api.tokens.read}`,
+        'Content-Type: text/plain',
+        'Content-Length: 1000000',
+      ];
+      const until = (text: string) => text.includes('\r\n\r\n');
+      const answer = await sendRaw(api.url, `${head.join('\r\n')}\r\n\r\n`, { until });
+      expect(answer).toContain(`HTTP/1.1 ${status} `);
+    }
+  });
+});
+
+it('refused calls count as requests of the project, so that asking for ids is as slow as reading', async () => {
+  const free = await openApiFixture({ plan: 'free' });
+  try {
+    const answers = await Promise.all(
+      // More than two minutes' worth: the minute may end meanwhile.
+      Array.from({ length: 130 }, () => free.read.call('deleteMonitor', { params: { monitorId: 'none' } })),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404, 429]));
+  } finally {
+    await free.close();
+  }
+});

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { type FreePlaces, Turns } from '../../../src/sweeper/deliveries/turns.ts';
+
+const dueIn = (projectId: string, count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    projectId,
+    endpointId: `cb_${String(index).padStart(4, '0')}`,
+    firstMs: index,
+  }));
+
+/** Each endpoint has one place, unless `more` says otherwise. */
+const placesOf = (free: number, more: Partial<FreePlaces> = {}): FreePlaces => ({
+  free,
+  heldBy: () => 0,
+  placesFor: () => 1,
+  ...more,
+});
+
+/** How many places each project gets. */
+function sumsOf(wanted: readonly { projectId: string; places: number }[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { projectId, places } of wanted) sums[projectId] = (sums[projectId] ?? 0) + places;
+  return sums;
+}
+
+describe('turns', () => {
+  it('a project with very many due endpoints asks for half of the places, also alone', () => {
+    const { wanted, isCut } = new Turns().choose(dueIn('a', 1_100), placesOf(512));
+    expect(sumsOf(wanted)).toEqual({ a: 256 });
+    expect(isCut).toBe(true);
+  });
+
+  it('projects get their places by turns, whatever their number of endpoints', () => {
+    const due = [...dueIn('a', 1_100), ...dueIn('b', 3), ...dueIn('c', 1_100)];
+    const { wanted } = new Turns().choose(due, placesOf(512));
+    const sums = sumsOf(wanted);
+    expect(sums.b).toBe(3);
+    expect(Math.abs((sums.a ?? 0) - (sums.c ?? 0))).toBeLessThanOrEqual(1);
+    expect(wanted.slice(0, 3).map(({ projectId }) => projectId)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('a project that has its share is passed over, and another one gets its places', () => {
+    const due = [...dueIn('a', 1_100), ...dueIn('b', 2)];
+    const held = { a: 256 } as Record<string, number>;
+    const heldBy = (projectId: string) => held[projectId] ?? 0;
+    const { wanted, isCut } = new Turns().choose(due, placesOf(256, { heldBy }));
+    expect(sumsOf(wanted)).toEqual({ b: 2 });
+    // The next run could ask for nothing more: it comes when an attempt ends.
+    expect(isCut).toBe(false);
+  });
+
+  it('the next run goes on behind the last endpoint of each project', () => {
+    const due = [...dueIn('a', 5), ...dueIn('b', 5)];
+    const turns = new Turns();
+    const idsOf = () =>
+      turns.choose(due, placesOf(6)).wanted.map(({ projectId, endpointId }) => projectId + endpointId.at(-1));
+    expect(idsOf()).toEqual(['a0', 'b0', 'a1', 'b1']);
+    expect(idsOf()).toEqual(['a2', 'b2', 'a3', 'b3']);
+    expect(idsOf()).toEqual(['a4', 'b4', 'a0', 'b0']);
+  });
+
+  it('when there is room for few projects alone, each of them has its turn', () => {
+    const due = ['a', 'b', 'c', 'd'].flatMap((projectId) => dueIn(projectId, 9));
+    const turns = new Turns();
+    const served = [1, 2, 3, 4].map(() =>
+      turns.choose(due, placesOf(1)).wanted.map(({ projectId }) => projectId),
+    );
+    expect(served).toEqual([['a'], ['b'], ['c'], ['d']]);
+  });
+
+  it('an endpoint that takes several gets as many as the share has room for, and asks from its first due moment', () => {
+    const due = dueIn('a', 1).map((ref) => ({ ...ref, firstMs: 77 }));
+    const { wanted, isCut } = new Turns().choose(due, placesOf(20, { placesFor: () => 32 }));
+    expect(wanted).toEqual([{ ...due[0], places: 10, sinceMs: 77 }]);
+    expect(isCut).toBe(false);
+  });
+
+  it('endpoints that take nothing now are passed over, and nothing is left behind them', () => {
+    const turns = new Turns();
+    const due = dueIn('a', 10);
+    const placesFor = (key: string) => (key.endsWith('7') ? 1 : 0);
+    for (let run = 0; run < 2; run += 1) {
+      const { wanted, isCut } = turns.choose(due, placesOf(512, { placesFor }));
+      expect(wanted.map(({ endpointId }) => endpointId)).toEqual(['cb_0007']);
+      expect(isCut).toBe(false);
+    }
+  });
+});

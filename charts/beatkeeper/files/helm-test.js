@@ -1,8 +1,11 @@
 // Run by `helm test` in the service's own image: a monitor made from YAML gets its address, is beaten, and shows it,
 // on the object (the operator, the status feed) and in /v1 (sign-in by the cluster's issuer). Leaves nothing behind.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
-const { MONITOR, MONITOR_NAMESPACE, API_URL } = process.env;
+const { MONITOR, MONITOR_NAMESPACE, API_URL, BEATKEEPER_API_CA_FILE: apiCa } = process.env;
+if (apiCa && existsSync(apiCa))
+  setDefaultCACertificates([...getCACertificates('default'), readFileSync(apiCa, 'utf8')]);
 const account = '/var/run/secrets/kubernetes.io/serviceaccount';
 const kube = `https://${process.env.KUBERNETES_SERVICE_HOST}:${process.env.KUBERNETES_SERVICE_PORT}`;
 const monitors = `/apis/beatkeeper.dev/v1alpha1/namespaces/${MONITOR_NAMESPACE}/monitors/${MONITOR}`;

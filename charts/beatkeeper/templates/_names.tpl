@@ -49,7 +49,21 @@ app.kubernetes.io/component: {{ . }}
 {{- end -}}
 
 {{- define "beatkeeper.apiUrl" -}}
-http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ if ne (int .Values.api.service.port) 80 }}:{{ .Values.api.service.port }}{{ end }}
+{{- $scheme := include "beatkeeper.apiScheme" . -}}
+{{- $port := include "beatkeeper.apiPort" . -}}
+{{ $scheme }}://{{ include "beatkeeper.apiHost" . }}{{ if ne $port (ternary "443" "80" (eq $scheme "https")) }}:{{ $port }}{{ end }}
+{{- end -}}
+
+{{- define "beatkeeper.apiHost" -}}
+{{- include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "beatkeeper.apiScheme" -}}
+{{- ternary "https" "http" (not (empty .Values.api.tls.existingSecret)) -}}
+{{- end -}}
+
+{{- define "beatkeeper.apiPort" -}}
+{{- .Values.api.service.port | default (ternary 443 80 (eq (include "beatkeeper.apiScheme" .) "https")) | int -}}
 {{- end -}}
 
 {{- define "beatkeeper.publicUrl" -}}
@@ -96,6 +110,17 @@ http://{{ include "beatkeeper.fullname" . }}-api.{{ .Release.Namespace }}.svc{{ 
 {{- end -}}
 {{- if and .Values.api.ingress.enabled (not .Values.api.ingress.host) -}}
 {{- fail "api.ingress.enabled needs api.ingress.host" -}}
+{{- end -}}
+{{- with .Values.networkPolicy -}}
+{{- if and .egress.enabled (not .enabled) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.enabled" -}}
+{{- end -}}
+{{- if and .egress.enabled (not .egress.apiServer) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.apiServer: the addresses that kubectl get endpointslices --namespace default shows for kubernetes, as CIDRs" -}}
+{{- end -}}
+{{- if and .egress.enabled (not $.Values.postgresql.enabled) (not .egress.database) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.database: the addresses of your database, as CIDRs" -}}
+{{- end -}}
 {{- end -}}
 {{- if gt (int .Values.api.autoscaling.minReplicas) (int .Values.api.autoscaling.maxReplicas) -}}
 {{- fail "api.autoscaling.minReplicas is greater than api.autoscaling.maxReplicas" -}}

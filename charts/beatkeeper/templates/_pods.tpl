@@ -132,6 +132,26 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
+{{/* Of a pod that calls api: its authority, without the key. A Secret of a well-known authority has none. */}}
+{{- define "beatkeeper.apiCaEnv" -}}
+{{- if .Values.api.tls.existingSecret -}}
+- {name: BEATKEEPER_API_CA_FILE, value: /etc/beatkeeper/api/ca.crt}
+{{- end -}}
+{{- end -}}
+
+{{- define "beatkeeper.apiCaMount" -}}
+{{- if .Values.api.tls.existingSecret -}}
+- {name: api-ca, mountPath: /etc/beatkeeper/api, readOnly: true}
+{{- end -}}
+{{- end -}}
+
+{{- define "beatkeeper.apiCaVolume" -}}
+{{- with .Values.api.tls.existingSecret -}}
+- name: api-ca
+  secret: {secretName: {{ . | quote }}, items: [{key: ca.crt, path: ca.crt}], optional: true}
+{{- end -}}
+{{- end -}}
+
 {{/* Waits for the database and applies the migrations. Many pods may run it at once. */}}
 {{- define "beatkeeper.migrateContainer" -}}
 - name: migrate

@@ -5,9 +5,11 @@ import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';
 import type { JsonObject } from '../../src/contract/json-schema.ts';
+import { refusalsOf } from '../../src/contract/openapi/examples/refusals.ts';
 import { completePaths } from '../../src/contract/openapi/openapi-document.ts';
-import { errorStatuses, type OperationSpec } from '../../src/contract/operations/operation.ts';
+import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
+import type { Problem } from '../../src/contract/resources/problem.ts';
 import { openContext } from '../../src/service/calls/open-context.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
@@ -75,6 +77,46 @@ function namedSchemas(value: unknown, key = ''): [string, SomeSchema][] {
   return [[key, value as SomeSchema], ...inner];
 }
 
+interface Media {
+  schema: object;
+  example?: unknown;
+  examples?: Record<string, { $ref: string }>;
+}
+
+interface Exampled {
+  parameters: { name: string; in: string; schema: object; example?: unknown }[];
+  requestBody?: { content: Record<string, Media> };
+  responses: Record<string, { content?: Record<string, Media> }>;
+}
+
+function resolved(reference: string): unknown {
+  const path = reference.split('/').slice(1);
+  return path.reduce<unknown>((node, key) => (node as Record<string, unknown>)[key], document);
+}
+
+/** Every media type of a value, with its place. */
+function mediaOf(value: unknown, where = ''): { where: string; media: Media }[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    if (key !== 'content') return mediaOf(inner, `${where}/${key}`);
+    return Object.entries(inner as Record<string, Media>).map(([type, media]) => ({
+      where: `${where} ${type}`,
+      media,
+    }));
+  });
+}
+
+function parametersOf(described: JsonObject) {
+  const items = Object.entries(described.paths as Record<string, Record<string, Exampled>>);
+  return items.flatMap(([path, item]) =>
+    Object.entries(item).flatMap(([method, { parameters = [] }]) =>
+      parameters
+        .filter((parameter) => parameter.example !== undefined)
+        .map((parameter) => ({ where: `${method} ${path} ${parameter.name}`, parameter })),
+    ),
+  );
+}
+
 describe('the OpenAPI document', () => {
   // A change of the contract is a change of this file. `npm run generate` writes it: read its diff as a client would.
   it('the composed document is docs/contract/openapi.json to the byte', async () => {
@@ -109,8 +151,8 @@ describe('the OpenAPI document', () => {
       expect(parameters.includes('Idempotency-Key')).toBe(spec.idempotent === true);
       expect(parameters.includes('If-Match')).toBe(spec.ifMatch !== undefined);
       expect(parameters).toContain('X-Correlation-ID');
-      for (const status of errorStatuses(spec)) {
-        expect(found.responses[status]?.$ref).toBe(`#/components/responses/Problem${status}`);
+      for (const status of refusalsOf(spec).keys()) {
+        expect(found.responses[status]?.$ref).toContain(`#/components/responses/Problem${status}`);
       }
       const success = found.responses[spec.success];
       expect(Object.keys(success?.headers ?? {})).toEqual(
@@ -173,6 +215,67 @@ describe('the OpenAPI document', () => {
     for (const [name, { description }] of found)
       expect([name, description]).toEqual([name, expect.stringContaining(sentence)]);
   });
+
+  it('every example of the document fits its schema', () => {
+    const ajv = new Ajv2020.default({ strict: false, allErrors: true });
+    addFormats.default(ajv);
+    ajv.addSchema(document, 'contract');
+    let count = 0;
+    const check = (where: string, schema: object, example: unknown) => {
+      count += 1;
+      const located = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"contract#/'));
+      ajv.validate(located, example);
+      expect([where, ajv.errors]).toEqual([where, null]);
+    };
+    for (const { where, media } of mediaOf(document)) {
+      if (media.example !== undefined) check(where, media.schema, media.example);
+      for (const [name, { $ref }] of Object.entries(media.examples ?? {})) {
+        check(`${where} ${name}`, media.schema, (resolved($ref) as { value: unknown }).value);
+      }
+    }
+    for (const { where, parameter } of parametersOf(document))
+      check(where, parameter.schema, parameter.example);
+    expect(count).toBeGreaterThan(150);
+  });
+
+  it.each(operations.map((spec) => [spec.operationId, spec] as const))(
+    'the document has an example of %s, with every part that is required',
+    (_id, spec) => {
+      const { parameters, requestBody, responses } = described(spec) as unknown as Exampled;
+      const inPath = parameters.filter((one) => one.in === 'path');
+      for (const parameter of inPath) expect(parameter).toHaveProperty('example');
+      for (const media of Object.values(requestBody?.content ?? {})) expect(media).toHaveProperty('example');
+      for (const media of Object.values(responses[spec.success]?.content ?? {})) {
+        expect(media).toHaveProperty('example');
+      }
+    },
+  );
+
+  it.each(operations.map((spec) => [spec.operationId, spec] as const))(
+    'the examples of refusals of %s name only what the operation has, and say when to try again',
+    (_id, spec) => {
+      const own = described(spec);
+      const parameters = own.parameters.map(({ $ref, name }) => name ?? $ref?.split('/').at(-1));
+      for (const [status, { $ref = '' }] of Object.entries(own.responses)) {
+        if (Number(status) < 400) continue;
+        const response = resolved($ref) as { headers: object; content: Record<string, Media> };
+        const examples = Object.values(response.content['application/problem+json']?.examples ?? {});
+        const values = examples.map((one) => (resolved(one.$ref) as { value: Problem }).value);
+        expect(values.length).toBeGreaterThan(0);
+        for (const { fieldErrors = [], status: stated } of values) {
+          expect(stated).toBe(Number(status));
+          for (const { path } of fieldErrors) {
+            const isUnknown = path === 'verbose';
+            const isOfBody = own.requestBody !== undefined && /^[a-z]/.test(path);
+            expect([path, isUnknown || isOfBody || parameters.includes(path)]).toEqual([path, true]);
+          }
+        }
+        const waits = values.some(({ retryAfterSeconds }) => retryAfterSeconds !== undefined);
+        expect([status, 'Retry-After' in response.headers]).toEqual([status, waits]);
+        if (status === '409' && spec.idempotent) expect(waits).toBe(true);
+      }
+    },
+  );
 
   it('a JSON Schema 2020-12 validator accepts the schemas of the document', () => {
     const ajv = new Ajv2020.default({ strict: false, allErrors: true });

@@ -1,11 +1,7 @@
 // The table of operations: methods, paths, required headers, statuses and presets (docs/contract/calls.md).
 import { describe, expect, it } from 'vitest';
-import {
-  errorStatuses,
-  type OperationSpec,
-  operationUrl,
-  PRESET_ROLES,
-} from '../../src/contract/operations/operation.ts';
+import { refusalsOf } from '../../src/contract/openapi/examples/refusals.ts';
+import { type OperationSpec, operationUrl, PRESET_ROLES } from '../../src/contract/operations/operation.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
 
 const operations: Record<string, OperationSpec> = contractOperations();
@@ -82,7 +78,7 @@ describe('the operations', () => {
   });
 
   it('an operation has the error statuses that follow from its headers, method and path', () => {
-    const statuses = (id: string) => errorStatuses(operations[id] as OperationSpec);
+    const statuses = (id: string) => [...refusalsOf(operations[id] as OperationSpec).keys()];
     expect(statuses('createCallback')).toEqual([400, 401, 403, 404, 406, 409, 413, 415, 429, 500, 503]);
     expect(statuses('rotateSigningSecret')).toEqual([
       400, 401, 403, 404, 406, 409, 412, 413, 415, 428, 429, 500, 503,

@@ -1,32 +1,34 @@
 // The page /docs: every operation and schema of the OpenAPI document, for people.
 import type { JsonObject } from '../../contract/json-schema.ts';
-import { type Html, html, prose } from './html.ts';
+import { curlOf, type Parameter } from './curl.ts';
+import { code, commands, type Html, heading, html, prose, table } from './html.ts';
 import { page } from './page.ts';
+import { fieldTable, typeOf } from './schema-text.ts';
 
-interface Parameter {
-  name: string;
-  in: string;
-  required?: boolean;
-  description?: string;
-  schema?: JsonObject;
-}
+type Reference = { $ref: string };
+type Content = Record<
+  string,
+  { schema?: JsonObject; example?: unknown; examples?: Record<string, Reference> }
+>;
 
 interface Operation {
   operationId: string;
   tags: string[];
   summary: string;
   description?: string;
-  parameters?: (Parameter | { $ref: string })[];
-  requestBody?: { required?: boolean; content: Record<string, { schema: JsonObject }> };
-  responses: Record<string, ResponseObject | { $ref: string }>;
+  parameters?: (Parameter | Reference)[];
+  requestBody?: { required?: boolean; description?: string; content: Content };
+  responses: Record<string, ResponseObject | Reference>;
+  security?: Record<string, unknown>[];
 }
 
 interface ResponseObject {
   description: string;
-  content?: Record<string, { schema?: JsonObject }>;
+  headers?: Record<string, unknown>;
+  content?: Content;
 }
 
-/** The part of the document that this page reads. */
+/** The part of the document that the pages read. */
 export interface ReferenceDocument {
   info: { title: string; description: string };
   paths: Record<string, Record<string, unknown>>;
@@ -37,36 +39,64 @@ interface Entry {
   method: string;
   path: string;
   operation: Operation;
+  /** Of the path and of the operation. */
+  parameters: Parameter[];
 }
 
-const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
+const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head'];
 
 export function referencePage(document: ReferenceDocument): string {
   const entries = listEntries(document);
   const tags = [...new Set(entries.flatMap(({ operation }) => operation.tags))];
   const ofTag = (tag: string) => entries.filter(({ operation }) => operation.tags.includes(tag));
-  const schemas = Object.entries(document.components.schemas ?? {}) as [string, JsonObject][];
+  // The body of a request stands with its operation.
+  const schemas = Object.entries(document.components.schemas ?? {}).filter(
+    ([name]) => !name.endsWith('Request'),
+  ) as [string, JsonObject][];
   return page(
     '/docs',
     'API',
     html`<h1>${document.info.title} API</h1>
+<p>New here? The <a href="/docs/quickstart">quickstart</a> leads from the first credential to a verified alert.</p>
 ${document.info.description.split('\n\n').map((text) => html`<p>${prose(text)}</p>`)}
-<h2>Operations</h2>
+${theExamples()}
+${heading(2, 'Operations')}
 ${tags.map((tag) => html`<h3>${tag}</h3><ul>${ofTag(tag).map(indexItem)}</ul>`)}
-${tags.map((tag) => html`<h2>${tag}</h2>${ofTag(tag).map((entry) => operationSection(document, entry))}`)}
-<h2 id="schemas">Schemas</h2>
+${tags.map((tag) => html`${heading(2, tag)}${ofTag(tag).map((entry) => operationSection(document, entry))}`)}
+${heading(2, 'Schemas')}
 <ul class="columns">${schemas.map(([name]) => html`<li><a href="#schema-${name}">${name}</a></li>`)}</ul>
-${schemas.map(([name, schema]) => html`<section id="schema-${name}"><h3>${name}</h3>${schemaBody(schema)}</section>`)}`,
+${schemas.map(([name, schema]) => html`<section>${heading(3, name, `schema-${name}`)}${schemaBody(schema)}</section>`)}`,
   );
+}
+
+function theExamples(): Html {
+  return html`${heading(2, 'The examples')}
+<p>Each operation has an example to run. It takes these variables; the <a href="/docs/quickstart">quickstart</a> says where the tokens come from:</p>
+${table(
+  ['Variable', 'Is'],
+  [
+    ['`$BASE`', 'the address of the API, without a path'],
+    ['`$TOKEN`', 'an API credential of the preset `manage`, or a session token'],
+    ['`$OWNER_TOKEN`, `$PROJECT`', 'a session token of an owner, and the name or id of a project'],
+    ['`$ETAG`', 'the header `ETag` of the last read of what is changed, with its quotes; `curl -i` shows it'],
+  ],
+)}
+<p>The ids in the examples are examples too. An <code>Idempotency-Key</code> is yours to choose: a new one for each new request, the same one to send a request again.</p>`;
 }
 
 function listEntries(document: ReferenceDocument): Entry[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
-    METHODS.filter((method) => method in item).map((method) => ({
-      method: method.toUpperCase(),
-      path,
-      operation: item[method] as Operation,
-    })),
+    METHODS.filter((method) => method in item).map((method) => {
+      const operation = item[method] as Operation;
+      const ofPath = (item.parameters ?? []) as (Parameter | Reference)[];
+      const parameters = [...ofPath, ...(operation.parameters ?? [])];
+      return {
+        method: method.toUpperCase(),
+        path,
+        operation,
+        parameters: parameters.map((one) => resolve<Parameter>(document, one)),
+      };
+    }),
   );
 }
 
@@ -74,83 +104,113 @@ function indexItem({ method, path, operation }: Entry): Html {
   return html`<li><a href="#${operation.operationId}">${operation.summary}</a> <code>${method} ${path}</code></li>`;
 }
 
-function operationSection(document: ReferenceDocument, { method, path, operation }: Entry): Html {
-  const parameters = (operation.parameters ?? []).map((one) => resolve<Parameter>(document, one));
-  return html`<section id="${operation.operationId}">
-<h3>${operation.summary}</h3>
+function operationSection(document: ReferenceDocument, entry: Entry): Html {
+  const { method, path, operation, parameters } = entry;
+  return html`<section>
+${heading(3, operation.summary, operation.operationId)}
 <p><code><span class="method">${method}</span> ${path}</code></p>
 ${operation.description ? html`<p>${prose(operation.description)}</p>` : undefined}
-${parameters.length > 0 && html`<table><tr><th>Parameter</th><th>In</th><th>Type</th><th></th></tr>${parameters.map(parameterRow)}</table>`}
-${operation.requestBody && html`<p>Body: ${bodyTypes(operation.requestBody.content)}</p>`}
-${responseTable(document, operation)}</section>`;
+${parameters.length > 0 && html`<h4>Parameters</h4><table><thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Type</th><th scope="col"></th></tr></thead><tbody>${parameters.map(parameterRow)}</tbody></table>`}
+${requestBody(document, entry)}
+${example(document, entry)}
+${answers(document, operation)}
+${refusals(document, operation)}</section>`;
 }
 
-/** Successes with their bodies. Errors have one body everywhere: their statuses are enough. */
-function responseTable(document: ReferenceDocument, operation: Operation): Html {
-  const responses = Object.entries(operation.responses);
-  const errors = responses.map(([status]) => status).filter((status) => Number(status) >= 400);
-  return html`<table><tr><th>Status</th><th>Body</th><th></th></tr>
-${responses
-  .filter(([status]) => !errors.includes(status))
-  .map(([status, response]) => responseRow(status, resolve<ResponseObject>(document, response)))}
-</table>
-<p>Errors, each a <a href="/docs/problems">problem</a>: ${errors.join(', ')}.</p>`;
+/** A schema with a name is written out where it is the body of one operation, else linked. */
+function requestBody(document: ReferenceDocument, { operation }: Entry): Html | undefined {
+  if (!operation.requestBody) return undefined;
+  const { required, description, content } = operation.requestBody;
+  const bodies = Object.entries(content).map(([type, { schema = {} }]) => {
+    const name =
+      String(schema.$ref ?? '')
+        .split('/')
+        .at(-1) ?? '';
+    if (!name.endsWith('Request')) return html`<p><code>${type}</code> ${typeOf(schema)}</p>`;
+    return html`<p><code>${type}</code></p>${fieldTable(resolve<JsonObject>(document, schema as Reference), `schema-${name}`)}`;
+  });
+  return html`<h4>Body${required ? '' : ', optional'}</h4>${description && html`<p>${prose(description)}</p>`}${bodies}`;
+}
+
+function example(document: ReferenceDocument, { method, path, operation, parameters }: Entry): Html {
+  const { operationId, security } = operation;
+  const [type, media] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
+  const body = type && media?.example !== undefined ? { type, example: media.example } : undefined;
+  const isOpen = security?.length === 0;
+  const isForOwners = security !== undefined && !security.some((one) => 'apiCredential' in one);
+  const token = isOpen ? undefined : isForOwners ? 'OWNER_TOKEN' : 'TOKEN';
+  const [status, response] = Object.entries(operation.responses)
+    .filter(([one]) => one.startsWith('2'))
+    .sort(([a], [b]) => b.localeCompare(a))[0] ?? ['200', { description: '' }];
+  return html`<h4>Example</h4>
+${commands(curlOf({ method, path, operationId, parameters, body, token }))}
+${answerExample(status, resolve<ResponseObject>(document, response))}`;
+}
+
+function answerExample(status: string, { content = {} }: ResponseObject): Html {
+  const [media] = Object.values(content);
+  if (!media) return html`<p>Answer: ${status}, without a body.</p>`;
+  const text = media.example ?? (media.schema?.examples as unknown[] | undefined)?.[0];
+  const shown = typeof text === 'string' ? text : JSON.stringify(text, null, 2);
+  return html`<details><summary>Answer: ${status}</summary>${code(shown ?? '')}</details>`;
+}
+
+function answers(document: ReferenceDocument, { responses }: Operation): Html {
+  const rows = Object.entries(responses).filter(([status]) => Number(status) < 400);
+  return html`<h4>Answers</h4><table><thead><tr><th scope="col">Status</th><th scope="col">Body</th><th scope="col"></th></tr></thead>
+<tbody>${rows.map(([status, response]) => answerRow(status, resolve<ResponseObject>(document, response)))}</tbody></table>`;
+}
+
+function answerRow(status: string, { description, content = {} }: ResponseObject): Html {
+  const types = Object.entries(content).map(
+    ([type, { schema = {} }]) => html`<code>${type}</code> ${typeOf(schema)} `,
+  );
+  return html`<tr><td>${status}</td><td>${types}</td><td class="wide">${prose(description)}</td></tr>`;
+}
+
+/** What can go wrong here, with the sentence of an example. */
+function refusals(document: ReferenceDocument, { responses }: Operation): Html {
+  const errors = Object.entries(responses).filter(([status]) => Number(status) >= 400);
+  const rows = errors.flatMap(([status, response]) => {
+    const { description, content = {}, headers = {} } = resolve<ResponseObject>(document, response);
+    const examples = Object.values(content['application/problem+json']?.examples ?? {});
+    const retry = 'Retry-After' in headers;
+    if (examples.length === 0)
+      return [[status, '', prose(`${description}${retry ? ' `Retry-After` is set.' : ''}`)]];
+    return examples.map((one) => refusalRow(status, resolve<ProblemExample>(document, one)));
+  });
+  return html`<details><summary>Errors: ${errors.map(([status]) => status).join(', ')}</summary>
+<p>Each is a <a href="/docs/problems">problem</a>; its <code>detail</code> says what to do.</p>
+${table(['Status', 'Code', 'When, and what it says'], rows)}</details>`;
+}
+
+interface ProblemExample {
+  summary: string;
+  value: { code: string; detail: string; retryAfterSeconds?: number };
+}
+
+function refusalRow(status: string, { summary, value }: ProblemExample): [string, Html, Html] {
+  const { code: name, detail, retryAfterSeconds } = value;
+  const page = `/docs/problems/${name.replace('service.', '')}`;
+  const wait = retryAfterSeconds === undefined ? '' : ` Retry-After: ${retryAfterSeconds}.`;
+  return [
+    status,
+    html`<a href="${page}"><code>${name}</code></a>`,
+    html`${prose(summary)} <q>${detail}</q>${wait}`,
+  ];
 }
 
 function parameterRow({ name, in: where, required, schema = {}, description }: Parameter): Html {
-  return html`<tr><td><code>${name}</code></td><td>${where}${required && ', required'}</td><td>${typeOf(schema)}</td><td>${prose(description)}</td></tr>`;
-}
-
-function responseRow(status: string, { description, content = {} }: ResponseObject): Html {
-  return html`<tr><td>${status}</td><td>${bodyTypes(content)}</td><td>${prose(description)}</td></tr>`;
-}
-
-function bodyTypes(content: Record<string, { schema?: JsonObject }>): Html {
-  return html`${Object.entries(content).map(([type, { schema = {} }]) => html`<code>${type}</code> ${typeOf(schema)} `)}`;
+  return html`<tr><td><code>${name}</code></td><td>${where}${required && ', required'}</td><td>${typeOf(schema)}</td><td class="wide">${prose(description)}</td></tr>`;
 }
 
 function schemaBody(schema: JsonObject): Html {
-  const properties = Object.entries((schema.properties ?? {}) as Record<string, JsonObject>);
-  const required = (schema.required ?? []) as string[];
   const description = typeof schema.description === 'string' ? html`<p>${prose(schema.description)}</p>` : '';
-  if (properties.length === 0) return html`${description}<p>${typeOf(schema)}</p>`;
-  return html`${description}<table><tr><th>Field</th><th>Type</th><th></th></tr>
-${properties.map(
-  ([name, property]) =>
-    html`<tr><td><code>${name}</code>${required.includes(name) ? '' : ' (optional)'}</td><td>${typeOf(property)}</td><td>${prose(String(property.description ?? ''))}</td></tr>`,
-)}</table>`;
+  const forms = schema.properties === undefined ? html`<p>${typeOf(schema)}</p>` : '';
+  return html`${description}${forms}${fieldTable(schema)}`;
 }
 
-const BOUNDS: Record<string, string> = {
-  minimum: 'from',
-  maximum: 'to',
-  minLength: 'at least',
-  maxLength: 'at most',
-  maxItems: 'at most',
-  format: '',
-  default: 'default',
-};
-
-function typeOf(schema: JsonObject): Html {
-  if (typeof schema.$ref === 'string') {
-    const name = schema.$ref.split('/').at(-1) ?? '';
-    return html`<a href="#schema-${name}">${name}</a>`;
-  }
-  const branches = (schema.oneOf ?? schema.anyOf ?? schema.allOf) as JsonObject[] | undefined;
-  if (branches)
-    return html`${branches.map((branch, index) => html`${index > 0 && ' or '}${typeOf(branch)}`)}`;
-  if (Array.isArray(schema.enum)) {
-    return html`${schema.enum.map((value, index) => html`${index > 0 && ', '}<code>${String(value)}</code>`)}`;
-  }
-  if ('const' in schema) return html`<code>${JSON.stringify(schema.const)}</code>`;
-  if (schema.type === 'array') return html`list of ${typeOf((schema.items ?? {}) as JsonObject)}`;
-  const bounds = Object.entries(BOUNDS)
-    .filter(([key]) => schema[key] !== undefined && typeof schema[key] !== 'object')
-    .map(([key, word]) => ` ${word} ${String(schema[key])}`.replace('  ', ' '));
-  return html`${[schema.type ?? 'any'].flat().map(String).join(' or ')}${bounds.join(',')}`;
-}
-
-function resolve<T extends object>(document: ReferenceDocument, value: T | { $ref: string }): T {
+function resolve<T extends object>(document: ReferenceDocument, value: T | Reference): T {
   if (!('$ref' in value)) return value;
   const [, , kind = '', name = ''] = String(value.$ref).split('/');
   return document.components[kind]?.[name] as T;

@@ -1,7 +1,6 @@
 // The components of the OpenAPI document: the named schemas, and the headers, parameters and error responses that
 // operations refer to.
 import type { z } from 'zod';
-import { PROBLEMS, type ProblemCode } from '../../domain/problem.ts';
 import { actor, maintenanceWindow } from '../fields/field.ts';
 import { correlationIdHeader, HEADER, idempotencyKey, ifMatch, projectHeader } from '../fields/headers.ts';
 import {
@@ -11,7 +10,6 @@ import {
   toComponentSchemas,
   toJsonSchema,
 } from '../json-schema.ts';
-import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
 import { beatAnswer, beatBody, observation } from '../resources/beat.ts';
 import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
 import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
@@ -25,6 +23,7 @@ import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
+import { type ProblemResponses, problemExamples } from './problem-responses.ts';
 
 const NAMED = {
   Actor: actor,
@@ -74,10 +73,11 @@ export function referTo(schema: z.ZodType, id: string): JsonObject {
 }
 
 /** Call it after `referTo` has named the schemas of every operation. */
-export function documentComponents(operations: readonly OperationSpec[]): JsonObject {
+export function documentComponents(problems: ProblemResponses): JsonObject {
   return {
     schemas: toComponentSchemas(registry),
-    responses: problemResponses(operations),
+    responses: problems.components(),
+    examples: problemExamples(),
     headers: HEADERS,
     parameters: PARAMETERS,
     securitySchemes: SECURITY_SCHEMES,
@@ -111,12 +111,6 @@ const HEADERS: JsonObject = {
   'Retry-After': { required: true, description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
 };
 
-/** Headers of every answer under /v1. */
-export const COMMON_HEADERS: JsonObject = {
-  [HEADER.requestId]: { $ref: `#/components/headers/${HEADER.requestId}` },
-  [HEADER.correlationId]: { $ref: `#/components/headers/${HEADER.correlationId}` },
-};
-
 const SECURITY_SCHEMES: JsonObject = {
   apiCredential: {
     type: 'http',
@@ -130,24 +124,3 @@ const SECURITY_SCHEMES: JsonObject = {
     description: 'A token of a configured issuer. It names its project in `Service-Project`.',
   },
 };
-
-/** One response for each status, with every code that it may carry. */
-function problemResponses(operations: readonly OperationSpec[]): JsonObject {
-  const statuses = new Set(operations.flatMap(errorStatuses));
-  return Object.fromEntries(
-    [...statuses].sort().map((status) => [`Problem${status}`, problemResponse(status)]),
-  );
-}
-
-function problemResponse(status: number): JsonObject {
-  const codes = (Object.keys(PROBLEMS) as ProblemCode[]).filter((code) => PROBLEMS[code].status === status);
-  const waits = status === 429 || status === 503;
-  return {
-    description: codes.map((code) => `\`service.${code}\`: ${PROBLEMS[code].title}.`).join(' '),
-    headers: {
-      ...COMMON_HEADERS,
-      ...(waits ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } } : {}),
-    },
-    content: { 'application/problem+json': { schema: { $ref: componentReference('Problem') } } },
-  };
-}

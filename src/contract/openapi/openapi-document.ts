@@ -2,13 +2,17 @@
 // @fastify/swagger composes the two (src/api/routes/docs.ts). The schemas are those that validate requests.
 import { HEADER } from '../fields/headers.ts';
 import { componentReference, type JsonObject, toJsonSchema } from '../json-schema.ts';
-import { errorStatuses, type OperationSpec } from '../operations/operation.ts';
+import type { OperationSpec } from '../operations/operation.ts';
 import { contractOperations } from '../operations/operations.ts';
-import { COMMON_HEADERS, documentComponents, referTo } from './components.ts';
+import { documentComponents, referTo } from './components.ts';
+import { exampleOf } from './examples/examples.ts';
 import { pingPaths } from './ping-paths.ts';
+import { COMMON_HEADERS, ProblemResponses } from './problem-responses.ts';
 
 /** With the published floors: the document shows them in a development run too. */
 const OPERATIONS: readonly OperationSpec[] = Object.values(contractOperations());
+
+const PROBLEM_RESPONSES = new ProblemResponses(OPERATIONS);
 
 const DESCRIPTION = `Heartbeat monitoring: a monitor expects a beat at a regular interval; a missed deadline opens an incident, and an alert goes to a callback endpoint.
 
@@ -85,7 +89,7 @@ export function documentFrame(serverUrl: string): JsonObject {
     tags: [...new Set(OPERATIONS.map(({ tag }) => tag)), 'Beats'].map((name) => ({ name })),
     paths: {},
     webhooks: { alert: { post: alertWebhook() } },
-    components: documentComponents(OPERATIONS),
+    components: documentComponents(PROBLEM_RESPONSES),
   };
 }
 
@@ -115,29 +119,64 @@ export function completePaths(composed: ComposedPaths): JsonObject {
 
 function completeOperation(spec: OperationSpec, composed: ComposedOperation): JsonObject {
   const { operationId, tags, summary, description, parameters = [], requestBody, responses } = composed;
-  const stated = (where: string) =>
-    parameters
+  const example = exampleOf(spec.operationId);
+  const stated = (where: 'path' | 'query') => {
+    const values = (where === 'path' ? example.params : example.query) ?? {};
+    return parameters
       .filter((parameter) => parameter.in === where)
-      .map(({ schema, in: _, name, ...rest }) => ({ name, in: where, ...rest, schema }));
+      .map(({ schema, in: _, name, ...rest }) => ({
+        name,
+        in: where,
+        ...rest,
+        ...(name in values ? { example: values[name] } : {}),
+        schema,
+      }));
+  };
   return {
     operationId,
     tags,
     summary,
     description,
     parameters: [...stated('path'), ...stated('query'), ...headerParameters(spec)],
-    ...(requestBody ? { requestBody: { required: !spec.bodyOptional, content: requestBody.content } } : {}),
+    // Owners alone have no credential: they sign in.
+    ...(spec.preset.startsWith('owner') ? { security: [{ sessionToken: [] }] } : {}),
+    ...(requestBody
+      ? {
+          requestBody: {
+            required: !spec.bodyOptional,
+            content: withExample(requestBody.content, example.body),
+          },
+        }
+      : {}),
     responses: {
       ...Object.fromEntries(
-        Object.entries(responses).map(([status, { description, ...body }]) => [
+        Object.entries(responses).map(([status, { description, content }]) => [
           status,
-          { description, headers: successHeaders(spec), ...body },
+          {
+            description,
+            headers: successHeaders(spec),
+            ...(content ? { content: withExample(content, answerExample(spec, status)) } : {}),
+          },
         ]),
       ),
-      ...Object.fromEntries(
-        errorStatuses(spec).map((status) => [status, { $ref: `#/components/responses/Problem${status}` }]),
-      ),
+      ...PROBLEM_RESPONSES.referencesOf(spec),
     },
   };
+}
+
+/** The replay of a creation shows no secrets. */
+function answerExample({ operationId, success }: OperationSpec, status: string): unknown {
+  const { answer } = exampleOf(operationId);
+  if (Number(status) === success || typeof answer !== 'object' || answer === null) return answer;
+  const { signingSecret: _, secret: __, ...open } = answer as JsonObject;
+  return 'replayed' in open ? { ...open, replayed: true } : open;
+}
+
+function withExample(content: JsonObject, example: unknown): JsonObject {
+  if (example === undefined) return content;
+  return Object.fromEntries(
+    Object.entries(content).map(([type, media]) => [type, { ...(media as JsonObject), example }]),
+  );
 }
 
 function successHeaders(spec: OperationSpec): JsonObject {

@@ -1,6 +1,7 @@
 // The paths of /ping in the OpenAPI document: how beats are published (docs/contract/beats.md).
 import { PROBLEMS } from '../../domain/problem.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
+import { failure, MONITOR, PUBLISH_ID, success } from './examples/records.ts';
 
 const FORMS = [
   ['', 'success', 'Send a beat'],
@@ -10,16 +11,51 @@ const FORMS = [
   ['/{exitStatus}', 'exitStatus', 'Report the exit status of a run: 0 is a success, 1 to 255 a failure'],
 ] as const;
 
-const ERRORS: Record<number, string> = {
-  400: 'The body or an address part is not valid. The deadline moves all the same: the job ran.',
-  403: 'A limit of the plan, or the organization is suspended.',
-  404: 'No monitor has this address.',
-  405: 'Use GET, HEAD or POST.',
-  409: `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), a twin of this beat is on its way, or its \`Idempotency-Key\` belongs to another beat (\`service.idempotency_conflict\`).`,
-  413: 'A JSON body is over 16 KiB after decompression. The deadline moves all the same.',
-  415: 'The content encoding is neither plain nor gzip.',
-  429: "Over the plan's cadence. The deadline moves all the same. Wait for `Retry-After`.",
-  503: 'Not stored. Wait for `Retry-After`, then send it again.',
+/** What each refusal means, and its text. */
+const ERRORS: Record<number, readonly [description: string, text: string]> = {
+  400: [
+    'The body or an address part is not valid. The deadline moves all the same: the job ran.',
+    'The request is not valid. The body is not JSON. Send a JSON object, or text with another content type.',
+  ],
+  403: [
+    'A limit of the plan, or the organization is suspended. The deadline moves all the same.',
+    'A limit of the plan is reached. The plan Free allows 4 measurements in a beat, and this one has 5. Send fewer, or move to a larger plan.',
+  ],
+  404: [
+    'No monitor has this address.',
+    'There is no such resource. This address is not known. Use the publishUrl of the monitor.',
+  ],
+  405: ['Use GET, HEAD or POST.', 'The method is not allowed here. Use GET, HEAD, POST here.'],
+  409: [
+    `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), a twin of this beat is on its way (\`service.conflict\`, with \`Retry-After\`), or its \`Idempotency-Key\` belongs to another beat (\`service.idempotency_conflict\`).`,
+    'The monitor is archived: restore it, or stop the job that beats it.',
+  ],
+  413: [
+    'A JSON body is over 16 KiB after decompression. The deadline moves all the same.',
+    'The body is too large. A JSON beat has at most 16384 bytes, also after decompression.',
+  ],
+  415: [
+    'The content encoding is neither plain nor gzip. The deadline moves all the same.',
+    'The media type is not supported. Send the body plain, or with Content-Encoding: gzip.',
+  ],
+  429: [
+    "Over the plan's cadence. The deadline moves all the same. Wait for `Retry-After`.",
+    'Too many requests. The plan Free records 2 beats a minute per monitor. The deadline was still moved.',
+  ],
+  503: [
+    'Not stored. Wait for `Retry-After`, then send it again.',
+    'The service is temporarily unavailable. The beat could not be made durable in time. Send it again.',
+  ],
+};
+
+const BEAT = { measurements: { rows: 1042 }, runId: 'backup-2026-11-22' };
+const BEAT_ANSWER = {
+  accepted: true,
+  monitorId: MONITOR,
+  sequence: 1,
+  receivedAt: success.receivedAt,
+  nextDeadlineAt: '2026-11-22T10:05:00.000Z',
+  violations: [],
 };
 
 const requestId = { $ref: '#/components/headers/X-Request-ID' };
@@ -64,11 +100,15 @@ function parameters(suffix: string): JsonObject[] {
   });
   const exitStatus = path(
     'exitStatus',
-    { type: 'integer', minimum: 0, maximum: 255 },
+    { type: 'integer', minimum: 0, maximum: 255, examples: [1] },
     'The exit status of the run.',
   );
   return [
-    path('publishId', { type: 'string', format: 'uuid' }, "The last part of the monitor's `publishUrl`."),
+    path(
+      'publishId',
+      { type: 'string', format: 'uuid', examples: [PUBLISH_ID] },
+      "The last part of the monitor's `publishUrl`.",
+    ),
     ...(suffix.includes('exitStatus') ? [exitStatus] : []),
     {
       name: 'rid',
@@ -97,10 +137,22 @@ const requestBody = {
           { description: 'JSON of another sender: its last 1,024 characters are the message.' },
         ],
       },
+      example: BEAT,
     },
-    'text/plain': { schema: { type: 'string' } },
+    'text/plain': { schema: { type: 'string' }, example: failure.message },
     '*/*': { schema: {} },
   },
+};
+
+const RETRY_AFTER: Record<string, JsonObject> = {
+  409: {
+    'Retry-After': {
+      description: 'Seconds to wait. Only where a twin is on its way.',
+      schema: { type: 'integer', minimum: 1 },
+    },
+  },
+  429: { 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
+  503: { 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
 };
 
 function responses(headOnly: boolean): JsonObject {
@@ -109,21 +161,21 @@ function responses(headOnly: boolean): JsonObject {
   const success = {
     description: 'The beat is stored. `OK` as text, or an object with `Accept: application/json`.',
     headers: { 'X-Request-ID': requestId, 'Ping-Body-Limit': bodyLimit },
-    ...content('OK', { 'application/json': { schema: { $ref: componentReference('BeatAnswer') } } }),
+    ...content('OK', {
+      'application/json': { schema: { $ref: componentReference('BeatAnswer') }, example: BEAT_ANSWER },
+    }),
   };
   const problem = { 'application/problem+json': { schema: { $ref: componentReference('Problem') } } };
-  const refusals = Object.entries(ERRORS).map(([status, description]) => [
+  const refusals = Object.entries(ERRORS).map(([status, [description, text]]) => [
     status,
     {
       description: `${description} Text, or a problem body with \`Accept: application/json\`.`,
       headers: {
         'X-Request-ID': requestId,
         'Ping-Body-Limit': bodyLimit,
-        ...(status === '429' || status === '503'
-          ? { 'Retry-After': { $ref: '#/components/headers/Retry-After' } }
-          : {}),
+        ...(RETRY_AFTER[status] ?? {}),
       },
-      ...content('There is no such address.', problem),
+      ...content(text, problem),
     },
   ]);
   return { 200: success, ...Object.fromEntries(refusals) };

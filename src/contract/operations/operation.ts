@@ -48,8 +48,6 @@ export interface OperationSpec {
   streams?: string;
   /** What it changes stands in the log (docs/operations.md). */
   audited?: true;
-  /** Error statuses that `errorStatuses` does not derive. */
-  moreErrors?: readonly number[];
 }
 
 /** Preserves the literal types of a definition. */
@@ -96,18 +94,6 @@ type QueryPart<Query> = Query extends undefined
 
 /** The body of a success; undefined for a 204. */
 export type ResultOf<Spec> = Output<Field<Spec, 'response'>>;
-
-/** Every error status that an operation can answer (docs/contract/calls.md). */
-export function errorStatuses(spec: OperationSpec): number[] {
-  const statuses = new Set([400, 401, 403, 404, 406, 429, 500, 503, ...(spec.moreErrors ?? [])]);
-  // A body is parsed even where the operation takes none.
-  if (spec.method !== 'GET') for (const status of [413, 415]) statuses.add(status);
-  if (spec.idempotent) statuses.add(409);
-  if (spec.ifMatch) for (const status of [409, 412, 428]) statuses.add(status);
-  // One monitor ID may exist in two jurisdictions.
-  if (spec.path.includes('{monitorId}')) statuses.add(409);
-  return [...statuses].sort((a, b) => a - b);
-}
 
 export interface UrlParts {
   params?: Readonly<Record<string, unknown>>;

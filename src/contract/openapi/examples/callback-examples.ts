@@ -1,0 +1,72 @@
+// Examples of the operations on callback endpoints.
+import type { callbackOperations } from '../../operations/callback-operations.ts';
+import type { Examples } from './example.ts';
+import { ALIAS, actor, ENDPOINT_URL, endpoint, ID, REQUEST_ID, rotation, signingSecret } from './records.ts';
+
+const params = { endpointId: ID.endpoint };
+
+export const callbackExamples: Examples<keyof typeof callbackOperations> = {
+  listCallbacks: { query: { limit: 50 }, answer: { items: [endpoint] } },
+  createCallback: {
+    body: { alias: ALIAS, url: ENDPOINT_URL },
+    answer: { endpoint, replayed: false, signingSecret },
+  },
+  getCallback: {
+    params,
+    answer: {
+      ...endpoint,
+      lastDelivery: { state: 'delivered', at: '2026-11-22T10:00:00.180Z', statusCode: 204 },
+    },
+  },
+  listCallbackChanges: {
+    params,
+    answer: {
+      items: [
+        {
+          kind: 'configuration',
+          action: 'update',
+          actor,
+          configurationVersion: 2,
+          occurredAt: '2026-11-22T10:05:00.000Z',
+          sourceRequestId: REQUEST_ID,
+          url: { from: 'https://hooks.example.com', to: 'https://hooks.example.com' },
+        },
+        {
+          kind: 'configuration',
+          action: 'create',
+          actor,
+          configurationVersion: 1,
+          occurredAt: endpoint.createdAt,
+          sourceRequestId: REQUEST_ID,
+          alias: { to: ALIAS },
+          url: { to: 'https://hooks.example.com' },
+        },
+      ],
+    },
+  },
+  updateCallback: {
+    params,
+    body: { url: `${ENDPOINT_URL}/v2` },
+    answer: { ...endpoint, url: `${ENDPOINT_URL}/v2`, generation: 2 },
+  },
+  deleteCallback: { params },
+  rotateSigningSecret: {
+    params,
+    body: { overlapSeconds: 300 },
+    answer: {
+      endpoint: {
+        ...endpoint,
+        generation: 2,
+        secret: { version: 2, issuedAt: endpoint.createdAt, ...rotation },
+      },
+      replayed: false,
+      signingSecret: { ...signingSecret, version: 2, ...rotation },
+    },
+  },
+  testCallback: {
+    params,
+    body: {},
+    answer: { delivered: true, statusCode: 204, latencyMs: 36, body: '', deliveryId: ID.delivery },
+  },
+  setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },
+};

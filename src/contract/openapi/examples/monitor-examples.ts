@@ -1,0 +1,121 @@
+// Examples of the operations on monitors.
+import type { monitorOperations } from '../../operations/monitor-operations.ts';
+import type { Examples } from './example.ts';
+import {
+  ALIAS,
+  actor,
+  ENDPOINT_URL,
+  failure,
+  ID,
+  incident,
+  MONITOR,
+  monitor,
+  newMonitor,
+  PUBLISH_ID,
+  REQUEST_ID,
+  signingSecret,
+  success,
+} from './records.ts';
+
+const params = { monitorId: MONITOR };
+const window = {
+  startsAt: '2030-11-23T01:00:00.000Z',
+  endsAt: '2030-11-23T03:00:00.000Z',
+  reason: 'New disks',
+};
+const changed = { ...monitor, configurationVersion: 2, updatedAt: '2026-11-22T10:05:00.000Z' };
+
+export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations>> = {
+  listMonitors: {
+    query: { label: ['team=storage'], limit: 50 },
+    answer: { items: [monitor] },
+  },
+  createMonitor: {
+    body: {
+      monitorId: MONITOR,
+      name: 'Nightly backup',
+      intervalSeconds: 3600,
+      labels: { team: 'storage' },
+      callback: { kind: 'named', alias: ALIAS },
+    },
+    answer: { ...newMonitor, replayed: false },
+  },
+  getMonitor: { params, answer: { ...monitor, latestObservation: failure } },
+  updateMonitor: {
+    params,
+    body: { patch: { graceSeconds: 900, labels: { team: null, tier: 'gold' } } },
+    answer: { ...changed, graceSeconds: 900, labels: { tier: 'gold' } },
+  },
+  deleteMonitor: { params },
+  changeMonitorLifecycle: {
+    params,
+    body: { action: 'enter_maintenance', maintenance: window },
+    answer: { ...changed, status: { ...changed.status, maintenance: window } },
+  },
+  rotatePublishUrl: {
+    params,
+    body: { overlapSeconds: 3600 },
+    answer: {
+      publishUrl: `https://beatkeeper.example.com/ping/${PUBLISH_ID}`,
+      replayed: false,
+      previousUrlEndsAt: '2026-11-22T11:05:00.000Z',
+    },
+  },
+  getFirstBeat: {
+    params,
+    query: { waitSeconds: 20 },
+    answer: {
+      state: 'accepted',
+      firstBeatAt: '2026-11-22T09:00:00.000Z',
+      nextDeadlineAt: '2026-11-22T11:05:00.000Z',
+    },
+  },
+  listObservations: {
+    params,
+    query: { since: '2026-11-22T00:00:00Z', limit: 2 },
+    answer: { items: [failure, success], nextCursor: 'b2JzZXJ2YXRpb25zIDE' },
+  },
+  listMonitorIncidents: { params, query: { state: 'open' }, answer: { items: [incident] } },
+  listMonitorChanges: {
+    params,
+    answer: {
+      items: [
+        {
+          kind: 'lifecycle',
+          actor,
+          configurationVersion: 2,
+          occurredAt: '2026-11-22T10:05:00.000Z',
+          sourceRequestId: REQUEST_ID,
+          action: 'enter_maintenance',
+          lifecycleFrom: 'active',
+          lifecycleTo: 'active',
+          maintenance: window,
+        },
+        {
+          kind: 'configuration',
+          actor,
+          configurationVersion: 1,
+          occurredAt: '2026-11-22T08:00:00.000Z',
+          sourceRequestId: REQUEST_ID,
+        },
+      ],
+    },
+  },
+  getMonitorBinding: {
+    params,
+    answer: {
+      binding: { kind: 'named', alias: ALIAS },
+      target: { endpointId: ID.endpoint, alias: ALIAS, kind: 'webhook', url: ENDPOINT_URL },
+    },
+  },
+  setMonitorBinding: {
+    params,
+    body: { binding: { kind: 'inline', url: ENDPOINT_URL } },
+    answer: {
+      binding: { kind: 'inline', url: ENDPOINT_URL },
+      target: { endpointId: ID.endpoint, kind: 'webhook', url: ENDPOINT_URL },
+      replayed: false,
+      signingSecret,
+    },
+  },
+};

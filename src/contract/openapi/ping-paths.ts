@@ -1,7 +1,7 @@
 // The paths of /ping in the OpenAPI document: how beats are published (docs/contract/beats.md).
 import { PROBLEMS } from '../../domain/problem.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
-import { failure, MONITOR, PUBLISH_ID, success } from './examples/records.ts';
+import { failure, MONITOR, PUBLISH_ID, RUN, success } from './examples/records.ts';
 
 const FORMS = [
   ['', 'success', 'Send a beat'],
@@ -48,7 +48,7 @@ const ERRORS: Record<number, readonly [description: string, text: string]> = {
   ],
 };
 
-const BEAT = { measurements: { rows: 1042 }, runId: 'backup-2026-11-22' };
+const BEAT = { measurements: { rows: 1042 }, runId: RUN };
 const BEAT_ANSWER = {
   accepted: true,
   monitorId: MONITOR,

@@ -10,7 +10,7 @@ const acknowledged = { ...incident, acknowledgedAt: ACTED, acknowledgedBy: actor
 
 export const incidentExamples: Examples<keyof typeof incidentOperations> = {
   listIncidents: {
-    query: { state: 'open', monitorId: MONITOR, since: '2026-11-01T00:00:00Z' },
+    query: { state: 'open', monitorId: MONITOR, since: '2026-01-01T00:00:00Z' },
     answer: { items: [incident] },
   },
   getIncident: { params, answer: incident },

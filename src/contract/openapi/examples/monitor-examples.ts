@@ -72,7 +72,7 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
   },
   listObservations: {
     params,
-    query: { since: '2026-11-22T00:00:00Z', limit: 2 },
+    query: { since: '2026-01-01T00:00:00Z', limit: 2 },
     answer: { items: [failure, success], nextCursor: 'b2JzZXJ2YXRpb25zIDE' },
   },
   listMonitorIncidents: { params, query: { state: 'open' }, answer: { items: [incident] } },

@@ -24,6 +24,8 @@ export const ALIAS = 'on-call';
 export const ENDPOINT_URL = 'https://hooks.example.com/beatkeeper';
 export const PUBLISH_ID = '0f85583d-8dd7-4186-8985-e2d6ca90a0b9';
 
+export const RUN = 'backup-2026-11-22';
+
 const CREATED = '2026-11-22T08:00:00.000Z';
 const BEAT = '2026-11-22T09:00:00.000Z';
 const FAILED = '2026-11-22T10:00:00.000Z';
@@ -143,6 +145,7 @@ export const success: Observation = {
   receivedAt: BEAT,
   measurements: { rows: 1042 },
   durationSeconds: 61.5,
+  runId: RUN,
   late: false,
   violations: [],
 };
@@ -153,6 +156,7 @@ export const failure: Observation = {
   receivedAt: FAILED,
   measurements: {},
   exitStatus: 1,
+  runId: RUN,
   message: 'pg_dump: error: connection to server failed',
   late: false,
   violations: [],

@@ -14,6 +14,8 @@ export const KEPT_DAYS = {
   /** Then they are deleted as a delete does. */
   archivedMonitors: 30,
   revokedCredentials: 30,
+  /** Counted from the removal of their endpoint. */
+  endpointChanges: 30,
   serviceOutages: 400,
 } as const;
 

@@ -1,13 +1,11 @@
 // Change records of callback endpoints: written in the transaction of the change and never updated. They outlive their
 // endpoint by some days. Of an address they have the origin alone: its path often is a secret.
 import type { EndpointLifecycle } from '../../domain/callback.ts';
+import { KEPT_DAYS } from '../../domain/retention.ts';
 import { CHANGE_SOURCE, type ChangeSource } from '../monitors/monitor-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
-
-/** After the removal of the endpoint (docs/contract/callbacks.md). */
-const KEPT = '30 days';
 
 /** What a value was and is; absent where there was or is none. */
 export interface Moved {
@@ -83,7 +81,7 @@ export async function insertEndpointChange(
 /** The endpoint is removed: its records go after some days. */
 export async function expireEndpointChanges(tx: Queryable, ref: EndpointRef): Promise<void> {
   await tx.query(
-    `update endpoint_changes set expires_at = clock_timestamp() + interval '${KEPT}'
+    `update endpoint_changes set expires_at = clock_timestamp() + interval '${KEPT_DAYS.endpointChanges} days'
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId],
   );

@@ -30,6 +30,11 @@ const KEPT: readonly (readonly [string, string, string])[] = [
   ],
   ['Deleted monitors', 'not at all', 'configuration, changes and publish address are gone at once'],
   ['Removed endpoints', 'not at all', 'address and signing secrets are erased at once'],
+  [
+    'Changes of endpoints',
+    `as long as their endpoint, and ${days(KEPT_DAYS.endpointChanges)} after its removal`,
+    'gone',
+  ],
   ['Revoked credentials', `${days(KEPT_DAYS.revokedCredentials)}, readable and without effect`, 'gone'],
   [
     'Answers under the `Idempotency-Key` of a call',

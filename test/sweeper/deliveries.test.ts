@@ -3,6 +3,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
 import { secretPlace } from '../../src/service/callbacks/endpoint-seal.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { ok, status, verifyWebhook } from '../support/receiver.ts';
 import { seedEndpoint } from '../support/seed.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -130,6 +133,27 @@ describe('a delivery', () => {
     await waitFor(later, { what: 'it is put off' });
     expect(await fixture.rowOf(row)).toMatchObject({ state: 'pending', attempt_count: 0, lease_owner: null });
     expect(receiver.requests).toEqual([]);
+  });
+});
+
+describe('a delivery to an endpoint whose encryption key is missing', () => {
+  it('it waits without an attempt, the log names the key, and it goes out signed when the key is back', async () => {
+    const { receiver, endpoint } = await fixture.receive(ok);
+    const row = await fixture.enqueueOne(endpoint);
+    const lines: string[] = [];
+    const log = createLog({ role: 'test', level: 'error' }, { write: (line) => void lines.push(line) });
+    const secrets = new SecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
+    const without = startDispatcher({ ...fixture, secrets }, { pollMs: 20, log });
+    const later = async () => (await fixture.rowOf(row)).next_attempt_at > new Date(Date.now() + 30_000);
+    await waitFor(later, { what: 'it is put off' });
+    await without.stop();
+    expect(await fixture.rowOf(row)).toMatchObject({ state: 'pending', attempt_count: 0 });
+    expect(lines.join('')).toContain(`The encryption key ${ENCRYPTION_KEY.id} is not configured`);
+    await fixture.makeDue(row);
+    fixture.dispatch();
+    await fixture.stateIs(row, 'delivered');
+    expect(receiver.requests).toHaveLength(1);
+    expect(() => verifyWebhook(receiver.requests[0], endpoint.secret)).not.toThrow();
   });
 });
 

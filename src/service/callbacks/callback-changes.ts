@@ -18,7 +18,7 @@ import { requireVersion } from '../calls/write.ts';
 import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
-import { openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
+import { openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 export interface CallbackPatch {
   lifecycle?: EndpointLifecycle;
@@ -76,7 +76,8 @@ export async function updateCallback(
   const endpoint = await lockCallback(tx, refOf(change));
   requireVersion({ version: endpoint.generation }, change.generation);
   const { lifecycle = endpoint.lifecycle, alias = endpoint.alias, url } = change.patch;
-  const oldUrl = endpoint.urlBox && openUrl(secrets, endpoint, endpoint.urlBox);
+  // A new address replaces one whose key is lost.
+  const oldUrl = openKnownUrl(secrets, endpoint, endpoint.urlBox);
   const movesUrl = url !== undefined && url !== oldUrl;
   const turns = lifecycle !== endpoint.lifecycle;
   if (!movesUrl && !turns && alias === endpoint.alias) return endpoint;

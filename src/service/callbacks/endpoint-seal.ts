@@ -40,10 +40,20 @@ export function openUrl(secrets: SecretBox, ref: EndpointRef, urlBox: Buffer): s
 export function isSameUrl(secrets: SecretBox, ref: EndpointRef, boxes: readonly [Buffer, Buffer]): boolean {
   const [one, other] = boxes;
   if (one.equals(other)) return true;
+  const url = openKnownUrl(secrets, ref, one);
+  return url !== undefined && url === openKnownUrl(secrets, ref, other);
+}
+
+/** Undefined where the installation no longer has the key: for writers that can do without the address. */
+export function openKnownUrl(
+  secrets: SecretBox,
+  ref: EndpointRef,
+  urlBox: Buffer | undefined,
+): string | undefined {
   try {
-    return openUrl(secrets, ref, one) === openUrl(secrets, ref, other);
+    return urlBox && openUrl(secrets, ref, urlBox);
   } catch {
-    return false;
+    return undefined;
   }
 }
 

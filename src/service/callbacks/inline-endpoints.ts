@@ -16,7 +16,7 @@ import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { type Cancellation, cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
-import { type IssuedSecret, issueSecret, openUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
+import { type IssuedSecret, issueSecret, openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 type Sealing = Pick<ServiceContext, 'secrets'>;
 
@@ -66,7 +66,8 @@ export async function updateInlineUrl(
   nowMs: number,
 ): Promise<Buffer | undefined> {
   const endpoint = await requireInline(tx, change);
-  const current = endpoint.urlBox && openUrl(secrets, endpoint, endpoint.urlBox);
+  // A new address replaces one whose key is lost.
+  const current = openKnownUrl(secrets, endpoint, endpoint.urlBox);
   if (current === change.url && endpoint.lifecycle === 'active') return undefined;
   const urlBox = sealUrl(secrets, change, change.url);
   const active = { lifecycle: 'active', disabledMs: undefined, disabledReason: undefined } as const;

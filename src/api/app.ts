@@ -17,7 +17,7 @@ import { ClientErrors } from './http/client-error.ts';
 import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
 import { registerMetrics } from './http/metrics.ts';
-import { OpenCalls } from './http/open-calls.ts';
+import { type OpenCallLimits, OpenCalls } from './http/open-calls.ts';
 import { registerProblems, sendProblem, toPathProblem } from './http/problem.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { MAX_BODY_BYTES, registerBody } from './http/request.ts';
@@ -41,6 +41,8 @@ export interface AppDeps {
   maxEventLoopDelayMs?: number;
   /** Serves https with this certificate; default: http. */
   tls?: SecureContextOptions;
+  /** Calls that run at the same time; default 2,000 that work and 5,000 that are held open. */
+  openCalls?: OpenCallLimits;
   /** Registers routes outside /v1, such as the addresses of beats. */
   mount?: (app: FastifyInstance) => void;
 }
@@ -49,7 +51,7 @@ export interface AppDeps {
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const app = newApp(deps);
   const pool = deps.context.databases.default;
-  const openCalls = new OpenCalls();
+  const openCalls = new OpenCalls(deps.openCalls);
   const credentials = new CredentialAuthenticator(pool, deps.telemetry.log);
   const sessions = new SessionAuthenticator(pool, deps.issuers);
   const rates = new RateLimiter({ pool, log: deps.telemetry.log });

@@ -25,7 +25,7 @@ import {
 import { type AuditedChange, writeAudit } from '../telemetry/audit.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
-import type { OpenCalls } from './http/open-calls.ts';
+import type { CallHolder, OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
 
 /**
@@ -124,7 +124,7 @@ export function registerOperation<Spec extends OperationSpec>(
     handler: async (request, reply) => {
       const { admission } = request;
       if (!admission) throw notFound();
-      const open = deps.openCalls.begin(spec);
+      const open = deps.openCalls.begin(spec, holderOf(admission));
       const leave = () => open.abort();
       reply.raw.once('close', leave);
       try {
@@ -149,6 +149,12 @@ export function registerOperation<Spec extends OperationSpec>(
       }
     },
   });
+}
+
+/** Whose share of the open calls it is. The operator has one of its own, in whichever project it acts. */
+function holderOf({ principal, caller, scopeId }: Admission): CallHolder {
+  const { kind, id } = caller.actor;
+  return { project: principal.role === 'operator' ? 'operator' : scopeId, principal: `${kind} ${id}` };
 }
 
 function readInput<Spec extends OperationSpec>(spec: Spec, request: FastifyRequest): InputOf<Spec> {

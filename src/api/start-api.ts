@@ -11,6 +11,7 @@ import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { buildApp } from './app.ts';
 import type { TrustedIssuer } from './auth/session-token.ts';
+import type { OpenCallLimits } from './http/open-calls.ts';
 import { ServedCertificate } from './http/served-certificate.ts';
 import { startIngest } from './ingest.ts';
 import { startServiceClock } from './service-clock.ts';
@@ -35,6 +36,8 @@ export interface ApiConfig extends ContextSettings {
   maxConnections: number;
   /** As in `AppDeps`; tests, which run on any machine, set it to 0. */
   maxEventLoopDelayMs?: number;
+  /** As in `AppDeps`; tests set it to few. */
+  openCalls?: OpenCallLimits;
 }
 
 export interface RunningApi extends Running {
@@ -59,9 +62,9 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   try {
     const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
     for (const pool of context.databases.all) await requireDurableCommits(pool, log);
-    const { issuers, dashboardOrigin, maxEventLoopDelayMs } = config;
+    const { issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls } = config;
     const tls = certificate?.options;
-    const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, tls };
+    const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls, tls };
     const app = await buildApp({ ...shared, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
     // A database that is away now is no reason to wait.

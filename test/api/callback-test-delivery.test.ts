@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
 let receiver: Receiver;
@@ -217,6 +218,89 @@ describe('one Idempotency-Key', () => {
       deliveryId: body.deliveryId,
     });
     expect(receiver.requests).toHaveLength(1);
+  });
+});
+
+describe('one test delivery at a time', () => {
+  /** A test delivery whose api died while it was sending, so long ago. */
+  async function startCrashedTest(endpoint: Awaited<ReturnType<typeof make>>, seconds: number) {
+    await api.pool.query(
+      `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,
+         created_at, next_attempt_at)
+       select $1, $2, $3, $1, 'callback.test', $2, '{}', v.at, v.at + interval '60 seconds'
+       from (select clock_timestamp() - $4 * interval '1 second') as v (at)`,
+      [api.projectId, `dlv_${randomUUID()}`, endpoint.params.endpointId, seconds],
+    );
+  }
+
+  it('a second test delivery to an endpoint is a 409 with Retry-After while one runs, at every replica', async () => {
+    const endpoint = await make();
+    const elsewhere = await make();
+    const replica = await api.startReplica();
+    const second = createApiClient({ url: replica.url, token: api.tokens.manage });
+    const { testing, release } = await startHeldTest(endpoint);
+    const call = { params: endpoint.params };
+    const idempotencyKey = randomUUID();
+    for (const client of [second, api.manage]) {
+      const refused = await client.call('testCallback', { ...call, idempotencyKey });
+      expect(refused.problem).toMatchObject({
+        status: 409,
+        code: 'service.conflict',
+        retryable: true,
+        retryAfterSeconds: 1,
+        detail: expect.stringContaining('Another test delivery'),
+      });
+      expect(refused.headers.get('retry-after')).toBe('1');
+    }
+    answer = (response) => response.end();
+    expect((await elsewhere.test()).body.delivered).toBe(true);
+    release();
+    expect((await testing).body.delivered).toBe(true);
+    const again = await second.call('testCallback', { ...call, idempotencyKey });
+    expect(again.body.delivered).toBe(true);
+    expect(receiver.requests).toHaveLength(3);
+  });
+
+  it('of many test deliveries that are asked for at once, at two replicas, one is under way', async () => {
+    const endpoint = await make();
+    const replica = await api.startReplica();
+    const second = createApiClient({ url: replica.url, token: api.tokens.manage });
+    const held: ServerResponse[] = [];
+    answer = (response) => held.push(response);
+    const calls = Array.from({ length: 20 }, (_, index) =>
+      (index % 2 ? second : api.manage).call('testCallback', { params: endpoint.params }),
+    );
+    const refused = calls.map(async (call) => (await call).status === 409);
+    let count = 0;
+    for (const one of refused) void one.then((is) => (count += is ? 1 : 0));
+    await waitFor(() => count === 19 && held.length === 1, { what: 'all but one are refused' });
+    held[0]?.end();
+    expect((await Promise.all(calls)).filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('a test delivery whose api died holds up others until a dispatcher may take it over, and no longer', async () => {
+    const endpoint = await make();
+    await startCrashedTest(endpoint, 50);
+    expect((await endpoint.test()).problem).toMatchObject({ status: 409, retryable: true });
+    await api.pool.query("update deliveries set state = 'canceled' where endpoint_id = $1", [
+      endpoint.params.endpointId,
+    ]);
+    await startCrashedTest(endpoint, 61);
+    expect((await endpoint.test()).body.delivered).toBe(true);
+  });
+
+  it('a test delivery that a dispatcher has taken over and sends now holds up others', async () => {
+    const endpoint = await make();
+    await startCrashedTest(endpoint, 61);
+    const setLease = (until: string) =>
+      api.pool.query(`update deliveries set lease_until = ${until} where endpoint_id = $1`, [
+        endpoint.params.endpointId,
+      ]);
+    await setLease(`now() + interval '1 minute'`);
+    expect((await endpoint.test()).problem).toMatchObject({ status: 409, retryable: true });
+    await setLease('now()');
+    expect((await endpoint.test()).body.delivered).toBe(true);
   });
 });
 

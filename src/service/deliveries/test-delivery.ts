@@ -15,7 +15,11 @@ import {
   updateLastDeliveries,
 } from '../../store/callbacks/callback-endpoints.ts';
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
-import { finishTestDelivery, insertTestDelivery } from '../../store/deliveries/test-deliveries.ts';
+import {
+  finishTestDelivery,
+  insertTestDelivery,
+  isTestUnderWay,
+} from '../../store/deliveries/test-deliveries.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import { disableEndpoint } from '../callbacks/callback-changes.ts';
@@ -63,7 +67,7 @@ interface PreparedTest {
 
 /**
  * Writes the row, sends, and returns the answer, within some 10 s. Holds no transaction while it sends.
- * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while a duplicate is running.
+ * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while this or another test of it is running.
  */
 export async function sendTest(
   pool: Pool,
@@ -102,11 +106,22 @@ async function prepare(
   const body = buildTestEvent({ atMs: nowMs, organizationId: call.caller.organizationId, ...ref });
   const message = { webhookId: newId('msg'), body };
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
-  const isNew = await insertTestDelivery(tx, { ...ref, deliveryId, ...message, ...times });
+  const delivery = { ...ref, deliveryId, ...message, ...times };
+  const isNew = await insertTestDelivery(tx, delivery);
   if (!isNew) return { record: await readDuplicate(tx, ref.projectId, deliveryId) };
+  if (await isTestUnderWay(tx, delivery)) throw otherTestRuns();
   const url = endpoint.urlBox ? openUrl(secrets, ref, endpoint.urlBox) : '';
   const { kind } = endpoint;
   return { deliveryId, kind, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
+}
+
+/** One at a time, over all replicas: a receiver that hangs holds one call, however many ask. */
+function otherTestRuns(): ProblemError {
+  return new ProblemError('conflict', {
+    detail:
+      'Another test delivery is on its way to this callback endpoint: wait for its answer or for Retry-After, then try again.',
+    retryAfterSeconds: 1,
+  });
 }
 
 function requireActive(endpoint: EndpointRow): void {

@@ -2,6 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { readReadme } from '../../charts/render-readme.ts';
 import { issuers as issuersSchema } from '../../src/config/issuers.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
@@ -96,6 +98,18 @@ describe.skipIf(found === undefined)('the chart', () => {
     expect(listRules(manifests).flatMap(({ resources }) => resources)).not.toContain(
       'customresourcedefinitions',
     );
+  });
+
+  it("the README's example of named namespaces gives no permission in the cluster as a whole", async () => {
+    const blocks = [...readReadme().matchAll(/```yaml\n(.*?)```/gs)].map(([, block = '']) => block);
+    const example: object = parse(blocks.find((block) => block.includes('watchNamespaces')) ?? '');
+    const manifests = await render(helm, example);
+    expect(manifests.filter(({ kind }) => /^(Cluster|Validating)/.test(kind))).toEqual([]);
+    const roles = manifests.filter(
+      ({ kind, rules }) => kind === 'Role' && JSON.stringify(rules).includes('"secrets"'),
+    );
+    const namespaces = new Set(roles.map(({ metadata }) => metadata.namespace));
+    expect(namespaces).toEqual(new Set(['payments', 'shop']));
   });
 
   it('a policy holds the operator to its own Secrets, by default where the release has rights in the whole cluster', async () => {

@@ -17,6 +17,7 @@ const TEAM = 'payments';
 const JOBS = ['job-1', 'job-2', 'job-3', 'job-4'];
 const settings = (tag: string) => [
   ...['--namespace', SYSTEM, '--wait', '--timeout', '5m'],
+  ...['--set', 'auth.tokenReview.enabled=true'],
   ...['--set', `image.tag=${tag}`, '--set', `callbacks.allowedPrivateDestinations={${HOST_ADDRESS}/32}`],
 ];
 
@@ -61,19 +62,20 @@ async function beat(name: string): Promise<void> {
   expect(answer.status).toBe(200);
 }
 
+/** A token of the service account that stands for this role. */
+async function tokenOf(role: string): Promise<string> {
+  const create = ['-n', SYSTEM, 'create', 'token', `beatkeeper-${role}`, '--audience', 'beatkeeper'];
+  return (await cluster.kubectl(...create)).trim();
+}
+
+async function callApi(path: string, token: string): Promise<Response> {
+  const address = await cluster.read('{.spec.clusterIP}', SYSTEM, 'service', 'beatkeeper-api');
+  const headers = { authorization: `Bearer ${token}`, 'service-project': TEAM };
+  return await fetchServed(`http://${address}${path}`, { headers });
+}
+
 async function readApi<T>(path: string): Promise<T> {
-  const token = await cluster.kubectl(
-    '-n',
-    SYSTEM,
-    'create',
-    'token',
-    'beatkeeper-viewer',
-    '--audience',
-    'beatkeeper',
-  );
-  const { origin } = new URL(await beatUrl(JOBS[0] ?? ''));
-  const headers = { authorization: `Bearer ${token.trim()}`, 'service-project': TEAM };
-  const answer = await fetchServed(origin + path, { headers });
+  const answer = await callApi(path, await tokenOf('viewer'));
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
   return (await answer.json()) as T;
 }
@@ -123,6 +125,19 @@ describe('on an empty cluster', () => {
     };
     const as = `--as=system:serviceaccount:${SYSTEM}:beatkeeper-operator`;
     await expect(cluster.create(secret, as)).rejects.toThrow('may write only Opaque Secrets');
+  });
+
+  it('the token of a service account that is deleted signs in no more after 60 s', async () => {
+    const token = await tokenOf('member');
+    const status = async () => (await callApi('/v1/projects', token)).status;
+    expect(await status()).toBe(200);
+    await cluster.kubectl('-n', SYSTEM, 'delete', 'serviceaccount', 'beatkeeper-member');
+    await waitFor(async () => (await status()) === 401, {
+      what: 'the token is refused',
+      timeoutMs: 180_000,
+      intervalMs: 1_000,
+    });
+    expect((await callApi('/v1/projects', await tokenOf('viewer'))).status).toBe(200);
   });
 
   it('api and sweeper connect as a role that may not change tables, also after the database has lost it', async () => {

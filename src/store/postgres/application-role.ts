@@ -3,9 +3,9 @@
 import type { Queryable } from './pool.ts';
 
 /**
- * Grants what the role lacks, and nothing where it lacks nothing: every pod that starts runs it. It locks no table. Run it
- * as the schema's owner, in a transaction, one at a time. Tables that the owner makes later are granted by themselves.
- * Throws where there is no such role.
+ * Grants what the role lacks, and of tables nothing where it lacks nothing: every pod that starts runs it. It locks no
+ * table. Run it as the schema's owner, in a transaction, one at a time. Tables that the owner makes later have their
+ * grants from the start (default privileges). Throws where there is no such role.
  */
 export async function grantApplicationRole(db: Queryable, role: string): Promise<void> {
   const found = await db.query('select from pg_roles where rolname = $1', [role]);

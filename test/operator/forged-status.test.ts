@@ -2,7 +2,7 @@
 // namespace. Each test forges while no operator runs, so that the first pass finds the forged status.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
-import { NAMESPACES } from '../../src/operator/resources/core-resources.ts';
+import { NAMESPACES, SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { createNamespace, hasCluster } from '../kube/cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -170,6 +170,31 @@ describe.skipIf(!hasCluster)('a forged status', () => {
       const { body } = await theirs.expectSuccess('getCallback', { params: { endpointId } });
       expect(body).toMatchObject({ lifecycle: 'active', isOrganizationDefault: true });
     }
+  });
+
+  it('does not lead the alerts of a Monitor to another endpoint', async () => {
+    const { client } = fixture.kube;
+    const ref = (of: string) => ({ namespace: fixture.namespace, name: of });
+    const data = { url: Buffer.from('http://127.0.0.1:9/pager').toString('base64') };
+    await client.create(SECRETS, { metadata: ref('pager-url'), data });
+    const urlSecretRef = { name: 'pager-url', key: 'url' };
+    await fixture.createCallback('pager', { url: undefined, urlSecretRef });
+    await fixture.callbackBecomes('pager', 'Ready', 'True');
+    const elsewhere = { alias: 'elsewhere', kind: 'webhook', url: 'http://127.0.0.1:9/elsewhere' };
+    await fixture.api.expectSuccess('createCallback', { body: elsewhere });
+    await fixture.createMonitor('paging', { callback: { kind: 'named', callbackRef: { name: 'pager' } } });
+    const { status } = await fixture.monitorBecomes('paging', 'Ready', 'True');
+    await operator.stop();
+    // The pass over the Callback ends before it can write the status again.
+    await client.delete(SECRETS, ref('pager-url'));
+    await forge('cb', 'pager', { alias: 'elsewhere' });
+    operator = await start();
+    await fixture.callbackBecomes('pager', 'Ready', 'False', 'SecretNotFound');
+    await patch('mon', 'paging', { spec: { graceSeconds: 123 } });
+    await fixture.monitorBecomes('paging', 'Synced', 'True');
+    const params = { monitorId: status?.monitorId ?? '' };
+    const { body } = await fixture.api.expectSuccess('getMonitor', { params });
+    expect(body).toMatchObject({ graceSeconds: 123, callback: { kind: 'named', alias: 'pager' } });
   });
 
   it('does not give or remove the Secret of another object', async () => {

@@ -14,6 +14,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   secretCheckedAtMs?: number;
   /** When a status was last written only because of a beat, ms of the process's clock. */
   beatWrittenAtMs?: number;
+  /** The alias of the endpoint, as last read. */
+  alias?: string;
   /** The version of the configuration and a hash of its visible part, as last read. */
   seen?: { configurationVersion: number; hash: string };
 }

@@ -79,8 +79,9 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   }
 
   async complete(work: CallbackWork): Promise<void> {
-    const { object, external } = work;
+    const { object, external, memory } = work;
     const { lastRotation } = external;
+    memory.alias = external.endpoint.alias;
     if (lastRotation !== undefined) work.fields = { ...work.fields, lastRotation };
     const { rank, isRestored } = await ensureDefault(this.#context, work);
     external.rank = rank;

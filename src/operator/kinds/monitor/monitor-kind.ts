@@ -5,11 +5,12 @@ import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts'
 import type { KubeResource } from '../../../kube/kube-object.ts';
 import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
+import { idOf } from '../../pass/identity.ts';
 import type { Change, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { problemText } from '../../resources/problem-text.ts';
-import type { CallbackObject } from '../callback/callback-object.ts';
+import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
 import { ExternalMonitor } from './external-monitor.ts';
 import {
@@ -82,7 +83,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   async desire(object: MonitorObject, { id, projectId }: DesireFacts): Promise<DesiredMonitor> {
     const facts = { id, projectId: await projectId(), nowMs: Date.now() };
     const callback = this.#callbackOf(object);
-    return desiredMonitor(object, { ...facts, alias: callback?.status?.alias ?? callback?.spec.alias });
+    const alias = callback && (await this.#aliasOf(callback, facts.projectId));
+    return desiredMonitor(object, { ...facts, alias });
   }
 
   connect(ref: ExternalRef): ExternalMonitor {
@@ -197,6 +199,21 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   #callbackOf({ metadata, spec }: MonitorObject): CallbackObject | undefined {
     const name = spec.callback?.callbackRef?.name;
     return name === undefined ? undefined : this.#callbacks.get(`${metadata.namespace}/${name}`);
+  }
+
+  /** As the API has it, and never as the status says: alerts go where the alias leads. */
+  async #aliasOf(callback: CallbackObject, project: string): Promise<string | undefined> {
+    const memory = this.#callbacks.memoryOf(callback);
+    if (memory.alias !== undefined) return memory.alias;
+    const endpointId = idOf(CALLBACK_IDENTITY, callback);
+    try {
+      const { body } = await this.#context.api.call('getCallback', { params: { endpointId } }, { project });
+      memory.alias = body.alias;
+      return body.alias;
+    } catch (error) {
+      if (isGone(error)) return callback.spec.alias;
+      throw error;
+    }
   }
 
   /** Counted from the last write, or, after a restart, from the last beat in the status. */

@@ -9,7 +9,7 @@ import { findPostgresBinaries } from './postgres-binaries.ts';
 import { POSTGRES_SUPERUSER, postgresUrl, preparePostgres, waitForPostgres } from './postgres-server.ts';
 
 const DATABASE = 'beatkeeper';
-/** The product's database role. It owns the database and is not a superuser, as in production. */
+/** The product's one database role here. It owns the database and is no superuser, as that of `migrate` in production. */
 const OWNER = 'beatkeeper';
 
 export interface DevelopmentDatabase {

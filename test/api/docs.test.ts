@@ -7,11 +7,17 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PAGES } from '../../src/api/docs/page.ts';
 import { verifyAlert } from '../../src/api/docs/webhook-samples/verify.ts';
 import { SAMPLES_FOLDER, WEBHOOK_SAMPLES } from '../../src/api/docs/webhooks-page.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
+import { RETRY_WAITS_MS } from '../../src/delivery/retry-schedule.ts';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
-import { PROBLEMS } from '../../src/domain/problem.ts';
+import { INCIDENT_STATES, TIMELINE_TYPES } from '../../src/domain/incident.ts';
+import { HEALTHS } from '../../src/domain/monitor.ts';
+import { findPlan } from '../../src/domain/plan.ts';
+import { PLAN_IDS, PROBLEMS } from '../../src/domain/problem.ts';
+import { KEPT_DAYS } from '../../src/domain/retention.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -70,10 +76,110 @@ describe('the pages', () => {
     expect((await read('/docs/style.css')).headers.get('content-type')).toContain('text/css');
   });
 
-  it('every link within /docs has its target', async () => {
+  const htmlPages = Object.keys(PAGES).filter((path) => !path.endsWith('.json'));
+
+  it('every link of the pages has its target, on its page and on others', async () => {
+    const texts = new Map<string, string>();
+    const textAt = async (path: string) => {
+      const text = texts.get(path) ?? (await read(path)).text;
+      texts.set(path, text);
+      return text;
+    };
+    for (const path of htmlPages) {
+      const links = [...(await textAt(path)).matchAll(/href="([^"]+)"/g)].map(([, link = '']) => link);
+      for (const link of new Set(links)) {
+        if (link.startsWith('https://')) continue;
+        const [to = '', target] = link.split('#');
+        const there = await textAt(to === '' ? path : to);
+        expect([path, link, there.startsWith('{"type":')]).toEqual([path, link, false]);
+        if (target !== undefined) expect([link, there.includes(`id="${target}"`)]).toEqual([link, true]);
+      }
+    }
+  });
+
+  it.each(htmlPages)(
+    'the page %s needs no script, is served under a strict policy and knows its place',
+    async (path) => {
+      const { status, text, headers } = await read(path);
+      expect(status).toBe(200);
+      expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+      expect(headers.get('content-security-policy')).toBe(
+        "default-src 'none';style-src 'self';base-uri 'none';form-action 'none'",
+      );
+      for (const word of [
+        '<script',
+        ' style=',
+        '<style',
+        ' onclick',
+        'undefined',
+        '[object Object]',
+        '>NaN',
+      ]) {
+        expect([path, word, text.includes(word)]).toEqual([path, word, false]);
+      }
+      expect(text).toContain('<html lang="en">');
+      expect(text).toContain('name="viewport"');
+      expect(text).toContain(`<a href="${path}" aria-current="page">`);
+      expect(text.match(/<h1>/g)).toHaveLength(1);
+      const ids = [...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+      expect(ids).toEqual([...new Set(ids)]);
+      const headings = [...text.matchAll(/<h2( id="[^"]+")?>/g)].map(([, id]) => id);
+      if (path !== '/docs/problems') expect(headings.length).toBeGreaterThan(0);
+      for (const id of headings) expect(id).toBeDefined();
+    },
+  );
+
+  it('nested fields, forms of unions and parameters of a path are written out', async () => {
     const { text } = await read('/docs');
-    const targets = [...text.matchAll(/href="#([^"]+)"/g)].map(([, target]) => target);
-    for (const target of new Set(targets)) expect(text).toContain(`id="${target}"`);
+    const section = (id: string) => {
+      const from = text.indexOf(`<h3 id="${id}">`);
+      return text.slice(from, text.indexOf('</section>', from)).replaceAll(/<[^>]+>/g, ' ');
+    };
+    const create = section('createMonitor');
+    for (const words of [
+      'schedule.cron',
+      'schedule.timeZone',
+      '{kind: &quot;named&quot;, alias}',
+      'callback.url',
+      '60 to 31,536,000',
+    ]) {
+      expect(create).toContain(words);
+    }
+    const update = section('updateMonitor');
+    for (const words of [
+      'patch.measurements.&lt;key&gt;.ratio.denominator',
+      '{consecutiveObservations, severity}',
+      'rulePolicy.sustainedCriterion.seconds',
+    ]) {
+      expect(update).toContain(words);
+    }
+    expect(section('schema-MonitorStatus')).toContain('cadence.sampleCount');
+    const beat = section('pingExitStatus');
+    for (const words of ['publishId', 'exitStatus', 'rid', 'path, required']) expect(beat).toContain(words);
+  });
+
+  it('the limits and the times of keeping are those of the sources', async () => {
+    const limits = (await read('/docs/limits')).text;
+    for (const id of PLAN_IDS) {
+      const plan = findPlan(id);
+      const { activeMonitors, callbackEndpoints, apiRequestsPerMinute } = plan;
+      for (const count of [activeMonitors, callbackEndpoints, apiRequestsPerMinute]) {
+        expect(limits).toContain(`<td>${count.toLocaleString('en-US')}</td>`);
+      }
+    }
+    const retention = (await read('/docs/retention')).text;
+    for (const days of Object.values(KEPT_DAYS)) expect(retention).toContain(`${days} days`);
+    const organization = await readFile(
+      new URL('../../docs/contract/organization.md', import.meta.url),
+      'utf8',
+    );
+    expect(organization).toContain(`| observations | ${KEPT_DAYS.observations} days |`);
+    const states = (await read('/docs/states')).text;
+    for (const word of [...HEALTHS, ...INCIDENT_STATES, ...TIMELINE_TYPES])
+      expect(states).toContain(`<code>${word}</code>`);
+    const waits = ['5 s', '30 s', '2 min', '10 min', '1 h', '4 h'].join(', ');
+    expect((await read('/docs/webhooks')).text).toContain(`after ${waits} and 12 h`);
+    expect(RETRY_WAITS_MS.map((ms) => ms / 1_000)).toEqual([0, 5, 30, 120, 600, 3_600, 14_400, 43_200]);
   });
 
   it('every problem code has a page, and other names have none', async () => {

@@ -1,6 +1,8 @@
 // The pages /docs/problems: when each error code occurs, and what to do. The codes are in src/domain/problem.ts.
+import { REFUSALS } from '../../contract/openapi/examples/refusals.ts';
+import { problemOf } from '../../contract/openapi/problem-responses.ts';
 import { PROBLEMS, type ProblemCode } from '../../domain/problem.ts';
-import { html, prose } from './html.ts';
+import { code as block, type Html, heading, html, prose } from './html.ts';
 import { page } from './page.ts';
 
 /** When the code occurs, and what to do. */
@@ -107,7 +109,16 @@ export function problemPage(name: string): string | undefined {
     title,
     html`<h1>${title}</h1>
 <p><code>service.${code}</code>, status ${status}, ${retryable ? 'retryable' : 'not retryable, unless the body says so'}.</p>
-<h2>When it occurs</h2><p>${prose(when)}</p>
-<h2>What to do</h2><p>${prose(action)}</p>`,
+${heading(2, 'When it occurs')}<p>${prose(when)}</p>
+${heading(2, 'What to do')}<p>${prose(action)}</p>
+${examplesOf(code)}`,
   );
+}
+
+/** The bodies of this code that the operations show. */
+function examplesOf(code: ProblemCode): Html {
+  const found = Object.values(REFUSALS).filter((refusal) => refusal.code === code);
+  if (found.length === 0) return html``;
+  return html`${heading(2, 'Examples')}
+${found.map((refusal) => html`<p>${prose(refusal.summary)}</p>${block(JSON.stringify(problemOf(refusal), null, 2))}`)}`;
 }

@@ -53,6 +53,7 @@ export function referencePage(document: ReferenceDocument): string {
   const schemas = Object.entries(document.components.schemas ?? {}).filter(
     ([name]) => !name.endsWith('Request'),
   ) as [string, JsonObject][];
+  const written = new Set<string>();
   return page(
     '/docs',
     'API',
@@ -62,7 +63,7 @@ ${document.info.description.split('\n\n').map((text) => html`<p>${prose(text)}</
 ${theExamples()}
 ${heading(2, 'Operations')}
 ${tags.map((tag) => html`<h3>${tag}</h3><ul>${ofTag(tag).map(indexItem)}</ul>`)}
-${tags.map((tag) => html`${heading(2, tag)}${ofTag(tag).map((entry) => operationSection(document, entry))}`)}
+${tags.map((tag) => html`${heading(2, tag)}${ofTag(tag).map((entry) => operationSection(document, entry, written))}`)}
 ${heading(2, 'Schemas')}
 <ul class="columns">${schemas.map(([name]) => html`<li><a href="#schema-${name}">${name}</a></li>`)}</ul>
 ${schemas.map(([name, schema]) => html`<section>${heading(3, name, `schema-${name}`)}${schemaBody(schema)}</section>`)}`,
@@ -104,30 +105,38 @@ function indexItem({ method, path, operation }: Entry): Html {
   return html`<li><a href="#${operation.operationId}">${operation.summary}</a> <code>${method} ${path}</code></li>`;
 }
 
-function operationSection(document: ReferenceDocument, entry: Entry): Html {
+/** `written`: the schemas of bodies that have their place on the page already. */
+function operationSection(document: ReferenceDocument, entry: Entry, written: Set<string>): Html {
   const { method, path, operation, parameters } = entry;
   return html`<section>
 ${heading(3, operation.summary, operation.operationId)}
 <p><code><span class="method">${method}</span> ${path}</code></p>
 ${operation.description ? html`<p>${prose(operation.description)}</p>` : undefined}
 ${parameters.length > 0 && html`<h4>Parameters</h4><table><thead><tr><th scope="col">Name</th><th scope="col">In</th><th scope="col">Type</th><th scope="col"></th></tr></thead><tbody>${parameters.map(parameterRow)}</tbody></table>`}
-${requestBody(document, entry)}
+${requestBody(document, entry, written)}
 ${example(document, entry)}
 ${answers(document, operation)}
 ${refusals(document, operation)}</section>`;
 }
 
-/** A schema with a name is written out where it is the body of one operation, else linked. */
-function requestBody(document: ReferenceDocument, { operation }: Entry): Html | undefined {
+/** The schema of a request is written out. Two operations may share one: its first table is the target of links. */
+function requestBody(
+  document: ReferenceDocument,
+  { operation }: Entry,
+  written: Set<string>,
+): Html | undefined {
   if (!operation.requestBody) return undefined;
   const { required, description, content } = operation.requestBody;
+  const lookup = (name: string) => (document.components.schemas?.[name] ?? {}) as JsonObject;
   const bodies = Object.entries(content).map(([type, { schema = {} }]) => {
     const name =
       String(schema.$ref ?? '')
         .split('/')
         .at(-1) ?? '';
     if (!name.endsWith('Request')) return html`<p><code>${type}</code> ${typeOf(schema)}</p>`;
-    return html`<p><code>${type}</code></p>${fieldTable(resolve<JsonObject>(document, schema as Reference), `schema-${name}`)}`;
+    const id = written.has(name) ? undefined : `schema-${name}`;
+    written.add(name);
+    return html`<p><code>${type}</code></p>${fieldTable(lookup(name), { id, lookup })}`;
   });
   return html`<h4>Body${required ? '' : ', optional'}</h4>${description && html`<p>${prose(description)}</p>`}${bodies}`;
 }

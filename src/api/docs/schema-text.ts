@@ -5,55 +5,85 @@ import { type Html, html, prose } from './html.ts';
 type Schema = JsonObject;
 type Fields = Record<string, Schema>;
 
+/** Finds a schema by its name. */
+export type Lookup = (name: string) => Schema;
+
+interface TableOptions {
+  id?: string;
+  /** Writes out schemas with a name too. Without it they are links. */
+  lookup?: Lookup;
+}
+
 /** The fields of an object, of its nested objects, lists and maps, and of each form that it may have. */
-export function fieldTable(schema: Schema, id?: string): Html {
-  const rows = fieldsOf(schema, '');
+export function fieldTable(schema: Schema, { id, lookup }: TableOptions = {}): Html {
+  const rows = new FieldRows(lookup).of(schema);
   if (rows.length === 0) return html`<p${id && html` id="${id}"`}>${typeOf(schema)}</p>`;
   return html`<table${id && html` id="${id}"`}><thead><tr><th scope="col">Field</th><th scope="col">Type</th><th scope="col"></th></tr></thead>
 <tbody>${rows}</tbody></table>`;
 }
 
-/** `a`, `a.b`, `a[].b`, `a.<key>`: every field below `prefix`. */
-function fieldsOf(schema: Schema, prefix: string): Html[] {
-  const { properties, items, additionalProperties } = schema as {
-    properties?: Fields;
-    items?: Schema;
-    additionalProperties?: Schema | boolean;
-  };
-  if (properties) {
-    const required = (schema.required ?? []) as string[];
-    return Object.entries(properties).flatMap(([name, field]) =>
-      fieldRows(field, prefix === '' ? name : `${prefix}.${name}`, required.includes(name)),
-    );
+class FieldRows {
+  readonly #lookup: Lookup | undefined;
+
+  constructor(lookup: Lookup | undefined) {
+    this.#lookup = lookup;
   }
-  if (items) return fieldsOf(items, `${prefix}[]`);
-  if (typeof additionalProperties === 'object') return fieldsOf(additionalProperties, `${prefix}.<key>`);
-  return formsOf(schema).flatMap((form) => formRows(form, prefix));
+
+  /** `a`, `a.b`, `a[].b`, `a.<key>`: every field below `prefix`. */
+  of(schema: Schema, prefix = ''): Html[] {
+    const { properties, items, additionalProperties } = this.#open(schema) as Parts;
+    if (properties) return this.#ofObject(schema, prefix);
+    if (items) return this.of(items, `${prefix}[]`);
+    if (typeof additionalProperties === 'object') return this.of(additionalProperties, `${prefix}.<key>`);
+    return branchesOf(this.#open(schema)).flatMap((form) => this.of(form, prefix));
+  }
+
+  /** Without the constants that say which form of a union it is. */
+  #ofObject(schema: Schema, prefix: string): Html[] {
+    const { properties = {}, required = [] } = this.#open(schema) as Parts;
+    const fields = Object.entries(properties).filter(([, field]) => prefix === '' || !('const' in field));
+    return fields.flatMap(([name, field]) => {
+      const path = prefix === '' ? name : `${prefix}.${name}`;
+      return [this.#row(field, path, required.includes(name)), ...this.of(field, path)];
+    });
+  }
+
+  #row(field: Schema, path: string, required: boolean): Html {
+    const note = required ? '' : html` <small>optional</small>`;
+    return html`<tr><td><code>${path}</code>${note}</td><td>${this.#type(field)}</td><td class="wide">${prose(descriptionOf(field))}</td></tr>\n`;
+  }
+
+  /** The forms of a union with a name stand behind its name. */
+  #type(schema: Schema): Html {
+    const forms = branchesOf(this.#open(schema));
+    if (schema.$ref === undefined) {
+      return forms.length > 0 ? joined(forms.map((form) => this.#type(form))) : branchText(schema);
+    }
+    const isNamed = this.#lookup !== undefined && forms.length > 0;
+    return isNamed ? html`${typeOf(schema)}: ${joined(forms.map(branchText))}` : typeOf(schema);
+  }
+
+  #open(schema: Schema): Schema {
+    if (typeof schema.$ref !== 'string' || !this.#lookup) return schema;
+    return this.#lookup(schema.$ref.split('/').at(-1) ?? '');
+  }
 }
 
-function fieldRows(field: Schema, path: string, required: boolean): Html[] {
-  const note = required ? '' : html` <small>optional</small>`;
-  const row = html`<tr><td><code>${path}</code>${note}</td><td>${typeOf(field)}</td><td class="wide">${prose(descriptionOf(field))}</td></tr>\n`;
-  return [row, ...fieldsOf(field, path)];
+interface Parts {
+  properties?: Fields;
+  required?: string[];
+  items?: Schema;
+  additionalProperties?: Schema | boolean;
 }
 
-/** The fields of one form of a union, but for those that say which form it is. */
-function formRows(form: Schema, prefix: string): Html[] {
-  const { properties = {}, required = [] } = form as { properties?: Fields; required?: string[] };
-  const free = Object.entries(properties).filter(([, field]) => !('const' in field));
-  return free.flatMap(([name, field]) =>
-    fieldRows(field, prefix === '' ? name : `${prefix}.${name}`, required.includes(name)),
+/** A field that may be null has its description inside. */
+function descriptionOf(schema: Schema): string {
+  const { description, deprecated } = schema;
+  const [inner] = branchesOf(schema).filter(
+    (branch) => branch.$ref === undefined && branch.description !== undefined,
   );
-}
-
-function descriptionOf({ description, deprecated }: Schema): string {
-  const text = typeof description === 'string' ? description : '';
+  const text = String(description ?? inner?.description ?? '');
   return deprecated === true && !/deprecated/i.test(text) ? `Deprecated. ${text}` : text;
-}
-
-/** The objects among the branches of a union. */
-function formsOf(schema: Schema): Schema[] {
-  return branchesOf(schema).filter((branch) => branch.properties !== undefined);
 }
 
 function branchesOf(schema: Schema): Schema[] {
@@ -75,11 +105,16 @@ export function typeOf(schema: Schema): Html {
   if ('const' in schema) return html`<code>${JSON.stringify(schema.const)}</code>`;
   const bounds = boundsOf(schema);
   const more = bounds === '' ? '' : `, ${bounds}`;
-  if (schema.type === 'array') return html`list of ${typeOf((schema.items ?? {}) as Schema)}${more}`;
+  if (schema.type === 'array') return html`list of ${grouped((schema.items ?? {}) as Schema)}${more}`;
   if (typeof schema.additionalProperties === 'object') {
-    return html`map of key to ${typeOf(schema.additionalProperties as Schema)}${more}`;
+    return html`map of key to ${grouped(schema.additionalProperties as Schema)}${more}`;
   }
   return html`${[schema.type ?? 'any value'].flat().map(String).join(' or ')}${more}`;
+}
+
+/** In parentheses where it could be read together with what follows. */
+function grouped(schema: Schema): Html {
+  return branchesOf(schema).length > 1 ? html`(${typeOf(schema)})` : typeOf(schema);
 }
 
 /** A form of a union is written out: `{kind: "named", alias}`. */

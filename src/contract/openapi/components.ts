@@ -92,8 +92,18 @@ function headerParameter(name: string, schema: z.ZodType, required: boolean): Js
 const PARAMETERS: JsonObject = {
   [HEADER.correlationId]: headerParameter(HEADER.correlationId, correlationIdHeader, false),
   [HEADER.project]: headerParameter(HEADER.project, projectHeader, false),
-  [HEADER.idempotencyKey]: headerParameter(HEADER.idempotencyKey, idempotencyKey, true),
-  [HEADER.ifMatch]: headerParameter(HEADER.ifMatch, ifMatch, true),
+  [HEADER.idempotencyKey]: headerParameter(
+    HEADER.idempotencyKey,
+    idempotencyKey.describe(
+      'Chosen by the caller, a new one for each new request. The same request with the same key happens once.',
+    ),
+    true,
+  ),
+  [HEADER.ifMatch]: headerParameter(
+    HEADER.ifMatch,
+    ifMatch.describe('The `ETag` of the last read, with its quotes.'),
+    true,
+  ),
 };
 
 const idSchema = toJsonSchema(correlationIdHeader);

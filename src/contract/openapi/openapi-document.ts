@@ -6,6 +6,7 @@ import type { OperationSpec } from '../operations/operation.ts';
 import { contractOperations } from '../operations/operations.ts';
 import { documentComponents, referTo } from './components.ts';
 import { exampleOf } from './examples/examples.ts';
+import { alert } from './examples/records.ts';
 import { pingPaths } from './ping-paths.ts';
 import { COMMON_HEADERS, ProblemResponses } from './problem-responses.ts';
 
@@ -218,7 +219,7 @@ function alertWebhook(): JsonObject {
     ],
     requestBody: {
       required: true,
-      content: { 'application/json': { schema: { $ref: componentReference('AlertEvent') } } },
+      content: { 'application/json': { schema: { $ref: componentReference('AlertEvent') }, example: alert } },
     },
     responses: {
       '2XX': { description: 'Received.' },

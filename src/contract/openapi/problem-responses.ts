@@ -98,7 +98,8 @@ export function problemExamples(): JsonObject {
   );
 }
 
-function problemOf({ code, detail, fieldErrors, limit, retryAfterSeconds }: Refusal): JsonObject {
+/** The body of an example. */
+export function problemOf({ code, detail, fieldErrors, limit, retryAfterSeconds }: Refusal): JsonObject {
   const { title, status, retryable } = PROBLEMS[code];
   return {
     type: `/docs/problems/${code}`,

@@ -62,3 +62,4 @@ export const alertEvent = z
     }),
   })
   .describe('At most 16 KiB. The same bytes on every attempt.');
+export type AlertEvent = z.output<typeof alertEvent>;

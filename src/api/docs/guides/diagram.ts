@@ -23,15 +23,16 @@ export function diagram(
   parts: { boxes: Box[]; arrows: Arrow[] },
 ): Html {
   const [width, height] = size;
+  const arrow = `arrow-${parts.boxes[0]?.name}`;
   return html`<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${words}">
-<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto-start-reverse"><path d="M0 0L10 5L0 10z"/></marker></defs>
+<defs><marker id="${arrow}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto-start-reverse"><path d="M0 0L10 5L0 10z"/></marker></defs>
 ${parts.boxes.map(
   ({ name, at: [x, y] }) =>
     html`<rect x="${x - BOX.width / 2}" y="${y - BOX.height / 2}" width="${BOX.width}" height="${BOX.height}" rx="6"/><text x="${x}" y="${y + 5}">${name}</text>\n`,
 )}
 ${parts.arrows.map(
   ({ path, label, at: [x, y] }) =>
-    html`<path d="${path}" marker-end="url(#head)"/><text class="label" x="${x}" y="${y}">${label}</text>\n`,
+    html`<path d="${path}" marker-end="url(#${arrow})"/><text class="label" x="${x}" y="${y}">${label}</text>\n`,
 )}
 </svg>`;
 }

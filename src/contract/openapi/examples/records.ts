@@ -3,13 +3,14 @@
 import type { Observation } from '../../resources/beat.ts';
 import type { CallbackEndpoint, SigningSecret } from '../../resources/callback.ts';
 import type { Credential } from '../../resources/credential.ts';
-import type { Delivery } from '../../resources/delivery.ts';
+import type { AlertEvent, Delivery } from '../../resources/delivery.ts';
 import type { Incident } from '../../resources/incident.ts';
 import type { Monitor, MonitorStatus } from '../../resources/monitor.ts';
 import type { Project } from '../../resources/project.ts';
 
 /** Ids that the service makes. */
 export const ID = {
+  organization: '01a2034a-1f08-7d35-b6c2-90e7a4d81b53',
   project: '01a2034a-7d1c-7b52-8c41-5f0e9d3b6a20',
   credential: '01a2034b91e47c08b5d2f6a0c37e8419',
   endpoint: 'cb_01a2034c2f6b7a319e04d85c1b7f20a6',
@@ -178,3 +179,23 @@ export const delivery: Delivery = {
 /** Somebody with a credential of preset manage. */
 export const actor = { kind: 'api_credential', id: ID.credential, display: 'Deploys' } as const;
 export const REQUEST_ID = 'req_01a2034e1c5a7f3098d4b7a6e2f01c85';
+
+/** The body that the receiver of the delivery gets. */
+export const alert: AlertEvent = {
+  type: 'incident.opened',
+  timestamp: FAILED,
+  data: {
+    organizationId: ID.organization,
+    projectId: ID.project,
+    projectName: project.name,
+    incident,
+    monitor: {
+      monitorId: MONITOR,
+      name: monitor.name,
+      labels: monitor.labels,
+      lastBeatAt: FAILED,
+      nextDeadlineAt: '2026-11-22T11:05:00.000Z',
+    },
+    sequence: 1,
+  },
+};

@@ -10,7 +10,7 @@ import {
   sealUrl,
   secretPlace,
 } from '../../src/service/callbacks/endpoint-seal.ts';
-import type { EndpointRef } from '../../src/store/callbacks/callback-endpoints.ts';
+import { type EndpointRef, removeEndpoint } from '../../src/store/callbacks/callback-endpoints.ts';
 import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
 import { placeOf, SecretBox } from '../../src/store/postgres/secret-box.ts';
 import {
@@ -148,8 +148,8 @@ describe('the sweep of sealed values', () => {
     await expectAllNew(ids);
   });
 
-  it('an address that was changed between the read and the write of a pass keeps the change', async () => {
-    await seedEndpoints(2);
+  it('an address that was changed or removed between the read and the write of a pass stays so', async () => {
+    await seedEndpoints(3);
     const { pool, project, secrets } = fixture;
     const [table] = SEALED_TABLES;
     if (!table) throw new Error('no table');
@@ -159,14 +159,14 @@ describe('the sweep of sealed values', () => {
       sealUrl(secrets, ref, 'https://changed.example'),
       ref.endpointId,
     ]);
+    await removeEndpoint(pool, { ...ref, endpointId: 'cb_1' }, Date.now());
     const reseal = (box: Buffer, place: string) => BOTH.seal(BOTH.open(box, place), place);
     const resealed = found.map(({ row, box }) => ({ row, box, newBox: reseal(box, table.placeOf(row)) }));
     expect(await replaceSealedValues(pool, table, resealed)).toBe(1);
     await sweep();
-    const { rows } = await pool.query('select url_box from callback_endpoints where endpoint_id = $1', [
-      ref.endpointId,
-    ]);
+    const { rows } = await pool.query('select url_box from callback_endpoints order by endpoint_id');
     expect(openUrl(new SecretBox([NEW]), ref, rows[0]?.url_box)).toBe('https://changed.example');
+    expect(rows[1]?.url_box).toBeNull();
   });
 
   it('a pass does not wait for a row that somebody holds; a later pass seals it', async () => {
@@ -196,6 +196,15 @@ describe('the sweep of sealed values', () => {
     await sweep();
     expect(await countOf('callback_endpoints', `url_key_id = '${OLD.id}'`)).toBe(broken);
     expect(await countOf('callback_endpoints', `url_key_id = '${NEW.id}'`)).toBe(1_500 - broken);
+  });
+
+  it('the sweep knows every column of the schema that holds a sealed value', async () => {
+    const { rows } = await fixture.pool.query<{ name: string }>(
+      `select table_name || '.' || column_name as name from information_schema.columns
+       where table_schema = 'public' and data_type = 'bytea' and column_name like '%box'`,
+    );
+    const known = SEALED_TABLES.map(({ table, box }) => `${table}.${box}`);
+    expect(rows.map(({ name }) => name).sort()).toEqual(known.sort());
   });
 
   it('a pass reads what is to be sealed again by the index, and not the table', async () => {
@@ -255,12 +264,12 @@ describe('the sweep of sealed values', () => {
       await ended;
     }
     // The server ends the statement of a process that has gone.
-    const hasGone = () =>
+    const countRunning = () =>
       countOf(
         'pg_stat_activity',
         `datname = current_database() and application_name like 'beatkeeper-%' and state <> 'idle'`,
       );
-    await waitFor(async () => (await hasGone()) === 0, { what: 'its last statement has ended' });
+    await waitFor(async () => (await countRunning()) === 0, { what: 'its last statement has ended' });
     expect(await countNew()).toBeLessThan(ids.length);
     for (const endpointId of ids.slice(0, 20)) {
       const ref = { projectId: fixture.project.projectId, endpointId };

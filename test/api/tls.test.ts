@@ -9,6 +9,7 @@ import { ServedCertificate } from '../../src/api/http/served-certificate.ts';
 import { makeServer } from '../../src/api/http/server.ts';
 import { startApi } from '../../src/api/start-api.ts';
 import { RestClient } from '../../src/client/rest-client.ts';
+import { ArrivalProbe } from '../../src/ingest/arrival-probe.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -128,6 +129,26 @@ describe('an api with a certificate', () => {
     await waitFor(async () => (await call()) === 200, { what: 'the authority is known' });
     await client.close();
   });
+});
+
+it('calls of the process itself that its bound of connections refuses count as read, and lose nobody', async () => {
+  const { options } = await ServedCertificate.read(folder.path);
+  const server = makeServer((_request, response) => response.end(), options);
+  server.maxConnections = 1;
+  const { port, close } = await listen(server);
+  const held = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(held, 'secureConnect');
+  let lost = 0;
+  const arrivals = new ArrivalProbe(() => {
+    lost += 1;
+  });
+  arrivals.watch(server, () => Number.POSITIVE_INFINITY);
+  const startedAt = performance.now();
+  server.emit('listening'); // it listens already
+  await waitFor(() => arrivals.knownAt > startedAt + 500, { what: 'calls that were refused in their turn' });
+  expect(lost).toBe(0);
+  arrivals.stop();
+  await close();
 });
 
 it('an api does not start with a certificate that cannot be served, and says which folder has it', async () => {

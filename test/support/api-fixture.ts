@@ -62,7 +62,7 @@ export interface ApiFixture {
   secrets: SecretBox;
   telemetry: Telemetry;
   /** Starts one more api on the same database. */
-  startReplica(): Promise<RunningApi & { url: string; healthUrl: string }>;
+  startReplica(config?: Partial<ApiConfig>): Promise<RunningApi & { url: string; healthUrl: string }>;
   close(): Promise<void>;
 }
 
@@ -85,13 +85,14 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
   const created = createTelemetry({ role: 'api', logLevel: process.env.TEST_LOG_LEVEL ?? 'silent' });
   const telemetry = { ...created, log: options.log ?? created.log };
   const apiDatabaseUrl = (await options.databaseUrl?.(databaseUrl)) ?? databaseUrl;
-  const start = (given: Telemetry) =>
+  const start = (given: Telemetry, more: Partial<ApiConfig> = {}) =>
     startApi(
       makeConfig(apiDatabaseUrl, {
         // Tests put a database behind a proxy to let it fail: they test the product's own limit.
         connectTimeoutMs: options.databaseUrl ? undefined : 60_000,
         issuers: [trusted],
         ...options.config,
+        ...more,
       }),
       given,
     );
@@ -140,11 +141,12 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
     issuer,
     secrets: new SecretBox([ENCRYPTION_KEY]),
     telemetry,
-    async startReplica() {
+    async startReplica(config = {}) {
       const own = createTelemetry({ role: 'api', logLevel: 'silent' });
-      const replica = await start(own);
+      const replica = await start(own, config);
       replicas.push(replica);
-      return { ...replica, url: `http://127.0.0.1:${replica.port}`, healthUrl: await serveHealth(own) };
+      const scheme = config.tlsFolder === undefined ? 'http' : 'https';
+      return { ...replica, url: `${scheme}://127.0.0.1:${replica.port}`, healthUrl: await serveHealth(own) };
     },
     async close() {
       await Promise.all([api, ...replicas].map((one) => one.close()));

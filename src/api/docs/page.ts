@@ -66,7 +66,8 @@ td:first-child { white-space: nowrap; }
 td.wide { min-width: 16rem; }
 .method { font-weight: 700; }
 .columns { columns: 18rem; padding-left: 1.2rem; }
-svg { display: block; width: 100%; max-width: 46rem; height: auto; margin: 1rem 0; }
+.scroll { overflow-x: auto; margin: 1rem 0; }
+svg { display: block; width: 100%; min-width: 34rem; max-width: 46rem; height: auto; }
 svg rect { fill: var(--soft); stroke: currentColor; }
 svg path { fill: none; stroke: currentColor; }
 svg marker path { fill: currentColor; }

@@ -58,10 +58,7 @@ export const alertEvent = z
         .optional(),
       sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps in each incident.'),
       previousState: incidentState.optional(),
-      truncated: z
-        .array(z.string())
-        .optional()
-        .describe('What was cut so that the body has at most 16 KiB.'),
+      truncated: z.array(z.string()).optional().describe('What was cut so that the body has at most 16 KiB.'),
       endpointId: identifier.optional().describe('Of `callback.test`.'),
     }),
   })

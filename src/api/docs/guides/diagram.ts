@@ -24,7 +24,7 @@ export function diagram(
 ): Html {
   const [width, height] = size;
   const arrow = `arrow-${parts.boxes[0]?.name}`;
-  return html`<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${words}">
+  return html`<div class="scroll" tabindex="0"><svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${words}">
 <defs><marker id="${arrow}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto-start-reverse"><path d="M0 0L10 5L0 10z"/></marker></defs>
 ${parts.boxes.map(
   ({ name, at: [x, y] }) =>
@@ -34,5 +34,5 @@ ${parts.arrows.map(
   ({ path, label, at: [x, y] }) =>
     html`<path d="${path}" marker-end="url(#${arrow})"/><text class="label" x="${x}" y="${y}">${label}</text>\n`,
 )}
-</svg>`;
+</svg></div>`;
 }

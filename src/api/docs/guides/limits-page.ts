@@ -18,7 +18,7 @@ const LIMITS: readonly (readonly [LimitDimension, keyof Plan, string])[] = [
   ['minimum_interval_seconds', 'minimumIntervalSeconds', 'Shortest interval of a monitor, in seconds'],
   ['beat_cadence', 'beatsPerMinute', 'Beats of one monitor in a minute that are recorded'],
   ['measurements_per_observation', 'measurementsPerObservation', 'Measurements in one beat'],
-  ['callback_endpoints', 'callbackEndpoints', 'Callback endpoints of the organization'],
+  ['callback_endpoints', 'callbackEndpoints', 'Callback endpoints of the organization; inline ones count'],
   ['api_requests_per_minute', 'apiRequestsPerMinute', 'Calls of a project in a minute; beats do not count'],
 ];
 
@@ -77,7 +77,7 @@ ${table(
     ],
     [
       'Text body of a beat',
-      `${number(MAX_MESSAGE_CHARACTERS)} characters are kept, a longer one is cut and never refused`,
+      `${number(MAX_MESSAGE_CHARACTERS)} characters are kept, the last ones: a longer one is cut and never refused`,
     ],
     ...FIELDS.map(([schema, field, words]) => [words, bound(schema, field)]),
     ['Maintenance window', 'at most 30 days'],
@@ -96,6 +96,6 @@ ${table(
     ['One attempt to deliver an alert', '10 s'],
   ],
 )}
-<p>An overloaded service answers 503 with <code>Retry-After</code>. Send a write again with the same <code>Idempotency-Key</code>.</p>`,
+<p>A project, and each caller in it, has a share of the calls that run and that wait at one time; more of them are 429 with <code>Retry-After</code>. An overloaded service answers 503 with <code>Retry-After</code>. Send a write again with the same <code>Idempotency-Key</code>.</p>`,
   );
 }

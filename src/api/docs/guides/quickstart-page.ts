@@ -1,7 +1,7 @@
 // The page /docs/quickstart: from the first credential to an alert whose signature is verified. The blocks of class `run`
 // are run as they stand by a test, one after the other in one shell.
 import { readFile } from 'node:fs/promises';
-import { code, commands, type Html, heading, html } from '../html.ts';
+import { code, commands, type Html, heading, html, prose } from '../html.ts';
 import { page } from '../page.ts';
 import { SAMPLES_FOLDER } from '../webhooks-page.ts';
 
@@ -34,11 +34,11 @@ function signIn(publicUrl: string): Html {
   return html`${heading(2, '1. Sign in as an owner')}
 <p>Only an owner creates projects and credentials. An owner signs in with a token that an issuer has signed. Where to get one:</p>
 <ul>
-<li><b>On your machine.</b> In the folder of the Beatkeeper repository, in a terminal of its own: <code>npm ci &amp;&amp; npm run dev -- --no-cluster</code>. Wait for the line that begins with <code>ready</code>: it is JSON, <code>api</code> is the address, <code>ownerToken</code> the token, good for a day. Leave it running.</li>
+<li><b>On your machine.</b> In the folder of the Beatkeeper repository, in a terminal of its own: <code>npm ci &amp;&amp; npm run dev -- --no-cluster</code>. Wait for the line that begins with <code>ready</code>: it is JSON, <code>api</code> is the address, <code>ownerToken</code> the token, good for a day. Leave it running, and open a second terminal.</li>
 <li><b>In a cluster</b> with the Helm chart, release and namespace <code>beatkeeper</code>: <code>kubectl create token beatkeeper-owner --namespace beatkeeper --audience beatkeeper</code> prints a token. <code>kubectl port-forward --namespace beatkeeper service/beatkeeper-api 8080:80</code> makes the API reachable at <code>http://127.0.0.1:8080</code>.</li>
 <li><b>Elsewhere</b>: a session token of an identity provider that the installation trusts, with the role of an owner. Ask who runs it.</li>
 </ul>
-<p>Put both into variables. This page was served by the address in the first line; write your token into the second:</p>
+<p>Put both into variables, the address without a path and without a slash at its end. The first line has the address that this installation gives itself; where you reach it at another one (through a port-forward), write that. Write your token into the second line:</p>
 ${code(`export BASE=${publicUrl}\nexport OWNER_TOKEN='paste the token here'`)}
 <p>Try it. The answer lists the projects; a 401 means that the token is not complete or no longer good.</p>
 ${commands(`curl -sS "$BASE/v1/projects" -H "Authorization: Bearer $OWNER_TOKEN"`)}
@@ -119,6 +119,7 @@ export PUBLISH_URL=$(grep -o '"publishUrl":"[^"]*"' monitor.json | cut -d '"' -f
 echo "PUBLISH_URL is $PUBLISH_URL"`)}
 <p>No deadline runs before the first beat. This is what a job does when it has finished; <code>OK</code> means that the beat is on disk:</p>
 ${commands('curl -fsS "$PUBLISH_URL"')}
+<p>(If you reach the installation through a port-forward, the publish address may not be reachable from your machine. Then once: ${prose('`export PUBLISH_URL="$BASE/ping/${PUBLISH_URL##*/}"`')}.)</p>
 <p>The monitor is <code>up</code>, and <code>nextDeadlineAt</code> says by when the next beat must have come:</p>
 ${commands(`curl -sS "$BASE/v1/monitors/nightly-backup" -H "Authorization: Bearer $TOKEN" \\
   | grep -oE '"health":"[a-z]*"|"nextDeadlineAt":"[^"]*"'`)}`;

@@ -20,7 +20,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Send `Authorization: Bearer <token>` with an API credential or a session token.',
   ],
   permission_denied: [
-    'The credential or session may not call this operation. Changes need the preset `manage`. Changes of projects and credentials need a session of an owner.',
+    'The credential or session may not call this operation. Changes need the preset `manage`. Projects, credentials and the default endpoint need a session of an owner.',
     'Use a credential with the preset that the operation names.',
   ],
   plan_limit_reached: [

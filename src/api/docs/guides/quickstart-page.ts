@@ -1,7 +1,7 @@
 // The page /docs/quickstart: from the first credential to an alert whose signature is verified. The blocks of class `run`
 // are run as they stand by a test, one after the other in one shell.
 import { readFile } from 'node:fs/promises';
-import { code, commands, type Html, heading, html, prose } from '../html.ts';
+import { code, commands, type Html, heading, html } from '../html.ts';
 import { page } from '../page.ts';
 import { SAMPLES_FOLDER } from '../webhooks-page.ts';
 
@@ -119,7 +119,7 @@ export PUBLISH_URL=$(grep -o '"publishUrl":"[^"]*"' monitor.json | cut -d '"' -f
 echo "PUBLISH_URL is $PUBLISH_URL"`)}
 <p>No deadline runs before the first beat. This is what a job does when it has finished; <code>OK</code> means that the beat is on disk:</p>
 ${commands('curl -fsS "$PUBLISH_URL"')}
-<p>(If you reach the installation through a port-forward, the publish address may not be reachable from your machine. Then once: ${prose('`export PUBLISH_URL="$BASE/ping/${PUBLISH_URL##*/}"`')}.)</p>
+<p>(If you reach the installation through a port-forward, the publish address may not be reachable from your machine. Then once: <code>export PUBLISH_URL="$BASE/ping/\${PUBLISH_URL##*/}"</code>.)</p>
 <p>The monitor is <code>up</code>, and <code>nextDeadlineAt</code> says by when the next beat must have come:</p>
 ${commands(`curl -sS "$BASE/v1/monitors/nightly-backup" -H "Authorization: Bearer $TOKEN" \\
   | grep -oE '"health":"[a-z]*"|"nextDeadlineAt":"[^"]*"'`)}`;

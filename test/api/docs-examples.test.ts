@@ -4,11 +4,13 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { EtagKind } from '../../src/contract/fields/headers.ts';
+import { type EtagKind, formatEtag } from '../../src/contract/fields/headers.ts';
 import { exampleOf } from '../../src/contract/openapi/examples/examples.ts';
 import { ENDPOINT_URL, ID, MONITOR, PUBLISH_ID } from '../../src/contract/openapi/examples/records.ts';
+import { REFUSALS } from '../../src/contract/openapi/examples/refusals.ts';
 import type { OperationSpec } from '../../src/contract/operations/operation.ts';
-import { contractOperations } from '../../src/contract/operations/operations.ts';
+import { contractOperations, type OperationId } from '../../src/contract/operations/operations.ts';
+import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { runProgram } from '../support/run-program.ts';
@@ -149,6 +151,51 @@ describe('the examples of /docs', () => {
       const shown = new Set(pathsOf(answer));
       const missing = pathsOf(JSON.parse(body)).filter((path) => !FREE.test(path) && !shown.has(path));
       expect([...new Set(missing)]).toEqual([]);
+    },
+  );
+});
+
+describe('the sentences of the refusals on /docs', () => {
+  const request = (spec: OperationSpec): ApiRequest => {
+    const { params, query, body } = exampleOf(spec.operationId);
+    const etag = spec.ifMatch && formatEtag(spec.ifMatch, 1);
+    return { params: { ...params }, query: { ...query }, body, ifMatch: etag };
+  };
+  /** A call that makes the refusal, where any operation has it. */
+  const PROVOKED: Record<string, (spec: OperationSpec) => Promise<ApiAnswer<unknown>>> = {
+    noToken: (spec) => call(api.anonymous, spec, {}),
+    missingKey: (spec) => call(api.owner, spec, { idempotencyKey: null }),
+    noETag: (spec) => call(api.owner, spec, { ifMatch: undefined }),
+    malformedETag: (spec) => call(api.owner, spec, { ifMatch: 'configuration-7' }),
+    missingBody: (spec) => call(api.owner, spec, { body: undefined }),
+    badLimit: (spec) => call(api.owner, spec, { query: { ...request(spec).query, limit: 201 } }),
+    badWait: (spec) => call(api.owner, spec, { query: { waitSeconds: 31 } }),
+    unknownParameter: (spec) => call(api.owner, spec, { query: { verbose: 'yes' } }),
+    missingProject: (spec) => call(api.owner.as(api.tokens.owner, null), spec, {}),
+    onlyReads: (spec) => call(api.read, spec, {}),
+    notOwner: (spec) => call(api.manage, spec, {}),
+    notOwnerOrOperator: (spec) => call(api.manage, spec, {}),
+    notAcceptable: (spec) => call(api.owner, spec, { headers: { accept: 'text/html' } }),
+  };
+  const call = (client: ApiClient, spec: OperationSpec, change: ApiRequest) =>
+    client.call(spec.operationId as OperationId, { ...request(spec), ...change });
+
+  it.each(Object.keys(PROVOKED))(
+    'the api answers %s in the words of the page, wherever it is shown',
+    async (name) => {
+      const refusal = REFUSALS[name];
+      // What does not exist is 404 before it is 403.
+      const exists = ({ params }: OperationSpec) =>
+        refusal?.code !== 'permission_denied' || params === undefined;
+      const specs = Object.values(operations).filter((spec) => refusal?.by(spec) && exists(spec));
+      expect(specs.length).toBeGreaterThan(0);
+      for (const spec of specs) {
+        const { problem } = await (PROVOKED[name]?.(spec) ?? Promise.reject(new Error(name)));
+        expect([spec.operationId, problem?.code]).toEqual([spec.operationId, `service.${refusal?.code}`]);
+        for (const fault of refusal?.fieldErrors ?? []) expect(problem?.fieldErrors).toContainEqual(fault);
+        if (!refusal?.fieldErrors)
+          expect([spec.operationId, problem?.detail]).toEqual([spec.operationId, refusal?.detail]);
+      }
     },
   );
 });

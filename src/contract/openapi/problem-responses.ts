@@ -5,7 +5,8 @@ import { HEADER } from '../fields/headers.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
 import type { OperationSpec } from '../operations/operation.ts';
 import { REQUEST_ID } from './examples/records.ts';
-import { REFUSALS, type Refusal, refusalsOf } from './examples/refusals.ts';
+import type { Refusal } from './examples/refusal.ts';
+import { REFUSALS, refusalsOf } from './examples/refusals.ts';
 
 /** Headers of every answer under /v1. */
 export const COMMON_HEADERS: JsonObject = {

@@ -4,6 +4,7 @@ import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';
+import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
 import type { JsonObject } from '../../src/contract/json-schema.ts';
 import { refusalsOf } from '../../src/contract/openapi/examples/refusals.ts';
 import { completePaths } from '../../src/contract/openapi/openapi-document.ts';
@@ -200,6 +201,9 @@ describe('the OpenAPI document', () => {
     for (const name of ['MeasurementRule', 'MeasurementRulePatch']) {
       expect(schemas[name]?.description).toContain('not evaluated yet');
     }
+    const crd = namedSchemas(crdManifests()['monitors.yaml']).filter(([name]) => name === 'measurements');
+    expect(crd).toHaveLength(1);
+    for (const [, { description }] of crd) expect(description).toContain('not evaluated yet');
   });
 
   it.each([

@@ -12,6 +12,7 @@ import {
   YEAR_SECONDS,
 } from '../fields/field.ts';
 import { openIncident } from '../resources/incident.ts';
+import { NOT_EVALUATED } from '../resources/measurement-rule.ts';
 import {
   type ContractLimits,
   health,
@@ -123,7 +124,7 @@ export function monitorResourceSpec(limits: ContractLimits) {
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
       measurements: resourceMeasurements
         .optional()
-        .describe('Rules on measurements, by measurement key. They are kept; no beat is judged by them yet.'),
+        .describe(`Rules on measurements, by measurement key. ${NOT_EVALUATED}`),
       workloadRef: workloadRef.optional(),
       publishSecretName: objectName
         .optional()

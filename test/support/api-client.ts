@@ -136,12 +136,14 @@ export function checkAnswer(spec: OperationSpec, status: number, headers: Header
   const response = responseOf(spec, status);
   if (!response) throw new Error(`${where} is not in the contract: ${JSON.stringify(body)}`);
   for (const name of Object.keys(response.headers ?? {})) {
-    if (name !== 'ETag' && !headers.has(name)) throw new Error(`${where}: the header ${name} is missing.`);
+    const isOptional = name === 'ETag' || name === 'Retry-After';
+    if (!isOptional && !headers.has(name)) throw new Error(`${where}: the header ${name} is missing.`);
   }
   if (status < 300 && spec.etag && !headers.get('etag')?.startsWith(`"${spec.etag}-`)) {
     throw new Error(`${where}: the ETag is ${headers.get('etag')}.`);
   }
-  if (status === 429 || status === 503) requireRetryAfter(where, headers);
+  const hasWait = typeof body === 'object' && body !== null && 'retryAfterSeconds' in body;
+  if (status === 429 || status === 503 || hasWait) requireRetryAfter(where, headers);
   const [type] = Object.keys(response.content ?? {});
   const sent = headers.get('content-type')?.split(';')[0];
   if (type === undefined) {

@@ -127,7 +127,8 @@ export const callbackOperations = {
     method: 'POST',
     path: '/v1/callbacks/{endpointId}/test',
     summary: 'Send a test delivery',
-    description: "Sends one signed `callback.test` and reports the receiver's answer.",
+    description:
+      "Sends one signed `callback.test` and reports the receiver's answer. One is on its way to an endpoint at a time: another call meanwhile is 409 with `Retry-After`.",
     preset: 'manage',
     params,
     body: z.strictObject({}),

@@ -24,7 +24,6 @@ interface Operation {
 
 interface ResponseObject {
   description: string;
-  headers?: Record<string, unknown>;
   content?: Content;
 }
 
@@ -181,16 +180,20 @@ function answerRow(status: string, { description, content = {} }: ResponseObject
 function refusals(document: ReferenceDocument, { responses }: Operation): Html {
   const errors = Object.entries(responses).filter(([status]) => Number(status) >= 400);
   const rows = errors.flatMap(([status, response]) => {
-    const { description, content = {}, headers = {} } = resolve<ResponseObject>(document, response);
+    const { description, content = {} } = resolve<ResponseObject>(document, response);
     const examples = Object.values(content['application/problem+json']?.examples ?? {});
-    const retry = 'Retry-After' in headers;
-    if (examples.length === 0)
-      return [[status, '', prose(`${description}${retry ? ' `Retry-After` is set.' : ''}`)]];
+    if (examples.length === 0) return [textRow(status, { description, content })];
     return examples.map((one) => refusalRow(status, resolve<ProblemExample>(document, one)));
   });
   return html`<details><summary>Errors: ${errors.map(([status]) => status).join(', ')}</summary>
 <p>Each is a <a href="/docs/problems">problem</a>; its <code>detail</code> says what to do.</p>
 ${table(['Status', 'Code', 'When, and what it says'], rows)}</details>`;
+}
+
+/** A refusal that is text: that of a beat. */
+function textRow(status: string, { description, content = {} }: ResponseObject): [string, Html, Html] {
+  const [text] = (content['text/plain']?.schema?.examples ?? []) as string[];
+  return [status, html``, html`${prose(description)} ${text && html`<q>${text}</q>`}`];
 }
 
 interface ProblemExample {

@@ -22,7 +22,7 @@ const ERRORS: Record<number, readonly [description: string, text: string]> = {
     'A limit of the plan is reached. The plan Free allows 4 measurements in a beat, and this one has 5. Send fewer, or move to a larger plan.',
   ],
   404: [
-    'No monitor has this address.',
+    'No monitor has this address, or what stands after it is not known: the answer names what is.',
     'There is no such resource. This address is not known. Use the publishUrl of the monitor.',
   ],
   405: ['Use GET, HEAD or POST.', 'The method is not allowed here. Use GET, HEAD, POST here.'],

@@ -35,7 +35,11 @@ export const problemLimit = z.object({
     .object({ id: z.enum(PLAN_IDS), name: z.string().min(1).max(64), version: integer(1, MAX_SAFE) })
     .optional(),
   serviceState: z.enum(SERVICE_STATES).optional(),
-  remediation: z.enum(LIMIT_REMEDIATIONS),
+  remediation: z
+    .enum(LIMIT_REMEDIATIONS)
+    .describe(
+      'What helps. This version answers `upgrade_plan`, `reduce_usage`, `increase_interval` and `contact_support`; the others are reserved.',
+    ),
 });
 
 export const problem = z.object({
@@ -51,12 +55,13 @@ export const problem = z.object({
   correlationId: z.string().min(1).max(128),
   retryable: z.boolean(),
   retryAfterSeconds: integer(1, 86_400).optional().describe('Only where `retryable` is true.'),
-  instance: reference.optional(),
+  instance: reference.optional().describe('Reserved: this version does not send it.'),
   fieldErrors: z.array(fieldError).max(32).optional(),
   remediation: z
     .array(z.object({ code: z.string().min(1).max(128), message: sentence, documentation: sentence }))
     .max(8)
-    .optional(),
+    .optional()
+    .describe('Reserved: this version does not send it.'),
   limit: problemLimit.optional(),
 });
 export type Problem = z.output<typeof problem>;

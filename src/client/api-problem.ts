@@ -12,7 +12,7 @@ export type ProblemClass = 'permanent' | 'passing' | 'conflict' | 'gone' | 'unau
 export interface ApiProblemFields {
   /** 0: there was no answer. */
   status: number;
-  /** `service.validation_failed`; `unreachable` or `timeout` without an answer. */
+  /** `service.validation_failed`; `unreachable` or `timeout` without an answer, `not_sent` if nothing was sent. */
   code: string;
   detail: string;
   fieldErrors?: readonly FieldError[];
@@ -75,6 +75,10 @@ const pageCode = (status: number): string => `http_${status}`;
 export function isProblem(error: unknown, ...classes: ProblemClass[]): error is ApiProblem {
   return error instanceof ApiProblem && (classes.length === 0 || classes.includes(classify(error)));
 }
+
+/** True if the API was asked and gave no answer. What the caller could not send says nothing about the API. */
+export const isSilence = (error: unknown): boolean =>
+  error instanceof ApiProblem && error.status === 0 && error.code !== 'not_sent';
 
 export const isGone = (error: unknown): boolean => isProblem(error, 'gone');
 

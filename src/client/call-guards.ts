@@ -1,6 +1,6 @@
 // Decides whether a call may go out now: RetryGate keeps what `Retry-After` asks for, SilenceGuard holds calls back while
 // the API gives no answer.
-import { ApiProblem } from './api-problem.ts';
+import { ApiProblem, isSilence } from './api-problem.ts';
 
 /** The scope of the whole service. */
 export const WHOLE_SERVICE = '';
@@ -60,7 +60,7 @@ export class SilenceGuard {
     try {
       return await this.listen(call);
     } catch (error) {
-      if (error instanceof ApiProblem && error.status === 0) this.#unanswered += 1;
+      if (isSilence(error)) this.#unanswered += 1;
       throw error;
     } finally {
       if (isProbe) this.#isProbing = false;

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Agent, buildConnector, type Dispatcher, request as send } from 'undici';
+import { Agent, buildConnector, type Dispatcher, errors, request as send } from 'undici';
 import { HEADER } from '../contract/fields/headers.ts';
 import { type OperationSpec, operationUrl, type UrlParts } from '../contract/operations/operation.ts';
 import {
@@ -159,6 +159,10 @@ export class RestClient {
     } catch (error) {
       if (error instanceof ApiProblem) throw error;
       if (options.signal?.aborted) throw options.signal.reason;
+      if (isUnsendable(error)) {
+        const detail = `The call cannot be sent: ${describe(error)}.`;
+        throw new ApiProblem({ status: 0, code: 'not_sent', detail }, { cause: error });
+      }
       if (timeout.aborted) {
         const detail = `The API gave no answer within ${limitMs / 1000} seconds.`;
         throw new ApiProblem({ status: 0, code: 'timeout', detail }, { cause: error });
@@ -244,6 +248,13 @@ async function readAnswer<Id extends OperationId>(answer: Dispatcher.ResponseDat
   return { status, body };
 }
 
+/** A header or a path that HTTP does not allow, or a token that cannot be read: no byte of the call has left. */
+function isUnsendable(error: unknown): boolean {
+  return (
+    error instanceof URIError || error instanceof errors.InvalidArgumentError || error instanceof NoToken
+  );
+}
+
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // Node reports the failures of several addresses as an AggregateError without a message.
@@ -252,6 +263,10 @@ function describe(error: unknown): string {
 }
 
 const FRESH_TOKEN_MS = 30_000;
+
+class NoToken extends Error {
+  override readonly name = 'NoToken';
+}
 
 /** A token from a file, which the kubelet replaces before the token expires. */
 class TokenSource {
@@ -263,7 +278,7 @@ class TokenSource {
     this.#file = file;
   }
 
-  /** The token, read at most half a minute ago. Throws what reading the file throws. */
+  /** The token, read at most half a minute ago. Throws NoToken if the file cannot be read. */
   async current(): Promise<string> {
     if (this.#token !== undefined && performance.now() - this.#readAtMs < FRESH_TOKEN_MS) return this.#token;
     return await this.refresh();
@@ -272,7 +287,12 @@ class TokenSource {
   /** Reads the file now: after a 401. */
   async refresh(): Promise<string> {
     // The old token is kept until the new one is read: the file may be in the middle of its replacement.
-    const token = (await readFile(this.#file, 'utf8')).trim();
+    const token = await readFile(this.#file, 'utf8').then(
+      (text) => text.trim(),
+      (cause: Error) => {
+        throw new NoToken(cause.message, { cause });
+      },
+    );
     this.#token = token;
     this.#readAtMs = performance.now();
     return token;

@@ -31,7 +31,7 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
   return {
     apiRequests: new Counter({
       name: `${prefix}_api_requests_total`,
-      help: 'Calls to /v1 by operation and status; "none", "timeout" or "unreachable" without an answer.',
+      help: 'Calls to /v1 by operation and status; "none", "timeout", "unreachable" or "not_sent" without an answer.',
       labelNames: ['operation', 'code'],
       registers,
     }),

@@ -1,6 +1,6 @@
 // The Callback custom resource: its spec and status as zod, with CEL rules (docs/contract/kubernetes.md, "Callback").
 import { z } from 'zod';
-import { integer, MAX_SAFE, timestamp } from '../fields/field.ts';
+import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { callbackKind, callbackLifecycle } from '../resources/callback.ts';
 import { deliveryState } from '../resources/delivery.ts';
 import {
@@ -97,14 +97,14 @@ export type CallbackResourceSpec = z.output<typeof callbackResourceSpec>;
 /** `status` of a Callback. It holds no secret. */
 export const callbackResourceStatus = z.object({
   ...commonStatus,
-  endpointId: z.string().optional(),
+  endpointId: identifier.optional(),
   alias: z.string().optional(),
   kind: callbackKind.optional(),
   lifecycle: callbackLifecycle.optional(),
   isOrganizationDefault: z.boolean().optional(),
   generation: integer(1, MAX_SAFE).optional().describe("The endpoint's generation."),
   secretVersion: integer(1, 65_535).optional(),
-  signingSecretRef: z.object({ name: z.string() }).optional(),
+  signingSecretRef: z.object({ name: objectName }).optional(),
   lastRotation: z
     .object({ value: z.string(), at: timestamp.optional() })
     .optional()

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { BINDING_KINDS } from '../../domain/callback.ts';
 import {
+  identifier,
   integer,
   jurisdiction,
   LABEL_KEY_PATTERN,
@@ -152,7 +153,7 @@ export type MonitorResourceSpec = z.output<ReturnType<typeof monitorResourceSpec
 /** `status` of a Monitor. It holds no secret. */
 export const monitorResourceStatus = z.object({
   ...commonStatus,
-  monitorId: z.string().optional(),
+  monitorId: identifier.optional(),
   configurationVersion: integer(1, MAX_SAFE).optional(),
   health: health.optional(),
   lifecycle: lifecycle.optional(),
@@ -167,7 +168,7 @@ export const monitorResourceStatus = z.object({
     .array(openIncident)
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['incidentId'] })
     .optional(),
-  publishSecretRef: z.object({ name: z.string() }).optional(),
+  publishSecretRef: z.object({ name: objectName }).optional(),
   appliedRules: z
     .array(z.object({ name: z.string(), measurementKey: z.string() }))
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['measurementKey'] })

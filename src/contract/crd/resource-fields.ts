@@ -1,5 +1,6 @@
 // Fields of every custom resource: names of objects, conditions, CEL rules on zod schemas (docs/contract/kubernetes.md).
 import { z } from 'zod';
+import { UUID_PATTERN } from '../../domain/id.ts';
 import { alias, callbackUrl, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { type CelRule, SENTENCE, VALIDATIONS } from './structural.ts';
 
@@ -58,7 +59,7 @@ const condition = z.object({
 /** Fields of every status. */
 export const commonStatus = {
   observedGeneration: integer(0, MAX_SAFE).optional().describe('The generation that was last reconciled.'),
-  projectId: z.string().optional(),
+  projectId: z.string().regex(UUID_PATTERN).optional(),
   ownedFields: z
     .array(z.string())
     .meta({ 'x-kubernetes-list-type': 'set' })

@@ -38,10 +38,13 @@ export function idOf(identity: Identity, object: ReconciledObject): string {
   return known !== undefined && isOwnId(identity, object, known) ? known : ownId(identity, object);
 }
 
-/** The id of the resource that the object had in the last pass, as far as the status is to be believed. */
+/**
+ * The id of the resource that the object had in the last pass, as far as the status is to be believed. Undefined for
+ * what the API would never call an id: no call may carry it.
+ */
 export function statusIdOf({ statusField }: Identity, { status }: ReconciledObject): string | undefined {
   const id = status?.[statusField];
-  return typeof id === 'string' ? id : undefined;
+  return typeof id === 'string' && IDENTIFIER_PATTERN.test(id) ? id : undefined;
 }
 
 /** A resource as an object claims it. */

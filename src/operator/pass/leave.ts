@@ -2,6 +2,7 @@
 // only says where to look (docs/contract/kubernetes.md, "What the status may say"): what is ended has an id that follows
 // from the object's UID, or is named by the annotation in the project of the namespace.
 import { isGone } from '../../client/api-problem.ts';
+import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameOf, readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { findHolder, hasHad, idOf, isOwnId, statusIdOf } from './identity.ts';
@@ -16,12 +17,13 @@ export interface ResourceRef {
 
 /** The resource of the last pass by the status, if it is another one than `current`; its id may be unknown. */
 export function formerOf<O extends ReconciledObject, D extends Desired, E>(
-  { identity }: Kind<O, D, E>,
+  { identity }: Pick<Kind<O, D, E>, 'identity'>,
   object: O,
   current: ResourceRef | undefined,
 ): { projectId: string; id: string | undefined } | undefined {
   const projectId = object.status?.projectId;
-  if (projectId === undefined) return undefined;
+  // It becomes a header of the next calls.
+  if (projectId === undefined || !UUID_PATTERN.test(projectId)) return undefined;
   const id = statusIdOf(identity, object);
   const isSame = projectId === current?.projectId && (id === undefined || id === current.id);
   return isSame ? undefined : { projectId, id };

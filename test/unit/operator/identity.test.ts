@@ -13,6 +13,7 @@ import {
   nextOwnId,
   ownId,
 } from '../../../src/operator/pass/identity.ts';
+import { formerOf } from '../../../src/operator/pass/leave.ts';
 import { callbackObject, monitorObject } from './resources.ts';
 
 describe('the id of the external resource', () => {
@@ -38,6 +39,20 @@ describe('the id of the external resource', () => {
     expect(next('theirs')).toBe(own);
     expect(next(own)).toBe(`${own}-2`);
     expect(next(`${own}-2`)).toBe(`${own}-3`);
+  });
+});
+
+describe('the former resource of an object', () => {
+  const kind = { identity: MONITOR_IDENTITY };
+  const former = (status: object) => formerOf(kind, monitorObject({}, {}, status), undefined);
+  const projectId = '01920000-0000-7000-8000-000000000001';
+
+  it('a status that names no project and no id of the API leads to no call', () => {
+    expect(former({ projectId, monitorId: 'was' })).toEqual({ projectId, id: 'was' });
+    for (const forged of ['x\ny', '', '\ud800', 'a project', `${projectId}\n`])
+      expect(former({ projectId: forged, monitorId: 'was' })).toBeUndefined();
+    for (const forged of ['x\ny', '', '../was', 'a'.repeat(129)])
+      expect(former({ projectId, monitorId: forged })).toEqual({ projectId, id: undefined });
   });
 });
 

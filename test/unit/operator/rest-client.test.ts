@@ -141,6 +141,29 @@ describe('the client', () => {
     expect(requests).toHaveLength(asked + 2);
   });
 
+  it('calls that cannot be sent say nothing about the API: others go on', async () => {
+    for (let i = 0; i < 5; i += 1) {
+      expect(await failure(list('x\ny'))).toMatchObject({ status: 0, code: 'not_sent' });
+      const monitorId = '\ud800';
+      const halved = client.call('getMonitor', { params: { monitorId }, query: {} });
+      expect((await failure(halved)).code).toBe('not_sent');
+    }
+    const blind = new RestClient({ apiUrl: `http://127.0.0.1:${server.port}`, tokenFile });
+    await rm(tokenFile);
+    for (let i = 0; i < 6; i += 1) {
+      const error = await failure(blind.call('listProjects', { query: {} }));
+      expect([error.code, classify(error)]).toEqual(['not_sent', 'passing']);
+    }
+    await writeFile(tokenFile, 'one');
+    expect(requests).toHaveLength(0);
+    for (const one of [client, blind]) {
+      const calls = [one.call('listProjects', { query: {} }), one.call('listProjects', { query: {} })];
+      await Promise.all(calls);
+    }
+    expect(requests).toHaveLength(4);
+    await blind.close();
+  });
+
   it('Retry-After of the service holds all calls, and that of a project limit holds the calls of the project', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),

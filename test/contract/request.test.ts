@@ -51,6 +51,10 @@ describe('a query string', () => {
       expect(messageOf(id, { [name]: value })).toEqual([[name, 'repeated', once]]);
     }
     expect(faults('listMonitors', { query: { unknown: ['1', '2'] } })).toEqual(['unknown: unknown_field']);
+    for (const unknown of ['constructor', 'toString', '__proto__']) {
+      const query = Object.fromEntries([[unknown, ['1', '2']]]);
+      expect(faults('listMonitors', { query })).toEqual([`${unknown}: unknown_field`]);
+    }
     expect(parse('listMonitors', { query: { label: ['a=b', 'c=d'] } }).query).toMatchObject({
       label: ['a=b', 'c=d'],
     });

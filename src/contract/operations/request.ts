@@ -69,8 +69,10 @@ function query(spec: OperationSpec, raw: RawQuery): Parsed<unknown> {
   if (spec.query) {
     const parsed = namedByParameter(parseInput(spec.query, decodeQuery(spec.query, raw)), spec.query);
     if ('value' in parsed) return parsed;
-    const { shape } = spec.query;
-    return { fieldErrors: parsed.fieldErrors.map((fault) => explain(fault, shape[fault.path], raw)) };
+    const schema = spec.query;
+    return {
+      fieldErrors: parsed.fieldErrors.map((fault) => explain(fault, fieldOf(schema, fault.path), raw)),
+    };
   }
   const unknown = Object.keys(raw).filter((name) => raw[name] !== undefined);
   if (unknown.length === 0) return { value: undefined };
@@ -132,10 +134,15 @@ function decodeQuery(schema: z.ZodObject, raw: RawQuery): Record<string, unknown
   const decoded: [string, unknown][] = [];
   for (const [name, value] of Object.entries(raw)) {
     if (value === undefined) continue;
-    const field = Object.hasOwn(schema.shape, name) ? schema.shape[name] : undefined;
+    const field = fieldOf(schema, name);
     decoded.push([name, field ? decodeValue(unwrap(field), value) : value]);
   }
   return Object.fromEntries(decoded);
+}
+
+/** A caller may name a parameter `constructor`. */
+function fieldOf({ shape }: z.ZodObject, name: string): z.core.$ZodType | undefined {
+  return Object.hasOwn(shape, name) ? shape[name] : undefined;
 }
 
 function decodeValue(schema: z.core.$ZodType, value: string | readonly string[]): unknown {

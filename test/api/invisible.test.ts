@@ -7,6 +7,7 @@ import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { seedCredential } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const operations = contractOperations();
 const HOOK = 'http://127.0.0.1:9/hook';
@@ -118,18 +119,31 @@ describe('a write that the caller may not make', () => {
     }
   });
 
-  it.each(['%00', '%ff', 'a%2Fb', "'", '%F0%9F%92%A9', 'x'.repeat(300)])(
-    'an id that none can have (%s) is refused and reaches no database',
-    async (id) => {
-      for (const path of [`monitors/${id}/lifecycle`, `incidents/${id}/note`, `deliveries/${id}/redeliver`]) {
-        const response = await fetch(`${api.url}/v1/${path}`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${api.tokens.read}` },
-        });
-        expect([400, 404]).toContain(response.status);
+  it('an id that none can have is refused without a look at the database', async () => {
+    const refusalOf = async (id: string, [folder, action]: readonly [string, string]) => {
+      const headers = { authorization: `Bearer ${api.tokens.read}` };
+      const response = await fetch(`${api.url}/v1/${folder}/${id}/${action}`, { method: 'POST', headers });
+      return response.status;
+    };
+    const lifecycle = ['monitors', 'lifecycle'] as const;
+    const holder = await api.pool.connect();
+    try {
+      await holder.query('begin; lock table monitors, incidents, deliveries in access exclusive mode');
+      for (const id of ['%00', '%ff', 'a%2Fb', "'", '%F0%9F%92%A9', 'x'.repeat(300)]) {
+        for (const place of [lifecycle, ['incidents', 'note'], ['deliveries', 'redeliver']] as const) {
+          expect([400, 404]).toContain(await refusalOf(id, place));
+        }
       }
-    },
-  );
+      // Others are looked up, and would wait for the lock.
+      const looked = refusalOf(params.monitorId, lifecycle);
+      const waiting = 'select from pg_locks where not granted';
+      await waitFor(async () => (await api.pool.query(waiting)).rowCount, { what: 'the lock is waited for' });
+      await holder.query('rollback');
+      expect(await looked).toBe(403);
+    } finally {
+      holder.release(true);
+    }
+  });
 
   it('the refusal comes before the body is read', async () => {
     for (const [ids, status] of [

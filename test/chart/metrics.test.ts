@@ -76,6 +76,13 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     expect(await unknownMetrics(rules.map(({ expr }) => expr))).toEqual([]);
   });
 
+  it('the alert about a missing encryption key counts no stored answers: no alert of a monitor waits for them', async () => {
+    const { spec } = pick(await render(found ?? '', {}, everything), 'PrometheusRule', FULLNAME);
+    const rules = JSON.stringify(spec);
+    const selector = /beatkeeper_sealed_values\{([^}]*)\}/.exec(rules)?.[1]?.replaceAll('\\"', '"') ?? '';
+    expect(selector.split(/, */)).toEqual(expect.arrayContaining(['configured="no"', 'kind!="answer"']));
+  });
+
   it('every panel of the dashboard uses metrics that the service registers', async () => {
     const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
     const dashboard = JSON.parse((data as Record<string, string>)['beatkeeper.json'] ?? '') as {

@@ -22,6 +22,7 @@ import {
 import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { createSealedValuesSweep, watchSealedValues } from '../../src/sweeper/upkeep/sweep-sealed-values.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { seedEndpoint } from '../support/seed.ts';
@@ -314,6 +315,39 @@ describe('the count of sealed values', () => {
       'test answer no': 2,
       'k2 url yes': 0,
     });
+  });
+});
+
+describe('the log lines about a missing key', () => {
+  async function linesWith(secrets: SecretBox) {
+    const lines: string[] = [];
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(line) },
+    );
+    await watchSealedValues({ ...makeDeps(secrets), log });
+    return lines.map((line) => JSON.parse(line) as { level: string; kind: string; msg: string });
+  }
+
+  it('a missing key that has only sealed stored answers makes no line that says that alerts wait', async () => {
+    await seedEndpoints(2);
+    await fixture.pool.query('delete from callback_endpoints');
+    await fixture.pool.query('delete from signing_secrets');
+    expect(await linesWith(new SecretBox([NEW]))).toEqual([
+      expect.objectContaining({
+        level: 'warn',
+        kind: 'answer',
+        count: 2,
+        msg: expect.not.stringContaining('alerts'),
+      }),
+    ]);
+  });
+
+  it('a missing key of addresses and signing secrets is an error: alerts wait', async () => {
+    await seedEndpoints(2);
+    const errors = (await linesWith(new SecretBox([NEW]))).filter(({ level }) => level === 'error');
+    expect(errors.map(({ kind }) => kind)).toEqual(['url', 'signing-secret']);
+    for (const { msg } of errors) expect(msg).toContain('alerts to these endpoints wait');
   });
 });
 

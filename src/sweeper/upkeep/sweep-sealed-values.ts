@@ -1,6 +1,6 @@
 // Seals every value again that was sealed with another key than the first, so that the others can be removed
 // (docs/operations.md, Encryption keys), and shows how many values each key has sealed.
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
+import type { Purpose, SecretBox } from '../../store/postgres/secret-box.ts';
 import {
   countSealedValues,
   findSealedValues,
@@ -11,6 +11,7 @@ import {
   type SealedTable,
   type SealedValue,
 } from '../../store/upkeep/sealed-values.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
 import type { Job, JobDeps } from './job.ts';
 
@@ -90,15 +91,24 @@ export async function watchSealedValues({ pool, secrets, metrics, log }: JobDeps
       const configured = secrets.keyIds.includes(keyId) ? 'yes' : 'no';
       const count = found.get(keyId) ?? 0;
       counts.push({ labels: { key_id: keyId, kind: table.purpose, configured }, count });
-      if (configured === 'no')
-        log.error(
-          { keyId, kind: table.purpose, count },
-          'Values are sealed with an encryption key that is not configured. Add it to BEATKEEPER_ENCRYPTION_KEYS: alerts to these endpoints wait.',
-        );
+      if (configured === 'no') reportMissingKey(log, { keyId, kind: table.purpose, count });
     }
   }
   // All at once: a scrape sees no half of it.
   metrics.sealedValues.reset();
   for (const { labels, count } of counts) metrics.sealedValues.set(labels, count);
   return 'idle';
+}
+
+function reportMissingKey(log: Log, about: { keyId: string; kind: Purpose; count: number }): void {
+  if (about.kind === 'answer')
+    log.warn(
+      about,
+      'Answers of calls are sealed with an encryption key that is not configured. Repetitions of these calls fail. Add the key to BEATKEEPER_ENCRYPTION_KEYS, or wait until the answers expire, after 24 hours.',
+    );
+  else
+    log.error(
+      about,
+      'Values are sealed with an encryption key that is not configured. Add it to BEATKEEPER_ENCRYPTION_KEYS: alerts to these endpoints wait.',
+    );
 }

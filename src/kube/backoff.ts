@@ -54,6 +54,12 @@ export class TokenBucket {
     return true;
   }
 
+  /** True if it gives what a new one would give. */
+  isFull(nowMs: number): boolean {
+    this.#fill(nowMs);
+    return this.#tokens === this.#burst;
+  }
+
   #fill(nowMs: number): void {
     const elapsedMs = Math.max(0, nowMs - (this.#filledAtMs ?? nowMs));
     this.#filledAtMs = nowMs;

@@ -3,6 +3,7 @@
 import { isConflict } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
+import { namespaceOfKey } from './kube-object.ts';
 import { type QueuePriority, WorkQueue } from './work-queue.ts';
 
 /** With `requeueAfterMs` the key is reconciled again after that time, without it after its next change. */
@@ -49,9 +50,10 @@ export class Controller {
   constructor(options: ControllerOptions) {
     this.#options = options;
     this.#log = options.log ?? silentLog;
-    this.queue = options.queue ?? new WorkQueue({ name: options.name, metrics: options.metrics });
-    // Each series starts at 0, so that a rate over it counts the first failure.
     const { metrics, name } = options;
+    // Objects of one namespace that fail by the hundred delay the retries of no other namespace.
+    this.queue = options.queue ?? new WorkQueue({ name, metrics, groupOf: namespaceOfKey });
+    // Each series starts at 0, so that a rate over it counts the first failure.
     for (const result of results) metrics?.reconciles.inc({ controller: name, result }, 0);
     metrics?.reconcileErrors.inc({ controller: name }, 0);
     metrics?.reconcileTimeouts.inc({ controller: name }, 0);

@@ -59,6 +59,11 @@ export function objectKey({ metadata: { namespace, name } }: KubeObject): string
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
+/** The namespace in an `objectKey`; '' for a cluster-scoped object. */
+export function namespaceOfKey(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')));
+}
+
 /**
  * The URL path of a collection (`ref` without a name) or an object, with an optional subresource.
  * Throws a RangeError if `ref` names an object of a namespaced kind without its namespace.

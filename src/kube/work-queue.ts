@@ -12,8 +12,10 @@ export interface WorkQueueOptions {
   name: string;
   /** Delays of one key in `addRateLimited`. Default 1 s to 60 s. */
   backoff?: BackoffOptions;
-  /** Bounds the retries of all keys together. Default 10 a second, burst 100. */
-  retryBucket?: TokenBucket;
+  /** Keys of one group share a bound on their retries, and wait for no other group. Default: all keys are one. */
+  groupOf?: (key: string) => string;
+  /** Bounds the retries of a group. Default 10 a second, burst 100. */
+  newRetryBucket?: () => TokenBucket;
   metrics?: KubeMetrics;
 }
 
@@ -35,7 +37,8 @@ const maxTimerMs = 2 ** 31 - 1;
 export class WorkQueue {
   readonly #name: string;
   readonly #backoff: BackoffOptions;
-  readonly #retryBucket: TokenBucket;
+  readonly #groupOf: (key: string) => string;
+  readonly #newRetryBucket: () => TokenBucket;
   readonly #metrics: KubeMetrics | undefined;
   readonly #labels: { name: string; controller: string };
 
@@ -47,6 +50,8 @@ export class WorkQueue {
   /** Keys that a worker has, with the time at which it took them. */
   readonly #working = new Map<string, number>();
   readonly #failures = new Map<string, number>();
+  /** By group. One that is full is the same as a new one. */
+  readonly #retryBuckets = new Map<string, TokenBucket>();
   readonly #takers: ((key: string | undefined) => void)[] = [];
   #isShutDown: boolean = false;
 
@@ -54,7 +59,8 @@ export class WorkQueue {
     this.#name = options.name;
     this.#labels = { name: options.name, controller: options.name };
     this.#backoff = options.backoff ?? { baseMs: 1000, maxMs: 60_000 };
-    this.#retryBucket = options.retryBucket ?? new TokenBucket(10, 100);
+    this.#groupOf = options.groupOf ?? (() => '');
+    this.#newRetryBucket = options.newRetryBucket ?? (() => new TokenBucket(10, 100));
     this.#metrics = options.metrics;
     this.#metrics?.queueAdds.inc(this.#labels, 0);
     this.#metrics?.queueRetries.inc(this.#labels, 0);
@@ -112,7 +118,7 @@ export class WorkQueue {
     const failures = this.failures(key) + 1;
     this.#failures.set(key, failures);
     this.#metrics?.queueRetries.inc(this.#labels);
-    const bucketMs = this.#retryBucket.reserve(performance.now());
+    const bucketMs = this.#retryBucketOf(key).reserve(performance.now());
     const delayMs = Math.max(backoffMs(failures, this.#backoff), bucketMs, leastMs);
     this.addAfter(key, delayMs);
     return delayMs;
@@ -156,6 +162,18 @@ export class WorkQueue {
     this.#isShutDown = true;
     for (const key of [...this.#delays.keys()]) this.#endDelay(key);
     for (const taker of this.#takers.splice(0)) taker(undefined);
+  }
+
+  #retryBucketOf(key: string): TokenBucket {
+    const group = this.#groupOf(key);
+    const known = this.#retryBuckets.get(group);
+    if (known !== undefined) return known;
+    const nowMs = performance.now();
+    for (const [other, bucket] of this.#retryBuckets)
+      if (bucket.isFull(nowMs)) this.#retryBuckets.delete(other);
+    const bucket = this.#newRetryBucket();
+    this.#retryBuckets.set(group, bucket);
+    return bucket;
   }
 
   /** The entry of a key, with the higher of the two priorities. */

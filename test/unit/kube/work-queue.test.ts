@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { TokenBucket } from '../../../src/kube/backoff.ts';
+import { Controller } from '../../../src/kube/controller.ts';
 import { createKubeMetrics } from '../../../src/kube/kube-metrics.ts';
 import { WorkQueue } from '../../../src/kube/work-queue.ts';
 
@@ -97,11 +98,23 @@ describe('a work queue', () => {
     expect(queue.addRateLimited('a')).toBe(1000);
   });
 
-  it('the retry bucket bounds the retries of all keys together', () => {
-    const queue = new WorkQueue({ name: 'test', backoff: exact, retryBucket: new TokenBucket(10, 5) });
+  it('the retry bucket bounds the retries of the keys of a group together', () => {
+    const newRetryBucket = () => new TokenBucket(10, 5);
+    const queue = new WorkQueue({ name: 'test', backoff: exact, newRetryBucket });
     const delays = Array.from({ length: 105 }, (_, i) => queue.addRateLimited(`key ${i}`));
     expect(delays.slice(0, 15)).toEqual(Array(15).fill(1000));
     expect(delays.at(-1)).toBe(10_000);
+  });
+
+  it('the failing objects of one namespace delay the retries of no other namespace', () => {
+    const { queue } = new Controller({ name: 'test', reconcile: async () => undefined });
+    const delays = Array.from({ length: 600 }, (_, i) => queue.addRateLimited(`failing/${i}`));
+    expect(delays.at(-1)).toBeGreaterThan(45_000);
+    for (let i = 0; i < 3; i += 1) expect(queue.addRateLimited('other/one')).toBeLessThan(5000);
+    // The bound of the namespace stands, also after its quiet neighbours are forgotten.
+    vi.advanceTimersByTime(10_000);
+    queue.addRateLimited('third/one');
+    expect(queue.addRateLimited('failing/again')).toBeGreaterThan(35_000);
   });
 
   it('a waiting take gets the next key, or undefined when the queue shuts down', async () => {
@@ -208,7 +221,7 @@ describe('for any sequence of calls, a work queue', () => {
         const queue = new WorkQueue({
           name: 'test',
           backoff: exact,
-          retryBucket: new TokenBucket(1000, 1000),
+          newRetryBucket: () => new TokenBucket(1000, 1000),
         });
         const model = new Model();
         for (const call of sequence) await play(queue, model, call);

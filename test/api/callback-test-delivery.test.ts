@@ -45,7 +45,11 @@ async function startHeldTest(endpoint: Awaited<ReturnType<typeof make>>, idempot
   answer = resolve;
   const testing = endpoint.test(idempotencyKey);
   const response = await promise;
-  return { testing, release: (body?: string) => response.end(body) };
+  return {
+    testing,
+    release: (body?: string) => response.end(body),
+    gone: () => response.writeHead(410).end(),
+  };
 }
 
 describe('a test delivery', () => {
@@ -157,6 +161,17 @@ describe('a test delivery', () => {
     };
     const again = await api.manage.expectSuccess('updateCallback', active);
     expect(again.body).not.toHaveProperty('disabledReason');
+  });
+
+  it('a 410 of an address that was replaced while the test ran leaves the endpoint active', async () => {
+    const endpoint = await make();
+    const { testing, gone } = await startHeldTest(endpoint);
+    const url = `http://127.0.0.1:${receiver.port}/new`;
+    const moved = { params: endpoint.params, body: { url }, ifMatch: endpoint.etag };
+    await api.manage.expectSuccess('updateCallback', moved);
+    gone();
+    expect((await testing).body).toMatchObject({ delivered: false, statusCode: 410 });
+    expect(await endpoint.read()).toMatchObject({ lifecycle: 'active', generation: 2 });
   });
 });
 
@@ -300,6 +315,14 @@ describe('one test delivery at a time', () => {
     await setLease(`now() + interval '1 minute'`);
     expect((await endpoint.test()).problem).toMatchObject({ status: 409, retryable: true });
     await setLease('now()');
+    expect((await endpoint.test()).body.delivered).toBe(true);
+  });
+
+  it('a redelivery of a test delivery holds up no test', async () => {
+    const endpoint = await make();
+    const { body } = await endpoint.test();
+    const params = { deliveryId: body.deliveryId };
+    await api.manage.expectSuccess('redeliver', { params });
     expect((await endpoint.test()).body.delivered).toBe(true);
   });
 });

@@ -22,9 +22,9 @@ import {
 } from '../../store/deliveries/test-deliveries.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
-import { disableEndpoint } from '../callbacks/callback-changes.ts';
+import { disableEndpoint, type GoneEndpoint } from '../callbacks/callback-changes.ts';
 import { lockCallback } from '../callbacks/callbacks.ts';
-import { openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
+import { isSameUrl, openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 
 const TAKEOVER_MS = 60_000;
@@ -52,7 +52,8 @@ export interface TestDeliveryCall {
 export interface SentTest {
   ref: EndpointRef;
   record: TestDeliveryRecord;
-  gone: boolean;
+  /** The receiver answered 410. */
+  gone?: GoneEndpoint;
   /** Another call with the same key has sent it: there is nothing to record. */
   isDuplicate?: true;
 }
@@ -60,7 +61,8 @@ export interface SentTest {
 interface PreparedTest {
   deliveryId: string;
   kind: EndpointKind;
-  url: string;
+  /** Sealed. */
+  urlBox?: Buffer;
   secrets: string[];
   message: { webhookId: string; body: string };
 }
@@ -76,13 +78,16 @@ export async function sendTest(
 ): Promise<SentTest> {
   const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
   const prepared = await inTransaction(pool, (tx) => prepare(tx, context, ref, call));
-  if ('record' in prepared) return { ref, record: prepared.record, gone: false, isDuplicate: true };
-  const { deliveryId, kind, url, secrets, message } = prepared;
+  if ('record' in prepared) return { ref, record: prepared.record, isDuplicate: true };
+  const { deliveryId, kind, urlBox, secrets, message } = prepared;
+  const url = urlBox ? openUrl(context.secrets, ref, urlBox) : '';
   // Tests are rare: their connections are not kept.
   const senders = new Senders(context.destinations);
   try {
     const result = await senders.of({ kind }).send({ url, secrets, ...message });
-    return { ref, record: describeResult(deliveryId, result), gone: result.gone };
+    const isAddress = (current: Buffer) => !urlBox || isSameUrl(context.secrets, ref, [current, urlBox]);
+    const gone = result.gone ? { ...ref, reason: GONE, isAddress } : undefined;
+    return { ref, record: describeResult(deliveryId, result), gone };
   } finally {
     await senders.close();
   }
@@ -110,9 +115,8 @@ async function prepare(
   const isNew = await insertTestDelivery(tx, delivery);
   if (!isNew) return { record: await readDuplicate(tx, ref.projectId, deliveryId) };
   if (await isTestUnderWay(tx, delivery)) throw otherTestRuns();
-  const url = endpoint.urlBox ? openUrl(secrets, ref, endpoint.urlBox) : '';
-  const { kind } = endpoint;
-  return { deliveryId, kind, url, message, secrets: await openValidSecrets(tx, secrets, ref) };
+  const { kind, urlBox } = endpoint;
+  return { deliveryId, kind, urlBox, message, secrets: await openValidSecrets(tx, secrets, ref) };
 }
 
 /** One at a time, over all replicas: a receiver that hangs holds one call, however many ask. */
@@ -176,6 +180,6 @@ export async function finishTest(tx: Queryable, sent: SentTest, nowMs: number): 
   // before the endpoint is disabled, because disabling cancels pending deliveries.
   await updateLastDeliveries(tx, [{ ...ref, last }]);
   await finishTestDelivery(tx, { ...attempt, statusCode, latencyMs, error });
-  const isDisabled = sent.gone && (await disableEndpoint(tx, { ...ref, reason: GONE }, nowMs));
+  const isDisabled = sent.gone !== undefined && (await disableEndpoint(tx, sent.gone, nowMs));
   return { record, isDisabled };
 }

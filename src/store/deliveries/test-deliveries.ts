@@ -38,14 +38,15 @@ export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery):
 
 /**
  * Whether another test delivery is on its way to the endpoint: its api may still send it, or the dispatcher that took it
- * over when it was due. One whose api died is not, from its `takeoverMs` on. The caller has locked the endpoint's row.
+ * over when it was due. One whose api died is not, from its `takeoverMs` on; nor is a redelivery, which waits as other
+ * deliveries do. The caller has locked the endpoint's row.
  */
 export async function isTestUnderWay(tx: Queryable, delivery: TestDelivery): Promise<boolean> {
   const { createdMs, takeoverMs } = delivery;
   const { rowCount } = await tx.query(
     `select from deliveries
-     where project_id = $1 and endpoint_id = $2 and event = 'callback.test' and state in ('pending', 'failing')
-       and delivery_id <> $3 and created_at > ${fromMillis('$4')}
+     where project_id = $1 and endpoint_id = $2 and event = 'callback.test' and redelivery_of is null
+       and state in ('pending', 'failing') and delivery_id <> $3 and created_at > ${fromMillis('$4')}
        and (created_at > ${fromMillis('$5')} or lease_until > clock_timestamp())
      limit 1`,
     [

@@ -1,5 +1,6 @@
 // The audit line: who changed what. One line in the log for each change, after its commit, under one name, and nothing
-// secret in it (docs/operations.md). A process that dies between the two writes none.
+// secret in it (docs/operations.md). A process that dies between the two writes none. Whoever wants fewer lines of a
+// running service does not mean these: every level but `silent` has them.
 import type { Log } from './log.ts';
 
 export interface AuditedChange {
@@ -17,6 +18,13 @@ export interface AuditLine extends AuditedChange {
   requestId?: string;
 }
 
-export function writeAudit(log: Pick<Log, 'info'>, { requestId, actor, action, object }: AuditLine): void {
-  log.info({ audit: { actor, action, object }, requestId }, 'Audit.');
+/** A log of ours, or that of a request. */
+interface AuditedLog {
+  level: string;
+  child(fields: object, options: { level: string }): Pick<Log, 'info'>;
+}
+
+export function writeAudit(log: AuditedLog, { requestId, actor, action, object }: AuditLine): void {
+  if (log.level === 'silent') return;
+  log.child({}, { level: 'info' }).info({ audit: { actor, action, object }, requestId }, 'Audit.');
 }

@@ -282,7 +282,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     const at = '2026-01-01T00:00:00Z';
     const status = {
       observedGeneration: 3,
-      projectId: 'p',
+      projectId: '01920000-0000-7000-8000-000000000001',
       monitorId: 'mon_1',
       configurationVersion: 7,
       health: 'down',

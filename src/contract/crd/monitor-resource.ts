@@ -150,6 +150,9 @@ export function monitorResourceSpec(limits: ContractLimits) {
 }
 export type MonitorResourceSpec = z.output<ReturnType<typeof monitorResourceSpec>>;
 
+/** How many open incidents a status lists: more than the API has of one monitor, and few enough to ask about each. */
+export const MAX_OPEN_INCIDENTS = 25;
+
 /** `status` of a Monitor. It holds no secret. */
 export const monitorResourceStatus = z.object({
   ...commonStatus,
@@ -166,6 +169,7 @@ export const monitorResourceStatus = z.object({
   cadence: monitorStatus.shape.cadence.optional(),
   openIncidents: z
     .array(openIncident)
+    .max(MAX_OPEN_INCIDENTS)
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['incidentId'] })
     .optional(),
   publishSecretRef: z.object({ name: objectName }).optional(),

@@ -12,6 +12,7 @@ import { ObjectEvents } from '../../pass/object-events.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
+import { endsOf } from './ended-incidents.ts';
 import { ExternalMonitor } from './external-monitor.ts';
 import {
   MONITOR_IDENTITY,
@@ -29,7 +30,6 @@ import {
   isBeatAlone,
   monitorReady,
   monitorStatusOf,
-  type OpenIncident,
 } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
 import type { MonitorPass, MonitorWork } from './monitor-work.ts';
@@ -184,11 +184,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       memory.beatWrittenAtMs = performance.now();
     }
     const { opened, ended } = incidentChanges(object.status?.openIncidents, status.openIncidents ?? []);
-    // All calls come before the first Event: if one fails, the next pass repeats everything.
-    const ends = [];
-    for (const incident of ended) ends.push({ incident, reason: await this.#endOf(pass, incident) });
+    const ends = await endsOf(this.#context.api, pass, ended);
     for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
-    for (const { incident, reason } of ends) this.events.record(object, reason, describeIncident(incident));
+    for (const { reason, note } of ends) this.events.record(object, reason, note);
     return 0;
   }
 
@@ -221,24 +219,5 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const period = this.#context.settings.lastBeatPeriodMs;
     if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + period - performance.now();
     return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + period - Date.now();
-  }
-
-  /** How an incident ended. An incident that is gone was resolved when its monitor was deleted. */
-  async #endOf(
-    { desired, signal }: MonitorPass,
-    { incidentId }: OpenIncident,
-  ): Promise<'IncidentRecovered' | 'IncidentResolved'> {
-    const project = desired?.projectId;
-    try {
-      const { body } = await this.#context.api.call(
-        'getIncident',
-        { params: { incidentId } },
-        { project, signal },
-      );
-      return body.state === 'recovered' ? 'IncidentRecovered' : 'IncidentResolved';
-    } catch (error) {
-      if (isGone(error)) return 'IncidentResolved';
-      throw error;
-    }
   }
 }

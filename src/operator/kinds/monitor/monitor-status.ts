@@ -1,5 +1,6 @@
 // The status of a Monitor from the API's answers: fields, columns and conditions (docs/contract/kubernetes.md, "Columns",
 // "Conditions"), whether a change is worth a write, and which incidents began or ended. Pure.
+import { MAX_OPEN_INCIDENTS } from '../../../contract/crd/monitor-resource.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
 import type { Monitor, MonitorStatus } from '../../../contract/resources/monitor.ts';
 import { isSameStatus } from '../../../kube/apply-status.ts';
@@ -31,7 +32,7 @@ export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
   const fields: MonitorStatusFields = {
     ...{ configurationVersion, lifecycle, health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence },
-    openIncidents: openIncidents.length === 0 ? undefined : openIncidents,
+    openIncidents: openIncidents.length === 0 ? undefined : openIncidents.slice(0, MAX_OPEN_INCIDENTS),
     restorableUntil: restorableUntil(latest, record, previous),
     display: displayOf(latest, record, object),
   };

@@ -5,6 +5,7 @@ export const DAY_MS = 86_400_000;
 
 /** Days. */
 export const KEPT_DAYS = {
+  /** The database refuses to drop partitions before: kept_days of store/migrations/0002-partitions.sql. */
   observations: 30,
   observationBuckets: 400,
   /** Counted from their end. */

@@ -1,8 +1,8 @@
 // The default partition of a table of history: it takes rows for whose time no partition was created. No row is moved out
 // of it. With its rows it becomes a partition of their days, and an empty one takes its place.
+import { DAY_MS } from '../../domain/retention.ts';
 import { wholeMillis } from './moments.ts';
 import {
-  argumentsOf,
   listPartitions,
   type Partition,
   type PartitionConnection,
@@ -14,14 +14,17 @@ import {
 } from './partitions.ts';
 import type { Queryable } from './pool.ts';
 
+/** The seven days of constrain_default. */
+const CONSTRAINED_MS = 7 * DAY_MS;
+
 /**
- * Makes a partition of the default one and its rows; returns its name. Undefined when there is nothing to do, or when
- * there are rows before and after another partition. Beats and readers wait for moments only, however many rows there
+ * Makes a partition of the default one and its rows; returns its name. Undefined when there is nothing to do, when there
+ * are rows before and after another partition, or when partitions ahead are missing that must be created first. Beats and readers wait for moments only, however many rows there
  * are, and see every row at any time: Postgres checks the rows against a constraint beside them (VALIDATE), and does not
  * read them again under the lock. It reads them all, twice: `db` must have the time.
  *
- * It may stop after any step, and two may run at once. The constraint that it leaves then would refuse rows only of a time
- * that comes after all partitions ahead (seven days): whoever runs next drops it, or completes the work.
+ * It may stop after any step, and two may run at once. The constraint that it leaves then refuses no row of the next seven
+ * days, for which the database itself cares (constrain_default): whoever runs next drops it, or completes the work.
  */
 export async function convertDefault(
   db: PartitionConnection,
@@ -31,25 +34,22 @@ export async function convertDefault(
   await dropConstraints(db, of, partition?.name);
   if (!partition) return undefined;
   const { name } = partition;
-  const partitionArguments = argumentsOf(of, partition);
   if ((await readConstraint(db, of, name)) === undefined) {
-    await withDefaultLocked(db, of, () =>
-      db.query('select constrain_default($1, $2, $3, $4)', partitionArguments),
-    );
+    await withDefaultLocked(db, of, () => db.query('select constrain_default($1, $2)', [of.table, name]));
   }
   await db.query('select validate_default($1, $2)', [of.table, name]);
   const isDone = await withDefaultLocked(db, of, async () => {
     // Another process has done it: the default partition is a new one, without the constraint.
     if (!(await readConstraint(db, of, name))?.isValid) return false;
-    await db.query('select replace_default($1, $2, $3, $4)', partitionArguments);
+    await db.query('select replace_default($1, $2)', [of.table, name]);
     return true;
   });
   return isDone ? name : undefined;
 }
 
 /**
- * From the day of the first row to the next partition, or to the end of the last one ahead: were the constraint left by a
- * process that dies, it would refuse beats from there on.
+ * From the day of the first row to the next partition, or to the end of the last one ahead. The constraint refuses rows
+ * of all other time, so partitions must hold the rest of the next seven days.
  */
 async function planPartition(db: PartitionConnection, of: PartitionedTable): Promise<Partition | undefined> {
   const { table, column } = of;
@@ -61,9 +61,21 @@ async function planPartition(db: PartitionConnection, of: PartitionedTable): Pro
   if (!row || row.first_ms === null || row.last_ms === null) return undefined;
   const [firstMs, lastMs] = [Number(row.first_ms), Number(row.last_ms)];
   const nowMs = await readMs(db, 'clock_timestamp()');
-  const later = (await listPartitions(db, of)).filter(({ fromMs }) => fromMs > firstMs);
+  const partitions = await listPartitions(db, of);
+  const later = partitions.filter(({ fromMs }) => fromMs > firstMs);
   const toMs = Math.min(partitionAt(of, nowMs, of.ahead + 1).fromMs, ...later.map(({ fromMs }) => fromMs));
-  return lastMs < toMs ? partitionOver(of, firstMs, toMs) : undefined;
+  if (lastMs >= toMs) return undefined;
+  const planned = partitionOver(of, firstMs, toMs);
+  const holding = [...partitions.filter(({ isAttached }) => isAttached), planned];
+  return holdAll(holding, nowMs, nowMs + CONSTRAINED_MS) ? planned : undefined;
+}
+
+function holdAll(partitions: readonly Partition[], fromMs: number, toMs: number): boolean {
+  let heldMs = fromMs;
+  for (const { fromMs: start, toMs: end } of partitions.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    if (start <= heldMs) heldMs = Math.max(heldMs, end);
+  }
+  return heldMs >= toMs;
 }
 
 /** Drops the constraints of runs that did not end, but not that of the partition `kept`. */

@@ -32,6 +32,7 @@ export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
 ];
 
 export interface Partition {
+  /** The functions of the schema take the bounds from it. */
   name: string;
   /** Inclusive. */
   fromMs: number;
@@ -74,11 +75,6 @@ function suffixOf({ unit }: PartitionedTable, startMs: number): string {
   return toTime(startMs)
     .slice(0, unit === 'day' ? 10 : 7)
     .replaceAll('-', '');
-}
-
-/** The arguments of the functions that make a partition. */
-export function argumentsOf({ table }: PartitionedTable, { name, fromMs, toMs }: Partition): string[] {
-  return [table, name, toTime(fromMs), toTime(toMs)];
 }
 
 export async function readMs(db: PartitionConnection, timestamp: string): Promise<number> {
@@ -133,7 +129,7 @@ async function createPartition(
   return await withDefaultLocked(db, of, async () => {
     if ((await listPartitions(db, of)).some((made) => covers(made, partition))) return false;
     await db.query(`set local statement_timeout = ${ATTACH_TIMEOUT_MS}`);
-    await db.query('select add_partition($1, $2, $3, $4)', argumentsOf(of, partition));
+    await db.query('select add_partition($1, $2)', [of.table, partition.name]);
     return true;
   });
 }

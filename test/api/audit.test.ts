@@ -66,7 +66,7 @@ it('each change of a credential, endpoint, default or project has an audit line 
   const { etag } = await api.manage.expectSuccess('getCallback', of);
   told(await api.manage.expectSuccess('deleteCallback', { ...of, ifMatch: etag }));
 
-  const owner = { kind: 'session', id: 'owner@acme', display: 'owner of acme' };
+  const owner = { kind: 'session', id: 'owner@acme', display: 'owner of acme (owner@acme)' };
   const manage = { kind: 'api_credential', id: expect.any(String), display: 'manage' };
   const system = { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' };
   const ofProject = { kind: 'project', id: projectParams.projectId, projectId: projectParams.projectId };

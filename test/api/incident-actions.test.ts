@@ -40,7 +40,7 @@ describe('acknowledging', () => {
       params: incident.params,
       body: { note: '  on it  ' },
     });
-    const actor = { kind: 'session', id: expect.any(String), display: 'member of acme' };
+    const actor = { kind: 'session', id: expect.any(String), display: 'member of acme (member@acme)' };
     expect(answer.body).toMatchObject({
       ...incident.params,
       state: 'open',

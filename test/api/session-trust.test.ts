@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SessionAuthenticator, type TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { ProblemCode, ProblemError } from '../../src/domain/problem.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { startTokenIssuer, type TokenIssuer } from '../support/token-issuer.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -141,6 +142,17 @@ it('a token older than maxTokenAge of its issuer, or of no known age, is refused
   }
 });
 
+it('a good token is not refused for a database that is away', async () => {
+  open();
+  const pool = openPool({ databaseUrl: 'postgresql://127.0.0.1:9/none', size: 1, applicationName: 'test' });
+  const withoutDatabase = new SessionAuthenticator(pool, [
+    issuer.trusted({ organization: 'acme', roles: { ann: 'owner' } }),
+  ]);
+  await expect(withoutDatabase.authenticate(await sign())).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  await withoutDatabase.stop();
+  await pool.end();
+});
+
 it("a change of plan or service state of a session's organization counts within five seconds", async () => {
   open();
   const token = await sign();
@@ -228,5 +240,49 @@ describe('the review of a token by the API server', () => {
     answer.resolve(yes);
     expect(new Set(await Promise.all(calls))).toEqual(new Set(['ok']));
     expect(reviews()).toBe(1);
+  });
+
+  it('nobody without a role or a known organization is reviewed, nor pushes out a token that is kept', async () => {
+    const roles = { ann: 'owner' } as const;
+    open({ tokenReviewUri: `${issuer.url}/reviews`, organizationClaim: 'org', roles });
+    issuer.review = () => yes;
+    const token = await sign({ claims: { org: 'acme' } });
+    expect(await outcome(token)).toBe('ok');
+    const foreign = [{ org: 'nobody' }, {}].map(async (claims) => outcome(await sign({ claims })));
+    expect(new Set(await Promise.all(foreign))).toEqual(new Set(['permission_denied']));
+    for (let round = 0; round < 101; round += 1) {
+      const strangers = Array.from({ length: 100 }, async (_, index) =>
+        outcome(await sign({ subject: `stranger ${round} ${index}`, claims: { org: 'acme' } })),
+      );
+      expect(new Set(await Promise.all(strangers))).toEqual(new Set(['permission_denied']));
+    }
+    expect([await outcome(token), reviews()]).toEqual(['ok', 1]);
+  });
+
+  it('of one subject 32 tokens are kept, the newest, and those of others beside them', async () => {
+    open({ tokenReviewUri: `${issuer.url}/reviews`, roles: { ann: 'owner', bob: 'viewer' } });
+    issuer.review = () => yes;
+    const token = await sign();
+    expect(await outcome(token)).toBe('ok');
+    const many = await Promise.all(
+      Array.from({ length: 33 }, (_, index) => sign({ subject: 'bob', claims: { jti: `${index}` } })),
+    );
+    for (const one of many) expect(await outcome(one)).toBe('ok');
+    expect(reviews()).toBe(34);
+    for (const one of [token, ...many.slice(1)]) expect(await outcome(one)).toBe('ok');
+    expect(reviews()).toBe(34);
+    expect([await outcome(many[0] ?? ''), reviews()]).toEqual(['ok', 35]);
+  });
+
+  it('a refusal is remembered for 5 s', async () => {
+    openReviewed();
+    const token = await sign();
+    issuer.review = () => ({ status: { authenticated: false } });
+    expect([await outcome(token), reviews()]).toEqual(['authentication_required', 1]);
+    issuer.review = () => yes;
+    nowSeconds += 4;
+    expect([await outcome(token), reviews()]).toEqual(['authentication_required', 1]);
+    nowSeconds += 1;
+    expect([await outcome(token), reviews()]).toEqual(['ok', 2]);
   });
 });

@@ -25,6 +25,8 @@ export interface TokenOptions {
   audience?: string;
 }
 
+type Review = object | number | undefined;
+
 export interface TokenIssuer {
   url: string;
   /** The paths of all requests so far. */
@@ -37,8 +39,8 @@ export interface TokenIssuer {
   publicJwk(): JWK;
   /** Answers 500 to everything while true. */
   broken: boolean;
-  /** Answers POST /reviews with this; undefined: 500. */
-  review: (body: unknown) => object | undefined | Promise<object | undefined>;
+  /** Answers POST /reviews with this; a number is the status of a failure, undefined a 500. */
+  review: (body: unknown) => Review | Promise<Review>;
   close(): Promise<void>;
 }
 
@@ -50,14 +52,15 @@ export async function startTokenIssuer(): Promise<TokenIssuer> {
   const server = createServer(async (request, response) => {
     const path = request.url ?? '';
     requests.push(path);
-    const documents: Record<string, object> = {
+    const documents: Record<string, object | number> = {
       '/.well-known/openid-configuration': { issuer: issuer.url, jwks_uri: `${issuer.url}/keys` },
       '/keys': { keys: [key.publicJwk] },
     };
     const answer =
       path === '/reviews' ? await issuer.review(JSON.parse(await text(request))) : documents[path];
-    const document = issuer.broken ? undefined : answer;
-    response.writeHead(document ? 200 : 500, { 'content-type': 'application/json', connection: 'close' });
+    const document = issuer.broken || typeof answer === 'number' ? undefined : answer;
+    const failure = typeof answer === 'number' && !issuer.broken ? answer : 500;
+    response.writeHead(document ? 200 : failure, { 'content-type': 'application/json', connection: 'close' });
     response.end(JSON.stringify(document ?? {}));
   });
   const { port, close } = await listen(server);

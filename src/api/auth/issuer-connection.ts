@@ -1,13 +1,23 @@
 // Requests to one token issuer, for its keys or for reviews of its tokens. One that gets no answer is IssuerUnreachable,
-// and for a second the next ones fail with it at once: an issuer that is away is not asked for each call.
+// and for a second the next ones fail with it at once: an issuer that is away is not asked for each call. One that waits
+// in vain for a connection, or is refused for there being too many, says nothing about the issuer, and fails alone.
 import { readFile } from 'node:fs/promises';
 import { Agent, fetch } from 'undici';
+import { Places } from './places.ts';
 
+/** For an answer, from when there is a connection. */
 const TIMEOUT_MS = 3_000;
 /** After a failed request. */
 const PAUSE_MS = 1_000;
-/** Further requests wait for these, within their time limit. */
+/** Further requests wait for these, before their own time begins. */
 const MOST_CONNECTIONS = 8;
+
+interface IssuerRequest {
+  /** Makes it a POST. */
+  body?: object;
+  /** For how long it waits for a connection. */
+  patience?: AbortSignal;
+}
 
 export interface IssuerAccess {
   /** `iss` of the tokens. */
@@ -28,16 +38,30 @@ export class IssuerUnreachable extends Error {
 
 export class IssuerConnection {
   readonly #access: IssuerAccess;
+  readonly #timeoutMs: number;
+  readonly #places = new Places(MOST_CONNECTIONS);
   #agent: Promise<Agent> | undefined;
   #pausedUntilMs = 0;
   #lastFailure: unknown;
 
-  constructor(access: IssuerAccess) {
+  constructor(access: IssuerAccess, timeoutMs = TIMEOUT_MS) {
     this.#access = access;
+    this.#timeoutMs = timeoutMs;
   }
 
-  /** The JSON text of a success. With a body it is a POST. Rejects with IssuerUnreachable. */
-  async request(url: string, body?: object): Promise<string> {
+  /** The JSON text of a success. Rejects with IssuerUnreachable. */
+  async request(
+    url: string,
+    { body, patience = AbortSignal.timeout(this.#timeoutMs) }: IssuerRequest = {},
+  ): Promise<string> {
+    try {
+      return await this.#places.run(() => this.#ask(url, body), patience);
+    } catch (cause) {
+      throw cause instanceof IssuerUnreachable ? cause : new IssuerUnreachable(this.#access.issuer, cause);
+    }
+  }
+
+  async #ask(url: string, body: object | undefined): Promise<string> {
     if (performance.now() < this.#pausedUntilMs) {
       throw new IssuerUnreachable(this.#access.issuer, this.#lastFailure);
     }
@@ -48,14 +72,16 @@ export class IssuerConnection {
         body: body && JSON.stringify(body),
         redirect: 'error',
         dispatcher: await this.#openAgent(),
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(this.#timeoutMs),
       });
       const text = await response.text();
+      if (response.status === 429)
+        throw new IssuerUnreachable(this.#access.issuer, new Error('It answered 429.'));
       if (!response.ok) throw new Error(`The issuer answered ${response.status}.`);
       JSON.parse(text);
       return text;
     } catch (cause) {
-      throw this.unreachable(cause);
+      throw cause instanceof IssuerUnreachable ? cause : this.unreachable(cause);
     }
   }
 

@@ -1,16 +1,16 @@
 // Authenticates session tokens: JWTs of configured issuers (docs/contract/tenancy.md). Only asymmetric algorithms are
 // allowed; the library checks issuer, audience, age, expiry and begin. A verified token is trusted for a minute, and
-// no longer than its keys.
+// no longer than its keys. Nobody without a role costs a review, or a place among the tokens that are kept.
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
-import { ExpiringMap } from './expiring-map.ts';
 import { IssuerUnreachable } from './issuer-connection.ts';
 import { type IssuerAddress, IssuerKeys, type KeySet } from './issuer-keys.ts';
+import { KeptTokens } from './kept-tokens.ts';
 import { type Authenticated, authenticationRequired } from './principal.ts';
-import { type ClaimRules, readSession, type Session } from './session-claims.ts';
+import { type ClaimRules, readSession, type Session, withoutRole } from './session-claims.ts';
 import { SharedReads } from './shared-reads.ts';
 import { TokenReviews } from './token-reviews.ts';
 
@@ -29,8 +29,10 @@ const ALGORITHMS = [
 ];
 /** Between the local clock and that of the issuer. */
 const CLOCK_TOLERANCE_SECONDS = 5;
-const MOST_KEPT = 10_000;
 const TRUSTED_MS = 60_000;
+/** Who repeats a token that its review refused is not asked about each time. */
+const REFUSED_MS = 5_000;
+const MOST_ORGANIZATIONS = 10_000;
 const ORGANIZATION_KEPT_MS = 4_000;
 
 /** A trusted issuer, as in BEATKEEPER_ISSUERS. */
@@ -48,9 +50,9 @@ interface Verifier {
   reviews: TokenReviews | undefined;
 }
 
-/** A token that was verified with these keys. */
+/** What is known of a token that was verified with these keys. */
 interface Verified {
-  session: Session;
+  session: Session | 'refused';
   keys: IssuerKeys;
   set: KeySet;
 }
@@ -59,7 +61,7 @@ export class SessionAuthenticator {
   readonly #pool: Pool;
   readonly #now: () => number;
   readonly #verifiers: readonly Verifier[];
-  readonly #verified: ExpiringMap<Verified>;
+  readonly #verified: KeptTokens<Verified>;
   /** Each token is verified, and reviewed, once at a time. Strangers' tokens are in no other map. */
   readonly #verifying = new Map<string, Promise<Session>>();
   readonly #organizations: SharedReads<Organization>;
@@ -73,8 +75,8 @@ export class SessionAuthenticator {
       keys: new IssuerKeys(trusted, now),
       reviews: reviewsOf(trusted),
     }));
-    this.#verified = new ExpiringMap(MOST_KEPT, now);
-    this.#organizations = new SharedReads({ most: MOST_KEPT, keptMs: ORGANIZATION_KEPT_MS, now });
+    this.#verified = new KeptTokens(TRUSTED_MS, now);
+    this.#organizations = new SharedReads({ most: MOST_ORGANIZATIONS, keptMs: ORGANIZATION_KEPT_MS, now });
   }
 
   async stop(): Promise<void> {
@@ -83,53 +85,44 @@ export class SessionAuthenticator {
 
   /** Throws `authentication_required`, `temporarily_unavailable`, or `permission_denied` for a principal without a role. */
   async authenticate(token: string): Promise<Authenticated> {
-    const session = await this.#session(token);
-    const { subject, display, role, organizationName } = session;
-    const organization =
-      organizationName === undefined ? undefined : await this.#organization(organizationName);
-    if (!role || !organization) {
-      throw new ProblemError('permission_denied', {
-        detail: 'The session has no role in an organization of this installation: ask an owner for a role.',
-      });
-    }
+    const { organizationName, ...session } = await this.#session(token);
+    const organization = await this.#organization(organizationName);
     const { organizationId } = organization;
-    return { principal: { kind: 'session', subject, display, role, organizationId }, organization };
+    return { principal: { kind: 'session', ...session, organizationId }, organization };
   }
 
   async #session(token: string): Promise<Session> {
+    const unverified = decode(token);
     const name = createHash('sha256').update(token).digest('base64');
-    const kept = this.#verified.get(name);
-    if (kept && kept.keys.trustedForMs(kept.set) > 0) return kept.session;
+    const kept = this.#verified.get(ownerOf(unverified), name);
+    if (kept && kept.keys.trustedForMs(kept.set) > 0) return admit(kept);
     const running = this.#verifying.get(name);
     if (running) return await running;
-    const verifying = this.#verify(name, token).finally(() => this.#verifying.delete(name));
+    const verifying = this.#verify(name, token, unverified).finally(() => this.#verifying.delete(name));
     this.#verifying.set(name, verifying);
     return await verifying;
   }
 
-  async #verify(name: string, token: string): Promise<Session> {
+  async #verify(name: string, token: string, unverified: JWTPayload): Promise<Session> {
     const startMs = this.#now();
-    const { trusted, keys, reviews } = this.#verifierOf(token);
-    try {
-      const { claims, set } = await verify(token, { trusted, keys });
-      const session = readSession(claims, trusted);
-      if (reviews && !(await reviews.isAuthenticated(token))) throw authenticationRequired();
-      const trustedForMs = Math.min(
-        startMs + TRUSTED_MS - this.#now(),
-        keys.trustedForMs(set),
-        endsInMs(claims, trusted),
-      );
-      if (trustedForMs > 0) this.#verified.set(name, { session, keys, set }, trustedForMs);
-      return session;
-    } catch (cause) {
-      if (cause instanceof IssuerUnreachable) throw issuerUnreachable(cause);
-      throw cause instanceof ProblemError ? cause : authenticationRequired(cause);
-    }
+    const { trusted, keys, reviews } = this.#verifierOf(unverified);
+    const { claims, set } = await asProblem(verify(token, { trusted, keys }));
+    const session = readSession(claims, trusted);
+    await this.#organization(session.organizationName);
+    const isGood = !reviews || (await asProblem(reviews.isAuthenticated(token, session.subject)));
+    const verified: Verified = { session: isGood ? session : 'refused', keys, set };
+    const trustedForMs = Math.min(
+      startMs + (isGood ? TRUSTED_MS : REFUSED_MS) - this.#now(),
+      keys.trustedForMs(set),
+      endsInMs(claims, trusted),
+    );
+    if (trustedForMs > 0)
+      this.#verified.set({ subject: ownerOf(claims), token: name }, verified, trustedForMs);
+    return admit(verified);
   }
 
   /** The claims are not verified yet: they only choose the keys to verify with. */
-  #verifierOf(token: string): Verifier {
-    const { iss, aud } = decode(token);
+  #verifierOf({ iss, aud }: JWTPayload): Verifier {
     const ofIssuer = this.#verifiers.filter(({ trusted }) => trusted.issuer === iss);
     const audiences = [aud].flat();
     const found = ofIssuer.find(({ trusted }) => audiences.includes(trusted.audience));
@@ -137,8 +130,11 @@ export class SessionAuthenticator {
     return found;
   }
 
-  #organization(name: string): Promise<Organization | undefined> {
-    return this.#organizations.get(name, () => findOrganizationByName(this.#pool, name));
+  /** Throws `permission_denied`; rejects with the database's error when it is away. */
+  async #organization(name: string): Promise<Organization> {
+    const found = await this.#organizations.get(name, () => findOrganizationByName(this.#pool, name));
+    if (!found) throw withoutRole();
+    return found;
   }
 }
 
@@ -151,6 +147,25 @@ function decode(token: string): JWTPayload {
     return decodeJwt(token);
   } catch (cause) {
     throw authenticationRequired(cause);
+  }
+}
+
+/** Also of claims that are not verified: what is kept under it is found by the whole token alone. */
+function ownerOf({ iss, sub }: JWTPayload): string {
+  return JSON.stringify([iss, sub]);
+}
+
+function admit({ session }: Verified): Session {
+  if (session === 'refused') throw authenticationRequired();
+  return session;
+}
+
+/** Turns errors of the issuer and of the library into problems. */
+async function asProblem<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw cause instanceof IssuerUnreachable ? issuerUnreachable(cause) : authenticationRequired(cause);
   }
 }
 

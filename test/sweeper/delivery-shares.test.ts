@@ -48,6 +48,15 @@ async function untouched({ project: { projectId }, pool }: DeliveryFixture): Pro
   return rows[0]?.count ?? Number.NaN;
 }
 
+async function delivered({ project: { projectId }, pool }: DeliveryFixture): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::integer as count from deliveries
+     where project_id = $1 and state = 'delivered'`,
+    [projectId],
+  );
+  return rows[0]?.count ?? Number.NaN;
+}
+
 describe('shares', () => {
   it("another project's alerts all arrive while 700 endpoints of one project hang, and what waits for its share was not attempted", async () => {
     const { project, receiver } = await hang(700);
@@ -86,7 +95,7 @@ describe('shares', () => {
     const client = await fixture.pool.connect();
     await client.query('begin');
     await client.query('set local idle_in_transaction_session_timeout = 0');
-    // Outcomes are written under this lock.
+    // Outcomes of these endpoints are written under this lock.
     await client.query('select from callback_endpoints where project_id = $1 for update', [
       project.project.projectId,
     ]);
@@ -96,9 +105,13 @@ describe('shares', () => {
       client.release();
     });
     await waitFor(() => asked(receiver) === PLACES / 2, { what: 'the project has its share' });
-    const other = await fixture.receiveAt(10);
-    for (const endpoint of other.endpoints) await fixture.enqueue(endpoint, 1);
-    await waitFor(() => asked(other.receiver) === 10, { what: "the other project's alerts are there" });
+    // More than there are places: they go out only if their outcomes are written.
+    const neighbour = await fixture.neighbour();
+    const other = await neighbour.receiveAt(10);
+    for (const endpoint of other.endpoints) await neighbour.enqueue(endpoint, 60);
+    const areWritten = async () => (await delivered(neighbour)) === 600;
+    await waitFor(areWritten, { what: "the other project's alerts are delivered" });
+    expect(new Set(idsOf(other.receiver)).size).toBe(600);
     expect(asked(receiver)).toBe(PLACES / 2);
     await client.query('commit');
     await waitFor(() => asked(receiver) === 400, { what: 'the rest goes out' });

@@ -75,6 +75,47 @@ describe('several dispatchers', () => {
   });
 });
 
+describe('an outcome that cannot be written in time', () => {
+  it('an outcome that cannot be written in time holds up no other, and is written when it can be', async () => {
+    const pool = openPool({
+      databaseUrl: fixture.databaseUrl,
+      size: 4,
+      applicationName: 'test',
+      statementTimeoutMs: 500,
+    });
+    fixture.atEnd(() => pool.end());
+    const held = holding();
+    const { receiver, endpoint } = await fixture.receive(held.answer);
+    const elsewhere = await fixture.receiveAt(20, held.answer);
+    const row = await fixture.enqueueOne(endpoint);
+    for (const other of elsewhere.endpoints) await fixture.enqueueOne(other);
+    fixture.dispatch({ pool });
+    const areUnderWay = () => receiver.requests.length + elsewhere.receiver.requests.length === 21;
+    await waitFor(areUnderWay, { what: 'all attempts are under way' });
+    const client = await fixture.pool.connect();
+    await client.query('begin');
+    await client.query('select from deliveries where delivery_id = $1 for update', [row.deliveryId]);
+    fixture.atEnd(async () => {
+      await client.query('rollback');
+      client.release();
+    });
+    held.release();
+    const ids = elsewhere.endpoints.map(({ endpointId }) => endpointId);
+    const areWritten = async () => {
+      const { rowCount } = await fixture.pool.query(
+        "select from deliveries where endpoint_id = any ($1) and state = 'delivered'",
+        [ids],
+      );
+      return rowCount === 20;
+    };
+    await waitFor(areWritten, { what: 'all others are written' });
+    expect((await fixture.rowOf(row)).state).toBe('pending');
+    await client.query('commit');
+    await fixture.stateIs(row, 'delivered');
+    expect(receiver.requests).toHaveLength(1);
+  });
+});
+
 describe('a database that is away', () => {
   it('an attempt that ends while the database is away is recorded later, and nothing is sent twice', async () => {
     const proxy = await TcpProxy.start(fixture.databaseUrl);

@@ -1,5 +1,5 @@
 // Writes the outcome of attempts, many at once: deliveries and attempt rows. Lock order: the endpoints' rows
-// (lockEndpoints), then deliveries, each in key order, as for every writer that ends deliveries.
+// (lockFreeEndpoints), then deliveries, each in key order, as for every writer that ends deliveries.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -23,6 +23,37 @@ export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[])
   const row = rows[0];
   if (!row) throw new Error('The database answered without a time.');
   return row.now_ms;
+}
+
+/**
+ * Locks those of the endpoints that nobody else has locked, and returns the others as `busy`: one that is locked holds up
+ * no other.
+ */
+export async function lockFreeEndpoints(
+  tx: Queryable,
+  refs: readonly EndpointRef[],
+): Promise<{ nowMs: number; busy: EndpointRef[] }> {
+  const { rows } = await tx.query<{ now_ms: number; project_id: string | null; endpoint_id: string }>({
+    name: 'lock-free-endpoints',
+    text: `with asked as materialized (
+        select e.project_id, e.endpoint_id from callback_endpoints e
+        where (e.project_id, e.endpoint_id) in (select * from unnest($1::uuid[], $2::text[]))),
+      locked as materialized (
+        select e.project_id, e.endpoint_id from callback_endpoints e
+        where (e.project_id, e.endpoint_id) in (select * from unnest($1::uuid[], $2::text[]))
+        order by e.project_id, e.endpoint_id
+        for update skip locked)
+      select ${NOW_MS} as now_ms, b.project_id, b.endpoint_id
+      from (select count(*) from locked) as had
+      left join (select * from asked except select * from locked) as b on true`,
+    values: [refs.map((ref) => ref.projectId), refs.map((ref) => ref.endpointId)],
+  });
+  const row = rows[0];
+  if (!row) throw new Error('The database answered without a time.');
+  const busy = rows.flatMap(({ project_id: projectId, endpoint_id: endpointId }) =>
+    projectId ? { projectId, endpointId } : [],
+  );
+  return { nowMs: row.now_ms, busy };
 }
 
 /** The outcome of one attempt, or of a claim without one. */

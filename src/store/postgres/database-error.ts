@@ -44,6 +44,11 @@ export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === SQLSTATE.lockNotAvailable;
 }
 
+/** Whether the statement took too long: by itself, or because somebody else holds a lock. */
+export function isTimedOut(error: unknown): boolean {
+  return codeOf(error) === SQLSTATE.queryCanceled || isLockTimeout(error);
+}
+
 /** SQLSTATE classes 22 (data) and 23 (integrity): the same statement with the same values fails again. */
 export function isFaultOfData(error: unknown): boolean {
   return /^2[23]\w{3}$/.test(codeOf(error) ?? '');

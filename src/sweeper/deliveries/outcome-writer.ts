@@ -1,5 +1,6 @@
 // Writes the outcomes of deliveries: one batch at a time, and outcomes that come meanwhile are the next batch. While the
 // database is away outcomes wait here. A delivery whose lease another dispatcher has taken belongs to that dispatcher.
+// The outcomes of all projects share the batches: one that can't be written now is held back, and holds up no other.
 import type { DeliveryState } from '../../domain/callback.ts';
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { disableEndpoint, type GoneEndpoint } from '../../service/callbacks/callback-changes.ts';
@@ -7,12 +8,12 @@ import { isSameUrl } from '../../service/callbacks/endpoint-seal.ts';
 import { type EndpointRef, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
-  lockEndpoints,
+  lockFreeEndpoints,
   type WrittenResult,
   writeDeliveryResults,
 } from '../../store/deliveries/delivery-results.ts';
 import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
-import { isFaultOfData } from '../../store/postgres/database-error.ts';
+import { isFaultOfData, isTimedOut } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
@@ -49,13 +50,21 @@ interface Waiting {
   outcome: DeliveryOutcome;
   /** Called once, when the outcome is written or can't be. */
   settle: () => void;
+  /** Of `performance.now()`: no batch takes it before. */
+  heldUntil: number;
+  /** It could not be written in time by itself: it is in no batch with others again. */
+  isSuspect: boolean;
 }
 
 const MAX_BATCH = 256;
 /** A transaction costs as much as twenty of its rows: a small batch waits a moment for more outcomes. */
 const SMALL_BATCH = 64;
 const LINGER_MS = 5;
-const IDLE_MS = 1_000;
+const IDLE_MS = 100;
+/** Of an endpoint whose row somebody else had locked. */
+const BUSY_MS = 100;
+/** After an outcome that timed out alone its endpoint waits twice as long: it has a third of the writer's time at most. */
+const TIMED_OUT_PAUSE = 2;
 /** How long the process, when it ends, waits for a database that is away. */
 const DRAIN_MS = 5_000;
 
@@ -83,7 +92,7 @@ export class OutcomeWriter {
 
   /** Queues an outcome. Calls `settle` when it is written, or when the delivery belongs to another dispatcher by then. */
   add(outcome: DeliveryOutcome, settle: () => void): void {
-    this.#queue.push({ outcome, settle });
+    this.#queue.push({ outcome, settle, heldUntil: 0, isSuspect: false });
     this.#loop.wake();
   }
 
@@ -98,38 +107,70 @@ export class OutcomeWriter {
   }
 
   async #run(): Promise<RunResult> {
-    if (this.#queue.length === 0) return 'idle';
+    if (this.#ready().length === 0) return 'idle';
     if (this.#queue.length < SMALL_BATCH) await new Promise((resolve) => setTimeout(resolve, LINGER_MS));
-    const batch = this.#queue.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
+    const batch = this.#nextBatch();
+    const startedAt = performance.now();
     try {
-      const { written, disabled } = await writeOutcomes(
+      const { written, busy, disabled } = await writeOutcomes(
         this.#options,
         batch.map(({ outcome }) => outcome),
       );
       for (const endpoint of disabled) auditDisabled(this.#options.log, endpoint);
-      this.#settle(batch);
+      this.#settle(batch.filter(isAt(busy, false)));
+      this.#hold(batch.filter(isAt(busy, true)), BUSY_MS);
       this.#options.onWritten(written);
     } catch (error) {
-      if (!isFaultOfData(error)) throw error;
-      this.#isolate(batch, error);
+      this.#isolate(batch, error, startedAt);
     }
     this.#single = Math.max(0, this.#single - 1);
-    return this.#queue.length > 0 ? 'more' : 'idle';
+    return this.#ready().length > 0 ? 'more' : 'idle';
   }
 
-  #settle(batch: readonly Waiting[]): void {
-    this.#queue = this.#queue.slice(batch.length);
-    for (const { settle } of batch) settle();
+  #ready(): Waiting[] {
+    const now = performance.now();
+    return this.#queue.filter(({ heldUntil }) => heldUntil <= now);
   }
 
-  #isolate(batch: readonly Waiting[], error: unknown): void {
+  #nextBatch(): Waiting[] {
+    const ready = this.#ready();
+    if (this.#single > 0 || ready[0]?.isSuspect) return ready.slice(0, 1);
+    return ready.filter(({ isSuspect }) => !isSuspect).slice(0, MAX_BATCH);
+  }
+
+  #settle(ended: readonly Waiting[]): void {
+    const gone = new Set(ended);
+    this.#queue = this.#queue.filter((waiting) => !gone.has(waiting));
+    for (const { settle } of ended) settle();
+  }
+
+  /** A cancellation is not kept: whoever claims the delivery next cancels it. */
+  #hold(held: readonly Waiting[], ms: number): void {
+    const heldUntil = performance.now() + ms;
+    for (const waiting of held) waiting.heldUntil = heldUntil;
+    this.#settle(held.filter(({ outcome }) => outcome.kind === 'canceled'));
+  }
+
+  /** A batch at which one outcome may be to blame is written one by one. Throws what is no fault of an outcome. */
+  #isolate(batch: readonly Waiting[], error: unknown, startedAt: number): void {
+    if (!isFaultOfData(error) && !isTimedOut(error)) throw error;
     const [first, ...others] = batch;
     if (!first || others.length > 0) {
       this.#single = batch.length + 1;
       return;
     }
+    const { deliveryId, endpoint } = first.outcome.claim;
+    if (isTimedOut(error)) {
+      this.#options.log.warn(
+        { err: error, deliveryId },
+        'The outcome of a delivery could not be written in time. It will be tried again.',
+      );
+      const held = this.#queue.filter(isAt([endpoint], true));
+      for (const waiting of held) waiting.isSuspect = true;
+      this.#hold(held, (performance.now() - startedAt) * TIMED_OUT_PAUSE);
+      return;
+    }
     // This outcome can never be written: the lease of its delivery ends, and the delivery is sent again.
-    const { deliveryId } = first.outcome.claim;
     this.#options.log.error(
       { err: error, deliveryId },
       'The outcome of a delivery was dropped. The delivery will be sent again.',
@@ -138,15 +179,24 @@ export class OutcomeWriter {
   }
 }
 
+/** Outcomes of deliveries to these endpoints, or of the others. */
+function isAt(endpoints: readonly EndpointRef[], expected: boolean) {
+  const keys = new Set(endpoints.map(endpointKeyOf));
+  return ({ outcome }: Pick<Waiting, 'outcome'>) =>
+    keys.has(endpointKeyOf(outcome.claim.endpoint)) === expected;
+}
+
 async function writeOutcomes(
   { pool, secrets, owner }: OutcomeWriterOptions,
   outcomes: readonly DeliveryOutcome[],
-): Promise<{ written: WrittenOutcome[]; disabled: EndpointRef[] }> {
+): Promise<{ written: WrittenOutcome[]; busy: EndpointRef[]; disabled: EndpointRef[] }> {
   return await inTransaction(pool, async (tx) => {
     const endpoints = new Map(outcomes.map(({ claim }) => [endpointKeyOf(claim.endpoint), claim.endpoint]));
-    const nowMs = await lockEndpoints(tx, [...endpoints.values()]);
+    const { nowMs, busy } = await lockFreeEndpoints(tx, [...endpoints.values()]);
     const clocks = { nowMs, performanceMs: performance.now() };
-    const described = outcomes.map((outcome) => describeOutcome(outcome, clocks));
+    const described = outcomes
+      .filter((outcome) => isAt(busy, false)({ outcome }))
+      .map((outcome) => describeOutcome(outcome, clocks));
     const results = await writeDeliveryResults(
       tx,
       owner,
@@ -162,7 +212,7 @@ async function writeOutcomes(
       state: result.state,
       endedMs: of.result.endedMs,
     }));
-    return { written: settled, disabled };
+    return { written: settled, busy, disabled };
   });
 }
 

@@ -154,7 +154,10 @@ export function registerOperation<Spec extends OperationSpec>(
 /** Whose share of the open calls it is. The operator has one of its own, in whichever project it acts. */
 function holderOf({ principal, caller, scopeId }: Admission): CallHolder {
   const { kind, id } = caller.actor;
-  return { project: principal.role === 'operator' ? 'operator' : scopeId, principal: `${kind} ${id}` };
+  return {
+    project: principal.role === 'operator' ? 'operator' : scopeId,
+    principal: `${caller.organizationId} ${kind} ${id}`,
+  };
 }
 
 function readInput<Spec extends OperationSpec>(spec: Spec, request: FastifyRequest): InputOf<Spec> {

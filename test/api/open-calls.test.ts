@@ -1,7 +1,7 @@
 // Calls that run at the same time are shared by project, then by principal: one reader or one project stops nobody else.
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { ApiClient } from '../support/api-client.ts';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
 import { seedCredential } from '../support/seed.ts';
@@ -13,14 +13,16 @@ const SHARE = CALLS / 3;
 
 let api: ApiFixture;
 let hanging: Receiver;
-let leaving = new AbortController();
+/** Paths of publish addresses. */
+let addresses: string[] = [];
 beforeAll(async () => {
   api = await openApiFixture({ config: { openCalls: { working: CALLS, held: CALLS } } });
   hanging = await startReceiver(() => undefined);
 });
 afterEach(async () => {
-  leaving.abort();
-  leaving = new AbortController();
+  // A first beat ends all waits for it.
+  for (const path of addresses) await fetch(`${api.url}${path}`);
+  addresses = [];
   await openAre(0);
 });
 afterAll(async () => {
@@ -37,13 +39,15 @@ const openAre = (count: number) =>
   waitFor(async () => (await open()) === count, { what: `${count} calls are open` });
 
 async function makeMonitor(client: ApiClient): Promise<string> {
-  return (await client.expectSuccess('createMonitor', { body: { name: 'Job' } })).body.monitorId;
+  const { monitorId, publishUrl } = (await client.expectSuccess('createMonitor', { body: { name: 'Job' } }))
+    .body;
+  addresses.push(new URL(publishUrl ?? '').pathname);
+  return monitorId;
 }
 
-/** Waits for a first beat that never comes. Rejects when the test ends. */
+/** Waits for a first beat, which comes when the test ends. */
 function hold(client: ApiClient, monitorId: string, waitSeconds = 30) {
-  const call = { params: { monitorId }, query: { waitSeconds }, signal: leaving.signal };
-  return client.call('getFirstBeat', call);
+  return client.call('getFirstBeat', { params: { monitorId }, query: { waitSeconds } });
 }
 
 /** Holds so many calls open. */
@@ -92,6 +96,25 @@ it('a project of many readers leaves room for another project and for the operat
   });
   expect((await hold(api.operator, monitorId, 1)).status).toBe(200);
   expect((await hold(api.other.manage, foreignId, 1)).status).toBe(200);
+});
+
+it('the share of a session is one, however many projects it names', async () => {
+  const inProject = async (name: string) => {
+    await api.operator.expectSuccess('createProject', { body: { name } });
+    const client = (token: string) => createApiClient({ url: api.url, token, project: name });
+    return { viewer: client(api.tokens.viewer), member: client(api.tokens.member) };
+  };
+  const [first, second] = [await inProject('first'), await inProject('second')];
+  const [firstId, secondId] = [await makeMonitor(first.member), await makeMonitor(second.member)];
+  await holdMany(first.viewer, firstId, SHARE / 2);
+  await holdMany(second.viewer, secondId, SHARE / 2);
+  for (const refused of [await hold(first.viewer, firstId), await hold(second.viewer, secondId)]) {
+    expect(refused.problem).toMatchObject({
+      status: 429,
+      detail: expect.stringMatching(/^This credential or session has 10 calls open/),
+    });
+  }
+  expect((await hold(second.member, secondId, 1)).status).toBe(200);
 });
 
 it("test deliveries of one principal to receivers that hang leave room for others' calls and tests", async () => {

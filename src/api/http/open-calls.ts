@@ -18,6 +18,7 @@ const RETRY_SECONDS: OpenCallLimits = { working: 1, held: 5 };
 /** Whose call it is. Of strangers there is none: they are refused before. */
 export interface CallHolder {
   project: string;
+  /** The same in each project: a session may name all of its organization. */
   principal: string;
 }
 
@@ -61,30 +62,38 @@ export class OpenCalls {
   }
 }
 
-/** A project holds fewer calls than are free; a principal fewer than are free to its project beside those. */
+/**
+ * A project holds fewer calls than are free; a principal fewer than are free to its project beside those, and in all
+ * projects together fewer than are free beside its own.
+ */
 class SharedCalls {
   readonly #projects: Shares;
-  /** Only counts: the places are those of the projects. */
+  // Only counts: the places are those of the projects.
   readonly #principals = new Shares(Number.POSITIVE_INFINITY);
+  readonly #principalsOfProjects = new Shares(Number.POSITIVE_INFINITY);
 
   constructor(limit: number) {
     this.#projects = new Shares(limit);
   }
 
-  take({ project, principal }: CallHolder, retryAfterSeconds: number): void {
+  take(holder: CallHolder, retryAfterSeconds: number): void {
     const { free } = this.#projects;
     if (free === 0) throw busy(retryAfterSeconds);
-    const held = this.#projects.heldBy(project);
+    const held = this.#projects.heldBy(holder.project);
     if (roomOf(held, free) === 0) throw overShare('project', held, retryAfterSeconds);
-    const own = this.#principals.heldBy(keyOf({ project, principal }));
-    if (roomOf(own, free - held) === 0) throw overShare('principal', own, retryAfterSeconds);
-    this.#projects.take(project);
-    this.#principals.take(keyOf({ project, principal }));
+    const own = this.#principals.heldBy(holder.principal);
+    const ownHere = this.#principalsOfProjects.heldBy(keyOf(holder));
+    if (roomOf(ownHere, free - held) === 0 || roomOf(own, free - own) === 0)
+      throw overShare('principal', own, retryAfterSeconds);
+    this.#projects.take(holder.project);
+    this.#principals.take(holder.principal);
+    this.#principalsOfProjects.take(keyOf(holder));
   }
 
-  giveBack({ project, principal }: CallHolder): void {
-    this.#projects.giveBack(project);
-    this.#principals.giveBack(keyOf({ project, principal }));
+  giveBack(holder: CallHolder): void {
+    this.#projects.giveBack(holder.project);
+    this.#principals.giveBack(holder.principal);
+    this.#principalsOfProjects.giveBack(keyOf(holder));
   }
 }
 

@@ -54,6 +54,30 @@ describe('open calls', () => {
     expect(fill(calls, EVE).begun).toHaveLength(15);
   });
 
+  it('one principal gets no more than a third of the calls in however many projects it calls, and leaves room for others', () => {
+    const calls = new OpenCalls({ working: 90, held: 90 });
+    for (const spec of [listProjects, getFirstBeat]) {
+      let count = 0;
+      for (let index = 0; index < 90; index += 1) {
+        const { begun, refusal } = fill(calls, { project: `project ${index}`, principal: 'ada' }, spec);
+        count += begun.length;
+        if (begun.length === 0) expect(refusal.code).toBe('rate_limited');
+      }
+      expect(count).toBe(30);
+      expect(fill(calls, { project: 'project 1', principal: 'bob' }, spec).begun.length).toBeGreaterThan(10);
+      expect(fill(calls, EVE, spec).begun.length).toBeGreaterThan(10);
+    }
+  });
+
+  it('calls of a principal that end make room for it in other projects', () => {
+    const calls = new OpenCalls({ working: 9, held: 9 });
+    const { begun } = fill(calls, ADA);
+    const elsewhere = { ...ADA, project: 'two' };
+    expect(fill(calls, elsewhere).begun).toHaveLength(0);
+    for (const call of begun) calls.end(call);
+    expect(fill(calls, elsewhere).begun).toHaveLength(3);
+  });
+
   it('the waits for a first beat and the status feeds of one principal count together, apart from its other calls', () => {
     const calls = new OpenCalls({ working: 9, held: 9 });
     expect(fill(calls, ADA, getFirstBeat).begun).toHaveLength(3);

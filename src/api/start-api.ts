@@ -21,6 +21,8 @@ const CLOSE_LIMIT_MS = 14_000;
 const IDLE_CHECK_MS = 100;
 /** Short: a connection that hangs is replaced before the api looks as if it were away for long. */
 const CLOCK_STATEMENT_MS = 2_000;
+/** Shorter than a check of readiness may take. */
+const HEALTH_STATEMENT_MS = 1_000;
 
 export interface ApiConfig extends ContextSettings {
   host: string;
@@ -49,16 +51,21 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const { log, readiness } = telemetry;
   const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
   const context = openContext(config, 'beatkeeper-api', { onError: warn });
-  // Its own connection: a busy pool must not look like an outage.
-  const clockPool = openPool({
-    databaseUrl: config.databaseUrl,
-    size: 1,
-    applicationName: 'beatkeeper-clock',
-    statementTimeoutMs: CLOCK_STATEMENT_MS,
-    onError: warn,
-  });
+  // Connections of their own: a busy pool must look neither like an outage nor like a database that is away, for which
+  // balancers would send no beats to any api. And the clock may wait for a lock.
+  const openOne = (name: string, statementTimeoutMs: number) =>
+    openPool({
+      databaseUrl: config.databaseUrl,
+      size: 1,
+      applicationName: `beatkeeper-${name}`,
+      statementTimeoutMs,
+      onError: warn,
+    });
+  const clockPool = openOne('clock', CLOCK_STATEMENT_MS);
+  const healthPool = openOne('health', HEALTH_STATEMENT_MS);
   const ingest = startIngest(config, context, telemetry);
-  const endPools = () => Promise.all([...context.databases.all, clockPool].map((pool) => pool.end()));
+  const endPools = () =>
+    Promise.all([...context.databases.all, clockPool, healthPool].map((pool) => pool.end()));
   try {
     const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
     for (const pool of context.databases.all) await requireDurableCommits(pool, log);
@@ -73,8 +80,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const { port } = app.server.address() as AddressInfo;
     if (app.server instanceof Server) certificate?.keepFresh(app.server, log);
     // Before, the process is still starting.
-    readiness.addCheck('database', () => findDurabilityFault(context.databases.default));
-    readiness.addCheck('schema', () => findSchemaFault(context.databases.default));
+    readiness.addCheck('database', () => findDurabilityFault(healthPool));
+    readiness.addCheck('schema', () => findSchemaFault(healthPool));
     const address = config.instanceName ?? `${hostname()}:${port}`;
     const { openBeats, arrivals } = ingest;
     const clock = startServiceClock({ pool: clockPool, log, address, openBeats, arrivals });

@@ -2,6 +2,7 @@
 // checks. Once its shutdown has begun, the process is never ready again. A report has words that tell a stranger nothing;
 // the log has the faults.
 import type { Log } from './log.ts';
+import { type Now, OnceASecond } from './once-a-second.ts';
 
 /** Resolves to a sentence about the fault, or to undefined if there is none. */
 export type ReadinessCheck = () => Promise<string | undefined>;
@@ -11,19 +12,15 @@ export interface HealthReport {
   checks: Record<string, 'ok' | 'failing'>;
 }
 
-const CHECK_LIMIT_MS = 2_000;
-/** Whoever asks costs the database nothing more than one run of the checks in this time. */
-const FRESH_MS = 1_000;
-
-/** In ms, never set back; tests set it. */
-type Now = () => number;
+/** Less than the kubelet waits for the answer, so that the log names the check that takes too long. */
+export const CHECK_LIMIT_MS = 1_500;
 
 export class Readiness {
   readonly #checks: CheckList;
   readonly #vital: CheckList;
   #phase: 'running' | 'ending' = 'running';
 
-  constructor(log: Pick<Log, 'info' | 'warn'>, now: Now = () => performance.now()) {
+  constructor(log: Pick<Log, 'info' | 'warn'>, now?: Now) {
     this.#checks = new CheckList(log, now);
     this.#vital = new CheckList(log, now);
   }
@@ -63,16 +60,14 @@ export class Readiness {
 /** Runs its checks together, at most once a second however many ask, and logs what changes. */
 class CheckList {
   readonly #log: Pick<Log, 'info' | 'warn'>;
-  readonly #now: Now;
   readonly #checks = new Map<string, ReadinessCheck>();
   /** What the log knows; undefined is well. */
   readonly #faults = new Map<string, string | undefined>();
-  #report: Promise<HealthReport> | undefined;
-  #freshUntil = 0;
+  readonly #report: OnceASecond<HealthReport>;
 
-  constructor(log: Pick<Log, 'info' | 'warn'>, now: Now) {
+  constructor(log: Pick<Log, 'info' | 'warn'>, now?: Now) {
     this.#log = log;
-    this.#now = now;
+    this.#report = new OnceASecond(() => this.#run(), now);
   }
 
   get isEmpty(): boolean {
@@ -81,17 +76,12 @@ class CheckList {
 
   add(name: string, check: ReadinessCheck): void {
     this.#checks.set(name, check);
-    this.#report = undefined;
+    this.#report.forget();
   }
 
   /** Never rejects. */
   report(): Promise<HealthReport> {
-    if (this.#report !== undefined && this.#now() < this.#freshUntil) return this.#report;
-    this.#freshUntil = Number.POSITIVE_INFINITY; // who asks meanwhile waits for this run
-    this.#report = this.#run().finally(() => {
-      this.#freshUntil = this.#now() + FRESH_MS;
-    });
-    return this.#report;
+    return this.#report.get();
   }
 
   async #run(): Promise<HealthReport> {

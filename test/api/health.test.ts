@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import { openApiFixture } from '../support/api-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
@@ -111,6 +112,39 @@ describe('an api that has too much to do', () => {
     }
   });
 });
+
+describe('an api whose calls have every connection of the pool', () => {
+  it('it stays ready, so that beats still reach it', async () => {
+    const api = await openApiFixture({ config: { databasePool: 2 } });
+    const holder = await api.pool.connect();
+    try {
+      await holder.query('begin');
+      await holder.query('lock table callback_endpoints in access exclusive mode');
+      let answered = 0;
+      const calls = [api.manage, api.other.manage, api.manage, api.other.manage].map(async (client) => {
+        await client.call('listCallbacks');
+        answered += 1;
+      });
+      await waitFor(async () => (await countWaiting(api.pool)) === 2, { what: 'every connection waits' });
+      const answer = await fetch(`${api.healthUrl}/readyz`);
+      expect(await answer.json()).toEqual({ status: 'ok', checks: { database: 'ok', schema: 'ok' } });
+      expect(answered).toBe(0);
+      await holder.query('rollback');
+      await Promise.all(calls);
+    } finally {
+      holder.release(true);
+      await api.close();
+    }
+  });
+});
+
+async function countWaiting(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from pg_stat_activity
+     where datname = current_database() and application_name = 'beatkeeper-api' and wait_event_type = 'Lock'`,
+  );
+  return rows[0]?.count ?? 0;
+}
 
 interface BegunCall {
   /** Sends the rest, and resolves to the answer. */

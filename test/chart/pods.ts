@@ -16,7 +16,7 @@ export interface Container {
   securityContext: Record<string, unknown>;
   resources: { requests?: object; limits?: { memory?: string } };
   livenessProbe?: object;
-  readinessProbe?: object;
+  readinessProbe?: { timeoutSeconds?: number };
   startupProbe?: object;
   lifecycle?: { preStop?: { sleep?: { seconds: number } } };
   volumeMounts?: { name: string; mountPath: string }[];

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
 import { issuers as issuersSchema } from '../../src/config/issuers.ts';
+import { CHECK_LIMIT_MS } from '../../src/telemetry/readiness.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
 import { type Container, listPods, pickPod, variable } from './pods.ts';
@@ -138,6 +139,14 @@ describe.skipIf(found === undefined)('the roles', () => {
         livenessProbe: { httpGet: { path: '/livez', port: 'health' } },
         readinessProbe: { httpGet: { path: '/readyz', port: 'health' } },
       });
+    }
+  });
+
+  it('the kubelet waits longer for an answer of readiness than a check may take, so that the log names the check', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper', 'operator']) {
+      const [container] = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec.containers;
+      expect((container?.readinessProbe?.timeoutSeconds ?? 1) * 1_000, role).toBeGreaterThan(CHECK_LIMIT_MS);
     }
   });
 

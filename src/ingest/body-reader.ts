@@ -11,8 +11,10 @@ import { ProblemError, WHOLE_BODY } from '../domain/problem.ts';
 const MAX_JSON_BYTES = 16_384;
 /** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
 const MAX_ZIPPED_JSON_BYTES = 2 * MAX_JSON_BYTES;
-/** The most bytes read and dropped of a long body, and unpacked; past it the connection is closed after the answer. */
+/** The most bytes read of a long body; past it the connection is closed after the answer. */
 const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
+/** The most bytes unpacked of a text: a sender pays a thousandth of them, and the processor all. */
+const MAX_UNPACKED_BYTES = 1024 * 1024;
 /** A character of UTF-8 has at most four bytes. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
 /** docs/contract/beats.md. */
@@ -49,15 +51,16 @@ export async function readJsonText(request: IncomingMessage, timeMs: number): Pr
 
 /** Reads the end of a body of any other type; text that is not UTF-8 keeps its readable part. */
 export async function readMessageText(request: IncomingMessage, timeMs: number): Promise<BodyText> {
+  const isZipped = encodingOf(request) === 'gzip';
+  const limit = isZipped ? MAX_UNPACKED_BYTES : MAX_DRAIN_BYTES;
   const tail = new TextTail();
   let size = 0;
   const take = (chunk: Buffer) => {
-    const left = MAX_DRAIN_BYTES - size;
-    tail.add(chunk.subarray(0, left));
+    tail.add(chunk.subarray(0, limit - size));
     size += chunk.length;
-    return size < MAX_DRAIN_BYTES;
+    return size < limit;
   };
-  if (encodingOf(request) !== 'gzip') {
+  if (!isZipped) {
     const unfinished = await drain(request, request, { take, timeMs });
     return { text: tail.text, unfinished };
   }
@@ -158,8 +161,9 @@ function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Rea
       if (isFull || take(chunk)) return;
       isFull = true;
       if (source === request) return;
-      // The rest of a bomb is never unpacked.
+      // Without its source alone it would unpack what it has: all of a bomb.
       request.unpipe();
+      source.destroy();
       if (request.readableEnded) done(false);
       else request.resume();
     };

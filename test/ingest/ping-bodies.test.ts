@@ -1,9 +1,15 @@
 // Bodies of beats: the end of a long text, gzip, and JSON that other systems send (docs/contract/beats.md).
-import { gzipSync } from 'node:zlib';
+import { createHook } from 'node:async_hooks';
+import { connect } from 'node:net';
+import { Readable } from 'node:stream';
+import { text as readText } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sendRaw } from '../support/raw-http.ts';
 import type { SeedMonitor } from '../support/seed.ts';
 import { liveOf, observationsOf } from '../support/stored-rows.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { openPingFixture, type PingFixture } from './ping-fixture.ts';
 import { ALERTMANAGER_WATCHDOG, GRAFANA_FIRING } from './sender-bodies.ts';
 
@@ -41,9 +47,12 @@ async function column<T>(monitor: SeedMonitor, name: string): Promise<T[]> {
 }
 
 describe('a text body', () => {
-  it.each([false, true])('the last 1,024 characters of a long text are kept (gzip: %s)', async (isZipped) => {
+  it.each([
+    [false, 500_000],
+    [true, 250_000],
+  ])('the last 1,024 characters of a long text are kept (gzip: %s)', async (isZipped, length) => {
     const monitor = await ping.makeMonitor();
-    const text = `${'😀'.repeat(500_000)}${'ä'.repeat(1_000)}`;
+    const text = `${'😀'.repeat(length)}${'ä'.repeat(1_000)}`;
     const response = await postText(monitor, text, isZipped);
     expect([response.status, response.headers.get('ping-body-limit')]).toEqual([200, '1024']);
     expect(await column(monitor, 'message')).toEqual([`${'😀'.repeat(24)}${'ä'.repeat(1_000)}`]);
@@ -92,13 +101,61 @@ describe('a text body', () => {
     expect(await column(monitor, 'message')).toEqual(['a'.repeat(1_024)]);
   });
 
-  it('of a gzip bomb no more than 10 MiB are unpacked, and its beat counts', async () => {
+  it('of a text in gzip 1 MiB is unpacked, its end up to there is kept, and its beat counts', async () => {
     const monitor = await ping.makeMonitor();
-    const bomb = Buffer.concat([Buffer.alloc(10 * MEBIBYTE, 'a'), Buffer.alloc(20 * MEBIBYTE, 'b')]);
-    expect((await postText(monitor, bomb, true)).status).toBe(200);
+    const text = Buffer.concat([Buffer.alloc(MEBIBYTE, 'a'), Buffer.alloc(20 * MEBIBYTE, 'b')]);
+    expect((await postText(monitor, text, true)).status).toBe(200);
+    expect(await column(monitor, 'message')).toEqual(['a'.repeat(1_024)]);
+  });
+
+  it('the unpacking ends there while the sender does not, and the rest is read as it is', async () => {
+    const monitor = await ping.makeMonitor();
+    const bomb = gzipSync(Buffer.alloc(62 * MEBIBYTE, 'a'));
+    const rest = 10;
+    const pieces = countPieces();
+    const socket = connect({ port: Number(new URL(ping.url).port), host: '127.0.0.1' });
+    try {
+      const head = `POST /ping/${monitor.address} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n`;
+      const length = `content-encoding: gzip\r\ncontent-length: ${bomb.length + rest}\r\n\r\n`;
+      socket.write(Buffer.concat([Buffer.from(head + length), bomb]));
+      await waitFor(() => pieces.counts()[0], { what: 'the unpacking begins' });
+      // By the time in which the test unpacks the whole bomb, so would the server.
+      await pipeline(Readable.from([bomb]), createGunzip(), drop);
+      const [ofServer = 0, ofTest = 0] = pieces.counts();
+      expect(ofTest * PIECE).toBeGreaterThanOrEqual(62 * MEBIBYTE);
+      expect(ofServer * PIECE).toBeLessThanOrEqual(MEBIBYTE + 8 * PIECE);
+      socket.write(Buffer.alloc(rest));
+      expect(await readText(socket)).toContain('200 OK');
+      expect(pieces.counts()).toEqual([ofServer, ofTest]);
+    } finally {
+      pieces.close();
+      socket.destroy();
+    }
     expect(await column(monitor, 'message')).toEqual(['a'.repeat(1_024)]);
   });
 });
+
+/** What a gunzip unpacks at once. */
+const PIECE = 16 * 1024;
+
+async function drop(source: AsyncIterable<Buffer>): Promise<void> {
+  for await (const _chunk of source);
+}
+
+/** Counts what each gunzip of this process unpacks, in the order of their beginnings. */
+function countPieces(): { counts: () => number[]; close: () => void } {
+  const counts = new Map<number, number>();
+  const hook = createHook({
+    init: (id, type) => {
+      if (type === 'ZLIB') counts.set(id, 0);
+    },
+    before: (id) => {
+      const count = counts.get(id);
+      if (count !== undefined) counts.set(id, count + 1);
+    },
+  }).enable();
+  return { counts: () => [...counts.values()], close: () => hook.disable() };
+}
 
 describe('a JSON body in gzip', () => {
   const padded = (length: number) => '{"runId":"zipped"}'.padEnd(length, ' ');

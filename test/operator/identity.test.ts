@@ -24,6 +24,11 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
   const ref = (name: string) => ({ namespace: fixture.namespace, name });
   const read = (monitorId: string) => fixture.api.call('getMonitor', { params: { monitorId } });
 
+  const forge = async (name: string, status: object) => {
+    const patch = ['--subresource=status', '--type=merge', '-p', JSON.stringify({ status })];
+    expect(await fixture.kubectl(['patch', 'mon', name, ...patch])).toMatchObject({ code: 0 });
+  };
+
   it('a Monitor takes over a monitor that was created through the API, and changes only the fields that it sets', async () => {
     const body = { monitorId: 'by-hand', name: 'By hand', graceSeconds: 600, callback: { kind: 'disabled' } };
     await fixture.api.expectSuccess('createMonitor', { body });
@@ -70,6 +75,52 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     });
     expect((await fixture.kubectl(['delete', 'mon', 'loser', '--timeout=120s'])).code).toBe(0);
     expect((await read('kept')).body.lifecycle).toBe('active');
+  });
+
+  it('a forged status takes no monitor from the object that an operator has given it to, and is corrected', async () => {
+    await fixture.createMonitor('victim', disabled, claiming('wanted'));
+    const { status } = await fixture.monitorBecomes('victim', 'Ready', 'True');
+    await fixture.createMonitor('forger', { ...disabled, deletionPolicy: 'Delete' }, claiming('wanted'));
+    await fixture.monitorBecomes('forger', 'Ready', 'False', 'Conflict');
+    await forge('forger', { projectId: status?.projectId, monitorId: 'wanted' });
+    const isCorrected = async () => (await fixture.monitor('forger')).status?.monitorId === undefined;
+    await waitFor(isCorrected, { what: 'the forged id is gone from the status' });
+    await fixture.kube.client.mergePatch(MONITORS, ref('victim'), { spec: { graceSeconds: 123 } });
+    await fixture.monitorBecomes('victim', 'Ready', 'True');
+    expect((await read('wanted')).body.graceSeconds).toBe(123);
+    expect((await fixture.kubectl(['delete', 'mon', 'forger', '--timeout=120s'])).code).toBe(0);
+    expect((await read('wanted')).body.lifecycle).toBe('active');
+  });
+
+  it('objects whose statuses both name a monitor at the start name each other, and the deletion of one says that it ends nothing', async () => {
+    await fixture.createMonitor('torn-one', { ...disabled, deletionPolicy: 'Delete' }, claiming('torn'));
+    const { status } = await fixture.monitorBecomes('torn-one', 'Ready', 'True');
+    await fixture.createMonitor('torn-two', disabled, claiming('torn'));
+    await fixture.monitorBecomes('torn-two', 'Ready', 'False', 'Conflict');
+    await operator.stop();
+    await forge('torn-two', { projectId: status?.projectId, monitorId: 'torn', observedGeneration: 0 });
+    operator = await fixture.startOperator();
+    for (const name of ['torn-one', 'torn-two']) {
+      const torn = await waitFor(
+        async () => {
+          const { conditions } = (await fixture.monitor(name)).status ?? {};
+          return conditions?.find(
+            ({ reason, message }) => reason === 'Conflict' && message.includes(' and '),
+          );
+        },
+        { what: `${name} names both` },
+      );
+      expect(torn.message).toContain(`${fixture.namespace}/torn-one `);
+      expect(torn.message).toContain(`${fixture.namespace}/torn-two `);
+    }
+    expect((await fixture.kubectl(['delete', 'mon', 'torn-one', '--timeout=120s'])).code).toBe(0);
+    const left = async () =>
+      (await fixture.events('torn-one')).find(({ note }) =>
+        note.startsWith('Left the monitor torn as it is'),
+      );
+    expect(await waitFor(left, { what: 'the Event' })).toMatchObject({ type: 'Warning' });
+    expect((await read('torn')).body.lifecycle).toBe('active');
+    await fixture.monitorBecomes('torn-two', 'Ready', 'True');
   });
 
   it('the deletion policy deletes, archives or keeps the monitor', async () => {

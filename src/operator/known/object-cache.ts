@@ -1,8 +1,8 @@
 // The objects of one kind: cached, indexed, and with what the operator remembers of each between two passes. A lost memory
-// costs calls and never leads to a wrong result.
+// costs calls, or a wait for people where statuses were forged, and never leads to a wrong result.
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
-import { idOf } from '../pass/identity.ts';
+import { type Held, idOf } from '../pass/identity.ts';
 import type { Fault, Identity, ReconciledObject } from '../pass/object.ts';
 
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
@@ -10,6 +10,7 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   written?: O;
   /** The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never). */
   refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
+  held?: Held;
   /** When the Secret was last found intact, ms of the process's clock. */
   secretCheckedAtMs?: number;
   /** When a status was last written only because of a beat, ms of the process's clock. */

@@ -66,23 +66,31 @@ export function hasHad(
   );
 }
 
+/** The resource that a pass gave to an object last, and when, ms of the process's clock. No status can forge it. */
+export interface Held {
+  id: string;
+  projectId: string;
+  atMs: number;
+}
+
 /** Where the claims on the resources of a kind are found. */
 export interface Claims<O extends ReconciledObject> {
   readonly identity: Identity;
   /** With the index `id`. */
-  readonly cache: ObjectStore<O>;
+  readonly cache: ObjectStore<O> & { memoryOf(object: KubeObject): { held?: Held } };
 }
 
 /**
- * The object that holds the id, of all that claim it in the project: the one that it was created for, then the one that
- * has it by its status, then the oldest. Namespaces may share a project. Undefined if several have it by their status:
- * all but one are forged, and nobody may take a resource by that.
+ * The object that holds the id, of all that claim it in the project: the one that it was created for, then the one to
+ * which this process gave it last, then the one that has it by its status, then the oldest. Namespaces may share a
+ * project. More than one object if several have it by their status: all but one are forged, and nobody may take a
+ * resource by that.
  */
-export function findHolder<O extends ReconciledObject>(
+export function findHolders<O extends ReconciledObject>(
   context: Namespaces,
   { identity, cache }: Claims<O>,
   { object, id, projectId }: Claim<O>,
-): O | undefined {
+): readonly O[] {
   // Spellings that differ in case or spaces name one project.
   const projectOf = (one: O) => projectNameKey(projectNameOf(context, one));
   const others = cache
@@ -90,29 +98,43 @@ export function findHolder<O extends ReconciledObject>(
     .filter((one) => one.metadata.uid !== object.metadata.uid && projectOf(one) === projectOf(object));
   const claimants = [object, ...others].sort(compareAge);
   const creator = claimants.find((one) => isOwnId(identity, one, id));
-  if (creator !== undefined) return creator;
+  if (creator !== undefined) return [creator];
+  const givenAtMs = (one: O) => {
+    const { held } = cache.memoryOf(one);
+    return held?.id === id && held.projectId === projectId ? held.atMs : Number.NEGATIVE_INFINITY;
+  };
+  const [last = object] = claimants.toSorted((a, b) => givenAtMs(b) - givenAtMs(a));
+  if (givenAtMs(last) > Number.NEGATIVE_INFINITY) return [last];
   const having = claimants.filter((one) => hasHad(identity, one, { id, projectId }));
-  return having.length > 1 ? undefined : (having[0] ?? claimants[0]);
+  return having.length > 0 ? having : claimants.slice(0, 1);
 }
 
 /** Throws Blocked: `Refused` if the annotation holds no valid id, `Conflict` if the object may not have it. */
 export function requireHeld<O extends ReconciledObject>(
-  context: Namespaces,
-  claims: Claims<O>,
-  claim: Claim<O>,
+  { annotation, noun }: Identity,
+  { object, id }: Claim<O>,
+  holders: readonly O[],
 ): void {
-  const { annotation, noun } = claims.identity;
-  if (!IDENTIFIER_PATTERN.test(claim.id)) {
+  if (!IDENTIFIER_PATTERN.test(id)) {
     const message = `The annotation ${annotation} holds no valid identifier: correct or remove it.`;
     throw new Blocked('Refused', message, 600_000);
   }
-  const holder = findHolder(context, claims, claim);
-  if (holder === claim.object) return;
+  const [holder = object, ...rivals] = holders;
+  if (rivals.length === 0 && holder === object) return;
   const message =
-    holder === undefined
-      ? `Several objects say that they stand for the ${noun} ${claim.id}: remove the annotation ${annotation} from all but the right one.`
-      : `${objectKey(holder)} already stands for the ${noun} ${claim.id}: remove the annotation ${annotation} here, or delete that object.`;
+    rivals.length > 0
+      ? `${nameSome(holders)} say that they stand for the ${noun} ${id}: remove the annotation ${annotation} from all but the right one.`
+      : `${objectKey(holder)} already stands for the ${noun} ${id}: remove the annotation ${annotation} here, or delete that object.`;
   throw new Blocked('Conflict', message, 60_000);
+}
+
+const MAX_NAMED = 3;
+
+/** `a/x and a/y`, at most three. */
+export function nameSome(objects: readonly KubeObject[]): string {
+  const names = objects.slice(0, MAX_NAMED).map(objectKey);
+  if (objects.length > MAX_NAMED) names.push(`${objects.length - MAX_NAMED} more`);
+  return names.join(' and ');
 }
 
 /** Oldest first; within one second, by UID. */

@@ -5,7 +5,7 @@ import { isGone } from '../../client/api-problem.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { projectNameOf, readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
-import { findHolder, hasHad, idOf, isOwnId, statusIdOf } from './identity.ts';
+import { findHolders, hasHad, idOf, isOwnId, nameSome, statusIdOf } from './identity.ts';
 import type { Desired, Kind, Pass } from './kind.ts';
 import type { ReconciledObject } from './object.ts';
 
@@ -64,7 +64,10 @@ export async function leaveAll<O extends ReconciledObject, D extends Desired, E>
   if (current !== undefined && isOurs(context, kind, object, current)) await end(kind, pass, current);
 }
 
-/** False if the object never had the resource that it names, or lost it to another object: then it ends nothing. */
+/**
+ * False if the object never had the resource that it names, or lost it to another object: then it ends nothing. An Event
+ * says so where the statuses of several objects name the resource, because then nobody ends it.
+ */
 function isOurs<O extends ReconciledObject, D extends Desired, E>(
   context: OperatorContext,
   kind: Kind<O, D, E>,
@@ -72,7 +75,12 @@ function isOurs<O extends ReconciledObject, D extends Desired, E>(
   ref: ResourceRef,
 ): boolean {
   if (!isOwnId(kind.identity, object, ref.id) && !hasHad(kind.identity, object, ref)) return false;
-  return findHolder(context, kind, { object, ...ref }) === object;
+  const holders = findHolders(context, kind, { object, ...ref });
+  if (holders.length === 1) return holders[0] === object;
+  const { noun } = kind.identity;
+  const note = `Left the ${noun} ${ref.id} as it is, because ${nameSome(holders)} say that they stand for it.`;
+  kind.events.record(object, 'Conflict', note);
+  return false;
 }
 
 /** True if another object names the resource, from a namespace of that project. Throws ApiProblem. */

@@ -14,7 +14,7 @@ import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
 import { desiredHashOf, formatSpecHash, parseSpecHash } from './desired-hash.ts';
 import { settleFault } from './faults.ts';
-import { idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
+import { type Claim, findHolders, hasHad, idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
 import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
 import { formerOf, leaveAll, leaveFormer } from './leave.ts';
 import type { ReconciledObject } from './object.ts';
@@ -67,6 +67,8 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const refused = refusedFault(work.memory, work.desiredHash, performance.now());
     if (refused !== undefined) return await this.#finish(work, faultConditions(refused));
     if (!(await this.#isUnchanged(work))) await this.#sync(work);
+    const { id, projectId } = work.desired;
+    work.memory.held = { id, projectId, atMs: performance.now() };
     return await this.#finish(work, [syncedCondition(), ...(await this.#kind.conditions(work))]);
   }
 
@@ -100,7 +102,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const id = idOf(identity, object);
     const projectName = await readProjectName(this.#context, object);
     const projectId = await projects.find(projectName);
-    requireHeld(this.#context, this.#kind, { object, id, projectId });
+    this.#requireHeld(pass, { object, id, projectId });
     const desired = await this.#kind.desire(object, {
       id,
       projectId: async () => projectId ?? (await projects.ensure(projectName)),
@@ -108,6 +110,15 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const external = this.#connect(pass, desired);
     const desiredHash = desiredHashOf(object, identity.annotation, [desired.hash, id, desired.ownedFields]);
     return Object.assign(pass, { desired, external, desiredHash });
+  }
+
+  /** A status that says that the object has what is another's is corrected, or it would count after a restart. */
+  #requireHeld(pass: Pass<O, D, E>, claim: Claim<O>): void {
+    const { identity } = this.#kind;
+    const holders = findHolders(this.#context, this.#kind, claim);
+    const isForged = !holders.includes(claim.object) && hasHad(identity, claim.object, claim);
+    if (isForged) pass.fields = { [identity.statusField]: undefined };
+    requireHeld(identity, claim, holders);
   }
 
   #connect({ object, signal }: Pass<O, D, E>, { projectId, id }: { projectId: string; id: string }): E {

@@ -8,7 +8,7 @@ import { ObjectCache } from '../../../src/operator/known/object-cache.ts';
 import {
   defaultAlias,
   defaultName,
-  findHolder,
+  findHolders,
   idOf,
   nextOwnId,
   ownId,
@@ -75,7 +75,11 @@ describe('the holder of an id that several objects claim', () => {
   };
   const none = { namespaces: new ObjectStore<KubeObject>() };
   const holderAmong = (id: string, objects: readonly [MonitorObject, ...MonitorObject[]]) =>
-    findHolder(none, claimedBy(objects), { object: objects[0], id, projectId: 'p1' })?.metadata.uid;
+    holdersIn(claimedBy(objects), id, objects[0]);
+  const holdersIn = (claims: ReturnType<typeof claimedBy>, id: string, object: MonitorObject) =>
+    findHolders(none, claims, { object, id, projectId: 'p1' })
+      .map(({ metadata }) => metadata.uid)
+      .join(' ');
 
   it('an id belongs to the object it was made for, then to the one that has it, then the oldest, then the first UID', () => {
     const has = (monitorId: string) => ({ monitorId, projectId: 'p1' });
@@ -91,9 +95,27 @@ describe('the holder of an id that several objects claim', () => {
     const says = (projectId: string) => ({ monitorId: 'x', projectId });
     const having = claim('x', { uid: 'bb', second: 2 }, says('p1'));
     const forger = claim('x', { uid: 'aa', second: 1 }, says('p1'));
-    expect(holderAmong('x', [forger, having])).toBeUndefined();
-    expect(holderAmong('x', [having, forger])).toBeUndefined();
+    expect(holderAmong('x', [forger, having])).toBe('aa bb');
+    expect(holderAmong('x', [having, forger])).toBe('aa bb');
     expect(holderAmong('x', [claim('x', { uid: 'aa', second: 1 }, says('p2')), having])).toBe('bb');
+  });
+
+  it('what a pass gave to an object stays with it, whatever statuses say, until a pass gives it to another', () => {
+    const says = { monitorId: 'x', projectId: 'p1' };
+    const victim = claim('x', { uid: 'bb', second: 2 }, says);
+    const forger = claim('x', { uid: 'aa', second: 1 }, says);
+    const claims = claimedBy([victim, forger]);
+    const give = (object: MonitorObject, id: string, projectId: string, atMs: number) => {
+      claims.cache.memoryOf(object).held = { id, projectId, atMs };
+    };
+    give(forger, 'y', 'p1', 1);
+    expect(holdersIn(claims, 'x', victim)).toBe('aa bb');
+    give(forger, 'x', 'p2', 1);
+    expect(holdersIn(claims, 'x', victim)).toBe('aa bb');
+    give(victim, 'x', 'p1', 2);
+    expect([victim, forger].map((one) => holdersIn(claims, 'x', one))).toEqual(['bb', 'bb']);
+    give(forger, 'x', 'p1', 3);
+    expect(holdersIn(claims, 'x', victim)).toBe('aa');
   });
 
   it('claims are compared in all namespaces of one project, however they write its name', () => {
@@ -106,10 +128,10 @@ describe('the holder of an id that several objects claim', () => {
     const other = claim('shared', { namespace: 'other', uid: 'cc' });
     const claims = claimedBy([shop, stock, other]);
     const holderFor = (object: MonitorObject, projectId: string) =>
-      findHolder({ namespaces }, claims, { object, id: 'shared', projectId });
-    expect(holderFor(shop, 'p1')).toBe(shop);
-    expect(holderFor(stock, 'p1')).toBe(shop);
-    expect(holderFor(other, 'p2')).toBe(other);
+      findHolders({ namespaces }, claims, { object, id: 'shared', projectId });
+    expect(holderFor(shop, 'p1')).toEqual([shop]);
+    expect(holderFor(stock, 'p1')).toEqual([shop]);
+    expect(holderFor(other, 'p2')).toEqual([other]);
   });
 });
 

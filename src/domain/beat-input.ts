@@ -16,6 +16,12 @@ export interface BeatInput {
   measurements?: Record<string, number>;
 }
 
+/** A beat whose content is refused. Its kind is that of its address, else that of its body as far as it could be read. */
+export interface RefusedBeat {
+  kind: BeatKind;
+  problem: ProblemError;
+}
+
 export const MAX_MESSAGE_CHARACTERS = 1024;
 const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
 
@@ -55,12 +61,28 @@ export function plainBeat(path: Path, rid: unknown, message?: string): BeatInput
   return { kind: path.kind ?? 'success', exitStatus: path.exitStatus, runId: runIdOf(rid), message };
 }
 
-/** Reads a JSON body; throws `validation_failed` with every fault. JSON of other senders is a text. */
-export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput {
+export function refusedBeat({ kind = 'success' }: Path, problem: ProblemError): RefusedBeat {
+  return { kind, problem };
+}
+
+/** Reads a JSON body. JSON of other senders is a text. */
+export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput | RefusedBeat {
   if (text.trim() === '') return plainBeat(path, rid);
-  const body = parse(text);
-  if (!isBeat(body)) return plainBeat(path, rid, messageOf(text));
-  checkJsonStructure(text);
+  let { kind } = path;
+  try {
+    const body = parse(text);
+    if (!isBeat(body)) return plainBeat(path, rid, messageOf(text));
+    kind ??= BEAT_KINDS.find((one) => one === body.status);
+    checkJsonStructure(text);
+    return readFields(path, rid, body);
+  } catch (error) {
+    if (error instanceof ProblemError) return refusedBeat({ kind }, error);
+    throw error;
+  }
+}
+
+/** Throws `validation_failed` with every fault. */
+function readFields(path: Path, rid: unknown, body: Body): BeatInput {
   const errors: FieldError[] = [];
   const fault = (at: string, code: string, message: string) => errors.push({ path: at, code, message });
   for (const key of Object.keys(body)) {

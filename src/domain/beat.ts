@@ -68,9 +68,14 @@ export function applyBeat(
   };
 }
 
+/** Whether a beat of this kind moves a running deadline. A start begins a clock, and moves none that runs. */
+export function movesDeadline(kind: BeatKind): boolean {
+  return kind === 'success' || kind === 'fail';
+}
+
 /**
- * A beat refused for its content, its size or the plan still shows that the job ran: it moves a running deadline and
- * changes nothing else (docs/contract/beats.md).
+ * A success or a fail that is refused for its content, its size or the plan still shows that the job ran: it moves a
+ * running deadline and changes nothing else (docs/contract/beats.md).
  */
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (live.deadlineMs === undefined) return live;

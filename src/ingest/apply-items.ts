@@ -1,8 +1,8 @@
 // Applies a batch of beats to the locked live rows, in order of arrival. The domain decides; beat-transaction.ts reads
 // and writes.
 import { hash } from 'node:crypto';
-import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
-import type { BeatInput } from '../domain/beat-input.ts';
+import { applyBeat, applyRefusedBeat, movesDeadline } from '../domain/beat.ts';
+import type { BeatInput, RefusedBeat } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
 import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from '../domain/plan.ts';
@@ -14,8 +14,8 @@ import type { DirectoryEntry } from './monitor-directory.ts';
 
 export interface BeatItem {
   entry: DirectoryEntry;
-  /** The beat, or the problem with its content: a refused beat only moves a running deadline. */
-  beat: BeatInput | ProblemError;
+  /** A refused beat only moves a running deadline. */
+  beat: BeatInput | RefusedBeat;
   idempotencyKey?: string;
 }
 
@@ -63,7 +63,7 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
 
   const key = keyOf(item);
   const known = key === undefined ? undefined : work.answers.get(key);
-  if (item.beat instanceof ProblemError) return refuse(work, item, row, item.beat);
+  if ('problem' in item.beat) return refuse(work, item, row, item.beat.problem);
   if (known) {
     const { of, ...answer } = known;
     return of === fingerprintOf(item.beat) ? { answer } : refuse(work, item, row, otherBeat());
@@ -158,12 +158,24 @@ function findRefusal(
   return hasToken ? undefined : tooFrequent(plan);
 }
 
-/** A refused beat moves a running deadline: a wrong number must not look like a dead job (docs/contract/beats.md). */
+/**
+ * A refused success or fail moves a running deadline: a wrong number must not look like a dead job. A start or a log moves
+ * none when it is accepted, and none when it is refused (docs/contract/beats.md).
+ */
 function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): BeatOutcome {
   const { monitor } = item.entry;
-  const live = applyRefusedBeat(monitor.timing, row.live, work.nowMs);
-  if (live !== row.live) work.changed.set(monitor.monitorKey, { ...row, live });
-  return { problem };
+  const live = movesDeadline(item.beat.kind)
+    ? applyRefusedBeat(monitor.timing, row.live, work.nowMs)
+    : row.live;
+  const hasMoved = live !== row.live;
+  if (hasMoved) work.changed.set(monitor.monitorKey, { ...row, live });
+  return { problem: withDeadline(problem, hasMoved) };
+}
+
+function withDeadline({ code, options }: ProblemError, hasMoved: boolean): ProblemError {
+  const said = hasMoved ? 'The deadline was still moved.' : 'The deadline was not moved.';
+  const detail = `${options.detail.slice(0, 1_023 - said.length)} ${said}`;
+  return new ProblemError(code, { ...options, detail });
 }
 
 function hasEnded(entry: DirectoryEntry, nowMs: number): boolean {
@@ -186,14 +198,13 @@ function archived(): ProblemError {
 /** A success under the key of a start must not count as the start again and be lost (docs/contract/beats.md). */
 function otherBeat(): ProblemError {
   return new ProblemError('idempotency_conflict', {
-    detail:
-      'This Idempotency-Key belongs to another beat: use a new key for each beat. The deadline was still moved.',
+    detail: 'This Idempotency-Key belongs to another beat: use a new key for each beat.',
   });
 }
 
 function tooFrequent(plan: Plan): ProblemError {
   return new ProblemError('rate_limited', {
-    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor. The deadline was still moved.`,
+    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor.`,
     retryAfterSeconds: Math.max(1, Math.ceil(60 / plan.beatsPerMinute)),
     limit: limitOf(plan, { dimension: 'beat_cadence', limit: plan.beatsPerMinute }),
   });

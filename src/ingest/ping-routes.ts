@@ -3,7 +3,7 @@
 // secret.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { BeatKind } from '../domain/beat.ts';
+import { movesDeadline } from '../domain/beat.ts';
 import {
   type BeatInput,
   jsonBeat,
@@ -11,6 +11,8 @@ import {
   MAX_MESSAGE_CHARACTERS,
   messageOf,
   plainBeat,
+  type RefusedBeat,
+  refusedBeat,
 } from '../domain/beat-input.ts';
 import { UUID_PATTERN } from '../domain/id.ts';
 import { PROBLEMS, ProblemError } from '../domain/problem.ts';
@@ -81,11 +83,6 @@ function beginBeat(openBeats: OpenBeats, request: FastifyRequest<PingRequest>): 
   if (!path || !UUID_PATTERN.test(address)) return undefined;
   // Without a kind in the address the body may have one.
   return openBeats.begin(address, path.kind === undefined || movesDeadline(path.kind));
-}
-
-/** Of these kinds a refusal counts as a sign of life (docs/contract/beats.md). */
-function movesDeadline(kind: BeatKind): boolean {
-  return kind === 'success' || kind === 'fail';
 }
 
 /** The framework refuses types that it can't read; here a body of any type but JSON is a message. */
@@ -179,12 +176,12 @@ async function beat(
   const input = await readBeat(deps, request, reply, path);
   openBeat.isReading = false;
   // Unless the body took so long that its excuse was entered: that one stays.
-  if (!(input instanceof ProblemError) && !movesDeadline(input.kind)) deps.openBeats.end(openBeat);
+  if (!movesDeadline(input.kind)) deps.openBeats.end(openBeat);
   const idempotencyKey = idempotencyKeyOf(request);
   const isBadKey = idempotencyKey instanceof ProblemError;
   const item = {
     entry,
-    beat: isBadKey ? idempotencyKey : input,
+    beat: isBadKey ? { kind: input.kind, problem: idempotencyKey } : input,
     idempotencyKey: isBadKey ? undefined : idempotencyKey,
   };
   // The patience begins with the arrival, but the body takes the sender's own time.
@@ -210,13 +207,13 @@ async function findEntry(directory: MonitorDirectory, address: string): Promise<
   }
 }
 
-/** The beat, or the problem with its content: the batch moves the deadline in both cases. */
+/** The batch moves the deadline for a refused beat too. */
 async function readBeat(
   { bodyTimeMs = BODY_TIME_MS }: PingDeps,
   request: FastifyRequest<PingRequest>,
   reply: FastifyReply,
   path: NonNullable<ReturnType<typeof kindOfSuffix>>,
-): Promise<BeatInput | ProblemError> {
+): Promise<BeatInput | RefusedBeat> {
   const { rid } = request.query;
   if (!hasBody(request)) return plainBeat(path, rid);
   const isJson = request.headers['content-type'] === 'application/json';
@@ -228,7 +225,7 @@ async function readBeat(
     return isJson ? jsonBeat(path, rid, text) : plainBeat(path, rid, messageOf(text));
   } catch (error) {
     if (!request.raw.complete) reply.header('connection', 'close');
-    if (error instanceof ProblemError) return error;
+    if (error instanceof ProblemError) return refusedBeat(path, error);
     throw error;
   }
 }

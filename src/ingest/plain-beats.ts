@@ -1,7 +1,6 @@
 // Plain beats: successes without detail, to monitors with a fixed interval, no measurements and nothing open. One statement writes them.
 // A monitor that the database finds in another state comes back `ineligible`: beat-transaction.ts writes its beats.
 import { findPlan, serviceProblem } from '../domain/plan.ts';
-import { ProblemError } from '../domain/problem.ts';
 import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
@@ -9,7 +8,7 @@ import type { LaneBatch } from './lane.ts';
 
 /** Whether an item is plain, as far as the cached configuration shows. */
 export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
-  if (beat instanceof ProblemError || idempotencyKey !== undefined) return false;
+  if ('problem' in beat || idempotencyKey !== undefined) return false;
   if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
   const { kind: _, ...details } = beat;
   for (const detail of Object.values(details)) if (detail !== undefined) return false;

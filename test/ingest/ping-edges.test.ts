@@ -94,7 +94,9 @@ it('a refusal in text says what is wrong and repeats no sentence', async () => {
   const monitor = await ping.makeMonitor();
   const headers = { 'content-type': 'application/json' };
   const answer = await send(monitor.address, { method: 'POST', headers, body: '{"runId":"a","runId":"b"}' });
-  expect(await answer.text()).toBe('The request is not valid. runId: State this field once.\n');
+  expect(await answer.text()).toBe(
+    'The request is not valid. runId: State this field once. The deadline was not moved.\n',
+  );
 });
 
 it('a wrong method is answered 405 with Allow, an unknown path 404, both in text', async () => {

@@ -21,6 +21,12 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
     headers: { 'content-type': 'application/json', ...json, ...headers },
   });
 
+/** A log with that many measurements. */
+const logWith = (count: number) => {
+  const measurements = Object.fromEntries(Array.from({ length: count }, (_, index) => [`m${index}`, index]));
+  return JSON.stringify({ status: 'log', measurements });
+};
+
 describe('addresses', () => {
   it('a beat by GET, HEAD or POST is stored and answered OK in text', async () => {
     const monitor = await ping.makeMonitor();
@@ -184,12 +190,33 @@ describe('bodies', () => {
         headers: { 'content-type': 'application/json', ...headers },
       });
       expect(response.status).toBe(status);
+      expect(await response.text()).toMatch(/ The deadline was still moved\.\n$/);
       const live = await liveOf(ping.pool, monitor);
       expect(live.deadline_ms).toBeGreaterThan(Date.now() + 100_000);
       expect(live.last_sequence).toBe(0);
       expect(await observationsOf(ping.pool, monitor)).toEqual([]);
     },
   );
+
+  it.each<[string, number, string, RequestInit]>([
+    ['a log under the key of another beat', 409, '/log', { headers: { 'idempotency-key': 'taken' } }],
+    ['a start under the key of another beat', 409, '/start', { headers: { 'idempotency-key': 'taken' } }],
+    ['a log with a bad Idempotency-Key', 400, '/log', { headers: { 'idempotency-key': '-bad' } }],
+    ['a log whose body is not JSON', 400, '/log', { body: '{' }],
+    ['a start whose body is too large', 413, '/start', { body: `{"message":"${'x'.repeat(17_000)}"}` }],
+    ['a log by its body, with a bad measurement', 400, '', { body: '{"status":"log","measurements":[]}' }],
+    ['a start by its body, with a bad run id', 400, '', { body: '{"status":"start","runId":"-"}' }],
+    ['a log with more measurements than the plan', 403, '', { body: logWith(5) }],
+  ])('%s is refused with %i and moves no deadline, as an accepted one', async (_name, status, path, init) => {
+    const monitor = await seedMonitor(ping.pool, await seedProject(ping.pool, 'free'));
+    await send(monitor.address, { headers: { 'idempotency-key': 'taken' } });
+    const before = await liveOf(ping.pool, monitor);
+    const headers = { 'content-type': 'application/json', ...init.headers };
+    const refused = await send(`${monitor.address}${path}`, { method: 'POST', ...init, headers });
+    expect(refused.status).toBe(status);
+    expect(await refused.text()).toMatch(/ The deadline was not moved\.\n$/);
+    expect(await liveOf(ping.pool, monitor)).toEqual(before);
+  });
 
   it('a status that contradicts the suffix of the address is refused', async () => {
     const monitor = await ping.makeMonitor();
@@ -200,7 +227,9 @@ describe('bodies', () => {
 
   it('a refused beat starts no clock', async () => {
     const monitor = await ping.makeMonitor();
-    expect((await post(monitor.address, '{')).status).toBe(400);
+    const refused = await post(monitor.address, '{');
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain('The deadline was not moved.');
     expect((await liveOf(ping.pool, monitor)).deadline_ms).toBeNull();
   });
 });
@@ -237,6 +266,15 @@ describe('runs', () => {
 });
 
 describe('limits', () => {
+  it('a log over the cadence of the plan is answered 429 and moves no deadline', async () => {
+    const monitor = await seedMonitor(ping.pool, await seedProject(ping.pool, 'free'));
+    await send(monitor.address);
+    await send(monitor.address);
+    const before = await liveOf(ping.pool, monitor);
+    expect((await send(`${monitor.address}/log`)).status).toBe(429);
+    expect(await liveOf(ping.pool, monitor)).toEqual(before);
+  });
+
   it('a beat over the cadence of the plan is answered 429, is not recorded and moves the deadline', async () => {
     const free = await seedProject(ping.pool, 'free');
     const monitor = await seedMonitor(ping.pool, free);

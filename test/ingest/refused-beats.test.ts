@@ -106,6 +106,8 @@ it('success, fail, and a beat whose content is refused are excused; start and lo
     ['/log', { method: 'POST', body: 'the output' }],
     ['', json({ status: 'start' })],
     ['', json({ status: 'log' })],
+    ['', json({ status: 'log', runId: '-' })],
+    ['/log', json({ status: 'nonsense' })],
   ];
   const monitors: SeedMonitor[] = [];
   for (const _ of bodies) monitors.push(await makeMonitor());
@@ -120,7 +122,7 @@ it('success, fail, and a beat whose content is refused are excused; start and lo
   const excused = await Promise.all(
     monitors.map(async (monitor) => (await liveOf(fixture.pool, monitor)).excused_beats),
   );
-  expect(excused).toEqual([1, 1, 1, 1, 1, 1, null, null, null, null]);
+  expect(excused).toEqual([1, 1, 1, 1, 1, 1, null, null, null, null, null, null]);
 });
 
 it('deliberate answers are no refusals of ours', async () => {

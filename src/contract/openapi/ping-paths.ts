@@ -1,4 +1,5 @@
 // The paths of /ping in the OpenAPI document: how beats are published (docs/contract/beats.md).
+import { findPlan, planLimitReached } from '../../domain/plan.ts';
 import { PROBLEMS } from '../../domain/problem.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
 import { failure, MONITOR, PUBLISH_ID, RUN, success } from './examples/records.ts';
@@ -11,15 +12,21 @@ const FORMS = [
   ['/{exitStatus}', 'exitStatus', 'Report the exit status of a run: 0 is a success, 1 to 255 a failure'],
 ] as const;
 
+/** The plan of an installation of one's own. */
+const plan = findPlan('scale');
+const measurements = plan.measurementsPerObservation;
+const tooMany = planLimitReached(plan, { dimension: 'measurements_per_observation', limit: measurements });
+const MOVED = 'The deadline was still moved.';
+
 /** What each refusal means, and its text. */
 const ERRORS: Record<number, readonly [description: string, text: string]> = {
   400: [
-    'The body or an address part is not valid. The deadline moves all the same: the job ran.',
-    'The request is not valid. The body is not JSON. Send a JSON object, or text with another content type.',
+    'The body or the `Idempotency-Key` is not valid. A success or a failure still moves the deadline: the job ran.',
+    `The request is not valid. The body is not JSON. Send a JSON object, or text with another content type. ${MOVED}`,
   ],
   403: [
-    'A limit of the plan, or the organization is suspended. The deadline moves all the same.',
-    'A limit of the plan is reached. The plan Free allows 4 measurements in a beat, and this one has 5. Send fewer, or move to a larger plan.',
+    'A limit of the plan, or the organization is suspended. A success or a failure still moves the deadline.',
+    `${PROBLEMS.plan_limit_reached.title}. ${tooMany.options.detail} ${MOVED}`,
   ],
   404: [
     'No monitor has this address, or what stands after it is not known: the answer names what is.',
@@ -27,20 +34,20 @@ const ERRORS: Record<number, readonly [description: string, text: string]> = {
   ],
   405: ['Use GET, HEAD or POST.', 'The method is not allowed here. Use GET, HEAD, POST here.'],
   409: [
-    `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), a twin of this beat is on its way (\`service.conflict\`, with \`Retry-After\`), or its \`Idempotency-Key\` belongs to another beat (\`service.idempotency_conflict\`).`,
-    'The monitor is archived: restore it, or stop the job that beats it.',
+    `${PROBLEMS.monitor_archived.title} (\`service.monitor_archived\`), which moves nothing, or the \`Idempotency-Key\` belongs to another beat of the last hour (\`service.idempotency_conflict\`): a success or a failure still moves the deadline.`,
+    `${PROBLEMS.idempotency_conflict.title}. This Idempotency-Key belongs to another beat: use a new key for each beat. ${MOVED}`,
   ],
   413: [
-    'A JSON body is over 16 KiB after decompression. The deadline moves all the same.',
-    'The body is too large. A JSON beat has at most 16384 bytes, also after decompression.',
+    'A JSON body is over 16 KiB after decompression. A success or a failure still moves the deadline.',
+    `The body is too large. A JSON beat has at most 16384 bytes, also after decompression. ${MOVED}`,
   ],
   415: [
-    'The content encoding is neither plain nor gzip. The deadline moves all the same.',
-    'The media type is not supported. Send the body plain, or with Content-Encoding: gzip.',
+    'The content encoding is neither plain nor gzip. A success or a failure still moves the deadline.',
+    `The media type is not supported. Send the body plain, or with Content-Encoding: gzip. ${MOVED}`,
   ],
   429: [
-    "Over the plan's cadence. The deadline moves all the same. Wait for `Retry-After`.",
-    'Too many requests. The plan Free records 2 beats a minute per monitor. The deadline was still moved.',
+    'More beats in a minute than the plan records. A success or a failure still moves the deadline: it need not be sent again.',
+    `Too many requests. The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor. ${MOVED}`,
   ],
   503: [
     'Not stored. Wait for `Retry-After`, then send it again.',
@@ -145,12 +152,6 @@ const requestBody = {
 };
 
 const RETRY_AFTER: Record<string, JsonObject> = {
-  409: {
-    'Retry-After': {
-      description: 'Seconds to wait. Only where a twin is on its way.',
-      schema: { type: 'integer', minimum: 1 },
-    },
-  },
   429: { 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
   503: { 'Retry-After': { $ref: '#/components/headers/Retry-After' } },
 };

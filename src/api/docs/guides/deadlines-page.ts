@@ -55,6 +55,6 @@ ${heading(2, 'Runs that do not end')}
 ${heading(2, 'When Beatkeeper itself was away')}
 <p>An outage of the service never makes an alert. It moves the deadlines that it touches; a silence that it may explain gets one more full interval plus grace from its end. The timeline of an incident that opens after that has an entry <code>service_outage</code>. A beat that the service answered with 503 counts as a sign of life of its job.</p>
 ${heading(2, 'A refused beat is no silence')}
-<p>A beat that is refused for its content, its size or a limit of the plan is not recorded, and moves the running deadline all the same: the job ran.</p>`,
+<p>A success or a failure that is refused for its content, its size, its <code>Idempotency-Key</code> or a limit of the plan is not recorded, and moves the running deadline all the same: the job ran. A <code>start</code> or a <code>log</code> moves it neither when it is accepted nor when it is refused. The last sentence of the refusal says which it was.</p>`,
   );
 }

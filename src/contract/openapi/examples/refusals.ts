@@ -8,7 +8,8 @@ import { CONFLICT } from './conflicts.ts';
 import { NOT_ALLOWED } from './not-allowed.ts';
 import { always, type Refusal, writes } from './refusal.ts';
 
-const free = findPlan('free');
+/** The plan of an installation of one's own. */
+const scale = findPlan('scale');
 
 const LATER = {
   changed: {
@@ -39,9 +40,8 @@ const LATER = {
   tooMany: {
     code: 'rate_limited',
     summary: 'The project has made all its calls of this minute.',
-    detail:
-      'The project has made all of its 60 requests of this minute: wait for Retry-After, then try again.',
-    limit: limitOf(free, { dimension: 'api_requests_per_minute', limit: free.apiRequestsPerMinute }),
+    detail: `The project has made all of its ${scale.apiRequestsPerMinute} requests of this minute: wait for Retry-After, then try again.`,
+    limit: limitOf(scale, { dimension: 'api_requests_per_minute', limit: scale.apiRequestsPerMinute }),
     retryAfterSeconds: 21,
     by: always,
   },

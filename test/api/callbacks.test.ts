@@ -288,6 +288,29 @@ describe("the organization's default", () => {
     await set(null);
   });
 
+  it('a change of the default that expects another default changes nothing and is a 412', async () => {
+    const [first, second] = [await create(), await create()].map((answer) => answer.body.endpoint.id);
+    const { body: project } = await api.owner.expectSuccess('createProject', {
+      body: { name: randomUUID() },
+    });
+    const sibling = api.owner.as(api.tokens.owner, project.projectId);
+    const set = async (endpointId: string | null | undefined, expected?: string, client = api.owner) => {
+      const body = { endpointId, expectedEndpointId: expected };
+      return (await client.call('setDefaultCallback', { body })).status;
+    };
+    const isDefault = async (endpointId = '') =>
+      (await api.read.expectSuccess('getCallback', { params: { endpointId } })).body.isOrganizationDefault;
+    expect(await set(first, first)).toBe(412);
+    expect(await set(second)).toBe(200);
+    expect([await set(null, first), await set(first, first)]).toEqual([412, 412]);
+    // An endpoint of that id in another project is another one.
+    expect(await set(null, second, sibling)).toBe(412);
+    expect([await isDefault(first), await isDefault(second)]).toEqual([false, true]);
+    expect([await set(first, second), await set(null, first)]).toEqual([200, 200]);
+    expect([await isDefault(first), await isDefault(second)]).toEqual([false, false]);
+    expect(await set(null, first)).toBe(412);
+  });
+
   it('only an owner and the operator set or clear the default, and others are told so', async () => {
     const { body, etag } = await create();
     const endpointId = body.endpoint.id;

@@ -26,7 +26,7 @@ afterAll(async () => {
   await fixture?.close();
 });
 beforeEach(async () => {
-  await fixture.inTx((tx) => setDefaultCallback(tx, fixture.caller, null));
+  await fixture.inTx((tx) => setDefaultCallback(tx, fixture.caller, { endpointId: null }));
 });
 
 async function resolveOne(binding: StoredBinding, projectId = fixture.project.projectId) {
@@ -105,7 +105,7 @@ describe("the organization's default", () => {
       unavailableReason: 'no_organization_default',
     });
     const endpointId = await fixture.makeEndpoint('default');
-    await fixture.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+    await fixture.inTx((tx) => setDefaultCallback(tx, caller, { endpointId }));
     expect(await resolveOne({ kind: 'organization_default' }, sibling)).toMatchObject({
       target: { endpointId, projectId: project.projectId },
     });
@@ -162,7 +162,7 @@ describe('an inline endpoint', () => {
 it('thousands of monitors are resolved in one query, and disabled bindings have no result', async () => {
   const { pool, project, caller } = fixture;
   const endpointId = await fixture.makeEndpoint('many');
-  await fixture.inTx((tx) => setDefaultCallback(tx, caller, endpointId));
+  await fixture.inTx((tx) => setDefaultCallback(tx, caller, { endpointId }));
   const kinds: StoredBinding[] = [
     { kind: 'organization_default' },
     { kind: 'named', alias: 'many' },

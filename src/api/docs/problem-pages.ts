@@ -58,7 +58,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Nothing: it does not occur.',
   ],
   precondition_failed: [
-    'The resource has changed since the read that gave the ETag in `If-Match`, or the stated version is not the current one.',
+    'The resource has changed since the read that gave the ETag in `If-Match`, the stated version is not the current one, or the default is not the expected endpoint.',
     'Read the resource again, decide again, and send the new ETag.',
   ],
   payload_too_large: ['The body is larger than 16 KiB after decompression.', 'Send a smaller body.'],

@@ -113,8 +113,11 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
 
   setDefaultCallback: ({ input: { body }, caller, write }) =>
     write(
-      (tx) => setDefaultCallback(tx, caller, body.endpointId),
-      (hasChanged) => ({ body, audit: hasChanged ? auditedDefault(caller, body.endpointId) : undefined }),
+      (tx) => setDefaultCallback(tx, caller, body),
+      (hasChanged) => ({
+        body: { endpointId: body.endpointId },
+        audit: hasChanged ? auditedDefault(caller, body.endpointId) : undefined,
+      }),
     ),
 };
 

@@ -160,6 +160,9 @@ export const callbackIssueResult = z.object({
 
 export const setDefaultCallbackBody = z.strictObject({
   endpointId: identifier.nullable().describe('Null clears the default.'),
+  expectedEndpointId: identifier
+    .optional()
+    .describe('An endpoint of the project: 412, and no change, if it is not the default.'),
 });
 export const defaultCallbackResult = z.object({ endpointId: identifier.nullable() });
 

@@ -1,4 +1,5 @@
 // The organization's default endpoint (docs/contract/callbacks.md): one for all of its projects.
+import { ProblemError } from '../../domain/problem.ts';
 import {
   type EndpointRef,
   findDefaultEndpoint,
@@ -12,18 +13,30 @@ import type { Caller } from '../calls/context.ts';
 import { requireCallback } from './callbacks.ts';
 import { recordEndpointChange } from './endpoint-history.ts';
 
+export interface WantedDefault {
+  endpointId: string | null;
+  /** An endpoint of the caller's project that must be the default now. */
+  expectedEndpointId?: string | undefined;
+}
+
 /**
  * Sets the default to an endpoint of the caller's project; null clears it, whatever its project is. Both endpoints get a
- * record. False: it was so before. Throws `not_found`.
+ * record. False: it was so before. Throws `not_found`, `precondition_failed`.
  */
 export async function setDefaultCallback(
   tx: Queryable,
   caller: Caller,
-  endpointId: string | null,
+  { endpointId, expectedEndpointId }: WantedDefault,
 ): Promise<boolean> {
   const { organizationId, projectId } = caller;
   const after = endpointId === null ? undefined : { projectId, endpointId };
   const before = await findDefaultEndpoint(tx, organizationId);
+  if (expectedEndpointId !== undefined && !isSame(before, { projectId, endpointId: expectedEndpointId })) {
+    throw new ProblemError('precondition_failed', {
+      detail:
+        'The default endpoint is not expectedEndpointId: read that endpoint again, then decide whether to repeat the change.',
+    });
+  }
   // The locks keep both from being removed at the same moment. Those of endpoints come before the organization's.
   const nowMs = await lockEndpoints(
     tx,

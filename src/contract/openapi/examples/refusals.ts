@@ -6,7 +6,7 @@ import type { OperationSpec } from '../../operations/operation.ts';
 import { BAD_REQUEST } from './bad-requests.ts';
 import { CONFLICT } from './conflicts.ts';
 import { NOT_ALLOWED } from './not-allowed.ts';
-import { always, type Refusal, writes } from './refusal.ts';
+import { always, only, type Refusal, writes } from './refusal.ts';
 
 /** The plan of an installation of one's own. */
 const scale = findPlan('scale');
@@ -18,6 +18,13 @@ const LATER = {
     detail:
       'The resource has changed since this ETag: read it again, then decide whether to repeat the change.',
     by: ({ ifMatch }) => ifMatch !== undefined,
+  },
+  otherDefault: {
+    code: 'precondition_failed',
+    summary: 'The default is not the expected endpoint.',
+    detail:
+      'The default endpoint is not expectedEndpointId: read that endpoint again, then decide whether to repeat the change.',
+    by: only('setDefaultCallback'),
   },
   tooLarge: {
     code: 'payload_too_large',

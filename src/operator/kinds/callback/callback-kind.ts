@@ -91,7 +91,10 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
 
   async delete(external: ExternalCallback, object: CallbackObject): Promise<void> {
     const { id, isOrganizationDefault } = external.endpoint;
-    if (isOrganizationDefault) await clearDefault(this.#context, object, external.projectId);
+    if (isOrganizationDefault) {
+      const ref = { projectId: external.projectId, endpointId: id };
+      await clearDefault(this.#context, object, ref);
+    }
     await external.remove();
     this.events.record(object, 'Deleted', `Deleted the callback endpoint ${id}.`);
   }

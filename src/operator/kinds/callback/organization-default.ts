@@ -1,5 +1,6 @@
 // The organization's default endpoint: the oldest Callback that requests it in an allowed namespace provides it.
 import { randomUUID } from 'node:crypto';
+import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import { findCondition } from '../../../kube/conditions.ts';
 import { objectKey } from '../../../kube/kube-object.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
@@ -58,9 +59,9 @@ export async function ensureDefault(
   const rank = rankDefault(object, requesting(context), context.settings.defaultCallbackNamespaces);
   const { isOrganizationDefault } = external.endpoint;
   const gives = rank.state === 'first' && !isOrganizationDefault;
-  if (gives) await setDefault(context, { projectId, endpointId });
+  if (gives) await setDefault(context, projectId, { endpointId });
   else if (isOrganizationDefault && givesUp(object, rank, context.settings.defaultCallbackNamespaces))
-    await clearDefault(context, object, projectId);
+    await clearDefault(context, object, { projectId, endpointId });
   else return { rank, isRestored: false };
   await external.read();
   return { rank, isRestored: gives && object.status?.isOrganizationDefault === true };
@@ -76,15 +77,18 @@ function givesUp(object: CallbackObject, rank: DefaultRank, allowedNamespaces: r
   return rank.state === 'not_asked' && (status?.ownedFields?.includes('organizationDefault') ?? false);
 }
 
-/** Clears the default, unless another Callback will set it. Throws ApiProblem. */
+/**
+ * Clears the default, unless another Callback will set it. Throws ApiProblem: 412 if the object's endpoint is no longer
+ * the default, because an owner has set another one since it was read.
+ */
 export async function clearDefault(
   context: DefaultContext,
   object: CallbackObject,
-  projectId: string,
+  { projectId, endpointId }: { projectId: string; endpointId: string },
 ): Promise<void> {
   const others = candidates(requesting(context), context.settings.defaultCallbackNamespaces);
   if (others.some((other) => other.metadata.uid !== object.metadata.uid)) return;
-  await setDefault(context, { projectId, endpointId: null });
+  await setDefault(context, projectId, { endpointId: null, expectedEndpointId: endpointId });
 }
 
 function requesting({ callbacks }: DefaultContext): CallbackObject[] {
@@ -94,9 +98,9 @@ function requesting({ callbacks }: DefaultContext): CallbackObject[] {
 /** The call states the whole result, so a repeated call is harmless and needs no stable key. */
 async function setDefault(
   { api, bindings }: DefaultContext,
-  { projectId, endpointId }: { projectId: string; endpointId: string | null },
+  project: string,
+  body: OperationRequest<'setDefaultCallback'>['body'],
 ): Promise<void> {
-  const request = { body: { endpointId }, idempotencyKey: randomUUID() };
-  await api.call('setDefaultCallback', request, { project: projectId });
+  await api.call('setDefaultCallback', { body, idempotencyKey: randomUUID() }, { project });
   bindings.clear();
 }

@@ -36,10 +36,11 @@ export type Answer<Spec> = Content<Spec> &
   (Spec extends { etag: EtagKind } ? { version: number } : object) &
   (Spec extends { audited: true }
     ? {
-        /** For the log; undefined when nothing changed. `actor`: default is the caller. */
-        audit: (AuditedChange & { actor?: Actor }) | undefined;
+        /** For the log; undefined or empty when nothing changed. `actor`: default is the caller. */
+        audit: Audited | readonly Audited[] | undefined;
       }
     : object);
+type Audited = AuditedChange & { actor?: Actor };
 type Content<Spec> = Spec extends { streams: string }
   ? { stream: Readable }
   : Spec extends { response: object }
@@ -215,13 +216,13 @@ interface AnyAnswer {
   replayBody?: unknown;
   stream?: Readable;
   version?: number;
-  audit?: AuditedChange & { actor?: Actor };
+  audit?: Audited | readonly Audited[];
 }
 
 /** After the commit. A replay has changed nothing. */
 function audit(request: FastifyRequest, { actor, requestId }: Caller, answer: AnyAnswer | Replay): void {
-  if ('replay' in answer || !answer.audit) return;
-  writeAudit(request.log, { actor, requestId, ...answer.audit });
+  if ('replay' in answer) return;
+  for (const change of [answer.audit ?? []].flat()) writeAudit(request.log, { actor, requestId, ...change });
 }
 
 async function send(

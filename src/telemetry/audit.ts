@@ -8,8 +8,28 @@ export interface AuditedChange {
     | `credential.${'create' | 'rotate' | 'revoke'}`
     | `endpoint.${'create' | 'update' | 'rotate_secret' | 'remove' | 'disable'}`
     | `default_endpoint.${'set' | 'clear'}`
+    | `binding.${'set' | 'rotate_secret' | 'remove'}`
     | `project.${'create' | 'rename'}`;
-  object: { kind: 'credential' | 'endpoint' | 'organization' | 'project'; id: string; projectId?: string };
+  object:
+    | { kind: 'credential' | 'endpoint' | 'organization' | 'project'; id: string; projectId?: string }
+    | BoundMonitor;
+}
+
+/** A monitor, whose binding has or had that endpoint where it is an inline one. */
+interface BoundMonitor {
+  kind: 'monitor';
+  id: string;
+  projectId: string;
+  jurisdiction: string;
+  endpointId?: string;
+}
+
+/** The endpoint of an inline binding is found by its monitor alone. */
+export function boundMonitor(
+  { monitorId, projectId, jurisdiction }: { monitorId: string; projectId: string; jurisdiction: string },
+  endpointId: string | undefined,
+): BoundMonitor {
+  return { kind: 'monitor', id: monitorId, projectId, jurisdiction, endpointId };
 }
 
 export interface AuditLine extends AuditedChange {

@@ -1,5 +1,7 @@
 // Who changed what, in the log: one line for each change, under one name, and nothing secret in it.
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -124,10 +126,96 @@ it('a call that changes nothing, is refused or is repeated has no audit line', a
   ]);
 });
 
-it('every write of credentials, endpoints and projects is audited', () => {
-  const writes = Object.values(contractOperations({ minimumIntervalSeconds: 60 })).filter(
-    ({ method, tag }) => method !== 'GET' && ['Callback endpoints', 'Credentials', 'Projects'].includes(tag),
-  );
-  expect(writes.length).toBeGreaterThan(8);
-  expect(writes.filter((spec) => !('audited' in spec)).map(({ operationId }) => operationId)).toEqual([]);
+it('each change of where the alerts of a monitor go has an audit line with the monitor and its inline endpoint', async () => {
+  const { projectId } = api;
+  const requests: (string | null)[] = [];
+  const told = <T extends { headers: Headers }>(answer: T): T => {
+    requests.push(answer.headers.get('x-request-id'));
+    return answer;
+  };
+  const inline = (path: string) => ({ kind: 'inline', url: `http://127.0.0.1:9/${path}` }) as const;
+  const body = { name: 'bound', callback: inline('s3cret-1'), jurisdiction: 'eu' } as const;
+  const create = { body, idempotencyKey: 'bound' };
+  const made = told(await api.manage.expectSuccess('createMonitor', create));
+  await api.manage.expectSuccess('createMonitor', create);
+  const params = { monitorId: made.body.monitorId };
+  const endpointIdNow = async () =>
+    (await api.manage.expectSuccess('getMonitorBinding', { params })).body.target?.endpointId;
+  const first = await endpointIdNow();
+  let ifMatch = made.etag;
+  const bind = async (binding: object, rotateSigningSecret?: boolean) => {
+    const request = { params, ifMatch, body: { binding, rotateSigningSecret } as never };
+    const answer = await api.member.expectSuccess('setMonitorBinding', request);
+    ifMatch = answer.etag;
+    return answer;
+  };
+  told(await bind(inline('s3cret-2')));
+  await bind(inline('s3cret-2'));
+  const rotated = told(await bind(inline('s3cret-2'), true));
+  const both = told(await bind(inline('s3cret-3'), true));
+  told(both);
+  told(await bind({ kind: 'named', alias: 'pager' }));
+  told(await bind({ kind: 'disabled' }));
+  told(await bind(inline('s3cret-4')));
+  const second = await endpointIdNow();
+  told(await api.manage.expectSuccess('deleteMonitor', { params, ifMatch }));
+  const other = await api.manage.expectSuccess('createMonitor', { body: { name: 'not inline' } });
+  const { monitorId } = other.body;
+  await api.manage.expectSuccess('deleteMonitor', { params: { monitorId }, ifMatch: other.etag });
+
+  const member = expect.objectContaining({ id: 'member@acme' });
+  const manage = expect.objectContaining({ kind: 'api_credential' });
+  const monitor = { kind: 'monitor', id: params.monitorId, projectId, jurisdiction: 'eu' };
+  const ofFirst = { ...monitor, endpointId: first };
+  const ofSecond = { ...monitor, endpointId: second };
+  expect(audited().map(({ audit }) => audit)).toEqual([
+    { action: 'binding.set', actor: manage, object: ofFirst },
+    { action: 'binding.set', actor: member, object: ofFirst },
+    { action: 'binding.rotate_secret', actor: member, object: ofFirst },
+    { action: 'binding.set', actor: member, object: ofFirst },
+    { action: 'binding.rotate_secret', actor: member, object: ofFirst },
+    { action: 'binding.set', actor: member, object: ofFirst },
+    { action: 'binding.set', actor: member, object: monitor },
+    { action: 'binding.set', actor: member, object: ofSecond },
+    { action: 'binding.remove', actor: manage, object: ofSecond },
+  ]);
+  expect(audited().map(({ requestId }) => requestId)).toEqual(requests);
+  const secrets = [made, rotated, both].map((answer) => answer.body.signingSecret?.secret ?? '');
+  for (const secret of [...secrets, 's3cret']) expect(lines.join('')).not.toContain(secret);
 });
+
+/** What the body, or the answer, of a write has that changes what is audited. */
+const TAKEN = ['alias', 'binding', 'callback', 'preset', 'rotateSigningSecret', 'url'];
+const SHOWN = ['secret', 'signingSecret'];
+
+/** Writes that change no credential, no endpoint, no project and not where alerts go. */
+const NOT_AUDITED = [
+  'acknowledgeIncident',
+  'changeMonitorLifecycle',
+  'noteIncident',
+  'redeliver',
+  'resolveIncident',
+  'rotatePublishUrl',
+  'updateMonitor',
+];
+
+it('every write is audited but those that change no credential, endpoint, binding or project', () => {
+  const operations: OperationSpec[] = Object.values(contractOperations({ minimumIntervalSeconds: 60 }));
+  const others = operations.filter(({ method, audited: isAudited }) => method !== 'GET' && !isAudited);
+  expect(others.map(({ operationId }) => operationId).toSorted()).toEqual(NOT_AUDITED);
+  for (const spec of others) {
+    const taken = propertiesOf(spec.body).filter((name) => TAKEN.includes(name));
+    const shown = propertiesOf(spec.response).filter((name) => SHOWN.includes(name));
+    expect([...taken, ...shown], spec.operationId).toEqual([]);
+  }
+});
+
+/** The names of all properties that a schema describes, at any depth. */
+function propertiesOf(schema: z.ZodType = z.object()): string[] {
+  const names = new Set<string>();
+  JSON.stringify(z.toJSONSchema(schema, { unrepresentable: 'any' }), (key, value) => {
+    if (key === 'properties') for (const name of Object.keys(value)) names.add(name);
+    return value;
+  });
+  return [...names];
+}

@@ -4,6 +4,7 @@ import { sealUrl } from '../../src/service/callbacks/endpoint-seal.ts';
 import { listEndpointChanges } from '../../src/store/callbacks/endpoint-changes.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { ok, status } from '../support/receiver.ts';
+import { seedMonitor } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
@@ -65,6 +66,36 @@ describe('an endpoint', () => {
           action: 'endpoint.disable',
           object: { kind: 'endpoint', id: endpointId, projectId },
         },
+      },
+    ]);
+  });
+
+  it("the audit line of an inline binding's endpoint that answers 410 names the monitor, by which it is found", async () => {
+    const { pool, project } = fixture;
+    const lines: string[] = [];
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(line) },
+    );
+    const { endpoint } = await fixture.receive(status(410));
+    const { monitorId, monitorKey } = await seedMonitor(pool, project, {
+      configuration: { binding_kind: 'inline', inline_endpoint_id: endpoint.endpointId },
+    });
+    await pool.query('update callback_endpoints set monitor_key = $2, alias = null where endpoint_id = $1', [
+      endpoint.endpointId,
+      monitorKey,
+    ]);
+    await fixture.enqueueOne(endpoint);
+    fixture.dispatch({ log });
+    const audited = () => lines.flatMap((line) => JSON.parse(line).audit ?? []);
+    await waitFor(() => audited().length > 0, { what: 'the audit line is there' });
+    const { projectId } = project;
+    const { endpointId } = endpoint;
+    expect(audited()).toEqual([
+      {
+        actor: { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' },
+        action: 'endpoint.disable',
+        object: { kind: 'monitor', id: monitorId, projectId, jurisdiction: 'unrestricted', endpointId },
       },
     ]);
   });

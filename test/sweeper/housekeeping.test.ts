@@ -15,6 +15,7 @@ import { type JobDeps, runUnderLease } from '../../src/sweeper/upkeep/job.ts';
 import { sweepPartitions, watchDefaultPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { sweepRestoreWindows } from '../../src/sweeper/upkeep/sweep-restore-windows.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { seedEndpoint, seedMonitor } from '../support/seed.ts';
@@ -306,6 +307,40 @@ describe('archived monitors', () => {
     expect(await left(over)).toEqual([0, 0, 0]);
     expect(await left(waiting)).toEqual([1, 1, 1]);
     expect(await countOf('deliveries', `delivery_id = 'dlv_archived' and state = 'canceled'`)).toBe(1);
+  });
+});
+
+describe('archived monitors with inline bindings', () => {
+  it('the inline endpoint that goes with an archived monitor has an audit line, by Beatkeeper itself', async () => {
+    const { pool, project } = fixture;
+    const { projectId } = project;
+    const { endpointId } = await seedEndpoint(fixture, 'http://127.0.0.1:9/');
+    const { monitorId, monitorKey } = await seedMonitor(pool, project, {
+      configuration: {
+        lifecycle: 'archived',
+        restorable_until: new Date(Date.now() - 1_000),
+        binding_kind: 'inline',
+        inline_endpoint_id: endpointId,
+      },
+    });
+    await pool.query('update callback_endpoints set monitor_key = $2 where endpoint_id = $1', [
+      endpointId,
+      monitorKey,
+    ]);
+    const lines: string[] = [];
+    const log = createLog(
+      { role: 'test', level: 'info' },
+      { write: (line: string) => void lines.push(line) },
+    );
+    await sweepRestoreWindows({ ...makeDeps(), log });
+    await sweepRestoreWindows({ ...makeDeps(), log });
+    expect(lines.flatMap((line) => JSON.parse(line).audit ?? [])).toEqual([
+      {
+        actor: { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' },
+        action: 'binding.remove',
+        object: { kind: 'monitor', id: monitorId, projectId, jurisdiction: 'unrestricted', endpointId },
+      },
+    ]);
   });
 });
 

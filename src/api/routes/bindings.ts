@@ -4,7 +4,7 @@ import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
 import { presentSigningSecret, presentTarget, type Viewer } from '../present/present-callback.ts';
 import { presentBinding } from '../present/present-monitor.ts';
-import { monitorNameOf, versionedNameOf } from './monitors.ts';
+import { auditedBinding, monitorNameOf, versionedNameOf } from './monitors.ts';
 
 export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'> = {
   getMonitorBinding: async (call) => {
@@ -26,6 +26,7 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
           version: view.monitor.configurationVersion,
           body: { ...body, replayed: false, signingSecret },
           replayBody: { ...body, replayed: true },
+          audit: view.done.map((action) => auditedBinding(action, view.monitor, view.endpointId)),
         };
       },
     );

@@ -17,6 +17,7 @@ import {
 } from '../../service/monitors/monitors.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import { type AuditedChange, boundMonitor } from '../../telemetry/audit.ts';
 import type { Handlers } from '../operation.ts';
 import { decodeCursor, encodeCursor } from '../paging/cursor.ts';
 import { presentSigningSecret, type Viewer } from '../present/present-callback.ts';
@@ -66,10 +67,12 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
       ({ monitor, secret, unavailableReason }) => {
         const { version, body: record } = answerMonitor(monitor, call);
         const body = { ...record, binding: unavailableReason && { unavailableReason } };
+        const { inlineEndpointId: endpointId } = monitor.binding;
         return {
           version,
           body: { ...body, replayed: false, signingSecret: secret && presentSigningSecret(secret) },
           replayBody: { ...body, replayed: true },
+          audit: endpointId === undefined ? undefined : auditedBinding('set', monitor, endpointId),
         };
       },
     );
@@ -94,9 +97,20 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
   deleteMonitor: async (call) =>
     await call.write(
       (tx) => deleteMonitor(tx, call.context, call.caller, versionedNameOf(call)),
-      () => ({}),
+      (monitor) => ({
+        audit: monitor && auditedBinding('remove', monitor, monitor.binding.inlineEndpointId),
+      }),
     ),
 };
+
+/** `endpointId`: of an inline binding. */
+export function auditedBinding(
+  action: 'set' | 'rotate_secret' | 'remove',
+  monitor: MonitorRecord,
+  endpointId: string | undefined,
+): AuditedChange {
+  return { action: `binding.${action}`, object: boundMonitor(monitor, endpointId) };
+}
 
 function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
   const { monitorId, jurisdiction: where, callback, ...configuration } = body;

@@ -74,6 +74,7 @@ export function monitorOperations(limits: ContractLimits) {
     createMonitor: operation({
       ...base,
       operationId: 'createMonitor',
+      audited: true,
       method: 'POST',
       path: '/v1/monitors',
       summary: 'Create a monitor',
@@ -119,6 +120,7 @@ export function monitorOperations(limits: ContractLimits) {
     deleteMonitor: operation({
       ...base,
       operationId: 'deleteMonitor',
+      audited: true,
       method: 'DELETE',
       path: '/v1/monitors/{monitorId}',
       summary: 'Delete a monitor',
@@ -233,6 +235,7 @@ export function monitorOperations(limits: ContractLimits) {
     setMonitorBinding: operation({
       ...base,
       operationId: 'setMonitorBinding',
+      audited: true,
       method: 'PUT',
       path: '/v1/monitors/{monitorId}/callback',
       summary: 'Set the callback binding of a monitor',

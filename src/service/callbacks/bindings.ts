@@ -10,7 +10,8 @@ import { findMonitor, lockMonitor, saveMonitor, type VersionedName } from '../mo
 import type { BindingInput } from '../monitors/monitors.ts';
 import { resolveTargets, type Target } from './callback-targets.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
-import type { IssuedSecret } from './endpoint-seal.ts';
+import { traceBinding } from './endpoint-history.ts';
+import { type IssuedSecret, openKnownUrl } from './endpoint-seal.ts';
 import {
   createInlineEndpoint,
   removeInlineEndpoint,
@@ -32,6 +33,13 @@ export async function readBinding(db: Queryable, name: MonitorName): Promise<Bin
   return await withTarget(db, await findMonitor(db, name));
 }
 
+export interface SetBinding extends BindingView {
+  /** What was done; nothing where the binding is as it was. */
+  done: readonly ('set' | 'rotate_secret')[];
+  /** The inline endpoint that this made, changed or removed. */
+  endpointId?: string;
+}
+
 export interface BindingChange {
   name: VersionedName;
   /** An inline URL was checked before the transaction (checkBinding). */
@@ -50,23 +58,39 @@ export async function setBinding(
   context: ServiceContext,
   caller: Caller,
   change: BindingChange,
-): Promise<BindingView> {
+): Promise<SetBinding> {
   const { record, nowMs } = await lockMonitor(tx, context, change.name);
   const replaced = await replace(tx, context, { record, change }, nowMs);
-  if (!replaced) return await withTarget(tx, record);
-  const { binding, inlineUrlBox, secret } = replaced;
+  if (!replaced) return { ...(await withTarget(tx, record)), done: [] };
+  const { binding, inlineUrlBox, secret, done } = replaced;
+  const endpointId = binding.inlineEndpointId ?? record.binding.inlineEndpointId;
   const saved = await saveMonitor(
     tx,
     caller,
     {
       record: { ...record, binding, inlineUrlBox },
       live: record.live,
-      change: { kind: 'configuration' },
+      change: {
+        kind: 'configuration',
+        binding: {
+          from: traceBinding(record.binding, urlOf(context, record)),
+          to: traceBinding(binding, change.binding.kind === 'inline' ? change.binding.url : undefined),
+          signingSecretVersion: secret?.version,
+        },
+      },
     },
     nowMs,
   );
   change.atTheEnd((last) => countInline(last, record, saved));
-  return { ...(await withTarget(tx, saved)), secret };
+  return { ...(await withTarget(tx, saved)), secret, done, endpointId };
+}
+
+/** The address of an inline binding, where its key is known. */
+function urlOf({ secrets }: ServiceContext, { projectId, binding, inlineUrlBox }: MonitorRecord) {
+  const { inlineEndpointId: endpointId } = binding;
+  return endpointId === undefined
+    ? undefined
+    : openKnownUrl(secrets, { projectId, endpointId }, inlineUrlBox);
 }
 
 /** A binding that became inline has made an endpoint, and one that is no longer has removed it. */
@@ -80,6 +104,7 @@ interface Replaced {
   binding: StoredBinding;
   inlineUrlBox?: Buffer;
   secret?: IssuedSecret;
+  done: SetBinding['done'];
 }
 
 /** Undefined when nothing changes. */
@@ -103,17 +128,19 @@ async function replace(
         nowMs,
       );
       const { endpointId, urlBox, secret } = made;
-      return { binding: { kind: 'inline', inlineEndpointId: endpointId }, inlineUrlBox: urlBox, secret };
+      const inline = { kind: 'inline', inlineEndpointId: endpointId } as const;
+      return { binding: inline, inlineUrlBox: urlBox, secret, done: ['set'] };
     }
     const urlBox = await updateInlineUrl(tx, context, { ...endpoint, url: binding.url }, nowMs);
     const secret = rotateSigningSecret ? await rotateInlineSecret(tx, context, endpoint, nowMs) : undefined;
-    if (!urlBox && !secret) return undefined;
-    return { binding: current, inlineUrlBox: urlBox ?? record.inlineUrlBox, secret };
+    const done = [...(urlBox ? ['set' as const] : []), ...(secret ? ['rotate_secret' as const] : [])];
+    if (done.length === 0) return undefined;
+    return { binding: current, inlineUrlBox: urlBox ?? record.inlineUrlBox, secret, done };
   }
   if (endpoint) await removeInlineEndpoint(tx, endpoint, { reason: 'endpoint_removed' }, nowMs);
   const alias = binding.kind === 'named' ? binding.alias : undefined;
   const isSame = current.kind === binding.kind && current.alias === alias;
-  return isSame ? undefined : { binding: { kind: binding.kind, alias } };
+  return isSame ? undefined : { binding: { kind: binding.kind, alias }, done: ['set'] };
 }
 
 async function withTarget(db: Queryable, monitor: MonitorRecord): Promise<BindingView> {

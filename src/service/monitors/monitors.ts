@@ -32,6 +32,7 @@ import {
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import { countEndpoint, uncountEndpoint } from '../callbacks/endpoint-count.ts';
+import { traceBinding } from '../callbacks/endpoint-history.ts';
 import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
@@ -108,7 +109,14 @@ export async function createMonitor(
     inlineUrlBox: inline?.urlBox,
   };
   record.live = firstLive(timingOf(context, record), nowMs);
-  if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
+  const change = {
+    ...changeRecordOf(caller, record, { kind: 'configuration' }),
+    binding: {
+      to: traceBinding(record.binding, binding.kind === 'inline' ? binding.url : undefined),
+      signingSecretVersion: inline?.secret.version,
+    },
+  };
+  if (!(await insertMonitor(tx, record, change))) {
     throw new ProblemError('conflict', {
       detail: `The project already has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction}: choose another monitorId.`,
       fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
@@ -179,27 +187,30 @@ export async function readMonitor(
   return { monitor, latestObservation: await findLatestObservation(db, monitor, { sequence, lastBeatMs }) };
 }
 
-/** Deletes a monitor for good. Throws `not_found`, `conflict` and `precondition_failed`. */
+/**
+ * Deletes a monitor for good. Returns it where an inline endpoint went with it.
+ * Throws `not_found`, `conflict` and `precondition_failed`.
+ */
 export async function deleteMonitor(
   tx: Queryable,
   context: ServiceContext,
   caller: Caller,
   name: VersionedName,
-): Promise<void> {
+): Promise<MonitorRecord | undefined> {
   const { record, nowMs } = await lockMonitor(tx, context, name);
-  await eraseMonitor(tx, record, { actor: caller.actor, nowMs });
+  return (await eraseMonitor(tx, record, { actor: caller.actor, nowMs })) ? record : undefined;
 }
 
 /**
  * Removes a monitor with its open work: open incidents are resolved without an alert, pending deliveries canceled
  * (docs/contract/callbacks.md). The caller has locked the live row. The sweeper calls it when the time to restore an
- * archived monitor has passed.
+ * archived monitor has passed. Returns whether an inline endpoint went with it.
  */
 export async function eraseMonitor(
   tx: Queryable,
   record: MonitorRecord,
   by: { actor: Actor; nowMs: number },
-): Promise<void> {
+): Promise<boolean> {
   const { actor, nowMs } = by;
   const transitions = (await resolveOpenIncidents(tx, record, by)).map((transition) => ({
     ...transition,
@@ -210,11 +221,13 @@ export async function eraseMonitor(
   const { projectId, binding } = record;
   // The endpoint is locked before any delivery: see the lock order in store/deliveries/deliveries.ts.
   const { inlineEndpointId: endpointId } = binding;
-  const isRemoved = endpointId && (await removeInlineEndpoint(tx, { projectId, endpointId }, why, nowMs));
+  const isRemoved =
+    endpointId !== undefined && (await removeInlineEndpoint(tx, { projectId, endpointId }, why, nowMs));
   await cancelPendingDeliveries(tx, { ...why, scope: { monitor: record } }, nowMs);
   await deleteMonitorRows(tx, record, nowMs);
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
   if (isRemoved) await uncountEndpoint(tx, record.organizationId);
+  return isRemoved;
 }
 
 /** The transitions that resolve all open incidents of a locked monitor. The caller records them. */

@@ -3,11 +3,12 @@
 import type { Jurisdiction, LiveState } from '../../domain/monitor.ts';
 import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
+import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Bind, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
-import type { ConfigurationRecord } from './monitor-changes.ts';
+import type { BindingMove, ConfigurationRecord } from './monitor-changes.ts';
 import {
   CHANGEABLE,
   MONITOR,
@@ -60,6 +61,20 @@ export async function findLockedMonitor(tx: Queryable, ref: MonitorRef): Promise
   return rows[0] && toMonitorRecord(rows[0]);
 }
 
+/** The name of the monitor whose inline binding has that endpoint; undefined for an endpoint that people manage. */
+export async function findInlineMonitor(
+  db: Queryable,
+  { projectId, endpointId }: EndpointRef,
+): Promise<Required<MonitorName> | undefined> {
+  const { rows } = await db.query<{ monitor_id: string; jurisdiction: Jurisdiction }>(
+    `select m.monitor_id, m.jurisdiction from callback_endpoints e join monitors m using (project_id, monitor_key)
+     where e.project_id = $1 and e.endpoint_id = $2`,
+    [projectId, endpointId],
+  );
+  const [row] = rows;
+  return row && { projectId, monitorId: row.monitor_id, jurisdiction: row.jurisdiction };
+}
+
 /** Names are ordered and searched by this key, which ignores case. */
 export function nameKeyOf(name: string): string {
   return foldCase(name);
@@ -67,7 +82,7 @@ export function nameKeyOf(name: string): string {
 
 interface NewMonitor {
   monitor: MonitorRow & { live: Pick<LiveState, 'wakeMs' | 'deadlineMs' | 'anchorMs'> };
-  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>;
+  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'> & { binding: BindingMove };
 }
 
 const INSERT = statement(
@@ -91,8 +106,10 @@ const INSERT = statement(
     select publish_address, project_id, monitor_key from monitor),
   change as (
     insert into monitor_changes
-      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
+      (project_id, monitor_key, configuration_version, kind, binding, configuration, actor, occurred_at,
+        source_request_id)
     select project_id, monitor_key, configuration_version, 'configuration',
+      ${bind(({ record }) => JSON.stringify(record.binding))},
       ${bind(({ record }) => JSON.stringify(record.configuration))}, ${bind(({ record }) => JSON.stringify(record.actor))},
       created_at, ${bind(({ record }) => record.sourceRequestId)}
     from monitor)

@@ -13,11 +13,12 @@ import {
   writeDeliveryResults,
 } from '../../store/deliveries/delivery-results.ts';
 import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
+import { findInlineMonitor, type MonitorName } from '../../store/monitors/monitors.ts';
 import { isFaultOfData, isTimedOut } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
-import { writeAudit } from '../../telemetry/audit.ts';
+import { boundMonitor, writeAudit } from '../../telemetry/audit.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { Loop, type RunResult } from '../loop.ts';
 import {
@@ -189,7 +190,7 @@ function isAt(endpoints: readonly EndpointRef[], expected: boolean) {
 async function writeOutcomes(
   { pool, secrets, owner }: OutcomeWriterOptions,
   outcomes: readonly DeliveryOutcome[],
-): Promise<{ written: WrittenOutcome[]; busy: EndpointRef[]; disabled: EndpointRef[] }> {
+): Promise<{ written: WrittenOutcome[]; busy: EndpointRef[]; disabled: DisabledEndpoint[] }> {
   return await inTransaction(pool, async (tx) => {
     const endpoints = new Map(outcomes.map(({ claim }) => [endpointKeyOf(claim.endpoint), claim.endpoint]));
     const { nowMs, busy } = await lockFreeEndpoints(tx, [...endpoints.values()]);
@@ -231,7 +232,7 @@ async function disableEndpoints(
   secrets: SecretBox,
   described: readonly DescribedOutcome[],
   nowMs: number,
-): Promise<EndpointRef[]> {
+): Promise<DisabledEndpoint[]> {
   const gone = new Map<string, GoneEndpoint>();
   for (const { outcome, disable } of described) {
     const { endpoint, urlBox } = outcome.claim;
@@ -242,14 +243,22 @@ async function disableEndpoints(
       isAddress: (current) => isSameUrl(secrets, endpoint, [current, urlBox]),
     });
   }
-  const disabled: EndpointRef[] = [];
+  const disabled: DisabledEndpoint[] = [];
   for (const endpoint of gone.values()) {
-    if (await disableEndpoint(tx, endpoint, nowMs)) disabled.push(endpoint);
+    if (!(await disableEndpoint(tx, endpoint, nowMs))) continue;
+    disabled.push({ ...endpoint, monitor: await findInlineMonitor(tx, endpoint) });
   }
   return disabled;
 }
 
-function auditDisabled(log: Log, { projectId, endpointId }: EndpointRef): void {
-  const object = { kind: 'endpoint', id: endpointId, projectId } as const;
+interface DisabledEndpoint extends EndpointRef {
+  /** Of an inline binding. */
+  monitor?: Required<MonitorName>;
+}
+
+function auditDisabled(log: Log, { projectId, endpointId, monitor }: DisabledEndpoint): void {
+  const object = monitor
+    ? boundMonitor(monitor, endpointId)
+    : ({ kind: 'endpoint', id: endpointId, projectId } as const);
   writeAudit(log, { actor: SYSTEM_ACTOR, action: 'endpoint.disable', object });
 }

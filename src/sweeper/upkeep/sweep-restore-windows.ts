@@ -2,10 +2,13 @@
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { eraseMonitor } from '../../service/monitors/monitors.ts';
 import { lockLive, type MonitorRef } from '../../store/monitors/live.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { findLockedMonitor } from '../../store/monitors/monitors.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { findExpiredMonitors } from '../../store/upkeep/retention.ts';
+import { boundMonitor, writeAudit } from '../../telemetry/audit.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
 import type { JobDeps } from './job.ts';
 
@@ -17,7 +20,10 @@ export async function sweepRestoreWindows({ pool, log }: JobDeps): Promise<RunRe
   let erased = 0;
   for (const ref of refs) {
     try {
-      if (await eraseExpired(pool, ref)) erased += 1;
+      const gone = await eraseExpired(pool, ref);
+      if (!gone) continue;
+      erased += 1;
+      if (gone.hadInline) auditRemoved(log, gone.monitor);
     } catch (err) {
       log.error({ err, ...ref }, 'An archived monitor could not be deleted. It will be tried again.');
     }
@@ -27,14 +33,24 @@ export async function sweepRestoreWindows({ pool, log }: JobDeps): Promise<RunRe
   return refs.length === BATCH && erased > 0 ? 'more' : 'idle';
 }
 
+interface ErasedMonitor {
+  monitor: MonitorRecord;
+  /** Whether an inline endpoint went with it. */
+  hadInline: boolean;
+}
+
 /** Reads the monitor again under the lock: somebody may have restored it. */
-async function eraseExpired(pool: Pool, ref: MonitorRef): Promise<boolean> {
+async function eraseExpired(pool: Pool, ref: MonitorRef): Promise<ErasedMonitor | undefined> {
   return await inTransaction(pool, async (tx) => {
     const { nowMs } = await lockLive(tx, [ref]);
-    const record = await findLockedMonitor(tx, ref);
-    const until = record?.restorableUntilMs;
-    if (record?.lifecycle !== 'archived' || until === undefined || until > nowMs) return false;
-    await eraseMonitor(tx, record, { actor: SYSTEM_ACTOR, nowMs });
-    return true;
+    const monitor = await findLockedMonitor(tx, ref);
+    const until = monitor?.restorableUntilMs;
+    if (monitor?.lifecycle !== 'archived' || until === undefined || until > nowMs) return undefined;
+    return { monitor, hadInline: await eraseMonitor(tx, monitor, { actor: SYSTEM_ACTOR, nowMs }) };
   });
+}
+
+function auditRemoved(log: Log, monitor: MonitorRecord): void {
+  const object = boundMonitor(monitor, monitor.binding.inlineEndpointId);
+  writeAudit(log, { actor: SYSTEM_ACTOR, action: 'binding.remove', object });
 }

@@ -2,7 +2,8 @@
 // keeps as many entries of deliveries that have ended. A claim is bounded by what the last full poll found.
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { claimDeliveries, findDueEndpoints } from '../src/store/deliveries/delivery-queue.ts';
+import { claimDeliveries } from '../src/store/deliveries/delivery-queue.ts';
+import { findDueQueues } from '../src/store/deliveries/due-queues.ts';
 import { type BenchFixture, openBenchFixture } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
 import { median, printRatios, ratiosTo } from './table.ts';
@@ -66,9 +67,10 @@ async function measure({ pool, project }: BenchFixture, pairs: number): Promise<
   const figures: Figures = { claims: [], fullMs: [], shortMs: [] };
   const { projectId } = project;
   for (let pair = 0; pair < pairs; pair += 1) {
-    const { ms: fullMs, result } = await timed(() => findDueEndpoints(pool, { limit: 10 }));
-    const { ms: shortMs } = await timed(() => findDueEndpoints(pool, { limit: 10, withinMs: 1_000 }));
-    const wanted = { projectId, endpointId: 'cb_bench', places: PLACES, sinceMs: result.due[0]?.firstMs };
+    const { ms: fullMs, result } = await timed(() => findDueQueues(pool, { limit: 10 }));
+    const { ms: shortMs } = await timed(() => findDueQueues(pool, { limit: 10, withinMs: 1_000 }));
+    const endpoint = { projectId, endpointId: 'cb_bench' };
+    const wanted = { projectId, endpoint, places: PLACES, sinceMs: result.due[0]?.firstMs };
     const times: number[] = [];
     for (let claim = 0; claim < CLAIMS; claim += 1)
       times.push((await timed(() => claimDeliveries(pool, randomUUID(), [wanted]))).ms);

@@ -170,7 +170,7 @@ describe('the order inside an incident', () => {
     fixture.dispatch();
     await fixture.stateIs(first, 'failing');
     expect(idsOf(receiver)).toEqual([first.webhookId]);
-    await fixture.makeDue(first);
+    for (const row of rows) await fixture.makeDue(row);
     await fixture.stateIs(last, 'delivered');
     expect(idsOf(receiver)).toEqual([first.webhookId, ...rows.map(({ webhookId }) => webhookId)]);
   });

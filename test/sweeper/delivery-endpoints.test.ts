@@ -209,7 +209,7 @@ describe('an endpoint', () => {
     vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
       const sentAt = performance.now();
       const answer = await query(...given);
-      if (/due-endpoints$/.test(nameOf(given[0]))) polls.push(performance.now() - sentAt);
+      if (/due-queues$/.test(nameOf(given[0]))) polls.push(performance.now() - sentAt);
       return answer;
     });
     const startedAt = performance.now();

@@ -1,5 +1,6 @@
 // A project with receivers, endpoints that lead to them, an outbox, and queries for what dispatchers wrote.
 import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/deliveries.ts';
+import type { QueueRef } from '../../src/store/deliveries/due-queues.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
@@ -160,6 +161,14 @@ export class DeliveryFixture implements ProjectFixture {
 
 export async function openDeliveryFixture(): Promise<DeliveryFixture> {
   return new DeliveryFixture(await openProjectFixture());
+}
+
+/** What the project has to send to its endpoint. */
+export function queueOf(
+  { projectId }: Pick<SeedProject, 'projectId'>,
+  { endpointId }: SeedEndpoint,
+): QueueRef {
+  return { projectId, endpoint: { projectId, endpointId } };
 }
 
 /** An answer that waits for `release`. */

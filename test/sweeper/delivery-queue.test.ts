@@ -2,15 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  claimDeliveries,
-  type EndpointPoll,
-  type FoundEndpoints,
-  findDueEndpoints,
-  type WantedDeliveries,
-} from '../../src/store/deliveries/delivery-queue.ts';
+import { claimDeliveries, type WantedDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
+import { type FoundQueues, findDueQueues, type QueuePoll } from '../../src/store/deliveries/due-queues.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { pagesOf as countPages } from '../support/pages.ts';
 import { seedProject } from '../support/seed.ts';
 
 const WAITING = 100_000;
@@ -38,44 +34,20 @@ async function seedWaiting(
   );
 }
 
-/** Runs the statement that `work` runs, with its generic plan, and returns how many pages it reads. */
-async function pagesOf(work: (db: Pick<Pool, 'query'>) => Promise<unknown>): Promise<number> {
-  const client = await fixture.pool.connect();
-  let pages = Number.NaN;
-  const query = async ({ text, values }: pg.QueryConfig) => {
-    const literals = (values ?? []).map((value: unknown) =>
-      value === undefined ? 'null' : `'${Array.isArray(value) ? `{${value.join(',')}}` : value}'`,
-    );
-    await client.query('begin');
-    await client.query('set local plan_cache_mode = force_generic_plan');
-    await client.query(`prepare measured as ${text}`);
-    const { rows } = await client.query(
-      `explain (analyze, buffers, format json) execute measured (${literals.join(', ')})`,
-    );
-    await client.query('rollback');
-    await client.query('deallocate measured');
-    const { Plan: plan } = rows[0]['QUERY PLAN'][0];
-    pages = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-    return { rows: [] };
-  };
-  await work({ query: query as Pool['query'] });
-  client.release();
-  return pages;
-}
+const pagesOf = (work: (db: Pick<Pool, 'query'>) => Promise<unknown>) => countPages(fixture.pool, work);
 
 const placesAt = (endpoints: number, places: number, sinceMs?: number): WantedDeliveries[] =>
   Array.from({ length: endpoints }, (_, index) => ({
     projectId: fixture.project.projectId,
-    endpointId: `cb_${index}`,
+    endpoint: { projectId: fixture.project.projectId, endpointId: `cb_${index}` },
     places,
     sinceMs,
   }));
 
 describe('a poll', () => {
-  const poll = (options: Partial<EndpointPoll> = {}) =>
-    findDueEndpoints(fixture.pool, { limit: 40, ...options });
-  const idsOf = ({ due }: FoundEndpoints, { projectId }: { projectId: string }) =>
-    due.filter((ref) => ref.projectId === projectId).map(({ endpointId }) => endpointId);
+  const poll = (options: Partial<QueuePoll> = {}) => findDueQueues(fixture.pool, { limit: 40, ...options });
+  const idsOf = ({ due }: FoundQueues, { projectId }: { projectId: string }) =>
+    due.filter((ref) => ref.projectId === projectId).map(({ endpoint }) => endpoint.endpointId);
 
   it('a poll looks at as many endpoints of each project, and the next one goes on behind them', async () => {
     const small = await seedProject(fixture.pool);
@@ -102,7 +74,7 @@ describe('a poll', () => {
       await seedWaiting(1, { count: 1, project: small });
       await fixture.pool.query('vacuum analyze deliveries');
       expect(idsOf(await poll(), small)).toEqual(['cb_0']);
-      expect(await pagesOf((db) => findDueEndpoints(db, { limit: 40 }))).toBeLessThan(MOST_PAGES);
+      expect(await pagesOf((db) => findDueQueues(db, { limit: 40 }))).toBeLessThan(MOST_PAGES);
       await fixture.pool.query('truncate deliveries');
     }
   });
@@ -118,7 +90,7 @@ describe('a claim of 10 out of very many deliveries that wait', () => {
       expect(await claim()).toBeLessThan(MOST_PAGES);
       await fixture.pool.query('vacuum analyze deliveries');
       expect(await claim()).toBeLessThan(MOST_PAGES);
-      const claimed = await claimDeliveries(fixture.pool, randomUUID(), wanted());
+      const { deliveries: claimed } = await claimDeliveries(fixture.pool, randomUUID(), wanted());
       expect(new Set(claimed.map(({ deliveryId }) => deliveryId)).size).toBe(10);
     });
   }
@@ -135,14 +107,14 @@ describe('a claim of 10 out of very many deliveries that wait', () => {
         `update deliveries set state = 'delivered', next_attempt_at = null, delivered_at = now(), ended_at = now()`,
       );
       await seedWaiting(1, { count });
-      const { due } = await findDueEndpoints(fixture.pool, { limit: 10 });
+      const { due } = await findDueQueues(fixture.pool, { limit: 10 });
       const claim = (sinceMs?: number) =>
         pagesOf((db) => claimDeliveries(db, randomUUID(), placesAt(1, 10, sinceMs)));
       expect(await claim(due[0]?.firstMs)).toBeLessThan(MOST_PAGES);
       // The test can fail: without the bound the claim reads what the old snapshot keeps.
       expect(await claim()).toBeGreaterThan(MOST_PAGES);
-      const full = await pagesOf((db) => findDueEndpoints(db, { limit: 10 }));
-      const short = await pagesOf((db) => findDueEndpoints(db, { limit: 10, withinMs: 1_000 }));
+      const full = await pagesOf((db) => findDueQueues(db, { limit: 10 }));
+      const short = await pagesOf((db) => findDueQueues(db, { limit: 10, withinMs: 1_000 }));
       // It reads the index, but no row of what has ended.
       expect(short).toBeLessThan(full / 2);
     } finally {

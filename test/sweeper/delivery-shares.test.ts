@@ -116,4 +116,37 @@ describe('shares', () => {
     await client.query('commit');
     await waitFor(() => asked(receiver) === 400, { what: 'the rest goes out' });
   });
+
+  it("another project's alert at the default endpoint goes out while very many of one project wait there, and so do all of those", async () => {
+    const project = await fixture.neighbour();
+    const other = await fixture.neighbour();
+    const held = Promise.withResolvers<void>();
+    const { receiver, endpoint } = await fixture.receive((...request) => {
+      if (receiver.requests.length < 50) ok(...request);
+      else void held.promise.then(() => ok(...request));
+    });
+    const atDefault = { endpointProjectId: fixture.project.projectId };
+    await project.enqueue(endpoint, 1_000, atDefault);
+    const alert = await other.enqueueOne(endpoint, atDefault);
+    fixture.dispatch();
+    await waitFor(() => idsOf(receiver).includes(alert.webhookId), { what: 'the alert is there' });
+    // Those that were asked for before it, and the first that are held.
+    expect(receiver.requests.length).toBeLessThan(100);
+    held.resolve();
+    await waitFor(() => new Set(idsOf(receiver)).size === 1_001, { what: 'all are there' });
+  });
+
+  it('projects that send to one endpoint have a share of the attempts each', async () => {
+    const projects = [await fixture.neighbour(), await fixture.neighbour()];
+    const { receiver, endpoints } = await fixture.receiveAt(700, () => undefined);
+    for (const [index, endpoint] of endpoints.entries()) {
+      const atDefault = { endpointProjectId: fixture.project.projectId };
+      await projects[index % 2]?.enqueueOne(endpoint, atDefault);
+    }
+    fixture.dispatch(HANGING_MS);
+    // A third each. Of one project alone it would be half of the places.
+    await waitFor(() => asked(receiver) === 342, { what: 'both have their share' });
+    await alert();
+    await receiver.close();
+  });
 });

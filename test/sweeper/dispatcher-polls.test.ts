@@ -9,7 +9,7 @@ import { ok } from '../support/receiver.ts';
 import { seedEndpoint } from '../support/seed.ts';
 import { makeDelivery } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
 
 interface Poll {
   isFull: boolean;
@@ -44,9 +44,9 @@ function slowPolls(pollMs: number, { duringPoll, onlyFull = false }: SlowPolls =
   const query = pool.query.bind(pool);
   vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
     const { name, values = [] } = given[0] as { name?: string; values?: unknown[] };
-    if (name === 'claim-deliveries') polls.at(-1)?.asked.push(...(values[1] as string[]));
-    const isFull = name === 'find-due-endpoints';
-    if (!isFull && name !== 'find-newly-due-endpoints') return await query(...given);
+    if (name === 'claim-deliveries') polls.at(-1)?.asked.push(...(values[2] as string[]));
+    const isFull = name === 'find-due-queues';
+    if (!isFull && name !== 'find-newly-due-queues') return await query(...given);
     const startedAt = performance.now();
     const answer = await query(...given);
     duringPoll?.();
@@ -133,7 +133,7 @@ describe('short polls, while full ones are expensive', () => {
   it('a delivery of a dispatcher that died is sent after a full poll when its lease has ended', async () => {
     const { endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
-    const place = { projectId: fixture.project.projectId, endpointId: endpoint.endpointId, places: 1 };
+    const place = { ...queueOf(fixture.project, endpoint), places: 1 };
     await claimDeliveries(fixture.pool, randomUUID(), [place]);
     await fixture.pool.query(
       `update deliveries set next_attempt_at = now() - interval '40 seconds' where delivery_id = $1`,

@@ -7,7 +7,7 @@ import { ok } from '../support/receiver.ts';
 import { startDispatcher } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
+import { type DeliveryFixture, holding, idsOf, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -40,10 +40,10 @@ describe('several dispatchers', () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
     const { pool, project } = fixture;
-    const place = { projectId: project.projectId, endpointId: endpoint.endpointId, places: 1 };
+    const place = { ...queueOf(project, endpoint), places: 1 };
     const beforeMs = await fixture.nowMs();
-    const [claim] = await claimDeliveries(pool, randomUUID(), [place]);
-    expect(claim?.deliveryId).toBe(row.deliveryId);
+    const claim = await claimDeliveries(pool, randomUUID(), [place]);
+    expect(claim.deliveries.map(({ deliveryId }) => deliveryId)).toEqual([row.deliveryId]);
     // `nowMs` rounds to milliseconds, and a Date has no microseconds: of the 30 s up to two milliseconds may be missing.
     expect((await fixture.rowOf(row)).lease_until.getTime() - beforeMs).toBeGreaterThan(29_997);
     fixture.dispatch();

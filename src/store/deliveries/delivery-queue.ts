@@ -1,120 +1,17 @@
-// Deliveries as a queue: finds endpoints with due deliveries, and claims deliveries under a lease. delivery-results.ts
-// writes the outcome of attempts. Lock order: claims skip rows that others have locked, and wait for nothing.
+// Claims deliveries under a lease from the queues that due-queues.ts finds. delivery-results.ts writes the outcome of
+// attempts. Lock order: claims skip rows that others have locked, and wait for nothing.
 import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
-import { fromMillis, wholeMillis } from '../postgres/moments.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
+import { type QueueRef, queueKeyOf } from './due-queues.ts';
 
 /** Another dispatcher takes over the deliveries of a dead one when its leases end (docs/contract/incidents.md). */
 const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
-
-// One step over the projects at whose endpoints anything waits, and one over the endpoints of a project: to the first
-// waiting delivery of the next one (index deliveries_endpoint_pending). Deliveries that wait for an earlier event of
-// their incident count here too; the claim leaves them out.
-const nextProject = (after: string, bound: string) => `select d.endpoint_project_id
-  from deliveries d
-  where d.state in ('pending', 'failing') and d.endpoint_project_id > ${after} ${bound}
-  order by d.endpoint_project_id
-  limit 1`;
-const nextEndpoint = (after: string, bound: string) => `select d.endpoint_id, d.next_attempt_at
-  from deliveries d
-  where d.state in ('pending', 'failing') and d.endpoint_project_id = w.endpoint_project_id
-    and d.endpoint_id > ${after} ${bound}
-  order by d.endpoint_id, d.next_attempt_at
-  limit 1`;
-
-// Each project has the same part of the steps, whatever waits at the endpoints: however many wait in one of them, the
-// poll takes no longer, and finds what is due in the others.
-const findEndpoints = (bound: string) => `with recursive moment as materialized (
-    select clock_timestamp() as now_at),
-  waiting as (
-    (${nextProject("'00000000-0000-0000-0000-000000000000'", bound)})
-    union all
-    select n.* from waiting w cross join lateral (${nextProject('w.endpoint_project_id', bound)}) n),
-  part as materialized (select greatest($3 / greatest(count(*), 1), $4::bigint) as steps from waiting)
-  select w.endpoint_project_id, e.endpoint_id, ${wholeMillis('e.next_attempt_at')} as first_ms,
-    e.next_attempt_at <= moment.now_at as is_due, e.step = part.steps as is_last
-  from waiting w
-  left join unnest($1::uuid[], $2::text[]) as k (project_id, after_id) on k.project_id = w.endpoint_project_id
-  cross join lateral (
-    with recursive endpoints as (
-      (select n.*, 1::bigint as step from (${nextEndpoint("coalesce(k.after_id, '')", bound)}) n)
-      union all
-      select n.*, e.step + 1
-      from endpoints e cross join lateral (${nextEndpoint('e.endpoint_id', bound)}) n)
-    select * from endpoints limit (select steps from part)) e, part, moment
-  where e.next_attempt_at <= moment.now_at or e.step = part.steps
-  order by w.endpoint_project_id, e.endpoint_id`;
-
-const FIND_DUE_ENDPOINTS = findEndpoints('');
-// The index itself has what leaves other entries out: no row is read for them. A full poll is a third slower with a bound.
-const FIND_NEWLY_DUE_ENDPOINTS = findEndpoints(
-  `and d.next_attempt_at > (select now_at - $5 * interval '1 millisecond' from moment)
-    and d.next_attempt_at <= (select now_at from moment)`,
-);
-/** However many projects there are. */
-const LEAST_STEPS = 10;
-
-export interface EndpointPoll {
-  /** Where the last poll ended in projects with more endpoints than their part: it goes on behind them. */
-  after?: readonly EndpointRef[];
-  /** Endpoints that are looked at, over all projects. Each has an equal part of them. */
-  limit: number;
-  /**
-   * Only deliveries that became due in this time. An old snapshot elsewhere keeps the index entries of deliveries that
-   * have ended, and a poll without a bound reads the row of each. Undefined: all.
-   */
-  withinMs?: number;
-}
-
-/** An endpoint with a due delivery. */
-export interface DueEndpoint extends EndpointRef {
-  /** When the first of the deliveries that the poll looked at became due, ms. */
-  firstMs: number;
-}
-
-export interface FoundEndpoints {
-  /** In the order of the keys. */
-  due: DueEndpoint[];
-  /** Where the poll ended in projects that may have more. */
-  cut: EndpointRef[];
-}
-
-/** Endpoints with due deliveries. One index probe for each endpoint that it looks at. */
-export async function findDueEndpoints(
-  db: Queryable,
-  { after = [], limit, withinMs }: EndpointPoll,
-): Promise<FoundEndpoints> {
-  const values = [
-    after.map(({ projectId }) => projectId),
-    after.map(({ endpointId }) => endpointId),
-    limit,
-    LEAST_STEPS,
-  ];
-  const { rows } = await db.query<{
-    endpoint_project_id: string;
-    endpoint_id: string;
-    first_ms: number;
-    is_due: boolean;
-    is_last: boolean;
-  }>(
-    withinMs === undefined
-      ? { name: 'find-due-endpoints', text: FIND_DUE_ENDPOINTS, values }
-      : { name: 'find-newly-due-endpoints', text: FIND_NEWLY_DUE_ENDPOINTS, values: [...values, withinMs] },
-  );
-  const refOf = (row: (typeof rows)[number]) => ({
-    projectId: row.endpoint_project_id,
-    endpointId: row.endpoint_id,
-  });
-  return {
-    due: rows.filter((row) => row.is_due).map((row) => ({ ...refOf(row), firstMs: row.first_ms })),
-    cut: rows.filter((row) => row.is_last).map(refOf),
-  };
-}
 
 /** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */
 export interface ClaimedDelivery
@@ -162,79 +59,145 @@ interface BoxColumns {
   secret_boxes: Buffer[] | null;
 }
 
+/** Rows that one claim looks at beyond its places, over all queues, and at least in each of them. */
+const MOST_LOOKS = 1_024;
+const LEAST_LOOKS = 16;
+
+/** The first due rows of the queue `k`. However many are due, a claim looks at no more of them. */
+const LOOKED = `select d.ctid, d.* from deliveries d
+  where d.endpoint_project_id = k.endpoint_project_id and d.endpoint_id = k.endpoint_id and d.project_id = k.project_id
+    and d.state in ('pending', 'failing') and d.next_attempt_at <= moment.now_at
+    and d.next_attempt_at >= ${fromMillis('k.since_ms')}
+    and (d.lease_until is null or d.lease_until <= moment.now_at)
+  order by d.next_attempt_at
+  limit k.places + $7`;
+
+/** The events for which `d` waits: the earlier ones of its incident (index deliveries_incident). */
+const EARLIER = `deliveries e
+  where e.project_id = d.project_id and e.incident_id = d.incident_id and e.sequence < d.sequence
+    and e.state in ('pending', 'failing') and e.redelivery_of is null`;
+
+/** The first of those, unless an attempt to it is under way: then it may end at any moment, and `d` stays where it is. */
+const FIRST_EARLIER = `select e.* from (select e.* from ${EARLIER} order by e.sequence limit 1) e
+  where e.lease_until is null or e.lease_until <= moment.now_at`;
+
+// An event that waits goes behind the one for which it waits, so that claims pass it once for each attempt to that one
+// and not again and again. The end of an endpoint ends all of its deliveries, so at one endpoint nothing can go out
+// before that. At another endpoint the event before may be canceled at any time: it is looked at again when it has waited
+// longer by a twentieth.
+const PLACE_BEHIND = `(select case
+    when e.endpoint_project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
+      then e.next_attempt_at + (d.sequence - e.sequence) * interval '1 microsecond'
+    else moment.now_at + greatest(interval '250 milliseconds',
+      least(e.next_attempt_at - moment.now_at, (moment.now_at - d.created_at) / 20)) end
+  from moment cross join lateral (${FIRST_EARLIER}) e)`;
+
 // The events of an incident are sent in order: each waits until those before it have ended
-// (docs/contract/incidents.md). Nothing waits for a redelivery. FOR UPDATE checks each row again under the lock and
-// skips it if another claim took it.
+// (docs/contract/incidents.md). Nothing waits for a redelivery. Where a queue has less to send than it has places, what
+// waits there goes behind (PLACE_BEHIND). `for update` locks a row by its place (`ctid`, which nobody changes while we
+// hold the lock); a row that changed between our snapshot and the lock is left to the next claim.
 //
 // The planner knows neither how many places a claim has nor how few rows it takes. Where many deliveries wait it would
-// join by reading the table. So the update finds each row where the lock found it (`ctid`, which nobody changes while we
-// hold the lock; a row that changed between our snapshot and the lock is left to the next claim), OFFSET keeps the
-// sub-select a probe of the index (deliveries_incident) for each row, and the sub-selects in `unnest` hide the length of
-// the arrays: a plan for a few endpoints looks cheaper than the generic one, so Postgres would plan again each time.
+// join by reading the table. So the updates find each row where the lock found it, OFFSET keeps the sub-select a probe of
+// the index for each row, and the sub-selects in `unnest` hide the length of the arrays: a plan for a few queues looks
+// cheaper than the generic one, so Postgres would plan again each time.
 const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
+  wanted as materialized (
+    select * from unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::text[]), (select $4::integer[]),
+      (select $5::bigint[])) with ordinality
+      as k (project_id, endpoint_project_id, endpoint_id, places, since_ms, place)),
   due as materialized (
-    select c.* from unnest((select $1::uuid[]), (select $2::text[]), (select $3::integer[]), (select $4::bigint[]))
-      as k (project_id, endpoint_id, places, since_ms)
-    cross join moment
+    select k.place, c.* from wanted k cross join moment
     cross join lateral (
-      select d.ctid from deliveries d
-      where d.endpoint_project_id = k.project_id and d.endpoint_id = k.endpoint_id
-        and d.state in ('pending', 'failing') and d.next_attempt_at <= moment.now_at
-        and d.next_attempt_at >= ${fromMillis('k.since_ms')}
-        and (d.lease_until is null or d.lease_until <= moment.now_at)
-        and not exists (
-          select from deliveries e
-          where e.project_id = d.project_id and e.incident_id = d.incident_id and e.sequence < d.sequence
-            and e.state in ('pending', 'failing') and e.redelivery_of is null
-          offset 0)
-      order by d.next_attempt_at
-      limit k.places
-      for update of d skip locked) c),
+      select l.ctid from (${LOOKED}) d
+      cross join lateral (select l.ctid from deliveries l where l.ctid = d.ctid for update skip locked) l
+      where not exists (select from ${EARLIER} offset 0)
+      limit k.places) c),
+  behind as materialized (
+    select k.place, l.ctid from wanted k
+    left join (select due.place, count(*) as taken from due group by due.place) t on t.place = k.place
+    cross join moment
+    cross join lateral (${LOOKED}) d
+    cross join lateral (select ${PLACE_BEHIND} > d.next_attempt_at as is_later) b
+    cross join lateral (
+      select l.ctid from deliveries l where l.ctid = d.ctid and b.is_later for update skip locked) l
+    where coalesce(t.taken, 0) < k.places),
+  moved as (
+    update deliveries d set next_attempt_at = ${PLACE_BEHIND}
+    where d.ctid = any (array(select behind.ctid from behind))),
   claimed as (
-    update deliveries d set lease_owner = $5, lease_until = ${LEASE}
+    update deliveries d set lease_owner = $6, lease_until = ${LEASE}
     where d.ctid = any (array(select due.ctid from due))
     returning d.*)
-  select ${sql.select(CLAIMED, 'd')},
+  select m.passed, ${sql.select(CLAIMED, 'd')},
     case d.place when 1 then e.url_box end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s
       where s.project_id = e.project_id and s.endpoint_id = e.endpoint_id
         and (s.ends_at is null or s.ends_at > clock_timestamp())) end as secret_boxes
-  from (select c.*, row_number() over (partition by endpoint_project_id, endpoint_id) as place from claimed c) d
+  from (select array(
+    select behind.place::integer from behind group by behind.place having count(*) >= $7) as passed) m
+  left join (
+    select c.*, row_number() over (partition by endpoint_project_id, endpoint_id) as place from claimed c) d on true
   left join callback_endpoints e on e.project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
   order by d.next_attempt_at`;
 
-/** What a claim asks of an endpoint. */
-export interface WantedDeliveries extends EndpointRef {
+/** What a claim asks of a queue. */
+export interface WantedDeliveries extends QueueRef {
   /** Deliveries at most. */
   places: number;
   /** Only deliveries that became due then or later, ms: `firstMs` of a poll. Undefined: all (see `withinMs`). */
   sinceMs?: number;
 }
 
-/** Takes at most `places` due deliveries of each endpoint for `owner`, for 30 s. */
+export interface Claim {
+  /** In the order of what was wanted. */
+  deliveries: ClaimedDelivery[];
+  /** Queues in which so much went behind what it waits for that there may be something to send behind that. */
+  passed: QueueRef[];
+}
+
+interface ClaimRow extends BoxColumns {
+  passed: number[];
+  /** Null in the one row of a claim that took nothing. */
+  delivery_id: string | null;
+}
+
+/** Takes at most `places` due deliveries of each queue for `owner`, for 30 s. */
 export async function claimDeliveries(
   db: Queryable,
   owner: string,
   wanted: readonly WantedDeliveries[],
-): Promise<ClaimedDelivery[]> {
-  const { rows } = await db.query<BoxColumns>({
+): Promise<Claim> {
+  const { rows } = await db.query<ClaimRow>({
     name: 'claim-deliveries',
     text: CLAIM,
     values: [
       wanted.map((one) => one.projectId),
-      wanted.map((one) => one.endpointId),
+      wanted.map((one) => one.endpoint.projectId),
+      wanted.map((one) => one.endpoint.endpointId),
       wanted.map((one) => one.places),
       wanted.map((one) => one.sinceMs ?? 0),
       owner,
+      Math.max(LEAST_LOOKS, Math.floor(MOST_LOOKS / wanted.length)),
     ],
   });
+  const taken = rows.filter((row) => row.delivery_id !== null);
   const boxes = new Map<string, Boxes>();
-  for (const row of rows) {
+  for (const row of taken) {
     if (!row.url_box) continue;
     boxes.set(endpointKeyOf(row), { urlBox: row.url_box, secretBoxes: row.secret_boxes?.slice(0, 2) ?? [] });
   }
-  return rows.map((row) => ({ ...toClaimed(row), ...(boxes.get(endpointKeyOf(row)) ?? NO_BOXES) }));
+  const deliveries = taken.map((row) => ({
+    ...toClaimed(row),
+    ...(boxes.get(endpointKeyOf(row)) ?? NO_BOXES),
+  }));
+  const places = new Map(wanted.map((one, index) => [queueKeyOf(one), index]));
+  const placeOf = (one: ClaimedDelivery) => places.get(queueKeyOf(one)) ?? 0;
+  return {
+    deliveries: deliveries.sort((one, other) => placeOf(one) - placeOf(other)),
+    passed: rows[0]?.passed.flatMap((place) => wanted[place - 1] ?? []) ?? [],
+  };
 }
 
 const NO_BOXES: Boxes = { secretBoxes: [] };

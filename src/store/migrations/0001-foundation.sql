@@ -372,8 +372,8 @@ create index deliveries_endpoint on deliveries (project_id, endpoint_id, created
 -- index for a short time, so that a delivery that succeeds never enters this one.
 create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
   where state in ('failing', 'exhausted', 'canceled');
--- Used by the dispatcher too: the endpoints with due deliveries, and the first due delivery of each.
-create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, next_attempt_at)
+-- Used by the dispatcher too: what each project has to send to each endpoint, in the order in which it is due.
+create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, project_id, next_attempt_at)
   where state in ('pending', 'failing');
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
 

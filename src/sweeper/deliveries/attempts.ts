@@ -10,7 +10,7 @@ import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 import type { DeliveryOutcome } from './delivery-outcome.ts';
-import { endpointKeyOf } from './due-endpoints.ts';
+import { endpointKeyOf } from './due-queues.ts';
 
 export interface AttemptsOptions {
   secrets: SecretBox;
@@ -29,7 +29,7 @@ const MAX_ATTEMPTS = 512;
 export class Attempts {
   readonly #options: AttemptsOptions;
   /**
-   * Of the projects of the endpoints (docs/contract/callbacks.md). An attempt holds its place until its outcome is
+   * Of the projects of the monitors (docs/contract/callbacks.md). An attempt holds its place until its outcome is
    * written: one project whose receivers answer at once can't fill the queue of the writer either.
    */
   readonly #shares = new Shares(MAX_ATTEMPTS);
@@ -69,7 +69,7 @@ export class Attempts {
 
   /** False when there is no place for the attempt after all. */
   begin(claim: ClaimedDelivery): boolean {
-    const { projectId } = claim.endpoint;
+    const { projectId } = claim;
     const endpoint = endpointKeyOf(claim.endpoint);
     if (this.#gone.has(endpoint) || this.#shares.roomFor(projectId) === 0) return false;
     const passage = this.#gate.enter(endpoint, performance.now());
@@ -107,7 +107,7 @@ export class Attempts {
     const isGone = outcome.kind === 'sent' && outcome.result.gone;
     if (isGone) this.#gone.add(endpoint);
     this.#options.onEnd(outcome, () => {
-      this.#shares.giveBack(claim.endpoint.projectId);
+      this.#shares.giveBack(claim.projectId);
       this.#unwritten.delete(attemptKeyOf(claim));
       if (isGone) this.#gone.delete(endpoint);
     });

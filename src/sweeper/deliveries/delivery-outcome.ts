@@ -9,7 +9,7 @@ import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-e
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
 import type { TimelineRow } from '../../store/incidents/incidents.ts';
-import { endpointKeyOf } from './due-endpoints.ts';
+import { endpointKeyOf } from './due-queues.ts';
 
 /** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
 export type DeliveryOutcome = { claim: ClaimedDelivery } & (

@@ -1,18 +1,18 @@
 // Sends what is in the outbox: polls for due deliveries, claims as many under a lease as each project has places for and
 // each receiver takes, and hands the outcomes to the outcome writer. Any number of dispatchers share the rows.
 import { randomUUID } from 'node:crypto';
-import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import {
+  type Claim,
   type ClaimedDelivery,
   claimDeliveries,
-  type DueEndpoint,
-  findDueEndpoints,
   releaseLeases,
+  type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
+import { type DueQueue, findDueQueues, queueKeyOf } from '../../store/deliveries/due-queues.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { DueEndpoints, endpointKeyOf, MAX_POLLED } from './due-endpoints.ts';
+import { DueQueues, MAX_POLLED } from './due-queues.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 import { type Chosen, Turns } from './turns.ts';
 
@@ -20,6 +20,8 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
   pool: Pool;
   pollMs?: number;
 }
+
+const NO_CLAIM: Claim = { deliveries: [], passed: [] };
 
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
@@ -31,7 +33,7 @@ export class Dispatcher {
   readonly #attempts: Attempts;
   readonly #writer: OutcomeWriter;
   readonly #loop: Loop;
-  readonly #due = new DueEndpoints();
+  readonly #due = new DueQueues();
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
   readonly #turns = new Turns();
@@ -86,40 +88,42 @@ export class Dispatcher {
     const due = await this.#findDue();
     if (this.#loop.isStopped) return 'idle';
     const { wanted, isCut } = this.#choose(due);
-    const claims = wanted.length === 0 ? [] : await claimDeliveries(pool, this.#owner, wanted);
-    this.#hasMore = claims.length > 0 || isCut || (due.length > 0 && wanted.length === 0);
-    this.#recordClaim(wanted, claims);
+    const claim = wanted.length === 0 ? NO_CLAIM : await claimDeliveries(pool, this.#owner, wanted);
+    const found = claim.deliveries.length > 0 || claim.passed.length > 0;
+    this.#hasMore = found || isCut || (due.length > 0 && wanted.length === 0);
+    this.#recordClaim(wanted, claim);
     // The claim renews the lease of a delivery that was sent already: its outcome is written in a moment.
-    const unsent = claims.filter((claim) => !this.#attempts.isUnwritten(claim));
-    const refused = unsent.filter((claim) => this.#loop.isStopped || !this.#begin(claim));
+    const unsent = claim.deliveries.filter((delivery) => !this.#attempts.isUnwritten(delivery));
+    const refused = unsent.filter((delivery) => this.#loop.isStopped || !this.#begin(delivery));
     await releaseLeases(pool, this.#owner, refused);
-    return unsent.length > refused.length || isCut ? 'more' : 'idle';
+    return unsent.length > refused.length || claim.passed.length > 0 || isCut ? 'more' : 'idle';
   }
 
   /** What the last polls found, while it serves. A delivery that was taken since is found again, and claimed once. */
-  async #findDue(): Promise<readonly DueEndpoint[]> {
+  async #findDue(): Promise<readonly DueQueue[]> {
     const startedAt = performance.now();
     const fresh = this.#due.fresh(startedAt);
     if (fresh) return fresh;
     const span = this.#due.beginPoll(startedAt);
-    const found = await findDueEndpoints(this.#options.pool, { ...span, limit: MAX_POLLED });
+    const found = await findDueQueues(this.#options.pool, { ...span, limit: MAX_POLLED });
     return this.#due.recordPoll(found, performance.now());
   }
 
   /** As many deliveries as each project's share has room for, and each receiver takes now. */
-  #choose(due: readonly DueEndpoint[]): Chosen {
+  #choose(due: readonly DueQueue[]): Chosen {
     const now = performance.now();
     const attempts = this.#attempts;
     return this.#turns.choose(due, {
       free: attempts.free,
       heldBy: (projectId) => attempts.heldBy(projectId),
-      placesFor: (key) => (this.#due.isPaused(key, now) ? 0 : attempts.placesFor(key, now)),
+      placesFor: (endpoint) => attempts.placesFor(endpoint, now),
+      isPaused: (queue) => this.#due.isPaused(queue, now),
     });
   }
 
-  #recordClaim(wanted: readonly EndpointRef[], claims: readonly ClaimedDelivery[]): void {
-    const found = new Set(claims.map(({ endpoint }) => endpointKeyOf(endpoint)));
-    this.#due.recordClaim(wanted.map(endpointKeyOf), found, performance.now());
+  #recordClaim(wanted: readonly WantedDeliveries[], { deliveries, passed }: Claim): void {
+    const found = new Set([...deliveries, ...passed].map(queueKeyOf));
+    this.#due.recordClaim(wanted.map(queueKeyOf), found, performance.now());
   }
 
   /** False when there is no place for it after all. */
@@ -138,7 +142,7 @@ export class Dispatcher {
       if (state === 'delivered' && attemptCount === 0 && endedMs !== undefined) {
         metrics.deliveryLatency.observe(Math.max(0, endedMs - createdMs) / 1000);
       }
-      this.#due.resume(endpointKeyOf(outcome.claim.endpoint));
+      this.#due.resume(queueKeyOf(outcome.claim));
     }
     this.#loop.wake();
   }

@@ -28,7 +28,7 @@ import {
   newestOf,
   timelineOf,
 } from './delivery-outcome.ts';
-import { endpointKeyOf } from './due-endpoints.ts';
+import { endpointKeyOf } from './due-queues.ts';
 
 export interface OutcomeWriterOptions {
   pool: Pool;

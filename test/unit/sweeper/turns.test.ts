@@ -4,7 +4,7 @@ import { type FreePlaces, Turns } from '../../../src/sweeper/deliveries/turns.ts
 const dueIn = (projectId: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({
     projectId,
-    endpointId: `cb_${String(index).padStart(4, '0')}`,
+    endpoint: { projectId, endpointId: `cb_${String(index).padStart(4, '0')}` },
     firstMs: index,
   }));
 
@@ -13,6 +13,7 @@ const placesOf = (free: number, more: Partial<FreePlaces> = {}): FreePlaces => (
   free,
   heldBy: () => 0,
   placesFor: () => 1,
+  isPaused: () => false,
   ...more,
 });
 
@@ -53,7 +54,9 @@ describe('turns', () => {
     const due = [...dueIn('a', 5), ...dueIn('b', 5)];
     const turns = new Turns();
     const idsOf = () =>
-      turns.choose(due, placesOf(6)).wanted.map(({ projectId, endpointId }) => projectId + endpointId.at(-1));
+      turns
+        .choose(due, placesOf(6))
+        .wanted.map(({ projectId, endpoint }) => projectId + endpoint.endpointId.at(-1));
     expect(idsOf()).toEqual(['a0', 'b0', 'a1', 'b1']);
     expect(idsOf()).toEqual(['a2', 'b2', 'a3', 'b3']);
     expect(idsOf()).toEqual(['a4', 'b4', 'a0', 'b0']);
@@ -71,7 +74,8 @@ describe('turns', () => {
   it('an endpoint that takes several gets as many as the share has room for, and asks from its first due moment', () => {
     const due = dueIn('a', 1).map((ref) => ({ ...ref, firstMs: 77 }));
     const { wanted, isCut } = new Turns().choose(due, placesOf(20, { placesFor: () => 32 }));
-    expect(wanted).toEqual([{ ...due[0], places: 10, sinceMs: 77 }]);
+    const endpoint = { projectId: 'a', endpointId: 'cb_0000' };
+    expect(wanted).toEqual([{ projectId: 'a', endpoint, places: 10, sinceMs: 77 }]);
     expect(isCut).toBe(false);
   });
 
@@ -81,8 +85,41 @@ describe('turns', () => {
     const placesFor = (key: string) => (key.endsWith('7') ? 1 : 0);
     for (let run = 0; run < 2; run += 1) {
       const { wanted, isCut } = turns.choose(due, placesOf(512, { placesFor }));
-      expect(wanted.map(({ endpointId }) => endpointId)).toEqual(['cb_0007']);
+      expect(wanted.map(({ endpoint }) => endpoint.endpointId)).toEqual(['cb_0007']);
       expect(isCut).toBe(false);
     }
+  });
+
+  describe('an endpoint to which several projects send', () => {
+    const SHARED = { projectId: 'd', endpointId: 'cb_shared' };
+    const dueAtShared = (...projectIds: string[]) =>
+      projectIds.map((projectId) => ({ projectId, endpoint: SHARED, firstMs: 0 }));
+    const atShared = (places: number, more: Partial<FreePlaces> = {}) =>
+      placesOf(512, {
+        placesFor: ({ length }) => (length === 'd cb_shared'.length ? places : 1),
+        ...more,
+      });
+
+    it('its places are divided among the projects, but for those that pause', () => {
+      const due = dueAtShared('a', 'b', 'c');
+      expect(sumsOf(new Turns().choose(due, atShared(32)).wanted)).toEqual({ a: 11, b: 11, c: 10 });
+      const isPaused = (queue: string) => queue.endsWith(' b');
+      expect(sumsOf(new Turns().choose(due, atShared(32, { isPaused })).wanted)).toEqual({ a: 16, c: 16 });
+    });
+
+    it('one place goes round, also among projects that have other endpoints', () => {
+      const due = [...dueIn('a', 3), ...dueIn('b', 1), ...dueAtShared('a', 'b', 'c')];
+      const turns = new Turns();
+      const served = [1, 2, 3, 4].map(() => {
+        const { wanted } = turns.choose(due, atShared(1));
+        return wanted.filter(({ endpoint }) => endpoint === SHARED).map(({ projectId }) => projectId);
+      });
+      expect(served).toEqual([['a'], ['b'], ['c'], ['a']]);
+    });
+
+    it('what is left of an endpoint that only one project uses now is all for that one', () => {
+      const { wanted } = new Turns().choose(dueAtShared('a'), atShared(32));
+      expect(sumsOf(wanted)).toEqual({ a: 32 });
+    });
   });
 });

@@ -1,21 +1,25 @@
 import { describe, expect, it } from 'vitest';
 import {
-  DueEndpoints,
+  DueQueues,
   FIRST_POLL,
   FULL_EVERY_MS,
   nextPause,
   nextPoll,
   type PollEvent,
   type PollState,
-} from '../../../src/sweeper/deliveries/due-endpoints.ts';
+} from '../../../src/sweeper/deliveries/due-queues.ts';
 
-const endpoint = (endpointId: string, firstMs = 0) => ({ projectId: 'p', endpointId, firstMs });
-const ENDPOINT = endpoint('cb_1');
+const queue = (endpointId: string, firstMs = 0) => ({
+  projectId: 'p',
+  endpoint: { projectId: 'p', endpointId },
+  firstMs,
+});
+const QUEUE = queue('cb_1');
 const BEGUN: PollEvent = { type: 'begun' };
 const ADDED: PollEvent = { type: 'added' };
-const FOUND: PollEvent = { type: 'found', due: [ENDPOINT], cut: [] };
-/** A poll that looked at every endpoint. */
-const whole = (...due: ReturnType<typeof endpoint>[]) => ({ due, cut: [] });
+const FOUND: PollEvent = { type: 'found', due: [QUEUE], cut: [] };
+/** A poll that looked at every queue. */
+const whole = (...due: ReturnType<typeof queue>[]) => ({ due, cut: [] });
 
 /** The state after events at their times, ms. */
 const stateAfter = (...events: [number, PollEvent][]): PollState =>
@@ -36,7 +40,7 @@ describe('the result of a poll', () => {
 
   it('the result of a poll serves only one run when a delivery was added during the poll', () => {
     const state = stateAfter([0, BEGUN], [5, ADDED], [10, FOUND]);
-    expect(state).toMatchObject({ kind: 'fresh', due: [ENDPOINT], untilAt: 10 });
+    expect(state).toMatchObject({ kind: 'fresh', due: [QUEUE], untilAt: 10 });
   });
 
   it('the result of a poll after a failed one serves as long as any, whatever was added before', () => {
@@ -46,41 +50,41 @@ describe('the result of a poll', () => {
 });
 
 describe('the next poll', () => {
-  const CUT = [{ projectId: 'p', endpointId: 'cb_8' }];
-  const PART: PollEvent = { type: 'found', due: [ENDPOINT], cut: CUT };
+  const CUT = [queue('cb_8')];
+  const PART: PollEvent = { type: 'found', due: [QUEUE], cut: CUT };
   const spanOf = (state: PollState) => (state.kind === 'polling' ? state.span : undefined);
 
-  it('the next full poll goes on where the last one ended in projects with more endpoints than their part', () => {
+  it('the next full poll goes on where the last one ended in projects with more queues than their part', () => {
     const state = stateAfter([0, BEGUN], [10, PART], [300, BEGUN]);
     expect(spanOf(state)).toEqual({ after: CUT });
     expect(nextPoll(state, FOUND, 310).after).toEqual([]);
   });
 
-  it('a short poll comes between two full ones that do not look at every endpoint, however cheap they are', () => {
+  it('a short poll comes between two full ones that do not look at every queue, however cheap they are', () => {
     const short = stateAfter([0, BEGUN], [1, PART], [2, ADDED], [3, BEGUN]);
     expect(spanOf(short)).toEqual({ after: [], withinMs: 3 + 1_000 });
     const full = nextPoll(nextPoll(short, FOUND, 4), BEGUN, 251);
     expect(spanOf(full)).toEqual({ after: CUT });
   });
 
-  it('the full poll after a failed one begins at the same endpoints', () => {
+  it('the full poll after a failed one begins at the same queues', () => {
     const state = stateAfter([0, BEGUN], [10, PART], [300, BEGUN], [FULL_EVERY_MS + 300, BEGUN]);
     expect(spanOf(state)).toEqual({ after: CUT });
   });
 
-  it('the next poll begins with the first endpoint when all were looked at', () => {
+  it('the next poll begins with the first queue when all were looked at', () => {
     expect(stateAfter([0, BEGUN], [10, FOUND], [90, BEGUN]).after).toEqual([]);
   });
 
-  it('what is left of earlier polls stays when a full poll has not looked at every endpoint', () => {
-    const due = new DueEndpoints();
+  it('what is left of earlier polls stays when a full poll has not looked at every queue', () => {
+    const due = new DueQueues();
     due.beginPoll(0);
-    due.recordPoll({ due: [endpoint('a'), endpoint('b'), endpoint('c')], cut: [endpoint('c')] }, 10);
-    due.recordClaim(['p a', 'p b'], new Set(['p b']), 20);
-    expect(due.beginPoll(300)).toEqual({ after: [endpoint('c')] });
-    expect(due.recordPoll(whole(endpoint('d')), 310)).toEqual([endpoint('b'), endpoint('c'), endpoint('d')]);
+    due.recordPoll({ due: [queue('a'), queue('b'), queue('c')], cut: [queue('c')] }, 10);
+    due.recordClaim(['p a p', 'p b p'], new Set(['p b p']), 20);
+    expect(due.beginPoll(300)).toEqual({ after: [queue('c')] });
+    expect(due.recordPoll(whole(queue('d')), 310)).toEqual([queue('b'), queue('c'), queue('d')]);
     expect(due.beginPoll(700)).toEqual({ after: [] });
-    expect(due.recordPoll(whole(endpoint('a')), 710)).toEqual([endpoint('a')]);
+    expect(due.recordPoll(whole(queue('a')), 710)).toEqual([queue('a')]);
   });
 });
 
@@ -126,32 +130,32 @@ describe('full and short polls', () => {
   });
 
   it('a short poll adds to what is left of the polls before, in the order of the keys', () => {
-    const due = new DueEndpoints();
+    const due = new DueQueues();
     due.beginPoll(0);
-    due.recordPoll(whole(endpoint('b', 10), endpoint('c', 20), endpoint('d', 30)), 150);
-    due.recordClaim(['p b', 'p c', 'p d'], new Set(['p c', 'p d']), 160);
+    due.recordPoll(whole(queue('b', 10), queue('c', 20), queue('d', 30)), 150);
+    due.recordClaim(['p b p', 'p c p', 'p d p'], new Set(['p c p', 'p d p']), 160);
     expect(due.beginPoll(390).withinMs).toBeDefined();
-    expect(due.recordPoll(whole(endpoint('a', 400), endpoint('d', 400)), 400)).toEqual([
-      endpoint('a', 400),
-      endpoint('c', 20),
-      endpoint('d', 30),
+    expect(due.recordPoll(whole(queue('a', 400), queue('d', 400)), 400)).toEqual([
+      queue('a', 400),
+      queue('c', 20),
+      queue('d', 30),
     ]);
   });
 
   it('a full poll replaces what the polls before have found', () => {
-    const due = new DueEndpoints();
+    const due = new DueQueues();
     due.beginPoll(0);
-    due.recordPoll(whole(endpoint('a', 10), endpoint('b', 20)), 150);
+    due.recordPoll(whole(queue('a', 10), queue('b', 20)), 150);
     expect(due.beginPoll(FULL_EVERY_MS)).toEqual(FULL);
-    expect(due.recordPoll(whole(endpoint('a', 15)), FULL_EVERY_MS + 10)).toEqual([endpoint('a', 15)]);
-    expect(due.fresh(FULL_EVERY_MS + 11)).toEqual([endpoint('a', 15)]);
+    expect(due.recordPoll(whole(queue('a', 15)), FULL_EVERY_MS + 10)).toEqual([queue('a', 15)]);
+    expect(due.fresh(FULL_EVERY_MS + 11)).toEqual([queue('a', 15)]);
   });
 });
 
-describe('the pause of an endpoint', () => {
+describe('the pause of a queue', () => {
   const NEXT_POLL_AT = 40;
 
-  it('an endpoint pauses for 250 ms after a claim that found nothing, and for 500 ms after each further one', () => {
+  it('a queue pauses for 250 ms after a claim that found nothing, and for 500 ms after each further one', () => {
     const event = { isServed: false, nextPollAt: NEXT_POLL_AT };
     const first = nextPause(undefined, event, 1_000);
     expect(first).toEqual({ kind: 'backing_off', untilAt: 1_250, pauseMs: 250 });
@@ -160,63 +164,63 @@ describe('the pause of an endpoint', () => {
     expect(nextPause(second, event, 1_900)).toEqual({ kind: 'backing_off', untilAt: 2_400, pauseMs: 500 });
   });
 
-  it('an endpoint pauses until the next poll when an earlier claim took all that was due', () => {
+  it('a queue pauses until the next poll when an earlier claim took all that was due', () => {
     const drained = nextPause(undefined, { isServed: true, nextPollAt: NEXT_POLL_AT }, 20);
     expect(drained).toEqual({ kind: 'drained', untilAt: NEXT_POLL_AT });
     expect(nextPause(drained, { isServed: false, nextPollAt: 90 }, 50)).toMatchObject({ pauseMs: 250 });
   });
 });
 
-describe('the endpoints that are worth a claim', () => {
+describe('the queues that are worth a claim', () => {
   /** A poll from 0 to 10 ms has found `a` and `b`: that serves until 40 ms. */
-  function polled(): DueEndpoints {
-    const due = new DueEndpoints();
+  function polled(): DueQueues {
+    const due = new DueQueues();
     due.beginPoll(0);
-    due.recordPoll(whole(ENDPOINT), 10);
+    due.recordPoll(whole(QUEUE), 10);
     return due;
   }
-  const claim = (due: DueEndpoints, found: readonly string[], now: number) =>
+  const claim = (due: DueQueues, found: readonly string[], now: number) =>
     due.recordClaim(['a', 'b'], new Set(found), now);
-  const pausedAt = (due: DueEndpoints, now: number) => ['a', 'b'].filter((key) => due.isPaused(key, now));
+  const pausedAt = (due: DueQueues, now: number) => ['a', 'b'].filter((key) => due.isPaused(key, now));
 
-  it('the endpoints of the last poll are due while its result serves', () => {
+  it('the queues of the last poll are due while its result serves', () => {
     const due = polled();
-    expect(due.fresh(39)).toEqual([ENDPOINT]);
+    expect(due.fresh(39)).toEqual([QUEUE]);
     expect(due.fresh(40)).toBeUndefined();
   });
 
-  it('an endpoint is left out for 250 ms when a claim found nothing at it, and no other', () => {
+  it('a queue is left out for 250 ms when a claim found nothing in it, and no other', () => {
     const due = polled();
     claim(due, ['b'], 20);
     expect(pausedAt(due, 269)).toEqual(['a']);
     expect(pausedAt(due, 270)).toEqual([]);
   });
 
-  it('an endpoint whose due deliveries were all claimed is left out until the next poll', () => {
+  it('a queue whose due deliveries were all claimed is left out until the next poll', () => {
     const due = polled();
     claim(due, ['a', 'b'], 20);
     claim(due, ['b'], 30);
     expect(pausedAt(due, 39)).toEqual(['a']);
     expect(pausedAt(due, 40)).toEqual([]);
     due.beginPoll(40);
-    due.recordPoll(whole(ENDPOINT), 50);
+    due.recordPoll(whole(QUEUE), 50);
     claim(due, ['b'], 60);
     expect(pausedAt(due, 309)).toEqual(['a']);
   });
 
-  it('an endpoint has the shortest pause again after a claim that found something', () => {
+  it('a queue has the shortest pause again after a claim that found something', () => {
     const due = polled();
     claim(due, [], 20);
     claim(due, [], 300);
     claim(due, ['a'], 900);
     due.beginPoll(900);
-    due.recordPoll(whole(ENDPOINT), 910);
+    due.recordPoll(whole(QUEUE), 910);
     claim(due, [], 1_000);
     expect(pausedAt(due, 1_249)).toEqual(['a', 'b']);
     expect(pausedAt(due, 1_250)).toEqual(['b']);
   });
 
-  it('an endpoint no longer pauses when a delivery to it has ended', () => {
+  it('a queue no longer pauses when a delivery to it has ended', () => {
     const due = polled();
     claim(due, [], 20);
     due.resume('a');

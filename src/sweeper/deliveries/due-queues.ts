@@ -1,26 +1,31 @@
-// Which endpoints are worth a claim now: what the last polls of the outbox found, and for how long that serves; and the
-// back-off of endpoints at which a claim found nothing. It reads no database: results and times of `performance.now()`
-// are passed in.
+// Which queues are worth a claim now: what the last polls of the outbox found, and for how long that serves; and the
+// back-off of queues in which a claim found nothing. It reads no database: results and times of `performance.now()` are
+// passed in.
 import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
-import type { DueEndpoint, FoundEndpoints } from '../../store/deliveries/delivery-queue.ts';
+import {
+  type DueQueue,
+  type FoundQueues,
+  type QueueRef,
+  queueKeyOf,
+} from '../../store/deliveries/due-queues.ts';
 
 /** What the next poll reads. */
 export interface PollSpan {
-  /** Where it goes on in projects with more endpoints than one poll looks at. */
-  readonly after: readonly EndpointRef[];
+  /** Where it goes on in projects with more queues than one poll looks at. */
+  readonly after: readonly QueueRef[];
   /** Only what became due in this time. Undefined: a full poll. */
   readonly withinMs?: number;
 }
 
 export type PollState = {
   /** Where the next full poll goes on. */
-  readonly after: readonly EndpointRef[];
+  readonly after: readonly QueueRef[];
   /** When a full poll is due. */
   readonly fullAt: number;
   /** When the last poll began that succeeded, or the first of all: a short poll looks back to it. */
   readonly seenAt?: number;
   /** In the order of the keys. */
-  readonly due: readonly DueEndpoint[];
+  readonly due: readonly DueQueue[];
 } & (
   | { readonly kind: 'stale' }
   /** `isOutdated`: a delivery was added meanwhile, and the poll may have come too early for it. */
@@ -36,21 +41,21 @@ export type PollState = {
 export type PollEvent =
   | { type: 'begun' }
   /** `due`: also what is left of earlier polls, where this one has not looked at everything. `cut`: where it ended. */
-  | { type: 'found'; due: readonly DueEndpoint[]; cut: readonly EndpointRef[] }
+  | { type: 'found'; due: readonly DueQueue[]; cut: readonly QueueRef[] }
   /** A delivery was added to the outbox in this process. */
   | { type: 'added' };
 
-/** The pause of an endpoint at which a claim found nothing. */
+/** The pause of a queue in which a claim found nothing. */
 export type Pause =
   /** Earlier claims took all that the last poll saw; the next poll may see more. */
   | { readonly kind: 'drained'; readonly untilAt: number }
   /** Nothing of what a poll saw may go out: it waits for earlier events, or other dispatchers have it. */
   | { readonly kind: 'backing_off'; readonly untilAt: number; readonly pauseMs: number };
 
-/** Endpoints that one poll looks at. */
+/** Queues that one poll looks at. */
 export const MAX_POLLED = 10_000;
 /**
- * A poll costs a probe of the index for each endpoint at which anything waits: what it found serves three times as long
+ * A poll costs a probe of the index for each queue in which anything waits: what it found serves three times as long
  * as it took.
  */
 const SERVES = 3;
@@ -62,8 +67,8 @@ const SERVES_MS = 250;
  * due since the poll before, also if it was committed as much as LATE_MS late. Everything else (a lease that has ended, a
  * later commit, a clock that was set back) waits for the next full poll.
  *
- * While full polls are cheap there are no short ones. A short poll walks the older entries of each endpoint: where very
- * many wait at one it is far dearer than a full poll. But after a full poll that has not looked at everything a short one
+ * While full polls are cheap there are no short ones. A short poll walks the older entries of each queue: where very
+ * many wait in one it is far dearer than a full poll. But after a full poll that has not looked at everything a short one
  * comes in any case: a delivery that is added need not wait until the full polls have come round.
  */
 const FULL_PAUSE = 10;
@@ -135,17 +140,17 @@ export function nextPause(
   return { kind: 'backing_off', untilAt: now + pauseMs, pauseMs };
 }
 
-/** One per dispatcher. Endpoints are named by their keys. */
-export class DueEndpoints {
+/** One per dispatcher. Queues are named by their keys. */
+export class DueQueues {
   #poll: PollState = FIRST_POLL;
   #pauses = new Map<string, Pause>();
-  /** Endpoints at which a claim found something since the last poll. */
+  /** Queues in which a claim found something since the last poll. */
   #served = new Set<string>();
-  /** Endpoints at which a claim found nothing since the last poll: nothing is left, or it waits for a full one. */
+  /** Queues in which a claim found nothing since the last poll: nothing is left, or it waits for a full one. */
   #empty = new Set<string>();
 
   /** What the last polls found, while that serves. */
-  fresh(now: number): readonly DueEndpoint[] | undefined {
+  fresh(now: number): readonly DueQueue[] | undefined {
     return this.#poll.kind === 'fresh' && now < this.#poll.untilAt ? this.#poll.due : undefined;
   }
 
@@ -156,10 +161,8 @@ export class DueEndpoints {
   }
 
   /** Returns what is due now. */
-  recordPoll({ due, cut }: FoundEndpoints, now: number): readonly DueEndpoint[] {
-    const left = this.#isWhole(cut)
-      ? []
-      : this.#poll.due.filter((ref) => !this.#empty.has(endpointKeyOf(ref)));
+  recordPoll({ due, cut }: FoundQueues, now: number): readonly DueQueue[] {
+    const left = this.#isWhole(cut) ? [] : this.#poll.due.filter((ref) => !this.#empty.has(queueKeyOf(ref)));
     this.#empty = new Set();
     // What is left out is found again when the full polls come round.
     const merged = left.length > MAX_POLLED ? due : merge(due, left);
@@ -168,38 +171,38 @@ export class DueEndpoints {
     return this.#poll.due;
   }
 
-  /** The poll under way has looked at every endpoint, and ended there. */
-  #isWhole(cut: readonly EndpointRef[]): boolean {
+  /** The poll under way has looked at every queue, and ended there. */
+  #isWhole(cut: readonly QueueRef[]): boolean {
     const span = this.#poll.kind === 'polling' ? this.#poll.span : undefined;
     return span?.withinMs === undefined && span?.after.length === 0 && cut.length === 0;
   }
 
-  isPaused(endpoint: string, now: number): boolean {
-    return (this.#pauses.get(endpoint)?.untilAt ?? 0) > now;
+  isPaused(queue: string, now: number): boolean {
+    return (this.#pauses.get(queue)?.untilAt ?? 0) > now;
   }
 
-  /** `found`: the endpoints among `asked` at which a claim found something. */
+  /** `found`: the queues among `asked` in which a claim found something. */
   recordClaim(asked: readonly string[], found: ReadonlySet<string>, now: number): void {
     if (this.#pauses.size > MAX_PAUSES) this.#pauses = new Map();
     const nextPollAt = this.#poll.kind === 'fresh' ? this.#poll.untilAt : now;
-    for (const endpoint of found) {
-      this.#pauses.delete(endpoint);
-      this.#served.add(endpoint);
+    for (const queue of found) {
+      this.#pauses.delete(queue);
+      this.#served.add(queue);
     }
-    for (const endpoint of asked) {
-      if (found.has(endpoint)) continue;
-      this.#empty.add(endpoint);
-      const isServed = this.#served.has(endpoint);
-      this.#pauses.set(endpoint, nextPause(this.#pauses.get(endpoint), { isServed, nextPollAt }, now));
+    for (const queue of asked) {
+      if (found.has(queue)) continue;
+      this.#empty.add(queue);
+      const isServed = this.#served.has(queue);
+      this.#pauses.set(queue, nextPause(this.#pauses.get(queue), { isServed, nextPollAt }, now));
     }
   }
 
-  /** A delivery to the endpoint has ended: the one that waited for it may go out. */
-  resume(endpoint: string): void {
-    this.#pauses.delete(endpoint);
+  /** A delivery of the queue has ended: the one that waited for it may go out. */
+  resume(queue: string): void {
+    this.#pauses.delete(queue);
   }
 
-  /** A delivery was added to the outbox, to whichever endpoint: also to one that pauses. */
+  /** A delivery was added to the outbox, to whichever queue: also to one that pauses. */
   recordAdded(now: number): void {
     this.#pauses = new Map();
     this.#poll = nextPoll(this.#poll, { type: 'added' }, now);
@@ -210,12 +213,12 @@ export function endpointKeyOf({ projectId, endpointId }: EndpointRef): string {
   return `${projectId} ${endpointId}`;
 }
 
-/** In the order of the keys. An endpoint of both has the earlier moment. */
-function merge(found: readonly DueEndpoint[], left: readonly DueEndpoint[]): readonly DueEndpoint[] {
+/** In the order of the keys. A queue of both has the earlier moment. */
+function merge(found: readonly DueQueue[], left: readonly DueQueue[]): readonly DueQueue[] {
   if (left.length === 0) return found;
-  const byKey = new Map(left.map((ref) => [endpointKeyOf(ref), ref]));
+  const byKey = new Map(left.map((ref) => [queueKeyOf(ref), ref]));
   for (const ref of found) {
-    const key = endpointKeyOf(ref);
+    const key = queueKeyOf(ref);
     const firstMs = Math.min(ref.firstMs, byKey.get(key)?.firstMs ?? ref.firstMs);
     byKey.set(key, { ...ref, firstMs });
   }

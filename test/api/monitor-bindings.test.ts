@@ -123,40 +123,6 @@ describe('inline', () => {
     expect(rows[0]?.text).not.toContain('hidden-path');
   });
 
-  it("the changes of a monitor show where its alerts went and go: of an inline binding the origin, and its secret's version", async () => {
-    const { body } = await make({ kind: 'inline', url: 'http://127.0.0.1:9/hidden/1' });
-    const params = { monitorId: body.monitorId };
-    let version = 1;
-    const rebind = async (binding: object, rotateSigningSecret?: boolean) => {
-      await bind(body.monitorId, `"configuration-${version}"`, { binding, rotateSigningSecret });
-      version += 1;
-    };
-    await rebind({ kind: 'inline', url: 'http://127.0.0.2:9/hidden/2' });
-    await rebind({ kind: 'inline', url: 'http://127.0.0.2:9/hidden/3' }, true);
-    await rebind({ kind: 'named', alias: 'pager' });
-    await rebind({ kind: 'organization_default' });
-    await rebind({ kind: 'inline', url: 'http://127.0.0.1:9/hidden/4' });
-    const patch = { params, ifMatch: `"configuration-${version}"`, body: { patch: { name: 'moved' } } };
-    await api.manage.expectSuccess('updateMonitor', patch);
-    for (const caller of [api.read, api.manage]) {
-      const { items } = (await caller.expectSuccess('listMonitorChanges', { params })).body;
-      const [one, two] = ['http://127.0.0.1:9', 'http://127.0.0.2:9'].map((url) => ({ kind: 'inline', url }));
-      const named = { kind: 'named', alias: 'pager' };
-      const standard = { kind: 'organization_default' };
-      const bindings = items.toReversed().map((item) => item.kind === 'configuration' && item.binding);
-      expect(bindings).toEqual([
-        { to: one, signingSecretVersion: 1 },
-        { from: one, to: two },
-        { from: two, to: two, signingSecretVersion: 2 },
-        { from: two, to: named },
-        { from: named, to: standard },
-        { from: standard, to: one, signingSecretVersion: 1 },
-        undefined,
-      ]);
-      expect(JSON.stringify(items)).not.toContain('hidden');
-    }
-  });
-
   it('an inline binding to a private address is refused with the path of the field', async () => {
     const { body, etag } = await make();
     const { problem } = await bind(body.monitorId, etag, {

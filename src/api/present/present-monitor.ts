@@ -117,7 +117,7 @@ export function presentObservation(observation: ObservationRecord): Observation 
 export function presentChange(record: ChangeRecord): MonitorChange {
   const { change, configurationVersion, actor, occurredMs, sourceRequestId } = record;
   const common = { configurationVersion, actor, occurredAt: toTime(occurredMs), sourceRequestId };
-  if (change.kind === 'configuration') return { kind: 'configuration', ...common, binding: change.binding };
+  if (change.kind === 'configuration') return { kind: 'configuration', ...common };
   return {
     kind: 'lifecycle',
     ...common,

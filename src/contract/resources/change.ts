@@ -1,15 +1,6 @@
 // Change records of a monitor (docs/contract/monitors.md) and of a callback endpoint (docs/contract/callbacks.md).
 import { z } from 'zod';
-import { BINDING_KINDS } from '../../domain/callback.ts';
-import {
-  actor,
-  alias,
-  correlationId,
-  integer,
-  MAX_SAFE,
-  maintenanceWindow,
-  timestamp,
-} from '../fields/field.ts';
+import { actor, correlationId, integer, MAX_SAFE, maintenanceWindow, timestamp } from '../fields/field.ts';
 import { callbackLifecycle } from './callback.ts';
 import { lifecycleAction } from './lifecycle.ts';
 import { lifecycle } from './monitor.ts';
@@ -49,27 +40,8 @@ export const callbackChange = z.discriminatedUnion('kind', [
 ]);
 export type CallbackChange = z.output<typeof callbackChange>;
 
-const bindingTrace = z.object({
-  kind: z.enum(BINDING_KINDS),
-  alias: alias.optional(),
-  url: z.string().optional().describe('Of an inline binding: the origin.'),
-});
-
 export const monitorChange = z.discriminatedUnion('kind', [
-  z.object({
-    kind: z.literal('configuration'),
-    ...common,
-    binding: z
-      .object({
-        from: bindingTrace.optional(),
-        to: bindingTrace,
-        signingSecretVersion: integer(1, 65_535)
-          .optional()
-          .describe('Of the signing secret that the change issued for an inline binding.'),
-      })
-      .optional()
-      .describe('Where the binding changed. Equal ones mean that the path changed, or the signing secret.'),
-  }),
+  z.object({ kind: z.literal('configuration'), ...common }),
   z.object({
     kind: z.literal('lifecycle'),
     ...common,

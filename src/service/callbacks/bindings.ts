@@ -10,8 +10,7 @@ import { findMonitor, lockMonitor, saveMonitor, type VersionedName } from '../mo
 import type { BindingInput } from '../monitors/monitors.ts';
 import { resolveTargets, type Target } from './callback-targets.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
-import { traceBinding } from './endpoint-history.ts';
-import { type IssuedSecret, openKnownUrl } from './endpoint-seal.ts';
+import type { IssuedSecret } from './endpoint-seal.ts';
 import {
   createInlineEndpoint,
   removeInlineEndpoint,
@@ -70,27 +69,12 @@ export async function setBinding(
     {
       record: { ...record, binding, inlineUrlBox },
       live: record.live,
-      change: {
-        kind: 'configuration',
-        binding: {
-          from: traceBinding(record.binding, urlOf(context, record)),
-          to: traceBinding(binding, change.binding.kind === 'inline' ? change.binding.url : undefined),
-          signingSecretVersion: secret?.version,
-        },
-      },
+      change: { kind: 'configuration' },
     },
     nowMs,
   );
   change.atTheEnd((last) => countInline(last, record, saved));
   return { ...(await withTarget(tx, saved)), secret, done, endpointId };
-}
-
-/** The address of an inline binding, where its key is known. */
-function urlOf({ secrets }: ServiceContext, { projectId, binding, inlineUrlBox }: MonitorRecord) {
-  const { inlineEndpointId: endpointId } = binding;
-  return endpointId === undefined
-    ? undefined
-    : openKnownUrl(secrets, { projectId, endpointId }, inlineUrlBox);
 }
 
 /** A binding that became inline has made an endpoint, and one that is no longer has removed it. */

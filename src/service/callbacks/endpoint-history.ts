@@ -7,8 +7,6 @@ import {
   type EndpointChangeKind,
   insertEndpointChange,
 } from '../../store/callbacks/endpoint-changes.ts';
-import type { BindingTrace } from '../../store/monitors/monitor-changes.ts';
-import type { StoredBinding } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 
 export interface EndpointChange {
@@ -33,8 +31,3 @@ export async function recordEndpointChange(
 
 /** What a record may say of an address. */
 export const originOf = (url: string): string => new URL(url).origin;
-
-/** What the record of a monitor may say of its binding. `url`: that of an inline binding, where it is known. */
-export function traceBinding({ kind, alias }: StoredBinding, url: string | undefined): BindingTrace {
-  return { kind, alias, url: url && originOf(url) };
-}

@@ -32,7 +32,6 @@ import {
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import { countEndpoint, uncountEndpoint } from '../callbacks/endpoint-count.ts';
-import { traceBinding } from '../callbacks/endpoint-history.ts';
 import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
@@ -109,14 +108,7 @@ export async function createMonitor(
     inlineUrlBox: inline?.urlBox,
   };
   record.live = firstLive(timingOf(context, record), nowMs);
-  const change = {
-    ...changeRecordOf(caller, record, { kind: 'configuration' }),
-    binding: {
-      to: traceBinding(record.binding, binding.kind === 'inline' ? binding.url : undefined),
-      signingSecretVersion: inline?.secret.version,
-    },
-  };
-  if (!(await insertMonitor(tx, record, change))) {
+  if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
     throw new ProblemError('conflict', {
       detail: `The project already has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction}: choose another monitorId.`,
       fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],

@@ -156,8 +156,6 @@ create table monitor_changes (
   lifecycle_from text,
   lifecycle_to text,
   maintenance jsonb,
-  -- What a change of the binding was and is, of addresses the origins.
-  binding jsonb,
   configuration jsonb not null,
   actor jsonb not null,
   occurred_at timestamptz not null,

@@ -1,5 +1,4 @@
 // Change records: one row for each configuration version, written in the transaction of the change and never updated.
-import type { BindingKind } from '../../domain/callback.ts';
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
@@ -8,27 +7,8 @@ import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import type { MaintenanceWindow } from './monitor-record.ts';
 
-/** A binding as a record shows it: of an inline address the origin alone, because its path often is a secret. */
-export interface BindingTrace {
-  kind: BindingKind;
-  alias?: string;
-  url?: string;
-}
-
-export interface BindingMove {
-  /** Absent in the record of the monitor's creation. */
-  from?: BindingTrace;
-  to: BindingTrace;
-  /** The version of the signing secret that was issued for an inline binding. */
-  signingSecretVersion?: number;
-}
-
 export type ChangeKind =
-  | {
-      kind: 'configuration';
-      /** Where the binding changed. */
-      binding?: BindingMove;
-    }
+  | { kind: 'configuration' }
   | {
       kind: 'lifecycle';
       action: LifecycleAction;
@@ -61,7 +41,6 @@ interface ChangeRow extends Omit<ChangeRecord, 'change'> {
   from?: Lifecycle;
   to?: Lifecycle;
   maintenance?: MaintenanceWindow;
-  binding?: BindingMove;
 }
 
 /** Also of the changes of endpoints. */
@@ -78,7 +57,6 @@ const CHANGE: Columns<ChangeRow> = {
   from: column.plain('lifecycle_from', 'text'),
   to: column.plain('lifecycle_to', 'text'),
   maintenance: column.json('maintenance'),
-  binding: column.json('binding'),
   ...CHANGE_SOURCE,
 };
 const toChangeRow = rowReader(CHANGE);
@@ -121,8 +99,8 @@ export async function listChanges(
 }
 
 function toChangeRecord(row: object): ChangeRecord {
-  const { kind, action, from, to, maintenance, binding, ...record } = toChangeRow(row);
+  const { kind, action, from, to, maintenance, ...record } = toChangeRow(row);
   if (kind === 'configuration' || !action || !from || !to)
-    return { ...record, change: { kind: 'configuration', binding } };
+    return { ...record, change: { kind: 'configuration' } };
   return { ...record, change: { kind, action, from, to, maintenance } };
 }

@@ -8,7 +8,7 @@ import { type Bind, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
-import type { BindingMove, ConfigurationRecord } from './monitor-changes.ts';
+import type { ConfigurationRecord } from './monitor-changes.ts';
 import {
   CHANGEABLE,
   MONITOR,
@@ -82,7 +82,7 @@ export function nameKeyOf(name: string): string {
 
 interface NewMonitor {
   monitor: MonitorRow & { live: Pick<LiveState, 'wakeMs' | 'deadlineMs' | 'anchorMs'> };
-  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'> & { binding: BindingMove };
+  record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>;
 }
 
 const INSERT = statement(
@@ -106,10 +106,8 @@ const INSERT = statement(
     select publish_address, project_id, monitor_key from monitor),
   change as (
     insert into monitor_changes
-      (project_id, monitor_key, configuration_version, kind, binding, configuration, actor, occurred_at,
-        source_request_id)
+      (project_id, monitor_key, configuration_version, kind, configuration, actor, occurred_at, source_request_id)
     select project_id, monitor_key, configuration_version, 'configuration',
-      ${bind(({ record }) => JSON.stringify(record.binding))},
       ${bind(({ record }) => JSON.stringify(record.configuration))}, ${bind(({ record }) => JSON.stringify(record.actor))},
       created_at, ${bind(({ record }) => record.sourceRequestId)}
     from monitor)

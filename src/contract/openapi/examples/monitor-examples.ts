@@ -97,7 +97,6 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
           configurationVersion: 1,
           occurredAt: '2026-11-22T08:00:00.000Z',
           sourceRequestId: REQUEST_ID,
-          binding: { to: { kind: 'named', alias: ALIAS } },
         },
       ],
     },

@@ -23,5 +23,8 @@ export type EndpointLifecycle = (typeof ENDPOINT_LIFECYCLES)[number];
 export const DELIVERY_EVENTS = [...INCIDENT_EVENTS, 'callback.test'] as const;
 export type DeliveryEvent = (typeof DELIVERY_EVENTS)[number];
 
+/** Why deliveries are canceled: `detail.reason` of their entries in timelines. */
+export type CancellationReason = 'endpoint_disabled' | 'endpoint_removed' | 'monitor_deleted';
+
 export const DELIVERY_STATES = ['pending', 'delivered', 'failing', 'exhausted', 'canceled'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];

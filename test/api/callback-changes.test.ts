@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -126,6 +127,7 @@ describe('disabling', () => {
     expect(disabled.body).toMatchObject({ lifecycle: 'disabled', generation: 2 });
     expect(disabled.body.disabledAt).toBe(disabled.body.updatedAt);
     expect(disabled.body).not.toHaveProperty('disabledReason');
+    await cancelAll(api.pool);
     const query = endpoint.params;
     const deliveries = await api.read.expectSuccess('listDeliveries', { query });
     expect(deliveries.body.items).toMatchObject([{ state: 'canceled', event: 'incident.opened' }]);

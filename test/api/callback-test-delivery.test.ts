@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let api: ApiFixture;
@@ -332,6 +333,7 @@ it('a test delivery that is canceled while it runs keeps its attempt', async () 
   const { testing, release } = await startHeldTest(endpoint);
   const disable = { params: endpoint.params, body: { lifecycle: 'disabled' }, ifMatch: endpoint.etag };
   await api.manage.expectSuccess('updateCallback', disable);
+  await cancelAll(api.pool);
   release();
   const { body } = await testing;
   expect(body).toMatchObject({ delivered: true, statusCode: 200 });

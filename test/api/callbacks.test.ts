@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedCredential } from '../support/seed.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 
 const URL_OF_RECEIVER = 'http://127.0.0.1:9/hook';
 let api: ApiFixture;
@@ -226,6 +227,7 @@ describe('removal', () => {
       binding: { kind: 'named', alias },
       unavailableReason: 'endpoint_removed',
     });
+    await cancelAll(api.pool);
     const canceled = await api.read.expectSuccess('listDeliveries', { query: { endpointId } });
     expect(canceled.body.items).toMatchObject([{ state: 'canceled' }]);
     const incidentId = canceled.body.items[0]?.incidentId ?? '';

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 import { makeMonitor } from './monitor-fixture.ts';
 
 let api: ApiFixture;
@@ -105,6 +106,7 @@ describe('a delivery', () => {
       body: { lifecycle: 'disabled' },
       ifMatch: '"callback-endpoint-1"',
     });
+    await cancelAll(api.pool);
     const after = await sibling.expectSuccess('listDeliveries', { query: { endpointId } });
     expect(after.body.items.map((item) => item.state)).toEqual(['canceled', 'canceled']);
     expect((await sibling.call('redeliver', { params })).problem?.status).toBe(409);

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 
 let api: ApiFixture;
 
@@ -337,6 +338,7 @@ describe('delete', () => {
     const incidentId = incident?.incidentId ?? '';
     const kept = await api.manage.expectSuccess('getIncident', { params: { incidentId } });
     expect(kept.body.state).toBe('resolved');
+    await cancelAll(api.pool);
     const deliveries = await api.manage.expectSuccess('listDeliveries', { query: { incidentId } });
     expect(deliveries.body.items.map(({ event, state }) => ({ event, state }))).toEqual([
       { event: 'incident.opened', state: 'canceled' },

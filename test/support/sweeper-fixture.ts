@@ -10,6 +10,7 @@ import { DeadlineSweep, type DeadlineSweepOptions } from '../../src/sweeper/dead
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
 import type { RunResult } from '../../src/sweeper/loop.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
+import { sweepCancellations } from '../../src/sweeper/upkeep/sweep-cancellations.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import type { ProjectFixture } from './database-fixture.ts';
 import { ENCRYPTION_KEY } from './make-config.ts';
@@ -30,6 +31,11 @@ export function makeSweep(pool: Pool, options: Partial<DeadlineSweepOptions> = {
 /** Runs a sweep until nothing is due. */
 export async function drain(step: { run(): Promise<RunResult> }): Promise<void> {
   while ((await step.run()) === 'more');
+}
+
+/** Carries out every cancellation. */
+export async function cancelAll(pool: Pool): Promise<void> {
+  await drain({ run: () => sweepCancellations({ pool }) });
 }
 
 /** A dispatcher that may send to 127.0.0.0/8. */

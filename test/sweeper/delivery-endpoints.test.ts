@@ -5,6 +5,7 @@ import { listEndpointChanges } from '../../src/store/callbacks/endpoint-changes.
 import { createLog } from '../../src/telemetry/log.ts';
 import { ok, status } from '../support/receiver.ts';
 import { seedMonitor } from '../support/seed.ts';
+import { cancelAll } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
@@ -23,6 +24,7 @@ describe('an endpoint', () => {
     const isDisabled = async () => (await fixture.endpointRow(endpoint)).lifecycle === 'disabled';
     await waitFor(isDisabled, { what: 'the endpoint is disabled' });
     expect(await fixture.endpointRow(endpoint)).toMatchObject({ disabled_reason: 'gone', generation: 2 });
+    await cancelAll(fixture.pool);
     const states = await Promise.all(rows.map(async (row) => (await fixture.rowOf(row)).state));
     expect(states.toSorted()).toEqual(['canceled', 'canceled', 'canceled', 'canceled', 'exhausted']);
     expect(receiver.requests).toHaveLength(1);

@@ -19,7 +19,7 @@ import { createLog } from '../../src/telemetry/log.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { seedEndpoint, seedMonitor } from '../support/seed.ts';
-import { drain, makeParts } from '../support/sweeper-fixture.ts';
+import { cancelAll, drain, makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;
@@ -298,6 +298,7 @@ describe('archived monitors', () => {
       [project.projectId, endpoint.endpointId, over.monitorKey],
     );
     await sweepRestoreWindows(makeDeps());
+    await cancelAll(pool);
     const left = (monitor: { monitorKey: string }) =>
       Promise.all(
         ['monitors', 'monitor_live', 'publish_addresses'].map((table) =>

@@ -12,10 +12,10 @@ import {
   updateEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
 import type { EndpointChangeKind } from '../../store/callbacks/endpoint-changes.ts';
+import { cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { requireVersion } from '../calls/write.ts';
-import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
@@ -111,8 +111,8 @@ export interface GoneEndpoint extends EndpointRef {
 }
 
 /**
- * Disables an endpoint whose receiver answered 410 (docs/contract/callbacks.md). The caller holds no lock of a
- * delivery. Does nothing for an endpoint that is removed or disabled, or whose address is no longer the one that
+ * Disables an endpoint whose receiver answered 410 (docs/contract/callbacks.md), at the same cost whatever is pending.
+ * Does nothing for an endpoint that is removed or disabled, or whose address is no longer the one that
  * answered: its new address may work. Returns whether it was disabled.
  */
 export async function disableEndpoint(
@@ -141,13 +141,9 @@ async function disable(
     lifecycle: 'disabled',
     disabledMs: nowMs,
     disabledReason: reason,
+    canceledUntilMs: nowMs,
   });
-  const { projectId, endpointId } = endpoint;
-  await cancelPendingDeliveries(
-    tx,
-    { scope: { endpoint: { projectId, endpointId } }, reason: 'endpoint_disabled', actor },
-    nowMs,
-  );
+  await cancelDeliveriesTo(tx, endpoint, { reason: 'endpoint_disabled', actor }, nowMs);
 }
 
 /** Issues a new secret; the old one also signs for `overlapSeconds` (0 to 900). */

@@ -14,10 +14,10 @@ import {
 } from '../../store/callbacks/callback-endpoints.ts';
 import { expireEndpointChanges } from '../../store/callbacks/endpoint-changes.ts';
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
+import { cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { type AtTheEnd, requireVersion } from '../calls/write.ts';
-import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
@@ -122,10 +122,6 @@ export async function removeCallback(
   await recordEndpointChange(tx, removed, { change, by: caller }, nowMs);
   await expireEndpointChanges(tx, ref);
   await deleteSigningSecrets(tx, ref);
-  await cancelPendingDeliveries(
-    tx,
-    { scope: { endpoint: ref }, reason: 'endpoint_removed', actor: caller.actor },
-    nowMs,
-  );
+  await cancelDeliveriesTo(tx, ref, { reason: 'endpoint_removed', actor: caller.actor }, nowMs);
   await uncountEndpoint(tx, caller.organizationId);
 }

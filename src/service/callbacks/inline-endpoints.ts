@@ -12,10 +12,10 @@ import {
   updateEndpoint,
 } from '../../store/callbacks/callback-endpoints.ts';
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
+import { type CancellationCause, cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { ServiceContext } from '../calls/context.ts';
-import { type Cancellation, cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { type IssuedSecret, issueSecret, openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
 type Sealing = Pick<ServiceContext, 'secrets'>;
@@ -79,14 +79,14 @@ export async function updateInlineUrl(
 export async function removeInlineEndpoint(
   tx: Queryable,
   ref: EndpointRef,
-  why: Omit<Cancellation, 'scope'>,
+  why: CancellationCause,
   nowMs: number,
 ): Promise<boolean> {
   const endpoint = await lockEndpoint(tx, ref);
   if (!endpoint) return false;
   await removeEndpoint(tx, ref, nowMs);
   await deleteSigningSecrets(tx, ref);
-  await cancelPendingDeliveries(tx, { ...why, scope: { endpoint: ref } }, nowMs);
+  await cancelDeliveriesTo(tx, ref, why, nowMs);
   return true;
 }
 

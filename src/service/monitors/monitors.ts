@@ -16,6 +16,7 @@ import {
 import { findPlan, type Plan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { findLatestObservation, type ObservationRecord } from '../../store/beats/observations-read.ts';
+import { cancelDeliveriesOf } from '../../store/deliveries/cancellations.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -36,7 +37,6 @@ import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
 import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-endpoints.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import type { AtTheEnd } from '../calls/write.ts';
-import { cancelPendingDeliveries } from '../deliveries/delivery-cancellation.ts';
 import { recordTransitions } from '../incidents/incident-writer.ts';
 import { changeRecordOf, findMonitor, lockMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
@@ -211,11 +211,10 @@ export async function eraseMonitor(
   await recordTransitions(tx, [{ ...alertSubject(record, record.live), transitions }], nowMs);
   const why = { reason: 'monitor_deleted', actor } as const;
   const { projectId, binding } = record;
-  // The endpoint is locked before any delivery: see the lock order in store/deliveries/deliveries.ts.
   const { inlineEndpointId: endpointId } = binding;
   const isRemoved =
     endpointId !== undefined && (await removeInlineEndpoint(tx, { projectId, endpointId }, why, nowMs));
-  await cancelPendingDeliveries(tx, { ...why, scope: { monitor: record } }, nowMs);
+  await cancelDeliveriesOf(tx, record, why, nowMs);
   await deleteMonitorRows(tx, record, nowMs);
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
   if (isRemoved) await uncountEndpoint(tx, record.organizationId);

@@ -39,6 +39,8 @@ export interface EndpointRow extends EndpointRef {
   lifecycle: EndpointLifecycle;
   disabledMs?: number;
   disabledReason?: string;
+  /** Deliveries that were created until then are canceled: the endpoint was disabled at that moment, and may be active again. */
+  canceledUntilMs?: number;
   generation: number;
   /** The only monitor that the endpoint of an inline binding serves. */
   monitorKey?: string;
@@ -52,7 +54,14 @@ export interface EndpointRow extends EndpointRef {
 /** The columns that an update writes. */
 export type EndpointState = Pick<
   EndpointRow,
-  'alias' | 'urlBox' | 'lifecycle' | 'disabledMs' | 'disabledReason' | 'generation' | 'updatedMs'
+  | 'alias'
+  | 'urlBox'
+  | 'lifecycle'
+  | 'disabledMs'
+  | 'disabledReason'
+  | 'canceledUntilMs'
+  | 'generation'
+  | 'updatedMs'
 >;
 
 export type NewEndpoint = Pick<
@@ -66,6 +75,7 @@ const STATE: Columns<EndpointState> = {
   lifecycle: column.plain('lifecycle', 'text'),
   disabledMs: column.moment('disabled_at'),
   disabledReason: column.quoted('disabled_reason', 'text'),
+  canceledUntilMs: column.moment('canceled_until'),
   generation: column.plain('generation', 'bigint'),
   updatedMs: column.moment('updated_at'),
 };

@@ -1,9 +1,7 @@
-// Deliveries: the outbox, which is written in the transaction that changes an incident; the list that people see; and
-// cancellation. delivery-queue.ts and delivery-results.ts have the dispatcher's claims and results. Lock order: after
-// the endpoint's row, in key order (project_id, delivery_id).
+// Deliveries: the outbox, which is written in the transaction that changes an incident, and the list that people see.
+// delivery-queue.ts and delivery-results.ts have the dispatcher's claims and results, cancellations.ts has what ends
+// deliveries without an attempt. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
-import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
-import type { MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -173,50 +171,4 @@ export async function listAttempts(
     values: [projectId, deliveryId],
   });
   return rows.map(toAttemptRow);
-}
-
-export type CanceledDelivery = Pick<
-  DeliveryRow,
-  'projectId' | 'deliveryId' | 'endpointId' | 'incidentId' | 'event'
->;
-
-const CANCELED: Columns<CanceledDelivery> = {
-  projectId: SUBJECT.projectId,
-  deliveryId: SUBJECT.deliveryId,
-  endpointId: SUBJECT.endpointId,
-  incidentId: SUBJECT.incidentId,
-  event: SUBJECT.event,
-};
-const toCanceledDelivery = rowReader(CANCELED);
-
-/** All deliveries to an endpoint (index deliveries_endpoint_pending), or all of a monitor. */
-export type CancellationScope = { endpoint: EndpointRef } | { monitor: MonitorRef };
-
-/**
- * Cancels pending and failing deliveries. An attempt under way may still arrive; its dispatcher finds the row canceled.
- * Deliveries to the organization's default endpoint may belong to several projects.
- */
-export async function cancelDeliveries(
-  tx: Queryable,
-  scope: CancellationScope,
-  nowMs: number,
-): Promise<CanceledDelivery[]> {
-  const [where, ...keys] =
-    'endpoint' in scope
-      ? ['endpoint_project_id = $2 and endpoint_id = $3', scope.endpoint.projectId, scope.endpoint.endpointId]
-      : ['project_id = $2 and monitor_key = $3', scope.monitor.projectId, scope.monitor.monitorKey];
-  const { rows } = await tx.query(
-    `with due as materialized (
-       select project_id, delivery_id from deliveries
-       where ${where} and state in ('pending', 'failing')
-       order by project_id, delivery_id
-       for update)
-     update deliveries d set state = 'canceled', ended_at = ${fromMillis('$1')}, next_attempt_at = null,
-       lease_until = null, lease_owner = null
-     from due
-     where d.project_id = due.project_id and d.delivery_id = due.delivery_id
-     returning ${sql.select(CANCELED, 'd')}`,
-    [nowMs, ...keys],
-  );
-  return rows.map(toCanceledDelivery);
 }

@@ -1,6 +1,6 @@
 // Claims deliveries under a lease from the queues that due-queues.ts finds. delivery-results.ts writes the outcome of
 // attempts. Lock order: claims skip rows that others have locked, and wait for nothing.
-import type { EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
+import type { CancellationReason, EndpointKind } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -24,8 +24,8 @@ export interface ClaimedDelivery
   attemptCount: number;
   createdMs: number;
   kind: EndpointKind;
-  lifecycle: EndpointLifecycle;
-  isRemoved: boolean;
+  /** It must not be sent. */
+  cancelReason?: CancellationReason;
   /** Sealed; absent when the endpoint is removed. The deliveries of one claim to one endpoint share the object. */
   urlBox?: Buffer;
   /** The sealed secrets that sign now, newest first: one, or two in the overlap of a rotation. Shared like `urlBox`. */
@@ -45,9 +45,18 @@ const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   webhookId: DELIVERY.webhookId,
   body: DELIVERY.body,
   kind: column.computed('kind', 'e.kind'),
-  lifecycle: column.computed('lifecycle', 'e.lifecycle'),
-  // A removed endpoint keeps its row. An endpoint without a row counts as removed.
-  isRemoved: column.computed('is_removed', '(e.lifecycle is null or e.removed_at is not null)'),
+  // A removed endpoint keeps its row. An endpoint without a row counts as removed. OFFSET: a probe of the index, as below.
+  // A redelivery is sent although the monitor is deleted.
+  cancelReason: column.computed(
+    'cancel_reason',
+    `case
+      when d.monitor_key is not null and d.redelivery_of is null and not exists (
+        select from monitors m where m.project_id = d.project_id and m.monitor_key = d.monitor_key offset 0)
+      then 'monitor_deleted'
+      when e.lifecycle is null or e.removed_at is not null then 'endpoint_removed'
+      when e.lifecycle = 'disabled' or d.created_at <= e.canceled_until then 'endpoint_disabled'
+    end`,
+  ),
 };
 const toClaimed = rowReader(CLAIMED);
 
@@ -83,10 +92,13 @@ const FIRST_EARLIER = `select e.* from (select e.* from ${EARLIER} order by e.se
 
 // An event that waits goes behind the one for which it waits, so that claims pass it once for each attempt to that one
 // and not again and again. The end of an endpoint ends all of its deliveries, so at one endpoint nothing can go out
-// before that. At another endpoint the event before may be canceled at any time: it is looked at again when it has waited
-// longer by a twentieth.
+// before that. At another endpoint, or from before a disabling of this one, the event before may be canceled at any time: it
+// is looked at again when it has waited longer by a twentieth.
 const PLACE_BEHIND = `(select case
-    when e.endpoint_project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id
+    when e.endpoint_project_id = d.endpoint_project_id and e.endpoint_id = d.endpoint_id and not exists (
+      select from callback_endpoints c
+      where c.project_id = e.endpoint_project_id and c.endpoint_id = e.endpoint_id and e.created_at <= c.canceled_until
+      offset 0)
       then e.next_attempt_at + (d.sequence - e.sequence) * interval '1 microsecond'
     else moment.now_at + greatest(interval '250 milliseconds',
       least(e.next_attempt_at - moment.now_at, (moment.now_at - d.created_at) / 20)) end

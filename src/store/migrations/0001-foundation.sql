@@ -282,6 +282,8 @@ create table callback_endpoints (
   lifecycle text not null default 'active',
   disabled_at timestamptz,
   disabled_reason text,
+  -- What was created until then is canceled: the endpoint was disabled at that moment. Stays when it is active again.
+  canceled_until timestamptz,
   generation bigint not null default 1,
   -- Set on the endpoint of an inline binding, which serves one monitor and is in no list.
   monitor_key uuid,
@@ -373,7 +375,25 @@ create index deliveries_state on deliveries (project_id, state, created_at desc,
 -- Used by the dispatcher too: what each project has to send to each endpoint, in the order in which it is due.
 create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, project_id, next_attempt_at)
   where state in ('pending', 'failing');
+-- For the deletion of a monitor. Not by the project first: claims would take it for the index of an incident's events.
+create index deliveries_monitor_pending on deliveries (monitor_key) where state in ('pending', 'failing');
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
+
+-- Cancellations that are under way: of the deliveries to an endpoint, or of a monitor, that were created until a moment.
+-- Sweepers cancel so many at a time, and delete the row when none is left.
+create table cancellations (
+  cancellation_id bigint generated always as identity primary key,
+  -- Of the endpoint or the monitor.
+  project_id uuid not null,
+  endpoint_id text collate "C",
+  monitor_key uuid,
+  reason text not null,
+  actor jsonb,
+  until_at timestamptz not null,
+  -- The one whose last turn was the longest ago is next.
+  turn_at timestamptz not null default clock_timestamp()
+);
+create index cancellations_turn on cancellations (turn_at);
 
 create table delivery_attempts (
   project_id uuid not null,

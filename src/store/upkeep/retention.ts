@@ -108,7 +108,7 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'credentials',
     retire: retire('credentials', old('revoked_at', `${KEPT_DAYS.revokedCredentials} days`), ofCredential),
   },
-  // Deliveries of deleted monitors have ended: the deletion canceled them.
+  // Deliveries of deleted monitors have ended: the deletion cancels them.
   {
     what: 'deliveries',
     retire: retire('deliveries', old('ended_at', `${KEPT_DAYS.deliveries} days`), ofDelivery),

@@ -1,10 +1,12 @@
 // Turns the outcome of a claim into the rows that are written. Pure but for the jitter.
+
 import {
   type DisabledReason,
   type NextDeliveryState,
   nextDeliveryState,
 } from '../../delivery/retry-schedule.ts';
 import type { AttemptResult } from '../../delivery/sender.ts';
+import type { CancellationReason } from '../../domain/callback.ts';
 import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
@@ -14,8 +16,8 @@ import { endpointKeyOf } from './due-queues.ts';
 /** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
 export type DeliveryOutcome = { claim: ClaimedDelivery } & (
   | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
-  /** The endpoint was disabled or removed after the delivery was written. */
-  | { kind: 'canceled'; reason: 'endpoint_disabled' | 'endpoint_removed' }
+  /** The endpoint was disabled or removed, or the monitor deleted, after the delivery was written. */
+  | { kind: 'canceled'; reason: CancellationReason }
   /** No attempt was made because of an internal fault, such as a missing encryption key. */
   | { kind: 'postponed' }
 );

@@ -128,8 +128,8 @@ export class Dispatcher {
 
   /** False when there is no place for it after all. */
   #begin(claim: ClaimedDelivery): boolean {
-    if (!claim.isRemoved && claim.lifecycle === 'active') return this.#attempts.begin(claim);
-    const reason = claim.isRemoved ? 'endpoint_removed' : 'endpoint_disabled';
+    const { cancelReason: reason } = claim;
+    if (reason === undefined) return this.#attempts.begin(claim);
     this.#writer.add({ claim, kind: 'canceled', reason }, () => undefined);
     return true;
   }

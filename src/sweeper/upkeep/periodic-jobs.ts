@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { startSweepLoop } from '../loop.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
+import { sweepCancellations } from './sweep-cancellations.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
@@ -34,6 +35,7 @@ const listJobs = (): readonly Job[] => [
     runsOn: 'every_replica',
     step: watchSealedValues,
   },
+  { name: 'cancellations', everyMs: 1_000, runsOn: 'every_replica', step: sweepCancellations },
   { name: 'outage_timelines', everyMs: 2_000, runsOn: 'every_replica', step: tellOutages },
 ];
 

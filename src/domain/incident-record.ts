@@ -50,6 +50,12 @@ export function toIncidentRecord(
     openSequence: incident.openSequence,
     lastSequence: incident.lastSequence,
     violationCount: incident.violationCount,
-    summary: incident.summary,
+    summary: summaryOf(incident),
   };
+}
+
+/** The summary is what opened the incident: of one that is over it must not read like a new one. */
+function summaryOf({ state, summary }: Incident): string {
+  if (state === 'recovered') return `Recovered: ${summary}`;
+  return state === 'resolved' ? `Resolved: ${summary}` : summary;
 }

@@ -12,6 +12,7 @@ import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations, type OperationId } from '../../src/contract/operations/operations.ts';
 import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { textOf } from '../support/page-text.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { runProgram } from '../support/run-program.ts';
 
@@ -53,9 +54,6 @@ afterAll(async () => {
   await receiver?.close();
   if (folder) await rm(folder, { recursive: true, force: true });
 });
-
-const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
-const textOf = (html: string) => html.replaceAll(/&([#\w]+);/g, (_, name: string) => ENTITIES[name] ?? '');
 
 /** The line that the page shows for an operation. */
 function shownFor(id: string): string {

@@ -5,11 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import { textOf } from '../support/page-text.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { DevelopmentRun, makeStateFolder, type ReadyFields } from './development-run.ts';
-
-const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
-const textOf = (html: string) => html.replaceAll(/&([#\w]+);/g, (_, name: string) => ENTITIES[name] ?? '');
 
 /** The blocks that the page says to run. With `python` the block in its `details` replaces the one before it. */
 function blocksOf(page: string, receiver: 'node' | 'python'): string[] {
@@ -74,8 +72,9 @@ describe('the quickstart', () => {
         /^verified: incident.opened .+/m,
         /"event":"incident.opened","state":"delivered"/,
         /verified: incident.recovered .+/,
-        /^204 deleted \/v1\/monitors\/nightly-backup$/m,
-        /^204 deleted \/v1\/callbacks\/cb_/m,
+        /^204 deleted http.+\/v1\/monitors\/nightly-backup$/m,
+        /^204 deleted http.+\/v1\/callbacks\/cb_/m,
+        /^204 deleted http.+\/v1\/credentials\//m,
       ]) {
         expect(stdout).toMatch(words);
       }

@@ -68,7 +68,7 @@ export function code(text: string): Html {
 
 /** Commands to run in a shell. */
 export function commands(text: string): Html {
-  return html`<pre class="run" tabindex="0"><code>${text.trim()}</code></pre>`;
+  return html`<pre class="run" tabindex="0" role="group" aria-label="Commands to run"><code>${text.trim()}</code></pre>`;
 }
 
 /** Cells that are texts are read as prose: `code` between backticks. */

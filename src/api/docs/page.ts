@@ -5,6 +5,7 @@ import { type Html, html } from './html.ts';
 export const PAGES = {
   '/docs': 'API',
   '/docs/quickstart': 'Quickstart',
+  '/docs/beats': 'Beats',
   '/docs/states': 'States',
   '/docs/deadlines': 'Deadlines',
   '/docs/webhooks': 'Webhooks',
@@ -60,6 +61,7 @@ code { background: var(--soft); padding: 0 0.2em; border-radius: 3px; overflow-w
 pre { background: var(--soft); padding: 0.75rem; overflow-x: auto; border-radius: 6px; }
 pre code { background: none; padding: 0; overflow-wrap: normal; }
 pre.run { border-left: 3px solid var(--accent); }
+pre.run::before { content: "Run:"; display: block; color: var(--accent); font: 12px system-ui, sans-serif; }
 table { border-collapse: collapse; display: block; overflow-x: auto; margin: 0.75rem 0; }
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--line); }
 td:first-child { white-space: nowrap; }

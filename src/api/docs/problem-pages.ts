@@ -45,7 +45,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Read the resource again. Where `retryable` is true, wait for `Retry-After`, then send the same request with the same key.',
   ],
   idempotency_conflict: [
-    'The `Idempotency-Key` was used in the last 24 hours for a different request.',
+    'The `Idempotency-Key` was used for a different request in the last 24 hours, or for another beat of the monitor in the last hour.',
     'Use a new key for a new request, and the same key only to send the same request again.',
   ],
   monitor_archived: ['A beat was sent to an archived monitor.', 'Restore the monitor, or stop the job.'],
@@ -71,8 +71,8 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Read the resource first, then send its ETag in `If-Match`.',
   ],
   rate_limited: [
-    'The project has made all its requests of this minute, or the monitor sent beats faster than the plan allows. `limit` has the dimension.',
-    'Wait for `Retry-After`, then send the request again.',
+    'The project has made all its requests of this minute, the caller or its project has its share of open calls, or the monitor sent beats faster than the plan allows. `limit` has the dimension and the plan.',
+    'Wait for `Retry-After`, then send the request again. A success or fail over the limit has moved the deadline: it need not be sent again.',
   ],
   internal_error: [
     'The service failed. Nothing was stored.',

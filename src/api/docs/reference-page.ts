@@ -4,6 +4,7 @@ import { curlOf, type Parameter } from './curl.ts';
 import { code, commands, type Html, heading, html, prose, table } from './html.ts';
 import { page } from './page.ts';
 import { fieldTable, typeOf } from './schema-text.ts';
+import { theWords } from './words.ts';
 
 type Reference = { $ref: string };
 type Content = Record<
@@ -60,6 +61,7 @@ export function referencePage(document: ReferenceDocument): string {
 <p>New here? The <a href="/docs/quickstart">quickstart</a> leads from the first credential to a verified alert.</p>
 ${document.info.description.split('\n\n').map((text) => html`<p>${prose(text)}</p>`)}
 ${theExamples()}
+${theWords()}
 ${heading(2, 'Operations')}
 ${tags.map((tag) => html`<h3>${tag}</h3><ul>${ofTag(tag).map(indexItem)}</ul>`)}
 ${tags.map((tag) => html`${heading(2, tag)}${ofTag(tag).map((entry) => operationSection(document, entry, written))}`)}

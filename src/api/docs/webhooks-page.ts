@@ -1,7 +1,7 @@
 // The page /docs/webhooks: how an alert looks, and how a receiver checks it in four languages.
 import { readFile } from 'node:fs/promises';
 import { alert } from '../../contract/openapi/examples/records.ts';
-import { code as block, heading, html } from './html.ts';
+import { code as block, type Html, heading, html } from './html.ts';
 import { page } from './page.ts';
 
 /** Language to file. The tests run the files as the page shows them. */
@@ -36,6 +36,21 @@ ${heading(2, 'The request')}
 ${heading(2, 'The body')}
 ${block(JSON.stringify(alert, null, 2))}
 ${heading(2, 'Check a signature')}
-${samples}`,
+${samples}
+${rotation()}`,
   );
+}
+
+function rotation(): Html {
+  return html`${heading(2, 'Rotate the signing secret')}
+<p>After a rotation the new secret and the one before it both sign, for <code>overlapSeconds</code>: 0 to 900, 300 where nothing is stated. A receiver that knows either of them takes every alert.</p>
+<ol>
+<li>Read the endpoint and its <code>ETag</code> (<a href="/docs#getCallback">GET</a>).</li>
+<li><a href="/docs#rotateSigningSecret">Rotate</a> with that <code>ETag</code> in <code>If-Match</code>, and <code>{"overlapSeconds": 900}</code> where you need the time. The answer has the new secret, once; <code>overlapEndsAt</code> says how long the old one still signs.</li>
+<li>Put the new secret into the receiver before then. Two values of <code>webhook-signature</code> are no fault: one that matches is enough.</li>
+<li><a href="/docs#testCallback">Send a test.</a></li>
+</ol>
+<p><b>If the answer is lost</b>: the same call with the same <code>Idempotency-Key</code> says <code>"replayed": true</code> and has no secret, because a secret is shown once. Read the new <code>ETag</code> and rotate again, with a new key. At most two secrets sign, the newest ones: from this second rotation on the secret that your receiver has signs no more, so put the new one in at once.</p>
+<p>Each attempt is signed with the secrets that are valid at its moment, and its own <code>webhook-timestamp</code>; the <code>webhook-id</code> stays. So nothing is lost while a receiver refuses signatures: the retries of the next hours are signed with the new secret, and what had its last attempt can be <a href="/docs#redeliver">sent again</a>.</p>
+<p>A secret that somebody else may know: <code>{"overlapSeconds": 0}</code> ends it at once. Where a Callback object of Kubernetes manages the endpoint, rotate there: the operator would rotate again to know the secret.</p>`;
 }

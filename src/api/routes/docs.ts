@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ComposedPaths, completePaths, documentFrame } from '../../contract/openapi/openapi-document.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { ServiceContext } from '../../service/calls/context.ts';
+import { beatsPage } from '../docs/guides/beats-page.ts';
 import { deadlinesPage } from '../docs/guides/deadlines-page.ts';
 import { limitsPage } from '../docs/guides/limits-page.ts';
 import { quickstartPage } from '../docs/guides/quickstart-page.ts';
@@ -39,6 +40,7 @@ export async function registerDocs(app: FastifyInstance, installation: Installat
   // These do not depend on the document.
   const pages = new Map<string, string>([
     ['/docs/quickstart', await quickstartPage(installation.publicUrl)],
+    ['/docs/beats', beatsPage()],
     ['/docs/states', statesPage()],
     ['/docs/deadlines', deadlinesPage(installation.minimumIntervalSeconds)],
     ['/docs/retention', retentionPage()],

@@ -25,7 +25,9 @@ export const observation = z.object({
   exitStatus: z.int().optional(),
   message: z.string().optional(),
   runId: z.string().optional(),
-  late: z.boolean().describe('It came after the deadline.'),
+  late: z
+    .boolean()
+    .describe('It came after the deadline. (The health `late` is before it: overdue, inside the grace.)'),
   violations: z.array(violation).describe(NO_VIOLATIONS),
 });
 export type Observation = z.output<typeof observation>;
@@ -36,7 +38,7 @@ export const beatBody = z
       .record(measurementKey, z.number())
       .optional()
       .describe('Numbers by key, kept with the observation. Rules on them are not evaluated yet.'),
-    message: z.string().max(1024).optional(),
+    message: z.string().max(1024).optional().describe('A longer one is refused and not cut.'),
     observedAt: timestamp.optional().describe("The sender's clock: kept, and never moves a deadline."),
     status: beatKind.optional(),
     runId: identifier.optional().describe('Ties the start and the end of one run together.'),

@@ -37,7 +37,7 @@ export const incident = z.object({
   openSequence: integer(0, MAX_SAFE).optional(),
   lastSequence: integer(0, MAX_SAFE).optional(),
   violationCount: integer(0, MAX_SAFE),
-  summary: z.string(),
+  summary: z.string().describe('What opened it, in words; of one that is over it says so first.'),
 });
 export type Incident = z.output<typeof incident>;
 

@@ -71,6 +71,17 @@ describe('the body of a webhook', () => {
     expect(buildIncidentEvent(withMore)).not.toContain('planted');
   });
 
+  it.each([
+    ['open', 'No beat for 2 hours.'],
+    ['recovering', 'No beat for 2 hours.'],
+    ['recovered', 'Recovered: No beat for 2 hours.'],
+    ['resolved', 'Resolved: No beat for 2 hours.'],
+  ] as const)('the summary of an incident that is %s reads so', (state, summary) => {
+    const input = event();
+    input.incident.state = state;
+    expect(JSON.parse(buildIncidentEvent(input)).data.incident.summary).toBe(summary);
+  });
+
   it('the body of a test event names organization, project and endpoint', () => {
     const input = {
       atMs: AT_MS,

@@ -52,8 +52,38 @@ ${heading(2, 'Missed deadlines')}
 <p>With <code>missedBeatsToOpen</code> n (default ${missedBeatsToOpen}) that many deadlines pass in a row before the incident opens: each further interval without a beat counts as one more. One beat sets the count back.</p>
 ${heading(2, 'Runs that do not end')}
 <p>With <code>maxRuntimeSeconds</code> a run that began with <code>/start</code> must end in that time, else <code>overdue_run</code> opens, once for that run. The limit runs beside the deadline.</p>
-${heading(2, 'When Beatkeeper itself was away')}
-<p>An outage of the service never makes an alert. It moves the deadlines that it touches; a silence that it may explain gets one more full interval plus grace from its end. The timeline of an incident that opens after that has an entry <code>service_outage</code>. A beat that the service answered with 503 counts as a sign of life of its job.</p>
+${heading(2, 'When Beatkeeper cannot take a beat')}
+<p>An outage of the service, or of its database, never makes an alert.</p>
+${table(
+  ['', 'The service answers, but cannot store', 'Nothing answers'],
+  [
+    [
+      'The sender gets',
+      '503 with `Retry-After`, within 10 seconds (500 after a fault)',
+      'no connection, or no answer',
+    ],
+    [
+      'What to do',
+      'Send it again: `curl --retry 3` does. A job need not fail for it',
+      'the same, with `--retry-connrefused`',
+    ],
+    [
+      'The deadline',
+      'A success or fail counts as a sign of life: the deadline is at least its arrival + interval + grace, once the database is back',
+      'A silence that the outage may explain gets one more full interval plus grace from its end',
+    ],
+    [
+      'What is lost',
+      'The beat is not recorded. It recovers nothing, and a fail opens no incident: only a retry does',
+      'the same',
+    ],
+    [
+      'The timeline of an incident that opens after it',
+      '`service_outage` with `detail: {from, to, refusedBeats}`',
+      '`service_outage` with `detail: {from, to}`',
+    ],
+  ],
+)}
 ${heading(2, 'A refused beat is no silence')}
 <p>A success or a failure that is refused for its content, its size, its <code>Idempotency-Key</code> or a limit of the plan is not recorded, and moves the running deadline all the same: the job ran. A <code>start</code> or a <code>log</code> moves it neither when it is accepted nor when it is refused. The last sentence of the refusal says which it was.</p>`,
   );

@@ -13,7 +13,7 @@ export async function quickstartPage(publicUrl: string): Promise<string> {
     '/docs/quickstart',
     'Quickstart',
     html`<h1>Quickstart</h1>
-<p>From nothing to an alert whose signature you have checked, in about ten minutes. You need a shell (bash or zsh), <code>curl</code>, and Node or Python. Run the blocks with a bar at their left, one after the other, in one terminal and in an empty folder: later blocks use what earlier ones have set.</p>
+<p>From nothing to an alert whose signature you have checked, in about ten minutes. You need a shell (bash or zsh), <code>curl</code>, and Node or Python. Run the blocks that are marked “Run:”, one after the other, in one terminal and in an empty folder: later blocks use what earlier ones have set. The first block comes before them and is for you to fill in.</p>
 ${theIdea()}
 ${signIn(publicUrl)}
 ${projectAndCredential()}
@@ -34,7 +34,7 @@ function signIn(publicUrl: string): Html {
   return html`${heading(2, '1. Sign in as an owner')}
 <p>Only an owner creates projects and credentials. An owner signs in with a token that an issuer has signed. Where to get one:</p>
 <ul>
-<li><b>On your machine.</b> In the folder of the Beatkeeper repository, in a terminal of its own: <code>npm ci &amp;&amp; npm run dev -- --no-cluster</code>. Wait for the line that begins with <code>ready</code>: it is JSON, <code>api</code> is the address, <code>ownerToken</code> the token, good for a day. Leave it running, and open a second terminal.</li>
+<li><b>On your machine.</b> In the folder of the Beatkeeper repository, in a terminal of its own: <code>npm ci &amp;&amp; npm run dev -- --no-cluster</code>. Wait for the line that begins with <code>ready</code>: it is JSON, <code>api</code> is the address, <code>ownerToken</code> the token, good for a day. Leave it running, and open a second terminal. (Without <code>-- --no-cluster</code> it runs a Kubernetes API server too, which nothing here needs. The line also has a <code>credential</code> of the project <code>default</code>: who is in a hurry sets <code>TOKEN</code> to it, goes on with step 3, and leaves the credential out when cleaning up.)</li>
 <li><b>In a cluster</b> with the Helm chart, release and namespace <code>beatkeeper</code>: <code>kubectl create token beatkeeper-owner --namespace beatkeeper --audience beatkeeper</code> prints a token. <code>kubectl port-forward --namespace beatkeeper service/beatkeeper-api 8080:80</code> makes the API reachable at <code>http://127.0.0.1:8080</code>.</li>
 <li><b>Elsewhere</b>: a session token of an identity provider that the installation trusts, with the role of an owner. Ask who runs it.</li>
 </ul>
@@ -141,14 +141,18 @@ until grep 'verified: incident.recovered' alerts.log; do sleep 1; done`)}`;
 function afterwards(): Html {
   return html`${heading(2, '7. Clean up')}
 <p>A change of a resource names in <code>If-Match</code> the version that you have read: its <code>ETag</code>. So nobody overwrites what somebody else has changed meanwhile.</p>
-${commands(`etag_of() { curl -sS -o /dev/null -D - "$BASE$1" -H "Authorization: Bearer $TOKEN" | tr -d '\\r' | sed -n 's/^[Ee][Tt][Aa][Gg]: //p'; }
-for path in /v1/monitors/nightly-backup "/v1/callbacks/$ENDPOINT_ID"; do
-  curl -sS -X DELETE "$BASE$path" -H "Authorization: Bearer $TOKEN" -H "If-Match: $(etag_of "$path")" -w "%{http_code} deleted $path\\n"
-done
+${commands(`etag_of() { curl -sS -o /dev/null -D - "$@" | tr -d '\\r' | sed -n 's/^[Ee][Tt][Aa][Gg]: //p'; }
+delete() { curl -sS -X DELETE "$@" -H "If-Match: $(etag_of "$@")" -w "%{http_code} deleted $1\\n"; }
+delete "$BASE/v1/monitors/nightly-backup" -H "Authorization: Bearer $TOKEN"
+delete "$BASE/v1/callbacks/$ENDPOINT_ID" -H "Authorization: Bearer $TOKEN"
 kill "$RECEIVER"`)}
+<p>The credential is revoked last, by the owner:</p>
+${commands(`export CREDENTIAL_ID=$(grep -o '"credentialId":"[^"]*"' credential.json | cut -d '"' -f 4)
+delete "$BASE/v1/credentials/$CREDENTIAL_ID" -H "Authorization: Bearer $OWNER_TOKEN" -H "Service-Project: quickstart"`)}
+<p>The project stays, empty: no operation deletes a project. Who follows this page again uses it again.</p>
 ${heading(2, 'Where to go on')}
 <ul>
-<li>In a cron job: <code>backup.sh; curl -fsS -m 10 --retry 3 "$PUBLISH_URL/$?"</code> reports the exit status, and a failure opens an incident at once. <code>$PUBLISH_URL/start</code> before it measures the run. <a href="/docs#pingSuccess">All addresses of beats</a>.</li>
+<li>In a cron job: <code>backup.sh; curl -fsS -m 15 --retry 3 "$PUBLISH_URL/$?"</code> reports the exit status, and a failure opens an incident at once. How to send the output with it, what goes into the crontab, and JSON: <a href="/docs/beats">Beats</a>.</li>
 <li>A schedule in place of an interval, learned intervals, late and missed beats: <a href="/docs/deadlines">Deadlines</a>.</li>
 <li>What <code>up</code>, <code>late</code> and <code>down</code> mean, and the life of an incident: <a href="/docs/states">States</a>.</li>
 <li>One endpoint for all monitors that name none: an owner sets it with <a href="/docs#setDefaultCallback">PUT /v1/callbacks/default</a>.</li>

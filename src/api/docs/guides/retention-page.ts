@@ -47,7 +47,8 @@ const KEPT: readonly (readonly [string, string, string])[] = [
     'the same key is a new beat',
   ],
   ['Outages of the service', days(KEPT_DAYS.serviceOutages), 'gone'],
-  ['Projects, monitors, endpoints, credentials in use', 'until somebody deletes them', ''],
+  ['Monitors, endpoints and credentials in use', 'until somebody deletes or revokes them', ''],
+  ['Projects', 'for ever: a project is renamed and never deleted', ''],
 ];
 
 export function retentionPage(): string {

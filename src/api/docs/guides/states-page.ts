@@ -24,7 +24,7 @@ const HEALTH: Texts<Health> = {
     'A maintenance window runs. Missed deadlines in it open nothing; the deadline moves to its end.',
   down: 'An incident is `open`: a beat is missing, a run failed, or a run does not end.',
   recovering: 'Such an incident is `recovering`: successes have come, but not yet `recoveryBeats` of them.',
-  late: 'The next beat is past its interval and inside the grace; with a schedule from half of the grace on. Nothing has opened.',
+  late: 'The beat is overdue and the deadline has not passed: inside the grace, with a schedule from half of the grace on. Nothing has opened. (`late` of an observation says more: it came after the deadline.)',
   waiting: 'No first beat yet. No deadline runs, unless `awaitFirstBeat` is false.',
   up: 'The last beat came in time.',
 };

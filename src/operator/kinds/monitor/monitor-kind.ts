@@ -184,7 +184,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       memory.beatWrittenAtMs = performance.now();
     }
     const { opened, ended } = incidentChanges(object.status?.openIncidents, status.openIncidents ?? []);
-    const ends = await endsOf(this.#context.api, pass, ended);
+    const ends = ended.length === 0 ? [] : await endsOf(this.#context.api, pass, ended);
     for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
     for (const { reason, note } of ends) this.events.record(object, reason, note);
     return 0;

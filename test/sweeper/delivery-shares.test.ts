@@ -1,6 +1,6 @@
 // One project delays no other: attempts are shared by project, then by endpoint. Receivers hang for longer than a test
 // takes, so what arrives did not wait for them.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ok, type Receiver } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
@@ -13,7 +13,10 @@ let fixture: DeliveryFixture;
 beforeAll(async () => {
   fixture = await openDeliveryFixture();
 });
-afterEach(() => fixture.endTest());
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await fixture.endTest();
+});
 afterAll(() => fixture?.close());
 
 /** A project with so many due deliveries, each at an endpoint of its own that never answers. */
@@ -148,5 +151,26 @@ describe('shares', () => {
     await waitFor(() => asked(receiver) === 342, { what: 'both have their share' });
     await alert();
     await receiver.close();
+  });
+
+  it("alerts go out while the database breaks off each claim that has one project's deliveries among others", async () => {
+    const project = await fixture.neighbour();
+    const { receiver, endpoints } = await project.receiveAt(3, ok);
+    for (const endpoint of endpoints) await project.enqueue(endpoint, 1);
+    const { pool } = fixture;
+    const query = pool.query.bind(pool);
+    const isBrokenOff = (statement: unknown) => {
+      const { name, values = [] } = statement as { name?: string; values?: unknown[] };
+      return name === 'claim-deliveries' && (values[0] as string[]).includes(project.project.projectId);
+    };
+    vi.spyOn(pool, 'query').mockImplementation(async (...given) => {
+      if (!isBrokenOff(given[0])) return await query(...given);
+      throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+    });
+    fixture.dispatch();
+    await alert();
+    expect(receiver.requests).toEqual([]);
+    vi.restoreAllMocks();
+    await waitFor(() => asked(receiver) === 3, { what: 'its own go out when claims succeed again' });
   });
 });

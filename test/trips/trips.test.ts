@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait-for.ts';
 import { CountedProcess } from './coverage.ts';
 
 /** Files per trip: without src/kube and src/telemetry, and in the api without those that every request enters. */
-const BUDGET = { beat: 13, patch: 34, monitor: 24, deadline: 46 };
+const BUDGET = { beat: 13, patch: 34, monitor: 24, deadline: 47 };
 
 let fixture: ProjectFixture;
 let issuer: TokenIssuer;

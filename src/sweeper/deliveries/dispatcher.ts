@@ -9,9 +9,11 @@ import {
   type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
 import { type DueQueue, findDueQueues, queueKeyOf } from '../../store/deliveries/due-queues.ts';
+import { codeOf, SQLSTATE } from '../../store/postgres/database-error.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
+import { ClaimParts } from './claim-parts.ts';
 import { DueQueues, MAX_POLLED } from './due-queues.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 import { type Chosen, Turns } from './turns.ts';
@@ -20,8 +22,6 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
   pool: Pool;
   pollMs?: number;
 }
-
-const NO_CLAIM: Claim = { deliveries: [], passed: [] };
 
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
@@ -37,6 +37,7 @@ export class Dispatcher {
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
   readonly #turns = new Turns();
+  readonly #parts = new ClaimParts();
 
   /** Starts at once. */
   constructor(options: DispatcherOptions) {
@@ -83,20 +84,42 @@ export class Dispatcher {
   }
 
   async #run(): Promise<RunResult> {
-    const { pool } = this.#options;
     if (this.#attempts.free === 0 || this.#writer.waiting >= MAX_WAITING) return 'idle';
     const due = await this.#findDue();
     if (this.#loop.isStopped) return 'idle';
     const { wanted, isCut } = this.#choose(due);
-    const claim = wanted.length === 0 ? NO_CLAIM : await claimDeliveries(pool, this.#owner, wanted);
-    const found = claim.deliveries.length > 0 || claim.passed.length > 0;
-    this.#hasMore = found || isCut || (due.length > 0 && wanted.length === 0);
-    this.#recordClaim(wanted, claim);
+    const parts = this.#parts.partsOf(wanted);
+    let isLeft = isCut || parts.flat().length < wanted.length;
+    let begun = 0;
+    for (const part of parts) {
+      const claim = await this.#claim(part);
+      isLeft ||= claim.passed.length > 0;
+      begun += await this.#beginAll(claim.deliveries);
+      this.#hasMore = isLeft || claim.deliveries.length > 0;
+    }
+    if (parts.length === 0) this.#hasMore = due.length > 0;
+    return begun > 0 || isLeft ? 'more' : 'idle';
+  }
+
+  async #claim(part: readonly WantedDeliveries[]): Promise<Claim> {
+    try {
+      const claim = await claimDeliveries(this.#options.pool, this.#owner, part);
+      this.#parts.recordSuccess(part);
+      this.#recordClaim(part, claim);
+      return claim;
+    } catch (error) {
+      if (codeOf(error) === SQLSTATE.queryCanceled) this.#parts.recordFailure(part, performance.now());
+      throw error;
+    }
+  }
+
+  /** Returns how many began. */
+  async #beginAll(deliveries: readonly ClaimedDelivery[]): Promise<number> {
     // The claim renews the lease of a delivery that was sent already: its outcome is written in a moment.
-    const unsent = claim.deliveries.filter((delivery) => !this.#attempts.isUnwritten(delivery));
+    const unsent = deliveries.filter((delivery) => !this.#attempts.isUnwritten(delivery));
     const refused = unsent.filter((delivery) => this.#loop.isStopped || !this.#begin(delivery));
-    await releaseLeases(pool, this.#owner, refused);
-    return unsent.length > refused.length || claim.passed.length > 0 || isCut ? 'more' : 'idle';
+    await releaseLeases(this.#options.pool, this.#owner, refused);
+    return unsent.length - refused.length;
   }
 
   /** What the last polls found, while it serves. A delivery that was taken since is found again, and claimed once. */
@@ -117,7 +140,7 @@ export class Dispatcher {
       free: attempts.free,
       heldBy: (projectId) => attempts.heldBy(projectId),
       placesFor: (endpoint) => attempts.placesFor(endpoint, now),
-      isPaused: (queue) => this.#due.isPaused(queue, now),
+      isPaused: ({ key, ref }) => this.#due.isPaused(key, now) || this.#parts.isPaused(ref.projectId, now),
     });
   }
 

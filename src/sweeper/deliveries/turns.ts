@@ -12,8 +12,8 @@ export interface FreePlaces {
   heldBy(projectId: string): number;
   /** Of one endpoint, by its key. */
   placesFor(endpoint: string): number;
-  /** Nothing of the queue, by its key, is asked for now. */
-  isPaused(queue: string): boolean;
+  /** Nothing of the queue is asked for now. */
+  isPaused(queue: KeyedQueue): boolean;
 }
 
 export interface Chosen {
@@ -33,16 +33,17 @@ interface Turn {
   passed: number;
 }
 
-interface KeyedQueue {
+export interface KeyedQueue {
   ref: DueQueue;
   key: string;
+  /** The key of its endpoint. */
   endpoint: string;
 }
 
 /** An endpoint at which several projects have queues. */
 interface SharedEndpoint {
   /** In the order of the keys. */
-  queues: string[];
+  queues: KeyedQueue[];
   /** The queue that was the last to have a place when there were fewer places than queues. */
   last: string;
 }
@@ -111,11 +112,11 @@ export class Turns {
     if (due === this.#due) return;
     this.#due = due;
     const projects = new Map<string, KeyedQueue[]>();
-    const endpoints = new Map<string, string[]>();
+    const endpoints = new Map<string, KeyedQueue[]>();
     for (const ref of due) {
       const queue = { ref, key: queueKeyOf(ref), endpoint: endpointKeyOf(ref.endpoint) };
       append(projects, ref.projectId, queue);
-      append(endpoints, queue.endpoint, queue.key);
+      append(endpoints, queue.endpoint, queue);
     }
     this.#shared = new Map(
       [...endpoints]
@@ -139,8 +140,9 @@ class EndpointParts {
     this.#places = places;
   }
 
-  of({ key, endpoint }: KeyedQueue): number {
-    if (this.#places.isPaused(key)) return 0;
+  of(queue: KeyedQueue): number {
+    const { key, endpoint } = queue;
+    if (this.#places.isPaused(queue)) return 0;
     const shared = this.#endpoints.get(endpoint);
     if (!shared) return this.#places.placesFor(endpoint);
     if (!this.#parts.has(key)) this.#divide(shared, this.#places.placesFor(endpoint));
@@ -149,17 +151,17 @@ class EndpointParts {
 
   /** Where there are fewer places than queues, the next run goes on behind the last that has one. */
   #divide(shared: SharedEndpoint, places: number): void {
-    const open = shared.queues.filter((key) => !this.#places.isPaused(key));
+    const open = shared.queues.filter((queue) => !this.#places.isPaused(queue));
     const first = Math.max(
       0,
-      open.findIndex((key) => key > shared.last),
+      open.findIndex(({ key }) => key > shared.last),
     );
     const inTurn = [...open.slice(first), ...open.slice(0, first)];
     const extra = places % inTurn.length;
-    for (const [index, key] of inTurn.entries()) {
+    for (const [index, { key }] of inTurn.entries()) {
       this.#parts.set(key, Math.floor(places / inTurn.length) + (index < extra ? 1 : 0));
     }
-    shared.last = inTurn[extra - 1] ?? shared.last;
+    shared.last = inTurn[extra - 1]?.key ?? shared.last;
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type FreePlaces, Turns } from '../../../src/sweeper/deliveries/turns.ts';
+import { type FreePlaces, type KeyedQueue, Turns } from '../../../src/sweeper/deliveries/turns.ts';
 
 const dueIn = (projectId: string, count: number) =>
   Array.from({ length: count }, (_, index) => ({
@@ -103,7 +103,7 @@ describe('turns', () => {
     it('its places are divided among the projects, but for those that pause', () => {
       const due = dueAtShared('a', 'b', 'c');
       expect(sumsOf(new Turns().choose(due, atShared(32)).wanted)).toEqual({ a: 11, b: 11, c: 10 });
-      const isPaused = (queue: string) => queue.endsWith(' b');
+      const isPaused = ({ key }: KeyedQueue) => key.endsWith(' b');
       expect(sumsOf(new Turns().choose(due, atShared(32, { isPaused })).wanted)).toEqual({ a: 16, c: 16 });
     });
 

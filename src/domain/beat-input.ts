@@ -37,6 +37,11 @@ export function kindOfSuffix(
   return { kind: exitStatus === 0 ? 'success' : 'fail', exitStatus };
 }
 
+/** Whether a beat of this kind moves a running deadline. A start begins a clock, and moves none that runs. */
+export function movesDeadline(kind: BeatKind): boolean {
+  return kind === 'success' || kind === 'fail';
+}
+
 /** A malformed `rid` is ignored: a beat is not lost for its label. */
 export function runIdOf(rid: unknown): string | undefined {
   return typeof rid === 'string' && IDENTIFIER_PATTERN.test(rid) ? rid : undefined;

@@ -68,11 +68,6 @@ export function applyBeat(
   };
 }
 
-/** Whether a beat of this kind moves a running deadline. A start begins a clock, and moves none that runs. */
-export function movesDeadline(kind: BeatKind): boolean {
-  return kind === 'success' || kind === 'fail';
-}
-
 /**
  * A success or a fail that is refused for its content, its size or the plan still shows that the job ran: it moves a
  * running deadline and changes nothing else (docs/contract/beats.md).

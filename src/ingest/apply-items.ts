@@ -1,8 +1,8 @@
 // Applies a batch of beats to the locked live rows, in order of arrival. The domain decides; beat-transaction.ts reads
 // and writes.
 import { hash } from 'node:crypto';
-import { applyBeat, applyRefusedBeat, movesDeadline } from '../domain/beat.ts';
-import type { BeatInput, RefusedBeat } from '../domain/beat-input.ts';
+import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
+import { type BeatInput, movesDeadline, type RefusedBeat } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
 import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from '../domain/plan.ts';

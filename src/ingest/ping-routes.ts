@@ -3,13 +3,13 @@
 // secret.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { movesDeadline } from '../domain/beat.ts';
 import {
   type BeatInput,
   jsonBeat,
   kindOfSuffix,
   MAX_MESSAGE_CHARACTERS,
   messageOf,
+  movesDeadline,
   plainBeat,
   type RefusedBeat,
   refusedBeat,

@@ -128,7 +128,7 @@ function jsonBodies(): Html {
   return html`${heading(2, 'JSON')}
 <p>A POST with <code>Content-Type: application/json</code> may state measurements, a time, a run and more: the fields are those of <a href="/docs#schema-Beat">Beat</a>.</p>
 ${commands(`curl -fsS -m 15 --retry 3 -H "Content-Type: application/json" -d '{"measurements":{"rows":1042},"message":"42 files"}' "$PUBLISH_URL"`)}
-<p>Such a beat is checked as a whole, and refused with 400 where a field is wrong or unknown. A <code>message</code> in JSON that is longer than ${characters} characters is refused and not cut. A refused beat is not recorded, but it <a href="/docs/deadlines#a-refused-beat-is-no-silence">still moves the deadline</a>.</p>
+<p>Such a beat is checked as a whole, and refused with 400 where a field is wrong or unknown. A <code>message</code> in JSON that is longer than ${characters} characters is refused and not cut. A refused beat is not recorded, but a success or a failure <a href="/docs/deadlines#a-refused-beat-is-no-silence">still moves the deadline</a>; the answer says whether it did.</p>
 <p>Not every JSON is a beat: other systems send theirs. A body counts as a beat if it is an object, and at least one of these is so:</p>
 <ul>
 <li>it has one of <code>measurements</code>, <code>observedAt</code>, <code>runId</code>, <code>exitStatus</code>;</li>

@@ -7,6 +7,7 @@ import { newId } from '../domain/id.ts';
 import { refuseUnreadable } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import { RunningKeys } from '../service/calls/idempotency.ts';
+import { PoolShares } from '../store/postgres/pool-shares.ts';
 import { findProject } from '../store/tenancy/projects.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createAdmit } from './auth/admission.ts';
@@ -31,6 +32,9 @@ import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
 
+/** Who calls is found out in a share of its own: those who are known already go on when strangers ask very often. */
+const SIGN_IN = 'sign-in';
+
 export interface AppDeps {
   context: ServiceContext;
   telemetry: Telemetry;
@@ -52,8 +56,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const app = newApp(deps);
   const pool = deps.context.databases.default;
   const openCalls = new OpenCalls(deps.openCalls);
-  const credentials = new CredentialAuthenticator(pool, deps.telemetry.log);
-  const sessions = new SessionAuthenticator(pool, deps.issuers);
+  const shares = new PoolShares();
+  const shareOf = (holder: string) => shares.of(pool, holder);
+  const credentials = new CredentialAuthenticator(shareOf(SIGN_IN), deps.telemetry.log);
+  const sessions = new SessionAuthenticator(shareOf(SIGN_IN), deps.issuers);
   const rates = new RateLimiter({ pool, log: deps.telemetry.log });
   const operationDeps: OperationDeps = {
     context: deps.context,
@@ -61,12 +67,15 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     admit: createAdmit({
       credential: (token) => credentials.authenticate(token),
       session: (token) => sessions.authenticate(token),
-      findProject: (organizationId, idOrName) => findProject(pool, organizationId, idOrName),
+      findProject: (organizationId, idOrName) =>
+        findProject(shareOf(organizationId), organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
-      requireVisible: (requester, spec, params) => requireVisible(pool, requester, spec, params),
+      requireVisible: (requester, spec, params) =>
+        requireVisible(shareOf(requester.caller.projectId), requester, spec, params),
     }),
     runningKeys: new RunningKeys(),
     openCalls,
+    shareOf: (database, holder) => shares.of(database, holder),
   };
 
   // Also for held calls that began earlier: their callers must not use this connection again.
@@ -80,7 +89,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   deps.mount?.(app);
   await app.register(async (v1) => {
     await protect(v1, deps);
-    registerMetrics(v1, deps.telemetry.registry, openCalls);
+    registerMetrics(v1, deps.telemetry.registry, { openCalls, shares });
     registerBody(v1);
     v1.decorateRequest('admission', undefined);
     registerOperations(v1, operationDeps, contractHandlers(app));

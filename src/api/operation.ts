@@ -15,7 +15,7 @@ import { notFound } from '../domain/problem.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
 import { fingerprintOf, type RunningKeys } from '../service/calls/idempotency.ts';
 import { createWrite, type Write } from '../service/calls/write.ts';
-import type { Pool } from '../store/postgres/pool.ts';
+import type { Database, Pool } from '../store/postgres/pool.ts';
 import {
   findReplay,
   type IdempotencyGuard,
@@ -62,8 +62,8 @@ export interface Call<Spec> {
   caller: Caller;
   principal: Principal;
   context: ServiceContext;
-  /** The database that the call reads and writes, found before a transaction opens. */
-  db: Pool;
+  /** The database that the call reads and writes, in turns with other projects. Found before a transaction opens. */
+  db: Database;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
   write: Write<WriteAnswer<Spec>>;
   /** Aborts when the caller leaves or the service drains: a held call then answers at once. */
@@ -79,6 +79,8 @@ export interface FrameDeps {
   admit: Admit;
   runningKeys: RunningKeys;
   openCalls: OpenCalls;
+  /** The share that a holder of calls has of a database. */
+  shareOf: (pool: Pool, holder: string) => Database;
 }
 
 export interface OperationDeps extends FrameDeps {
@@ -125,12 +127,13 @@ export function registerOperation<Spec extends OperationSpec>(
     handler: async (request, reply) => {
       const { admission } = request;
       if (!admission) throw notFound();
-      const open = deps.openCalls.begin(spec, holderOf(admission));
+      const holder = holderOf(admission);
+      const open = deps.openCalls.begin(spec, holder);
       const leave = () => open.abort();
       reply.raw.once('close', leave);
       try {
         const input = readInput(spec, request);
-        const db = deps.context.databases.of(jurisdictionOf(input));
+        const db = deps.shareOf(deps.context.databases.of(jurisdictionOf(input)), holder.project);
         const guard = guardOf(spec, request, { admission, context: deps.context });
         const call: Call<Spec> = {
           input,
@@ -185,7 +188,7 @@ interface Located {
  */
 async function guarded<Result>(
   runningKeys: RunningKeys,
-  { db, guard }: { db: Pool; guard: IdempotencyGuard | undefined },
+  { db, guard }: { db: Database; guard: IdempotencyGuard | undefined },
   call: () => Promise<Result>,
 ): Promise<Result | Replay> {
   if (!guard) return await call();

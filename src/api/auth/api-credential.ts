@@ -1,7 +1,7 @@
 // Authenticates API credentials, `bkc_<id>_<secret>`. A credential that was read is cached for less than 5 seconds: a
 // revoked one ends everywhere within that time (docs/contract/tenancy.md).
 import { digestOfSecret, matchesDigest, parseCredential } from '../../service/tenancy/credential-token.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
 import {
   findKnownCredential,
   type KnownCredential,
@@ -25,7 +25,7 @@ interface Known {
 }
 
 export class CredentialAuthenticator {
-  readonly #pool: Pool;
+  readonly #db: Queryable;
   readonly #log: Log;
   readonly #known = new SharedReads<Known>({ most: MOST_KEPT, keptMs: KEPT_MS });
   /** Credentials in use whose `last used` this process has not written in the last minute. */
@@ -33,8 +33,8 @@ export class CredentialAuthenticator {
   readonly #noted = new ExpiringMap<true>(MOST_KEPT);
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(pool: Pool, log: Log) {
-    this.#pool = pool;
+  constructor(db: Queryable, log: Log) {
+    this.#db = db;
     this.#log = log;
   }
 
@@ -72,7 +72,7 @@ export class CredentialAuthenticator {
     this.#toNote.clear();
     for (const { credentialId } of used) this.#noted.set(credentialId, true, LAST_USED_MS);
     try {
-      await updateLastUsed(this.#pool, used);
+      await updateLastUsed(this.#db, used);
     } catch (error) {
       this.#log.warn({ err: error }, 'The times at which credentials were last used could not be written.');
     }
@@ -93,7 +93,7 @@ export class CredentialAuthenticator {
 
   async #read(credentialId: string): Promise<Known | undefined> {
     const readAtMs = performance.now();
-    const credential = await findKnownCredential(this.#pool, credentialId);
+    const credential = await findKnownCredential(this.#db, credentialId);
     return credential && { credential, readAtMs };
   }
 

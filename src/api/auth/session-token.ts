@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
 import { ProblemError } from '../../domain/problem.ts';
-import type { Pool } from '../../store/postgres/pool.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
 import { IssuerUnreachable } from './issuer-connection.ts';
 import { type IssuerAddress, IssuerKeys, type KeySet } from './issuer-keys.ts';
@@ -58,7 +58,7 @@ interface Verified {
 }
 
 export class SessionAuthenticator {
-  readonly #pool: Pool;
+  readonly #db: Queryable;
   readonly #now: () => number;
   readonly #verifiers: readonly Verifier[];
   readonly #verified: KeptTokens<Verified>;
@@ -67,8 +67,8 @@ export class SessionAuthenticator {
   readonly #organizations: SharedReads<Organization>;
 
   /** `now`: a monotonic clock in ms; tests set it. */
-  constructor(pool: Pool, issuers: readonly TrustedIssuer[], now = () => performance.now()) {
-    this.#pool = pool;
+  constructor(db: Queryable, issuers: readonly TrustedIssuer[], now = () => performance.now()) {
+    this.#db = db;
     this.#now = now;
     this.#verifiers = issuers.map((trusted) => ({
       trusted,
@@ -132,7 +132,7 @@ export class SessionAuthenticator {
 
   /** Throws `permission_denied`; rejects with the database's error when it is away. */
   async #organization(name: string): Promise<Organization> {
-    const found = await this.#organizations.get(name, () => findOrganizationByName(this.#pool, name));
+    const found = await this.#organizations.get(name, () => findOrganizationByName(this.#db, name));
     if (!found) throw withoutRole();
     return found;
   }

@@ -1,7 +1,7 @@
 // One write of the API as one transaction: idempotency record and effect commit together (docs/contract/calls.md).
 // The api makes the answers and says what is kept of one; nothing here reads them.
 import { ProblemError } from '../../domain/problem.ts';
-import type { Connection, Pool } from '../../store/postgres/pool.ts';
+import type { Connection, Database } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import {
   claimIdempotencyKey,
@@ -32,7 +32,7 @@ export type Write<Answer> = <T>(
 ) => Promise<Answer | Replay>;
 
 export interface WriteOptions<Answer> {
-  pool: Pool;
+  pool: Database;
   /** Set for a call with an idempotency key. */
   guard?: IdempotencyGuard;
   /** What replays are made from. */

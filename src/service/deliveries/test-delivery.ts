@@ -20,7 +20,7 @@ import {
   insertTestDelivery,
   isTestUnderWay,
 } from '../../store/deliveries/test-deliveries.ts';
-import type { Pool, Queryable } from '../../store/postgres/pool.ts';
+import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import { disableEndpoint, type GoneEndpoint } from '../callbacks/callback-changes.ts';
 import { lockCallback } from '../callbacks/callbacks.ts';
@@ -72,7 +72,7 @@ interface PreparedTest {
  * Throws `not_found`, and `conflict` for a disabled endpoint or (retryable) while this or another test of it is running.
  */
 export async function sendTest(
-  pool: Pool,
+  pool: Database,
   context: ServiceContext,
   call: TestDeliveryCall,
 ): Promise<SentTest> {

@@ -26,6 +26,10 @@ export type Pool = pg.Pool;
 export type Connection = pg.PoolClient;
 /** What a query runs on: the pool (one statement, its own transaction) or a connection inside a transaction. */
 export type Queryable = Pick<pg.Pool, 'query'>;
+/** What statements and transactions run on: a pool, or somebody's share of one. */
+export interface Database extends Queryable {
+  connect(): Promise<Connection>;
+}
 
 // bigint (oid 20) as number: sequences, milliseconds and versions stay below 2^53.
 const types = new pg.TypeOverrides();

@@ -2,7 +2,7 @@
 // replicas share. The caller handles a lost connection.
 import { codeOf, isHungConnection, SQLSTATE } from './database-error.ts';
 import { NOW_MS } from './moments.ts';
-import type { Connection, Pool, Queryable } from './pool.ts';
+import type { Connection, Database, Queryable } from './pool.ts';
 
 const RETRYABLE: ReadonlySet<string> = new Set([SQLSTATE.serializationFailure, SQLSTATE.deadlock]);
 const ATTEMPTS = 3;
@@ -12,7 +12,10 @@ const ATTEMPTS = 3;
  * when Postgres asks for that (40001, 40P01): `work` must have no effect outside of the transaction.
  * A connection lost in COMMIT is not retried: the outcome is unknown, and the caller's idempotency key finds it out.
  */
-export async function inTransaction<T>(pool: Pool, work: (tx: Connection) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+  pool: Pick<Database, 'connect'>,
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const tx = await pool.connect();
     let broken: Error | undefined;

@@ -11,7 +11,7 @@ import { jurisdiction } from '../../../src/contract/fields/field.ts';
 import { operation } from '../../../src/contract/operations/operation.ts';
 import { RunningKeys } from '../../../src/service/calls/idempotency.ts';
 import { openContext } from '../../../src/service/calls/open-context.ts';
-import { type Databases, openPool } from '../../../src/store/postgres/pool.ts';
+import { type Databases, openPool, type Pool } from '../../../src/store/postgres/pool.ts';
 import { makeConfig } from '../../support/make-config.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -73,7 +73,12 @@ async function serve(handler: Handler<typeof getLines>) {
   const openCalls = new OpenCalls();
   app = Fastify();
   app.decorateRequest('admission', undefined);
-  registerOperation(app, { context, admit, runningKeys: new RunningKeys(), openCalls }, getLines, handler);
+  registerOperation(
+    app,
+    { context, admit, runningKeys: new RunningKeys(), openCalls, shareOf: (pool: Pool) => pool },
+    getLines,
+    handler,
+  );
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}/v1/lines`, openCalls };

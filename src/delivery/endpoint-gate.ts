@@ -110,15 +110,16 @@ const DEFAULTS = { maxPerEndpoint: 32, maxEndpoints: 10_000 };
 /** One per process. Times are milliseconds of any one clock that does not go back. */
 export class EndpointGate {
   readonly #bounds: Required<EndpointGateOptions>;
-  readonly #entries = new RecentlyUsed<EndpointEntry>();
+  readonly #projects = new RecentlyUsed<RecentlyUsed<EndpointEntry>>();
+  #size = 0;
 
   constructor(options: EndpointGateOptions = {}) {
     this.#bounds = { ...DEFAULTS, ...options };
   }
 
-  /** Asks for a place for one attempt. */
-  enter(endpointId: string, nowMs: number): GateAnswer {
-    const entry = this.#entries.use(endpointId, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
+  /** Asks for a place for one attempt. `endpoint` is the project, a blank and the endpoint in it. */
+  enter(endpoint: string, nowMs: number): GateAnswer {
+    const entry = this.#use(endpoint);
     if (entry.inFlight >= entry.limit) return { state: 'busy' };
     const before = entry.breaker;
     const admission = admit(before, nowMs);
@@ -126,18 +127,44 @@ export class EndpointGate {
     if (admission.kind === 'refused') return { state: 'open', retryAtMs: admission.retryAtMs };
     entry.inFlight += 1;
     // A forgotten endpoint begins again as an unknown one: with one attempt at a time. This one is in use now.
-    this.#entries.dropSurplus(this.#bounds.maxEndpoints, ({ inFlight }) => inFlight > 0);
+    this.#dropSurplus();
     return this.#passage(entry, admission.kind, before);
   }
 
   /** How many attempts to the endpoint may begin now. A claim of no more is not filled by one receiver that hangs. */
-  placesFor(endpointId: string, nowMs: number): number {
-    const entry = this.#entries.get(endpointId);
+  placesFor(endpoint: string, nowMs: number): number {
+    const entry = this.#projects.get(projectOf(endpoint))?.get(endpoint);
     if (!entry) return 1;
     const admission = admit(entry.breaker, nowMs);
     if (admission.kind === 'refused') return 0;
     const places = Math.max(0, entry.limit - entry.inFlight);
     return admission.kind === 'probe' ? Math.min(1, places) : places;
+  }
+
+  #use(endpoint: string): EndpointEntry {
+    const entries = this.#projects.use(projectOf(endpoint), () => new RecentlyUsed());
+    const before = entries.size;
+    const entry = entries.use(endpoint, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
+    this.#size += entries.size - before;
+    return entry;
+  }
+
+  /** The project with the most endpoints loses its oldest one: one with very many ends no breaker of another. */
+  #dropSurplus(): void {
+    while (this.#size > this.#bounds.maxEndpoints) {
+      let most: RecentlyUsed<EndpointEntry> | undefined;
+      for (const entries of this.#projects.values()) {
+        if (entries.size > (most?.size ?? 0) && hasIdle(entries)) most = entries;
+      }
+      const [dropped] = most?.dropSurplus(most.size - 1, isInUse) ?? [];
+      if (!dropped) return;
+      this.#size -= 1;
+      if (most?.size === 0) this.#forgetEmpty();
+    }
+  }
+
+  #forgetEmpty(): void {
+    for (const [project, entries] of this.#projects) if (entries.size === 0) this.#projects.delete(project);
   }
 
   #passage(entry: EndpointEntry, admittedAs: 'attempt' | 'probe', before: BreakerState): Passage {
@@ -162,4 +189,15 @@ export class EndpointGate {
       },
     };
   }
+}
+
+const isInUse = ({ inFlight }: EndpointEntry) => inFlight > 0;
+
+function hasIdle(entries: RecentlyUsed<EndpointEntry>): boolean {
+  for (const entry of entries.values()) if (!isInUse(entry)) return true;
+  return false;
+}
+
+function projectOf(endpoint: string): string {
+  return endpoint.split(' ', 1)[0] ?? '';
 }

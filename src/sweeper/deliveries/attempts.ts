@@ -24,7 +24,9 @@ export interface AttemptsOptions {
 }
 
 /** Attempts of this process whose outcome is not written yet, over all projects. */
-const MAX_ATTEMPTS = 512;
+const MAX_ATTEMPTS = 576;
+/** Of those, for projects with fewer than two. */
+const KEPT_ATTEMPTS = 64;
 
 export class Attempts {
   readonly #options: AttemptsOptions;
@@ -32,7 +34,7 @@ export class Attempts {
    * Of the projects of the monitors (docs/contract/callbacks.md). An attempt holds its place until its outcome is
    * written: one project whose receivers answer at once can't fill the queue of the writer either.
    */
-  readonly #shares = new Shares(MAX_ATTEMPTS);
+  readonly #shares = new Shares(MAX_ATTEMPTS, KEPT_ATTEMPTS);
   readonly #gate = new EndpointGate();
   readonly #senders: Senders;
   readonly #open: (box: Buffer, place: string) => string;
@@ -51,6 +53,10 @@ export class Attempts {
   /** Attempts that may begin now, over all projects. */
   get free(): number {
     return this.#shares.free;
+  }
+
+  get kept(): number {
+    return this.#shares.kept;
   }
 
   heldBy(projectId: string): number {

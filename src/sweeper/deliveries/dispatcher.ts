@@ -138,6 +138,7 @@ export class Dispatcher {
     const attempts = this.#attempts;
     return this.#turns.choose(due, {
       free: attempts.free,
+      kept: attempts.kept,
       heldBy: (projectId) => attempts.heldBy(projectId),
       placesFor: (endpoint) => attempts.placesFor(endpoint, now),
       isPaused: ({ key, ref }) => this.#due.isPaused(key, now) || this.#parts.isPaused(ref.projectId, now),

@@ -9,6 +9,8 @@ import { endpointKeyOf } from './due-queues.ts';
 /** The places that are free now. */
 export interface FreePlaces {
   free: number;
+  /** Those of the free places that are for projects which hold few. */
+  kept: number;
   heldBy(projectId: string): number;
   /** Of one endpoint, by its key. */
   placesFor(endpoint: string): number;
@@ -70,7 +72,7 @@ export class Turns {
     while (turns.length > 0) {
       const next: Turn[] = [];
       for (const turn of turns) {
-        const room = roomOf(turn.held, free);
+        const room = roomOf(turn.held, free, places.kept);
         const want = room > 0 ? takeNext(turn, parts, room) : undefined;
         if (want) {
           wanted.push(want);
@@ -86,11 +88,11 @@ export class Turns {
   }
 
   /** The projects that have room, from the one behind the last on. */
-  #begin({ free, heldBy }: FreePlaces): Turn[] {
+  #begin({ free, kept, heldBy }: FreePlaces): Turn[] {
     const turns: Turn[] = [];
     for (const [projectId, queues] of this.#projects) {
       const held = heldBy(projectId);
-      if (roomOf(held, free) === 0) continue;
+      if (roomOf(held, free, kept) === 0) continue;
       const last = this.#last.get(projectId);
       const first = last === undefined ? 0 : queues.findIndex(({ key }) => key > last);
       turns.push({ projectId, queues, held, first: Math.max(0, first), passed: 0 });

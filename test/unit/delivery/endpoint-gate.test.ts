@@ -85,6 +85,17 @@ describe('the gate of endpoints', () => {
     expect(gate.enter('cb_fails', 0).state).toBe('entered');
   });
 
+  it('a project that uses very many endpoints ends no breaker of another project, and has a bounded number itself', () => {
+    const gate = new EndpointGate({ maxEndpoints: 10 });
+    for (let time = 0; time < 5; time += 1) enter(gate, 'a cb_fails').leave({ failed: true }, 0);
+    for (let time = 0; time < 5; time += 1) enter(gate, 'b cb_fails').leave({ failed: true }, 0);
+    for (let index = 0; index < 100; index += 1) enter(gate, `b cb_${index}`).leave({ failed: false }, 0);
+    expect(gate.placesFor('a cb_fails', 1)).toBe(0);
+    // Unknown again.
+    expect(gate.placesFor('b cb_fails', 1)).toBe(1);
+    expect(gate.placesFor('b cb_99', 1)).toBe(2);
+  });
+
   it('the gate never exceeds its bound, and gives every place back', () => {
     const step = fc.record({
       endpoint: fc.integer({ min: 0, max: 5 }),

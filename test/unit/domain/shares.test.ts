@@ -33,12 +33,34 @@ describe('shares of places', () => {
     }
   });
 
+  it('of the places that are kept each has two, and who comes behind a hundred who take all that they get finds room', () => {
+    const shares = new Shares(576, 64);
+    expect(fill(shares, 'alone')).toBe(256);
+    const fillAll = (names: readonly string[]) => {
+      for (let took = true; took; ) {
+        took = false;
+        for (const name of names) {
+          if (shares.roomFor(name) === 0) continue;
+          shares.take(name);
+          took = true;
+        }
+      }
+    };
+    fillAll(Array.from({ length: 100 }, (_, index) => `hangs ${index}`));
+    expect(shares.free).toBeGreaterThanOrEqual(64);
+    const late = Array.from({ length: 30 }, (_, index) => `late ${index}`);
+    fillAll(late);
+    for (const name of late) expect(shares.heldBy(name)).toBeGreaterThanOrEqual(2);
+    expect(shares.free).toBeGreaterThanOrEqual(0);
+  });
+
   it('the room is as many places as one may take one by one', () => {
     fc.assert(
-      fc.property(fc.nat(600), fc.nat(600), (held, free) => {
+      fc.property(fc.nat(600), fc.nat(600), fc.constantFrom(0, 64), (held, free, kept) => {
+        const mayTake = (own: number, left: number) => own < left - kept || (kept > 0 && own < 2 && left > 0);
         let count = 0;
-        while (held + count < free - count) count += 1;
-        expect(roomOf(held, free)).toBe(count);
+        while (mayTake(held + count, free - count)) count += 1;
+        expect(roomOf(held, free, kept)).toBe(count);
       }),
     );
   });

@@ -11,6 +11,7 @@ const dueIn = (projectId: string, count: number) =>
 /** Each endpoint has one place, unless `more` says otherwise. */
 const placesOf = (free: number, more: Partial<FreePlaces> = {}): FreePlaces => ({
   free,
+  kept: 0,
   heldBy: () => 0,
   placesFor: () => 1,
   isPaused: () => false,

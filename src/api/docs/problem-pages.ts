@@ -72,7 +72,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   ],
   rate_limited: [
     'The project has made all its requests of this minute, the caller or its project has its share of open calls, or the monitor sent beats faster than the plan allows. `limit` has the dimension and the plan.',
-    'Wait for `Retry-After`, then send the request again. A success or fail over the limit has moved the deadline: it need not be sent again.',
+    'Wait for `Retry-After`, then send the request again. A success over the limit has moved the deadline and need not be sent again; a failure opens no incident before it is taken.',
   ],
   internal_error: [
     'The service failed. Nothing was stored.',

@@ -46,7 +46,7 @@ const ERRORS: Record<number, readonly [description: string, text: string]> = {
     `The media type is not supported. Send the body plain, or with Content-Encoding: gzip. ${MOVED}`,
   ],
   429: [
-    'More beats in a minute than the plan records. A success or a failure still moves the deadline: it need not be sent again.',
+    'More beats in a minute than the plan records. A success or a failure still moves the deadline. Nothing is recorded: a failure opens no incident unless it is sent again.',
     `Too many requests. The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor. ${MOVED}`,
   ],
   503: [

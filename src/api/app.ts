@@ -12,6 +12,7 @@ import { findProject } from '../store/tenancy/projects.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createAdmit } from './auth/admission.ts';
 import { CredentialAuthenticator } from './auth/api-credential.ts';
+import { shareOfPrincipal } from './auth/principal.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './auth/session-token.ts';
 import { requireVisible } from './auth/visible-resources.ts';
 import { ClientErrors } from './http/client-error.ts';
@@ -32,8 +33,8 @@ import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
 
-/** Who calls is found out in a share of its own: those who are known already go on when strangers ask very often. */
-const SIGN_IN = 'sign-in';
+/** Who calls is found out in shares of their own: those who are known go on when strangers ask very often. */
+const SIGN_IN = { strangers: 'sign-in', known: 'known', sessions: 'sessions' };
 
 export interface AppDeps {
   context: ServiceContext;
@@ -58,8 +59,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const openCalls = new OpenCalls(deps.openCalls);
   const shares = new PoolShares();
   const shareOf = (holder: string) => shares.of(pool, holder);
-  const credentials = new CredentialAuthenticator(shareOf(SIGN_IN), deps.telemetry.log);
-  const sessions = new SessionAuthenticator(shareOf(SIGN_IN), deps.issuers);
+  const credentials = new CredentialAuthenticator(
+    { known: shareOf(SIGN_IN.known), strangers: shareOf(SIGN_IN.strangers) },
+    deps.telemetry.log,
+  );
+  const sessions = new SessionAuthenticator(shareOf(SIGN_IN.sessions), deps.issuers);
   const rates = new RateLimiter({ pool, log: deps.telemetry.log });
   const operationDeps: OperationDeps = {
     context: deps.context,
@@ -67,11 +71,11 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     admit: createAdmit({
       credential: (token) => credentials.authenticate(token),
       session: (token) => sessions.authenticate(token),
-      findProject: (organizationId, idOrName) =>
-        findProject(shareOf(organizationId), organizationId, idOrName),
+      findProject: (principal, idOrName) =>
+        findProject(shareOf(shareOfPrincipal(principal)), principal.organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
       requireVisible: (requester, spec, params) =>
-        requireVisible(shareOf(requester.caller.projectId), requester, spec, params),
+        requireVisible(shareOf(shareOfPrincipal(requester.principal)), requester, spec, params),
     }),
     runningKeys: new RunningKeys(),
     openCalls,

@@ -30,8 +30,8 @@ export interface AdmissionDeps {
   credential: (token: string) => Promise<Authenticated>;
   /** Authenticates every other token, as a session. */
   session: (token: string) => Promise<Authenticated>;
-  /** By id or name, in an organization. */
-  findProject: (organizationId: string, idOrName: string) => Promise<Project | undefined>;
+  /** By id or name, in the organization of the principal. */
+  findProject: (principal: Principal, idOrName: string) => Promise<Project | undefined>;
   /** Throws `rate_limited`. */
   spend: (scopeId: string, organization: Organization) => void;
   /** Throws `not_found` unless the caller may see all that the path of the operation names. */
@@ -93,7 +93,7 @@ function actorOf(principal: Principal): Actor {
 async function resolveProject(
   deps: AdmissionDeps,
   spec: OperationSpec,
-  { principal, organization }: Authenticated,
+  { principal }: Authenticated,
   header: string | string[] | undefined,
 ): Promise<string | undefined> {
   if (principal.kind === 'session' && spec.project === 'none') return undefined;
@@ -105,7 +105,7 @@ async function resolveProject(
   const named = typeof header === 'string' ? decodeHeader(header) : undefined;
   if (named === undefined || named === '' || [...named].length > 128) throw projectMissing();
   if (named === own) return own;
-  const project = await deps.findProject(organization.organizationId, named);
+  const project = await deps.findProject(principal, named);
   if (!project || (own !== undefined && project.projectId !== own)) throw notFound();
   return project.projectId;
 }

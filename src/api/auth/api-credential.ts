@@ -16,6 +16,7 @@ const KEPT_MS = 4_000;
 const MOST_KEPT = 10_000;
 const NOTE_EVERY_MS = 1_000;
 const LAST_USED_MS = 60_000;
+const LATELY_MS = 60_000;
 /** Stands in for the digest of an unknown credential, so that its refusal takes as long. */
 const NO_DIGEST = Buffer.alloc(32);
 
@@ -24,17 +25,26 @@ interface Known {
   readAtMs: number;
 }
 
+/** The shares of the database in which credentials are read. */
+export interface CredentialShares {
+  /** For credentials that authenticated here in the last minute: strangers, however many, do not hold them up. */
+  known: Queryable;
+  strangers: Queryable;
+}
+
 export class CredentialAuthenticator {
-  readonly #db: Queryable;
+  readonly #shares: CredentialShares;
   readonly #log: Log;
   readonly #known = new SharedReads<Known>({ most: MOST_KEPT, keptMs: KEPT_MS });
+  /** Credentials that authenticated here. */
+  readonly #lately = new ExpiringMap<true>(MOST_KEPT);
   /** Credentials in use whose `last used` this process has not written in the last minute. */
   readonly #toNote = new Map<string, string>();
   readonly #noted = new ExpiringMap<true>(MOST_KEPT);
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(db: Queryable, log: Log) {
-    this.#db = db;
+  constructor(shares: CredentialShares, log: Log) {
+    this.#shares = shares;
     this.#log = log;
   }
 
@@ -72,34 +82,46 @@ export class CredentialAuthenticator {
     this.#toNote.clear();
     for (const { credentialId } of used) this.#noted.set(credentialId, true, LAST_USED_MS);
     try {
-      await updateLastUsed(this.#db, used);
+      await updateLastUsed(this.#shares.known, used);
     } catch (error) {
       this.#log.warn({ err: error }, 'The times at which credentials were last used could not be written.');
     }
   }
 
   async #findValid(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
-    const known = await this.#known.get(credentialId, () => this.#read(credentialId));
-    const ageMs = performance.now() - (known?.readAtMs ?? 0);
-    return isValid(known?.credential, digest, ageMs) ? known?.credential : undefined;
+    const known = await this.#known.get(credentialId, () => {
+      const { known, strangers } = this.#shares;
+      return read(this.#lately.get(credentialId) ? known : strangers, credentialId);
+    });
+    return validOf(known, digest);
   }
 
-  /** The cached credential may be older than a rotation on another replica, and a new secret works everywhere at once. */
+  /**
+   * The cached credential may be older than a rotation on another replica, and a new secret works everywhere at once. Who
+   * sends a wrong one is a stranger, whose read no call with the right one waits for.
+   */
   async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
     if (!this.#known.has(credentialId)) return undefined; // not cached: there is no such credential
-    this.forget(credentialId);
-    return await this.#findValid(credentialId, digest);
-  }
-
-  async #read(credentialId: string): Promise<Known | undefined> {
-    const readAtMs = performance.now();
-    const credential = await findKnownCredential(this.#db, credentialId);
-    return credential && { credential, readAtMs };
+    const credential = validOf(await read(this.#shares.strangers, credentialId), digest);
+    if (credential) this.forget(credentialId);
+    return credential;
   }
 
   #use({ credentialId, projectId }: KnownCredential): void {
+    this.#lately.set(credentialId, true, LATELY_MS);
     if (!this.#noted.get(credentialId)) this.#toNote.set(credentialId, projectId);
   }
+}
+
+async function read(db: Queryable, credentialId: string): Promise<Known | undefined> {
+  const readAtMs = performance.now();
+  const credential = await findKnownCredential(db, credentialId);
+  return credential && { credential, readAtMs };
+}
+
+function validOf(known: Known | undefined, digest: Buffer): KnownCredential | undefined {
+  const ageMs = performance.now() - (known?.readAtMs ?? 0);
+  return isValid(known?.credential, digest, ageMs) ? known?.credential : undefined;
 }
 
 function isValid(

@@ -32,6 +32,16 @@ export interface Authenticated {
   organization: Organization;
 }
 
+/**
+ * In whose share of the database it is found out what a principal may do: a session has one of its own, in whichever
+ * project it calls, a credential that of its project. No other caller holds up the operator.
+ */
+export function shareOfPrincipal(principal: Principal): string {
+  if (principal.role === 'operator') return 'operator';
+  if (principal.kind === 'credential') return principal.projectId;
+  return `${principal.organizationId} ${principal.subject}`;
+}
+
 /** One sentence for every reason: a stranger must not learn which part was right. */
 export function authenticationRequired(cause?: unknown): ProblemError {
   return new ProblemError('authentication_required', {

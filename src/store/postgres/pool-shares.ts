@@ -6,6 +6,8 @@ import type { Connection, Database, Pool } from './pool.ts';
 
 /** For one connection. Longer than a statement may take: what waits for a lock gives its turn up before. */
 const LONGEST_WAIT_MS = 10_000;
+/** In the line of one holder. Who comes to a full one is refused at once. */
+const MOST_WAITING = 1_000;
 
 export class PoolShares {
   readonly #turns = new Map<Pool, ConnectionTurns>();
@@ -17,7 +19,7 @@ export class PoolShares {
 
   /**
    * The pool, for the statements of one holder: each transaction and each single statement waits for its turn. They throw
-   * `temporarily_unavailable` when it does not come in time. Never wait for a second connection while you hold one.
+   * `temporarily_unavailable` when it does not come in time, or too many wait already. Never wait for a second connection while you hold one.
    */
   of(pool: Pool, holder: string): Database {
     const turns = this.#turns.get(pool) ?? new ConnectionTurns(pool.options.max);
@@ -97,6 +99,8 @@ class ConnectionTurns {
   }
 
   #wait(holder: string): Promise<void> {
+    const line = this.#waiting.get(holder) ?? new Set();
+    if (line.size >= MOST_WAITING) return Promise.reject(busy());
     return new Promise((resolve, reject) => {
       const begin = () => {
         clearTimeout(limit);
@@ -106,7 +110,6 @@ class ConnectionTurns {
         this.#leave(holder, begin);
         reject(busy());
       }, LONGEST_WAIT_MS);
-      const line = this.#waiting.get(holder) ?? new Set();
       this.#waiting.set(holder, line.add(begin));
     });
   }

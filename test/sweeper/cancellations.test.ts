@@ -1,13 +1,16 @@
 // Cancellations: in bounded steps, in turns, by any number of sweepers, and what a 410 costs the outcomes of others.
+import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
+import { insertDeliveries } from '../../src/store/deliveries/deliveries.ts';
+import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { CANCELED_AT_ONCE, sweepCancellations } from '../../src/sweeper/upkeep/sweep-cancellations.ts';
 import { ok, status } from '../support/receiver.ts';
 import { type SeedEndpoint, seedEndpoint } from '../support/seed.ts';
-import { cancelAll } from '../support/sweeper-fixture.ts';
+import { cancelAll, makeDelivery } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
 
 const MANY = 2 * CANCELED_AT_ONCE + 100;
 
@@ -28,11 +31,28 @@ async function makeWaiting(count: number): Promise<SeedEndpoint> {
   return endpoint;
 }
 
-async function disable({ endpointId }: SeedEndpoint): Promise<void> {
+/** `nowMs`: the clock of the caller, before it waited for the endpoint's lock. */
+async function disable({ endpointId }: SeedEndpoint, nowMs?: number): Promise<void> {
   const { pool, project } = fixture;
-  const nowMs = await fixture.nowMs();
+  const clockMs = nowMs ?? (await fixture.nowMs());
   const gone = { projectId: project.projectId, endpointId, reason: 'gone' };
-  expect(await inTransaction(pool, (tx) => disableEndpoint(tx, gone, nowMs))).toBe(true);
+  expect(await inTransaction(pool, (tx) => disableEndpoint(tx, gone, clockMs))).toBe(true);
+}
+
+/** Activates it, in a later millisecond than that of its disabling. */
+async function enable({ endpointId }: SeedEndpoint): Promise<void> {
+  const nowMs = await fixture.nowMs();
+  await waitFor(async () => (await fixture.nowMs()) > nowMs, { what: 'the next millisecond' });
+  await fixture.pool.query("update callback_endpoints set lifecycle = 'active' where endpoint_id = $1", [
+    endpointId,
+  ]);
+}
+
+/** Why the deliveries that are due at the endpoint must not be sent; undefined for one that may be. */
+async function claimAt(endpoint: SeedEndpoint) {
+  const place = { ...queueOf(fixture.project, endpoint), places: 10 };
+  const { deliveries } = await claimDeliveries(fixture.pool, randomUUID(), [place]);
+  return deliveries.map(({ deliveryId, cancelReason }) => ({ deliveryId, cancelReason }));
 }
 
 const step = () => sweepCancellations(fixture);
@@ -113,9 +133,7 @@ describe('a cancellation', () => {
     );
     expect(rowCount).toBe(1);
     await disable(endpoint);
-    await fixture.pool.query("update callback_endpoints set lifecycle = 'active' where endpoint_id = $1", [
-      endpoint.endpointId,
-    ]);
+    await enable(endpoint);
     const next = await fixture.enqueueOne(endpoint, { incidentId: first.incidentId, sequence: 2 });
     fixture.dispatch();
     const isMoved = async () => {
@@ -131,13 +149,34 @@ describe('a cancellation', () => {
   it('what is created at an endpoint after its disabling is not canceled with what was pending then', async () => {
     const endpoint = await makeWaiting(2);
     await disable(endpoint);
-    await fixture.pool.query("update callback_endpoints set lifecycle = 'active' where endpoint_id = $1", [
-      endpoint.endpointId,
-    ]);
+    await enable(endpoint);
     const later = await fixture.enqueueOne(endpoint);
     await cancelAll(fixture.pool);
     expect(await canceledAt(endpoint)).toBe(2);
     expect((await fixture.rowOf(later)).state).toBe('pending');
+  });
+
+  it('what a sweep that began before a disabling writes when the endpoint is active again is sent', async () => {
+    const endpoint = await makeWaiting(0);
+    const sweepMs = await fixture.nowMs();
+    await disable(endpoint);
+    await enable(endpoint);
+    const row = makeDelivery(fixture.project, endpoint);
+    await insertDeliveries(fixture.pool, [row], sweepMs);
+    await cancelAll(fixture.pool);
+    expect(await claimAt(endpoint)).toEqual([{ deliveryId: row.deliveryId, cancelReason: undefined }]);
+  });
+
+  it('what is created while a disabling waits for the endpoint is canceled too', async () => {
+    const beforeMs = (await fixture.nowMs()) - 1_000;
+    const endpoint = await makeWaiting(0);
+    const row = await fixture.enqueueOne(endpoint);
+    await disable(endpoint, beforeMs);
+    await enable(endpoint);
+    const { deliveryId } = row;
+    expect(await claimAt(endpoint)).toEqual([{ deliveryId, cancelReason: 'endpoint_disabled' }]);
+    await cancelAll(fixture.pool);
+    expect((await fixture.rowOf(row)).state).toBe('canceled');
   });
 });
 

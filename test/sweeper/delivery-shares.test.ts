@@ -44,7 +44,7 @@ async function untouched({ project: { projectId }, pool }: DeliveryFixture): Pro
   const { rows } = await pool.query<{ count: number }>(
     `select count(*)::integer as count from deliveries d
      where project_id = $1 and state = 'pending' and attempt_count = 0 and lease_owner is null
-       and next_attempt_at = created_at
+       and next_attempt_at <= created_at
        and not exists (select from delivery_attempts a where a.delivery_id = d.delivery_id)`,
     [projectId],
   );

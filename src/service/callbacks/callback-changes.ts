@@ -14,6 +14,7 @@ import {
 import type { EndpointChangeKind } from '../../store/callbacks/endpoint-changes.ts';
 import { cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { readNow } from '../../store/postgres/transaction.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { requireVersion } from '../calls/write.ts';
 import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
@@ -130,20 +131,22 @@ export async function disableEndpoint(
   return true;
 }
 
+/** Cancels also what was created while the caller, whose clock is `nowMs`, waited for the endpoint's lock. */
 async function disable(
   tx: Queryable,
   endpoint: EndpointRow,
   { next, reason, actor }: { next: EndpointState; reason?: string; actor?: Actor },
   nowMs: number,
 ): Promise<void> {
+  const canceledUntilMs = await readNow(tx);
   await writeState(tx, endpoint, {
     ...next,
     lifecycle: 'disabled',
     disabledMs: nowMs,
     disabledReason: reason,
-    canceledUntilMs: nowMs,
+    canceledUntilMs,
   });
-  await cancelDeliveriesTo(tx, endpoint, { reason: 'endpoint_disabled', actor }, nowMs);
+  await cancelDeliveriesTo(tx, endpoint, { reason: 'endpoint_disabled', actor }, canceledUntilMs);
 }
 
 /** Issues a new secret; the old one also signs for `overlapSeconds` (0 to 900). */

@@ -4,7 +4,7 @@
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
-import { fromMillis } from '../postgres/moments.ts';
+import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 interface DeliverySubject {
@@ -70,13 +70,15 @@ const LISTED: Columns<DeliveryRow> = {
 /** Of `deliveries d`. */
 export const DELIVERY = { ...OUTBOX, ...LISTED };
 
+// The moment of creation is compared with the disabling of the endpoint (delivery-queue.ts). `nowMs` may be from before
+// that, although the endpoint was active again when the row was written.
 const INSERT = statement('insert-deliveries', (bind: Bind<{ rows: readonly OutboxRow[]; nowMs: number }>) => {
   const now = fromMillis(bind(({ nowMs }) => nowMs));
   return `insert into deliveries (${sql.names(OUTBOX)}, next_attempt_at, created_at)
-      select v.*, ${now}, ${now} from ${sql.unnest(OUTBOX, bind, ({ rows }) => rows)}`;
+      select v.*, ${now}, ${fromMillis(NOW_MS)} from ${sql.unnest(OUTBOX, bind, ({ rows }) => rows)}`;
 });
 
-/** Inserts deliveries that are due at once. */
+/** Inserts deliveries that are due at `nowMs`: at once. They are created at the moment of the insert. */
 export async function insertDeliveries(
   tx: Queryable,
   rows: readonly OutboxRow[],

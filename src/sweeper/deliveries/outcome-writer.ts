@@ -75,6 +75,8 @@ export class OutcomeWriter {
   #queue: Waiting[] = [];
   /** Outcomes that are still written one by one, to find the one at which a batch failed. */
   #single = 0;
+  /** The last batch was a suspect: the others have the next. */
+  #wasSuspect = false;
 
   constructor(options: OutcomeWriterOptions) {
     this.#options = options;
@@ -133,10 +135,17 @@ export class OutcomeWriter {
     return this.#queue.filter(({ heldUntil }) => heldUntil <= now);
   }
 
+  /** Suspects and the others take turns. While a batch is written one by one its outcomes go first. */
   #nextBatch(): Waiting[] {
     const ready = this.#ready();
-    if (this.#single > 0 || ready[0]?.isSuspect) return ready.slice(0, 1);
-    return ready.filter(({ isSuspect }) => !isSuspect).slice(0, MAX_BATCH);
+    const others = ready.filter(({ isSuspect }) => !isSuspect);
+    const [suspect] = ready
+      .filter(({ isSuspect }) => isSuspect)
+      .sort((one, other) => one.heldUntil - other.heldUntil);
+    const isTurn = others.length === 0 || (this.#single === 0 && !this.#wasSuspect);
+    this.#wasSuspect = suspect !== undefined && isTurn;
+    if (suspect && isTurn) return [suspect];
+    return others.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
   }
 
   #settle(ended: readonly Waiting[]): void {

@@ -33,4 +33,27 @@ describe('the parts of a claim', () => {
       expect(parts.isPaused('a', 0)).toBe(false);
     }
   });
+
+  it('of several projects whose claims take too long the one that was claimed longest ago is next', () => {
+    const parts = new ClaimParts();
+    parts.recordFailure(ABC, 0);
+    for (const part of [A, B, C, A]) {
+      expect(parts.partsOf(ABC)).toEqual([part]);
+      parts.recordFailure(part, 0);
+    }
+    expect(parts.partsOf(wantedOf('a', 'c'))).toEqual([C]);
+  });
+
+  it('a project that is due alone pauses for two seconds at most, until others are due', () => {
+    const parts = new ClaimParts();
+    for (const pauseMs of [1_000, 2_000, 2_000, 2_000]) {
+      parts.recordFailure(parts.partsOf(B)[0] ?? [], 0);
+      expect(parts.isPaused('b', pauseMs - 1)).toBe(true);
+      expect(parts.isPaused('b', pauseMs)).toBe(false);
+    }
+    expect(parts.partsOf(ABC)).toEqual([wantedOf('a', 'c'), B]);
+    parts.recordFailure(B, 0);
+    expect(parts.isPaused('b', 15_999)).toBe(true);
+    expect(parts.isPaused('b', 16_000)).toBe(false);
+  });
 });

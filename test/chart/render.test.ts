@@ -1,5 +1,5 @@
 // What the chart renders: safe pods, few permissions, valid references, for every way to install.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -368,41 +368,6 @@ describe.skipIf(found === undefined)('the database', () => {
     const { keys = '' } = pick(manifests, 'Secret', 'beatkeeper-encryption').data as Record<string, string>;
     const [, key = ''] = Buffer.from(keys, 'base64').toString().split('k1:');
     expect(Buffer.from(key, 'base64')).toHaveLength(32);
-  });
-});
-
-describe('the files beside the templates', () => {
-  const read = (name: string) => readFileSync(join(CHART, '..', '..', name), 'utf8');
-
-  it('the chart has the version of the package', () => {
-    const { version } = JSON.parse(read('package.json')) as { version: string };
-    const chart = read('charts/beatkeeper/Chart.yaml');
-    expect(chart).toContain(`\nversion: ${version}\n`);
-    expect(chart).toContain(`\nappVersion: "${version}"\n`);
-  });
-
-  it('the chart has the same definitions as the image, and permissions for exactly those', () => {
-    const names = readdirSync(join(CHART, 'crds'));
-    for (const name of names) expect(read(`charts/beatkeeper/crds/${name}`)).toBe(read(`crds/${name}`));
-    const inTemplates = /define "beatkeeper\.resources" -}}\n(.*)\n/.exec(
-      read('charts/beatkeeper/templates/_names.tpl'),
-    );
-    const resources = JSON.parse(inTemplates?.[1] ?? '[]') as string[];
-    expect(new Set(resources.map((resource) => `${resource}.yaml`))).toEqual(new Set(names));
-  });
-
-  it('bash can parse the script that makes the roles of the bundled database', async () => {
-    const script = join(CHART, 'files', 'postgresql-roles.sh');
-    expect(await runProgram('bash', ['-n', script])).toMatchObject({ code: 0, stderr: '' });
-  });
-
-  it('Node can parse the script of helm test', async () => {
-    const { code, stderr } = await runProgram(process.execPath, [
-      '--check',
-      join(CHART, 'files', 'helm-test.js'),
-    ]);
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
   });
 });
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
+import { removeInlineEndpoint } from '../../src/service/callbacks/inline-endpoints.ts';
 import { insertDeliveries } from '../../src/store/deliveries/deliveries.ts';
 import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
@@ -176,6 +177,19 @@ describe('a cancellation', () => {
     const { deliveryId } = row;
     expect(await claimAt(endpoint)).toEqual([{ deliveryId, cancelReason: 'endpoint_disabled' }]);
     await cancelAll(fixture.pool);
+    expect((await fixture.rowOf(row)).state).toBe('canceled');
+  });
+
+  it('what is created while a removal waits for the endpoint is canceled too', async () => {
+    const { pool, project } = fixture;
+    const beforeMs = (await fixture.nowMs()) - 1_000;
+    const { endpointId, ...endpoint } = await makeWaiting(0);
+    const row = await fixture.enqueueOne({ endpointId, ...endpoint });
+    const ref = { projectId: project.projectId, endpointId };
+    await inTransaction(pool, (tx) =>
+      removeInlineEndpoint(tx, ref, { reason: 'endpoint_removed' }, beforeMs),
+    );
+    await cancelAll(pool);
     expect((await fixture.rowOf(row)).state).toBe('canceled');
   });
 });

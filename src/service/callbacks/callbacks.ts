@@ -16,6 +16,7 @@ import { expireEndpointChanges } from '../../store/callbacks/endpoint-changes.ts
 import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
 import { cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { readNow } from '../../store/postgres/transaction.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { type AtTheEnd, requireVersion } from '../calls/write.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
@@ -122,6 +123,7 @@ export async function removeCallback(
   await recordEndpointChange(tx, removed, { change, by: caller }, nowMs);
   await expireEndpointChanges(tx, ref);
   await deleteSigningSecrets(tx, ref);
-  await cancelDeliveriesTo(tx, ref, { reason: 'endpoint_removed', actor: caller.actor }, nowMs);
+  const why = { reason: 'endpoint_removed', actor: caller.actor } as const;
+  await cancelDeliveriesTo(tx, ref, why, await readNow(tx));
   await uncountEndpoint(tx, caller.organizationId);
 }

@@ -15,6 +15,7 @@ import { deleteSigningSecrets } from '../../store/callbacks/signing-secrets.ts';
 import { type CancellationCause, cancelDeliveriesTo } from '../../store/deliveries/cancellations.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { readNow } from '../../store/postgres/transaction.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { type IssuedSecret, issueSecret, openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
 
@@ -86,7 +87,7 @@ export async function removeInlineEndpoint(
   if (!endpoint) return false;
   await removeEndpoint(tx, ref, nowMs);
   await deleteSigningSecrets(tx, ref);
-  await cancelDeliveriesTo(tx, ref, why, nowMs);
+  await cancelDeliveriesTo(tx, ref, why, await readNow(tx));
   return true;
 }
 

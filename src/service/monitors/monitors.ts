@@ -31,6 +31,7 @@ import {
   takeMonitorSlot,
 } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { readNow } from '../../store/postgres/transaction.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import { countEndpoint, uncountEndpoint } from '../callbacks/endpoint-count.ts';
 import type { IssuedSecret } from '../callbacks/endpoint-seal.ts';
@@ -214,7 +215,7 @@ export async function eraseMonitor(
   const { inlineEndpointId: endpointId } = binding;
   const isRemoved =
     endpointId !== undefined && (await removeInlineEndpoint(tx, { projectId, endpointId }, why, nowMs));
-  await cancelDeliveriesOf(tx, record, why, nowMs);
+  await cancelDeliveriesOf(tx, record, why, await readNow(tx));
   await deleteMonitorRows(tx, record, nowMs);
   if (record.lifecycle !== 'archived') await freeMonitorSlots(tx, record.organizationId, 1);
   if (isRemoved) await uncountEndpoint(tx, record.organizationId);

@@ -48,24 +48,27 @@ const INSERT = statement(
     `insert into cancellations (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (row) => row)})`,
 );
 
-/** Cancels what is pending at the endpoint, soon. The caller has locked its row. */
+/**
+ * Cancels what was pending at the endpoint at `untilMs`, soon. The caller has locked its row, and read the clock after it:
+ * what was created while it waited for the lock is canceled too.
+ */
 export async function cancelDeliveriesTo(
   tx: Queryable,
   { projectId, endpointId }: EndpointRef,
   cause: CancellationCause,
-  nowMs: number,
+  untilMs: number,
 ): Promise<void> {
-  await tx.query(INSERT({ projectId, endpointId, ...cause, untilMs: nowMs }));
+  await tx.query(INSERT({ projectId, endpointId, ...cause, untilMs }));
 }
 
-/** Cancels what is pending of the monitor, soon. The caller has locked its live row. */
+/** Cancels what was pending of the monitor at `untilMs`, soon. The caller has locked its live row, then read the clock. */
 export async function cancelDeliveriesOf(
   tx: Queryable,
   { projectId, monitorKey }: MonitorRef,
   cause: CancellationCause,
-  nowMs: number,
+  untilMs: number,
 ): Promise<void> {
-  await tx.query(INSERT({ projectId, monitorKey, ...cause, untilMs: nowMs }));
+  await tx.query(INSERT({ projectId, monitorKey, ...cause, untilMs }));
 }
 
 /**

@@ -79,9 +79,11 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
     if (app.server instanceof Server) certificate?.keepFresh(app.server, log);
-    // Before, the process is still starting.
-    readiness.addCheck('database', () => findDurabilityFault(healthPool));
-    readiness.addCheck('schema', () => findSchemaFault(healthPool));
+    // Before, the process is still starting. A database that is away is away for every api: if they were unready for it,
+    // beats would reach none of them, and none could remember that it had to refuse them (docs/contract/deadlines.md).
+    const allowsSilence = true;
+    readiness.addCheck('database', () => findDurabilityFault(healthPool), { allowsSilence });
+    readiness.addCheck('schema', () => findSchemaFault(healthPool), { allowsSilence });
     const address = config.instanceName ?? `${hostname()}:${port}`;
     const { openBeats, arrivals } = ingest;
     const clock = startServiceClock({ pool: clockPool, log, address, openBeats, arrivals });

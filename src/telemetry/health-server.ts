@@ -83,7 +83,8 @@ async function answer(
 }
 
 function sendReport(response: ServerResponse, report: HealthReport): void {
-  send(response, report.status === 'ok' ? 200 : 503, `${JSON.stringify(report)}\n`, 'application/json');
+  const isReady = report.status === 'ok' || report.status === 'degraded';
+  send(response, isReady ? 200 : 503, `${JSON.stringify(report)}\n`, 'application/json');
 }
 
 function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') {

@@ -4,11 +4,20 @@
 import type { Log } from './log.ts';
 import { type Now, OnceASecond } from './once-a-second.ts';
 
-/** Resolves to a sentence about the fault, or to undefined if there is none. */
+/** Resolves to a sentence about the fault, or to undefined if there is none. Rejects if what it asks does not answer. */
 export type ReadinessCheck = () => Promise<string | undefined>;
 
+export interface CheckOptions {
+  /**
+   * Once the check has passed, silence does not make the process unready: only a fault that the check finds does. For
+   * what all replicas ask alike, where an unready replica helps nobody.
+   */
+  allowsSilence?: boolean;
+}
+
+/** `degraded`: ready, although a check gets no answer. */
 export interface HealthReport {
-  status: 'ok' | 'failing' | 'starting' | 'ending';
+  status: 'ok' | 'degraded' | 'failing' | 'starting' | 'ending';
   checks: Record<string, 'ok' | 'failing'>;
 }
 
@@ -26,8 +35,8 @@ export class Readiness {
   }
 
   /** Adds a check for `/readyz`. */
-  addCheck(name: string, check: ReadinessCheck): void {
-    this.#checks.add(name, check);
+  addCheck(name: string, check: ReadinessCheck, options?: CheckOptions): void {
+    this.#checks.add(name, check, options);
   }
 
   /** Adds a check for `/livez`. A fault here restarts the process, so check only what cannot recover by itself. */
@@ -57,10 +66,22 @@ export class Readiness {
   }
 }
 
+interface KnownCheck extends CheckOptions {
+  run: ReadinessCheck;
+  hasPassed: boolean;
+}
+
+/** What a check found. `isSilent`: nothing, because it got no answer. */
+interface Finding {
+  name: string;
+  fault: string | undefined;
+  isSilent: boolean;
+}
+
 /** Runs its checks together, at most once a second however many ask, and logs what changes. */
 class CheckList {
   readonly #log: Pick<Log, 'info' | 'warn'>;
-  readonly #checks = new Map<string, ReadinessCheck>();
+  readonly #checks = new Map<string, KnownCheck>();
   /** What the log knows; undefined is well. */
   readonly #faults = new Map<string, string | undefined>();
   readonly #report: OnceASecond<HealthReport>;
@@ -74,8 +95,8 @@ class CheckList {
     return this.#checks.size === 0;
   }
 
-  add(name: string, check: ReadinessCheck): void {
-    this.#checks.set(name, check);
+  add(name: string, run: ReadinessCheck, options: CheckOptions = {}): void {
+    this.#checks.set(name, { ...options, run, hasPassed: false });
     this.#report.forget();
   }
 
@@ -85,14 +106,28 @@ class CheckList {
   }
 
   async #run(): Promise<HealthReport> {
-    const found = await Promise.all(
-      [...this.#checks].map(async ([name, check]) => [name, await runCheck(check)] as const),
+    const findings = await Promise.all(
+      [...this.#checks].map(async ([name, { run }]) => ({ name, ...(await runCheck(run)) })),
     );
-    for (const [name, fault] of found) this.#tell(name, fault);
+    for (const { name, fault } of findings) this.#tell(name, fault);
     const checks = Object.fromEntries(
-      found.map(([name, fault]) => [name, fault ? 'failing' : 'ok'] as const),
+      findings.map(({ name, fault }) => [name, fault ? 'failing' : 'ok'] as const),
     );
-    return { status: found.some(([, fault]) => fault) ? 'failing' : 'ok', checks };
+    return { status: this.#statusOf(findings), checks };
+  }
+
+  #statusOf(findings: readonly Finding[]): HealthReport['status'] {
+    const faults = findings.filter(({ name, fault }) => {
+      const check = this.#checks.get(name);
+      if (check && fault === undefined) check.hasPassed = true;
+      return fault !== undefined;
+    });
+    const isBorne = ({ name, isSilent }: Finding) => {
+      const check = this.#checks.get(name);
+      return isSilent && check?.allowsSilence === true && check.hasPassed;
+    };
+    if (!faults.every(isBorne)) return 'failing';
+    return faults.length > 0 ? 'degraded' : 'ok';
   }
 
   #tell(name: string, fault: string | undefined): void {
@@ -108,13 +143,14 @@ class CheckList {
   }
 }
 
-async function runCheck(check: ReadinessCheck): Promise<string | undefined> {
-  const limit = Promise.withResolvers<string>();
-  const timer = setTimeout(() => limit.resolve(`No answer within ${CHECK_LIMIT_MS} ms.`), CHECK_LIMIT_MS);
+async function runCheck(check: ReadinessCheck): Promise<Omit<Finding, 'name'>> {
+  const limit = Promise.withResolvers<Omit<Finding, 'name'>>();
+  const tooLate = { fault: `No answer within ${CHECK_LIMIT_MS} ms.`, isSilent: true };
+  const timer = setTimeout(() => limit.resolve(tooLate), CHECK_LIMIT_MS);
   try {
-    return await Promise.race([check(), limit.promise]);
+    return await Promise.race([check().then((fault) => ({ fault, isSilent: false })), limit.promise]);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return { fault: error instanceof Error ? error.message : String(error), isSilent: true };
   } finally {
     clearTimeout(timer);
   }

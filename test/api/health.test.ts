@@ -11,6 +11,7 @@ import { openProjectFixture, type ProjectFixture } from '../support/database-fix
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { runRole } from '../support/run-program.ts';
 import { seedCredential } from '../support/seed.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -136,6 +137,31 @@ describe('an api whose calls have every connection of the pool', () => {
       await api.close();
     }
   });
+});
+
+it('an api that starts while its database is away is not ready, and ready once the schema is found', async () => {
+  let proxy: TcpProxy | undefined;
+  const api = await openApiFixture({
+    databaseUrl: async (url) => {
+      proxy = await TcpProxy.start(url);
+      await proxy.refuse();
+      return proxy.url;
+    },
+  });
+  try {
+    const answer = await fetch(`${api.healthUrl}/readyz`);
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toEqual({
+      status: 'failing',
+      checks: { database: 'failing', schema: 'failing' },
+    });
+    await proxy?.accept();
+    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).ok, { what: 'the api is ready' });
+  } finally {
+    await proxy?.accept();
+    await api.close();
+    await proxy?.close();
+  }
 });
 
 async function countWaiting(pool: Pool): Promise<number> {

@@ -217,6 +217,10 @@ describe('without its database', () => {
     await proxy?.close();
   });
 
+  const readReport = async () =>
+    (await (await fetch(`${api.healthUrl}/readyz`)).json()) as Awaited<
+      ReturnType<typeof api.telemetry.readiness.readReadiness>
+    >;
   const expectUnavailable = async () => {
     for (const call of [
       api.read.call('listMonitors'),
@@ -232,16 +236,20 @@ describe('without its database', () => {
       expect(problem?.detail).not.toMatch(/ECONN|127\.0\.0\.1|postgres/i);
     }
     expect((await fetch(`${api.healthUrl}/livez`)).status).toBe(200);
-    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).status === 503, {
-      what: 'the api is not ready',
-    });
+    const noticed = async () => {
+      // Unready, no beat would reach it, and it could not remember that it had to refuse one.
+      expect((await fetch(`${api.healthUrl}/readyz`)).status).toBe(200);
+      return (await readReport()).status === 'degraded';
+    };
+    await waitFor(noticed, { what: 'its readiness says that the database is away' });
   };
   const expectWell = async () => {
     await waitFor(async () => (await api.read.call('listMonitors')).status === 200);
-    await waitFor(async () => (await fetch(`${api.healthUrl}/readyz`)).ok, { what: 'the api is ready' });
+    const isWell = async () => (await readReport()).status === 'ok';
+    await waitFor(isWell, { what: 'the api is well' });
   };
 
-  it('an api without its database answers 503, stays alive, and recovers with the database', async () => {
+  it('an api without its database answers 503, stays ready and alive, and recovers with the database', async () => {
     await expectWell();
     await proxy.refuse();
     await expectUnavailable();

@@ -172,10 +172,6 @@ describe('on an empty cluster', () => {
     await waitFor(isBack, { what: 'the roles are right again', timeoutMs: 180_000, intervalMs: 500 });
     const connected = async () => (await users()).join() === 'beatkeeper_application';
     await waitFor(connected, { what: 'they are connected again', timeoutMs: 60_000, intervalMs: 500 });
-    // A probe of the time without a database may still take a pod out of the Service: new pods have none behind them.
-    const deployments = ['deployment/beatkeeper-api', 'deployment/beatkeeper-sweeper'];
-    await cluster.kubectl('-n', SYSTEM, 'rollout', 'restart', ...deployments);
-    await cluster.kubectl('-n', SYSTEM, 'rollout', 'status', ...deployments, '--timeout=180s');
   });
 });
 

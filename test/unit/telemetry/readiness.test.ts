@@ -75,6 +75,36 @@ describe('Readiness', () => {
     ]);
   });
 
+  test('a check that allows silence makes the process unready until it has passed once, and by a fault that it finds', async () => {
+    let answer: () => Promise<string | undefined> = () => Promise.reject(new Error('away'));
+    readiness.addCheck('database', () => answer(), { allowsSilence: true });
+    const read = async () => {
+      now += 1_000;
+      return await readiness.readReadiness();
+    };
+    const failing = { database: 'failing' };
+    expect(await read()).toEqual({ status: 'failing', checks: failing });
+    answer = async () => undefined;
+    expect(await read()).toEqual({ status: 'ok', checks: { database: 'ok' } });
+    answer = () => Promise.reject(new Error('away'));
+    expect(await read()).toEqual({ status: 'degraded', checks: failing });
+    answer = async () => 'it is too old';
+    expect(await read()).toEqual({ status: 'failing', checks: failing });
+    expect(logged().map(({ fault }) => fault)).toEqual(['away', undefined, 'away', 'it is too old']);
+  });
+
+  test('a process is degraded only if no check but silent ones fails', async () => {
+    let isAway = false;
+    readiness.addCheck('database', async () => (isAway ? Promise.reject(new Error('away')) : undefined), {
+      allowsSilence: true,
+    });
+    readiness.addCheck('session', async () => (isAway ? 'refused' : undefined));
+    expect((await readiness.readReadiness()).status).toBe('ok');
+    isAway = true;
+    now += 1_000;
+    expect((await readiness.readReadiness()).status).toBe('failing');
+  });
+
   test('a process is not ready from the moment on at which its shutdown begins', async () => {
     readiness.addCheck('fine', async () => undefined);
     expect(await readiness.readReadiness()).toEqual({ status: 'ok', checks: { fine: 'ok' } });

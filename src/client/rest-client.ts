@@ -130,11 +130,11 @@ export class RestClient {
     await delay(waitMs, undefined, signal ? { signal } : {});
   }
 
-  /** A project's own rate limit stops the calls of that project alone. */
-  #keepRetryAfter(problem: ApiProblem, scope: string): void {
-    if (problem.retryAfterSeconds === undefined || (problem.status !== 429 && problem.status !== 503)) return;
-    const isOfProject = problem.limit?.dimension === 'api_requests_per_minute';
-    this.#gate.shut(isOfProject ? scope : WHOLE_SERVICE, problem.retryAfterSeconds);
+  /** A 429 is about who calls where: whatever a project has used up stops its calls alone. A 503 is about the service. */
+  #keepRetryAfter({ status, retryAfterSeconds }: ApiProblem, scope: string): void {
+    if (retryAfterSeconds === undefined) return;
+    if (status === 429) this.#gate.shut(scope, retryAfterSeconds);
+    if (status === 503) this.#gate.shut(WHOLE_SERVICE, retryAfterSeconds);
   }
 
   async #send<Id extends OperationId>(

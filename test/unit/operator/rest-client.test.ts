@@ -164,7 +164,7 @@ describe('the client', () => {
     await blind.close();
   });
 
-  it('Retry-After of the service holds all calls, and that of a project limit holds the calls of the project', async () => {
+  it('Retry-After of a service that is away holds all calls', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),
     );
@@ -173,11 +173,23 @@ describe('the client', () => {
     expect(requests).toHaveLength(1);
     nowMs = 20_001;
     await list('b');
-    const limit = { dimension: 'api_requests_per_minute', remediation: 'reduce_usage' };
-    script.push(problem(429, 'service.rate_limited', { retryable: true, limit }, { 'retry-after': '30' }));
+  });
+
+  it.each([
+    [
+      'the limit of a project',
+      { limit: { dimension: 'api_requests_per_minute', remediation: 'reduce_usage' } },
+    ],
+    ['a share of the calls that are open', {}],
+  ])('a 429 holds the calls of its project alone: %s', async (_, more) => {
+    script.push(problem(429, 'service.rate_limited', { retryable: true, ...more }, { 'retry-after': '30' }));
     await failure(list('a'));
     await list('b');
+    await list();
     await failure(list('a'));
+    expect(requests).toHaveLength(3);
+    nowMs = 30_001;
+    await list('a');
     expect(requests).toHaveLength(4);
   });
 

@@ -24,6 +24,16 @@ const refusals: [string, object, RegExp][] = [
   ],
   ['a namespace with capital letters', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
   [
+    'a Postgres that is too old',
+    { postgresql: { image: { tag: '16.4-alpine' } } },
+    /\/postgresql\/image\/tag/,
+  ],
+  [
+    'a Postgres that is too old, as a number',
+    { postgresql: { image: { tag: 9 } } },
+    /\/postgresql\/image\/tag/,
+  ],
+  [
     'a parameter that turns durability off',
     { postgresql: { parameters: { synchronous_commit: 'off' } } },
     /synchronous_commit/,
@@ -107,10 +117,10 @@ describe('values are documented', () => {
     expect(readReadme()).toBe(renderReadme());
   });
 
-  it('the schema has exactly the values of values.yaml', () => {
+  it('the schema has exactly the values of values.yaml, and those that a chart above sets', () => {
     const values: unknown = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'));
     const schema = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')) as Schema;
-    const { global: _, ...properties } = schema.properties ?? {};
+    const { global: _, enabled: __, ...properties } = schema.properties ?? {};
     expect(compare(values, { ...schema, properties }, '')).toEqual([]);
   });
 });

@@ -77,13 +77,17 @@ export const isInvalid = (error: unknown): error is KubeError =>
   hasStatus(error, 400) || hasStatus(error, 422);
 export const isForbidden = (error: unknown): error is KubeError => hasStatus(error, 403);
 
+/** 404 of the namespace itself, and not of an object in it or of a resource that the server does not serve. */
+export const isNamespaceMissing = (error: unknown): error is KubeError =>
+  hasStatus(error, 404) && error.details?.kind === 'namespaces';
+
 /** No answer, 408, 429 or 5xx: the same call may succeed later. */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   return error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 500;
 }
 
-function hasStatus(error: unknown, status: number): boolean {
+function hasStatus(error: unknown, status: number): error is KubeError {
   return error instanceof KubeError && error.status === status;
 }
 

@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
 import type { KubeClient, WatchEvent } from './kube-client.ts';
-import { isExpired, KubeError } from './kube-error.ts';
+import { isExpired, isForbidden, isNamespaceMissing, KubeError } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import { type KubeObject, type KubeResource, objectKey, withoutManagedFields } from './kube-object.ts';
@@ -22,6 +22,11 @@ export interface ReflectorOptions<T extends KubeObject> {
   store?: ObjectStore<T>;
   /** Called after the store has changed. It should only enqueue: the reflector logs what it throws and continues. */
   onChange?: (change: StoreChange<T>) => void;
+  /**
+   * Called while the server refuses the named namespace (403, or 404 because there is none), and with undefined when it
+   * does no more. The store keeps its objects meanwhile: nobody knows whether they are there. Only with `namespace`.
+   */
+  onRefused?: (refusal: KubeError | undefined) => void;
   tuning?: ReflectorTuning;
   metrics?: KubeMetrics;
   log?: KubeLog;
@@ -62,6 +67,7 @@ export class Reflector<T extends KubeObject> {
   /** The version from which the next watch starts; undefined: list first. */
   #resourceVersion: string | undefined;
   #failures = 0;
+  #isRefused: boolean = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -150,6 +156,9 @@ export class Reflector<T extends KubeObject> {
     this.#options.metrics?.lists.inc({ resource: resource.plural });
     this.#hasSynced = true;
     this.#synced.resolve();
+    if (!this.#isRefused) return;
+    this.#isRefused = false;
+    this.#options.onRefused?.(undefined);
   }
 
   /** Returns if the next watch may open at once; throws the errors that need a pause before it. */
@@ -223,13 +232,27 @@ export class Reflector<T extends KubeObject> {
 
   async #waitAfter(error: unknown, signal: AbortSignal): Promise<void> {
     this.#failures += 1;
+    const isRefused = this.#settleRefusal(error);
     const retryAfterMs = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
     const pauseMs = Math.max(backoffMs(this.#failures, this.#backoff), retryAfterMs);
     const facts = { err: error, resource: this.#options.resource.plural, pauseMs: Math.round(pauseMs) };
     // One or two failures are normal: servers restart. From the third on, somebody should look.
-    const level = this.#failures < 3 ? 'debug' : 'warn';
+    const level = this.#failures < 3 || isRefused ? 'debug' : 'warn';
     this.#log[level](facts, 'Cannot list or watch the cluster; the reflector will try again.');
     await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+  }
+
+  /** True for a refusal that the owner of the reflector handles. It is an answer: the cluster is heard. */
+  #settleRefusal(error: unknown): boolean {
+    const { namespace, onRefused } = this.#options;
+    if (namespace === undefined || onRefused === undefined) return false;
+    if (!isForbidden(error) && !isNamespaceMissing(error)) return false;
+    this.#heardAtMs = performance.now();
+    // A list, and no silent watch, shows that the refusal has ended.
+    this.#resourceVersion = undefined;
+    this.#isRefused = true;
+    onRefused(error);
+    return true;
   }
 }
 

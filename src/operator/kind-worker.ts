@@ -1,18 +1,17 @@
 // Runs one kind of object: its cache and watches, its queue, its workers.
 import { findCondition } from '../kube/conditions.ts';
-import { Controller } from '../kube/controller.ts';
+import { Controller, type Reconcile } from '../kube/controller.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import { type KubeObject, objectKey } from '../kube/kube-object.ts';
+import { type KubeObject, namespaceOfKey, objectKey } from '../kube/kube-object.ts';
 import type { StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import type { ObjectMemory } from './known/object-cache.ts';
+import type { Watch } from './known/watched-namespaces.ts';
 import type { OperatorContext } from './operator-context.ts';
 import { idOf } from './pass/identity.ts';
 import type { Desired, Kind } from './pass/kind.ts';
 import type { ReconciledObject } from './pass/object.ts';
 import { Reconciler } from './pass/reconcile.ts';
-
-export type Watch = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'whenSynced' | 'hasSynced' | 'isHearing'>;
 
 export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   readonly #context: OperatorContext;
@@ -25,7 +24,10 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     this.#context = context;
     this.#kind = kind;
     this.#kubeMetrics = kubeMetrics;
-    const { reconcile } = new Reconciler(context, kind);
+    const reconciler = new Reconciler(context, kind);
+    // Nobody knows what a namespace holds that cannot be read: its objects wait for `namespaceChanged`.
+    const reconcile: Reconcile = async (key, pass) =>
+      context.watched.isDegraded(namespaceOfKey(key)) ? undefined : await reconciler.reconcile(key, pass);
     const name = kind.resource.kind.toLowerCase();
     const { concurrency } = kind;
     this.#controller = new Controller({
@@ -54,14 +56,14 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   /** A watch that keeps the cache equal to the objects of a namespace, or of all namespaces. */
   watch(namespace: string | undefined): Watch {
     const { resource, cache } = this.#kind;
-    const { kube: client, log } = this.#context;
-    const onChange = (change: StoreChange<O>) => cache.publish(change);
+    const { kube: client, log, watched } = this.#context;
     return new Reflector({
       client,
       resource,
       namespace,
       store: cache,
-      onChange,
+      onChange: (change) => cache.publish(change),
+      onRefused: (refusal) => watched.setRefusal(namespace ?? '', resource.plural, refusal),
       metrics: this.#kubeMetrics,
       log,
     });
@@ -82,7 +84,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     await this.#controller.stop(graceMs);
   }
 
-  /** Called when the namespace has moved to another project. */
+  /** Called when the namespace has moved to another project, and when it can be read again. */
   namespaceChanged(name: string): void {
     this.#enqueue(this.#kind.cache.listInNamespace(name));
   }

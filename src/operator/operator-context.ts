@@ -9,6 +9,7 @@ import type { BindingDirectory } from './known/binding-directory.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import type { ProjectDirectory } from './known/project-directory.ts';
 import type { StatusFeedFollower } from './known/status-feed-follower.ts';
+import type { WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 
 export interface OperatorContext {
@@ -19,6 +20,7 @@ export interface OperatorContext {
   metrics: OperatorMetrics;
   /** Empty if single namespaces are watched: then the name of a namespace is its project. */
   namespaces: ObjectStore<KubeObject>;
+  watched: WatchedNamespaces;
   projects: ProjectDirectory;
   bindings: BindingDirectory;
   statusCache: MonitorStatusCache;

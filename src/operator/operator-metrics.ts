@@ -8,6 +8,8 @@ export interface OperatorMetrics {
   readonly statusWrites: Counter<'kind'>;
   readonly drifts: Counter<'kind'>;
   readonly refused: Gauge<'kind'>;
+  /** 1 while a namespace of `operator.watchNamespaces` cannot be read. */
+  readonly degradedNamespaces: Gauge<'namespace'>;
   readonly feedItems: Counter;
   readonly feedFailures: Counter;
   /** 1 while the status feed answers. */
@@ -58,6 +60,12 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
       name: `${prefix}_refused_objects`,
       help: 'Objects that the API refuses; not retried until they change.',
       labelNames: ['kind'],
+      registers,
+    }),
+    degradedNamespaces: new Gauge({
+      name: `${prefix}_degraded_namespaces`,
+      help: '1 while a named namespace cannot be read, because it or a right is gone.',
+      labelNames: ['namespace'],
       registers,
     }),
     feedItems: new Counter({

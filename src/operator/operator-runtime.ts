@@ -9,12 +9,12 @@ import type { KubeMetrics } from '../kube/kube-metrics.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import { ObjectStore } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
-import type { Watch } from './kind-worker.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
 import { StatusFeedFollower } from './known/status-feed-follower.ts';
+import { type Watch, WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
@@ -37,26 +37,35 @@ const FEED_PATIENCE_MS = 3000;
 export class OperatorRuntime {
   readonly workers: Readonly<Record<CustomKind, AnyWorker>>;
   readonly #context: OperatorContext;
-  readonly #watches: Watch[];
+  /** Of the namespaces themselves; undefined where single ones are named. */
+  readonly #namespaces: Watch | undefined;
   readonly #abort = new AbortController();
   #housekeeping: Promise<void> | undefined;
 
   constructor(options: RuntimeOptions) {
-    const { api, log, metrics, kubeMetrics, watchNamespaces } = options;
+    const { api, log, metrics, kubeMetrics } = options;
     const onRecovered = (wasForbidden: boolean) => {
       for (const worker of this.#all) worker.apiRecovered(wasForbidden);
     };
     this.#context = createContext(options, new StatusFeedFollower({ api, metrics, log, onRecovered }));
     this.workers = createWorkers(this.#context, kubeMetrics);
-    const namespaces = watchNamespaces.length > 0 ? watchNamespaces : [undefined];
-    this.#watches = namespaces.flatMap((namespace) => this.#all.map((worker) => worker.watch(namespace)));
-    if (this.#context.settings.isClusterWide) this.#watches.push(this.#watchNamespaces(kubeMetrics));
+    const { watched, settings } = this.#context;
+    for (const worker of this.#all) watched.watch((namespace) => worker.watch(namespace));
+    watched.onRecovered((namespace) => {
+      for (const worker of this.#all) worker.namespaceChanged(namespace);
+    });
+    if (settings.isClusterWide) this.#namespaces = this.#watchNamespaces(kubeMetrics);
   }
 
-  /** Fills the caches, then follows the feed. Resolves when the caches are full; rejects after `stop`. */
+  /**
+   * Fills the caches, then follows the feed. Resolves when the caches are full, but for those of degraded namespaces;
+   * rejects after `stop`.
+   */
   async startCaches(): Promise<void> {
-    for (const watch of this.#watches) watch.start();
-    await Promise.all(this.#watches.map((watch) => watch.whenSynced(this.#abort.signal)));
+    const { signal } = this.#abort;
+    this.#namespaces?.start();
+    this.#context.watched.start();
+    await Promise.all([this.#namespaces?.whenSynced(signal), this.#context.watched.whenSynced(signal)]);
     this.#context.feed.start();
   }
 
@@ -80,16 +89,27 @@ export class OperatorRuntime {
     this.#abort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
     await this.#context.feed.stop();
-    await Promise.all(this.#watches.map((watch) => watch.stop()));
+    await Promise.all([this.#namespaces?.stop(), this.#context.watched.stop()]);
   }
 
+  /** True if the caches are full, but for those of degraded namespaces. */
   get hasSynced(): boolean {
-    return this.#watches.every(({ hasSynced }) => hasSynced);
+    return this.#namespaces?.hasSynced !== false && this.#context.watched.hasSynced;
   }
 
   /** False if a watch receives nothing. */
   get isHearing(): boolean {
-    return this.#watches.every(({ isHearing }) => isHearing);
+    return this.#namespaces?.isHearing !== false && this.#context.watched.isHearing;
+  }
+
+  /** True if the caches have all objects of the namespace. */
+  isWatched(namespace: string): boolean {
+    return this.#namespaces?.hasSynced !== false && this.#context.watched.isWatched(namespace);
+  }
+
+  /** The watched namespaces that cannot be read. */
+  get degradedNamespaces(): string[] {
+    return this.#context.watched.degraded;
   }
 
   get #all(): AnyWorker[] {
@@ -130,6 +150,7 @@ function createContext(options: RuntimeOptions, feed: StatusFeedFollower): Opera
   return {
     ...{ kube, api, events, log, metrics, feed },
     namespaces: new ObjectStore<KubeObject>(),
+    watched: new WatchedNamespaces({ names: watchNamespaces, metrics, log }),
     projects: new ProjectDirectory(api),
     bindings: new BindingDirectory(api),
     statusCache: new MonitorStatusCache(),

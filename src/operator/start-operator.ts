@@ -88,6 +88,11 @@ export async function startOperator(
     log,
   });
   readiness.addCheck('caches', async () => (runtime.hasSynced ? undefined : 'The caches are not full yet.'));
+  const readNamespaces = async () => {
+    const names = runtime.degradedNamespaces.join(', ');
+    return names === '' ? undefined : `Cannot read ${names}: the namespace or a right in it is gone.`;
+  };
+  readiness.addCheck('namespaces', readNamespaces, { isAdvice: true });
   readiness.addVitalCheck('watches', async () =>
     runtime.isHearing ? undefined : 'A watch receives nothing.',
   );

@@ -13,9 +13,11 @@ export interface CheckOptions {
    * what all replicas ask alike, where an unready replica helps nobody.
    */
   allowsSilence?: boolean;
+  /** A fault never makes the process unready: a person must mend it, and the process does the rest of its work. */
+  isAdvice?: boolean;
 }
 
-/** `degraded`: ready, although a check gets no answer. */
+/** `degraded`: ready, although a check gets no answer, or has advice. */
 export interface HealthReport {
   status: 'ok' | 'degraded' | 'failing' | 'starting' | 'ending';
   checks: Record<string, 'ok' | 'failing'>;
@@ -124,7 +126,7 @@ class CheckList {
     });
     const isBorne = ({ name, isSilent }: Finding) => {
       const check = this.#checks.get(name);
-      return isSilent && check?.allowsSilence === true && check.hasPassed;
+      return check?.isAdvice === true || (isSilent && check?.allowsSilence === true && check.hasPassed);
     };
     if (!faults.every(isBorne)) return 'failing';
     return faults.length > 0 ? 'degraded' : 'ok';

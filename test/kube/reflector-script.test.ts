@@ -41,11 +41,12 @@ describe('a reflector', () => {
     script: FakeStep[],
     otherwise: FakeStep = open,
     tuning: ReflectorTuning = quick,
+    of: Partial<ConstructorParameters<typeof Reflector<ConfigMap>>[0]> = {},
   ): Promise<{ server: FakeKubeServer; reflector: Reflector<ConfigMap> }> {
     const server = await startFakeKubeServer(script, otherwise);
     const transport = new KubeTransport({ loadConfig: () => server.config(), userAgent: 'kube-test/1' });
     const client = new KubeClient(transport);
-    const reflector = new Reflector<ConfigMap>({ client, resource: configMaps, tuning });
+    const reflector = new Reflector<ConfigMap>({ client, resource: configMaps, tuning, ...of });
     closing.push(
       () => server.close(),
       () => transport.close(),
@@ -154,6 +155,31 @@ describe('a reflector', () => {
     await expect(reflector.whenSynced(AbortSignal.timeout(20))).rejects.toThrow();
     await reflector.stop();
     expect(server.requests).toHaveLength(1);
+  });
+
+  it('a reflector of a namespace says that the server refuses it, keeps its objects, and lists when it may again', async () => {
+    const heard: (number | undefined)[] = [];
+    const missing = json(404, { code: 404, reason: 'NotFound', details: { kind: 'namespaces', name: 'n' } });
+    const { server, reflector } = await reflect(
+      [list('10', [map('kept', '5')]), status(403, 'Forbidden'), missing, list('20', [map('kept', '5')])],
+      open,
+      quick,
+      { namespace: 'n', onRefused: (refusal) => heard.push(refusal?.status) },
+    );
+    await requested(server, 5);
+    expect(steps(server)).toEqual(['list', 'watch 10', 'list', 'list', 'watch 20']);
+    expect(heard).toEqual([403, 404, undefined]);
+    expect([...reflector.store.keys()]).toEqual(['n/kept']);
+  });
+
+  it('a resource that the server does not serve is no refusal of a namespace', async () => {
+    const heard: unknown[] = [];
+    const { server } = await reflect([status(404, 'NotFound'), json(404, {})], open, quick, {
+      namespace: 'n',
+      onRefused: (refusal) => heard.push(refusal),
+    });
+    await requested(server, 3);
+    expect(heard).toEqual([]);
   });
 
   it('a store holds 10,000 objects in bounded memory, without their managed fields', async () => {

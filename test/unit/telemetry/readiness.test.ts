@@ -37,6 +37,16 @@ describe('Readiness', () => {
     ]);
   });
 
+  test('advice is shown and logged, and leaves the process ready', async () => {
+    readiness.addCheck('caches', async () => undefined);
+    readiness.addCheck('namespaces', async () => 'Cannot read shop.', { isAdvice: true });
+    expect(await readiness.readReadiness()).toEqual({
+      status: 'degraded',
+      checks: { caches: 'ok', namespaces: 'failing' },
+    });
+    expect(logged()).toEqual([{ level: 'info', check: 'namespaces', fault: 'Cannot read shop.' }]);
+  });
+
   test('the checks run once a second, however many ask, and all at once get the same run', async () => {
     let runs = 0;
     let run = Promise.withResolvers<undefined>();

@@ -50,7 +50,10 @@ const ROLES: Readonly<Record<string, Role>> = {
     const { connectCluster } = await import('./install/connect-cluster.ts');
     const { applyCrds } = await import('./install/apply-crds.ts');
     const cluster = connectCluster(kubeconfig);
-    log.info({ names: await applyCrds(cluster) }, 'Applied the custom resource definitions.');
+    const { applied, newer } = await applyCrds(cluster);
+    log.info({ names: applied }, 'Applied the custom resource definitions.');
+    if (newer.length > 0)
+      log.warn({ names: newer }, 'The cluster has definitions of a newer version: left them as they are.');
     await cluster.transport.close();
     return 0;
   }),

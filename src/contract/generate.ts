@@ -1,9 +1,12 @@
 // Writes the CRDs from the contract (`npm run generate`). With `--check` it writes nothing and fails if a file differs.
+import { readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
 import { crdManifests } from './crd/crd-manifests.ts';
+import { VERSION_ANNOTATION } from './crd/custom-resources.ts';
+import type { JsonObject } from './json-schema.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** The chart has copies: Helm installs CRDs from its own folder. */
@@ -14,10 +17,17 @@ const HEADER = '# Generated from src/contract by `npm run generate`. Do not edit
 export function generatedFiles(): Map<string, string> {
   const files = new Map<string, string>();
   for (const [name, manifest] of Object.entries(crdManifests())) {
-    const content = HEADER + stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false });
+    const content = HEADER + stringify(withVersion(manifest), { lineWidth: 0, aliasDuplicateObjects: false });
     for (const folder of FOLDERS) files.set(folder + name, content);
   }
   return files;
+}
+
+/** An older version never replaces a newer one (src/install/apply-crds.ts). */
+function withVersion(manifest: JsonObject): JsonObject {
+  const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8'));
+  const annotations = { [VERSION_ANNOTATION]: version };
+  return { ...manifest, metadata: { ...(manifest.metadata as JsonObject), annotations } };
 }
 
 async function readExisting(path: string): Promise<string | undefined> {

@@ -7,6 +7,9 @@ export const API_VERSION = 'v1alpha1';
 /** Keeps an object until the operator has dealt with its monitor or endpoint at the API. */
 export const FINALIZER = `${API_GROUP}/sync`;
 
+/** On the CRDs: the version of the product that they are of. */
+export const VERSION_ANNOTATION = `${API_GROUP}/version`;
+
 const OURS = { apiVersion: `${API_GROUP}/${API_VERSION}`, namespaced: true } as const;
 
 export const CUSTOM_RESOURCES = {

@@ -19,6 +19,8 @@ export interface ApiProblemFields {
   retryAfterSeconds?: number;
   retryable?: boolean;
   limit?: Problem['limit'];
+  monitorId?: string;
+  endpointId?: string;
 }
 
 export class ApiProblem extends Error {
@@ -29,6 +31,9 @@ export class ApiProblem extends Error {
   readonly retryAfterSeconds: number | undefined;
   readonly retryable: boolean;
   readonly limit: Problem['limit'];
+  /** Of `service.origin_taken`: what has the origin. */
+  readonly monitorId: string | undefined;
+  readonly endpointId: string | undefined;
 
   constructor(fields: ApiProblemFields, options?: ErrorOptions) {
     super(`${fields.code}: ${fields.detail}`, options);
@@ -40,6 +45,8 @@ export class ApiProblem extends Error {
     this.retryAfterSeconds = fields.retryAfterSeconds;
     this.retryable = fields.retryable ?? fields.status === 0;
     this.limit = fields.limit;
+    this.monitorId = fields.monitorId;
+    this.endpointId = fields.endpointId;
   }
 
   /** The controller reads it: the shortest time until the next try. */
@@ -101,8 +108,18 @@ export function problemFromAnswer(status: number, body: string, retryAfter: stri
       retryAfterSeconds,
     });
   }
-  const { code, detail, fieldErrors, retryable, limit } = problem;
-  return new ApiProblem({ status, code, detail, fieldErrors, retryable, limit, retryAfterSeconds });
+  const { code, detail, fieldErrors, retryable, limit, monitorId, endpointId } = problem;
+  const holder = { monitorId, endpointId };
+  return new ApiProblem({
+    status,
+    code,
+    detail,
+    fieldErrors,
+    retryable,
+    limit,
+    retryAfterSeconds,
+    ...holder,
+  });
 }
 
 function parseProblem(body: string): Problem | undefined {

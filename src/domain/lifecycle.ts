@@ -73,10 +73,7 @@ function apply(
     case 'resume':
     case 'restore': {
       const active: Timing = { ...timing, lifecycle: 'active', maintenance: undefined };
-      return {
-        timing: active,
-        live: startClock(active, { ...live, openRuns: resumeRuns(active, live, nowMs) }, nowMs),
-      };
+      return { timing: active, live: restartClock(active, live, nowMs) };
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
@@ -95,6 +92,22 @@ function apply(
       return { timing: without, live: clockRuns ? startClock(without, live, nowMs) : live };
     }
   }
+}
+
+/**
+ * The live state of a monitor whose object was made again. The clock of an active one starts as after `restore`; one that
+ * waits for its first beat goes on waiting, because nothing has been silent. Open incidents stay open.
+ */
+export function takeOver(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const isRunning = live.deadlineMs !== undefined || live.anchorMs !== undefined;
+  if (timing.lifecycle !== 'active' || !isRunning) return live;
+  const restarted = { ...restartClock(timing, live, nowMs), gapBroken: true };
+  return { ...restarted, wakeMs: nextWakeAfterChange(timing, restarted, nowMs) };
+}
+
+/** A full interval plus grace from now. */
+function restartClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  return startClock(timing, { ...live, openRuns: resumeRuns(timing, live, nowMs) }, nowMs);
 }
 
 /** A run continues through a pause. No clock ran meanwhile, so its time starts again, as the deadline does. */

@@ -22,6 +22,7 @@ export const PROBLEMS = {
     title: 'The idempotency key was used for a different request',
     retryable: false,
   },
+  origin_taken: { status: 409, title: 'Another resource has this origin', retryable: false },
   monitor_archived: { status: 409, title: 'The monitor is archived', retryable: false },
   relay_not_configured: { status: 409, title: 'No messaging relay is configured', retryable: false },
   draft_closed: { status: 409, title: 'The draft is closed', retryable: false },
@@ -100,6 +101,8 @@ export interface ProblemOptions {
   fieldErrors?: FieldError[];
   remediation?: Remediation[];
   limit?: Limit;
+  /** Of `origin_taken`: what has the origin. */
+  holder?: { monitorId: string } | { endpointId: string };
   /** 1 to 86,400. Makes the problem retryable, whatever its code says. */
   retryAfterSeconds?: number;
   /** Methods for the `Allow` header of a 405. */

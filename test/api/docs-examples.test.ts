@@ -29,6 +29,7 @@ getMonitor listMonitors getFirstBeat listObservations getMonitorBinding listMoni
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
 acknowledgeIncident noteIncident redeliver resolveIncident
 updateMonitor changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
+setMonitorOrigin reportMonitorOrigins setCallbackOrigin
 listCallbackChanges getOpenApi deleteMonitor deleteCallback
 `
   .trim()
@@ -79,6 +80,7 @@ async function run(id: string): Promise<Ran> {
     BASE: api.url,
     TOKEN: api.tokens.manage,
     OWNER_TOKEN: api.tokens.owner,
+    OPERATOR_TOKEN: api.tokens.operator,
     PROJECT: api.projectName,
     ETAG: await etagFor(operations[id]?.ifMatch),
   };

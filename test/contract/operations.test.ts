@@ -21,6 +21,8 @@ GET    /v1/monitors/{monitorId}/incidents                 - - 200 read
 GET    /v1/monitors/{monitorId}/changes                   - - 200 read
 GET    /v1/monitors/{monitorId}/callback                  - - 200 read
 PUT    /v1/monitors/{monitorId}/callback                  K E 200 manage
+PUT    /v1/monitors/{monitorId}/origin                    - - 200 operator
+POST   /v1/monitor-origins                                - - 200 operator
 GET    /v1/incidents                                      - - 200 read
 GET    /v1/incidents/{incidentId}                         - - 200 read
 GET    /v1/incidents/{incidentId}/timeline                - - 200 read
@@ -40,6 +42,7 @@ POST   /v1/callbacks/{endpointId}/rotate                  K E 200 manage
 POST   /v1/callbacks/{endpointId}/test                    K - 200 manage
 DELETE /v1/callbacks/{endpointId}                         - E 204 manage
 PUT    /v1/callbacks/default                              K - 200 owner_or_operator
+PUT    /v1/callbacks/{endpointId}/origin                  - - 200 operator
 GET    /v1/projects                                       - - 200 read
 POST   /v1/projects                                       K - 201 owner_or_operator
 GET    /v1/projects/{projectId}                           - - 200 read

@@ -125,7 +125,16 @@ const ADVICE = {
   manage: 'This needs a credential with the preset manage, or a session of a member or owner.',
   owner: 'This needs a session of an owner.',
   owner_or_operator: 'This needs a session of an owner, or the operator.',
+  operator: 'This is for the operator alone: it sees the objects of the cluster.',
 };
+
+/** Throws `permission_denied` for an origin that anybody but the operator states. */
+export function requireMayDeclare({ role }: Principal, { origin }: { origin?: object }): void {
+  if (origin === undefined || role === 'operator') return;
+  throw new ProblemError('permission_denied', {
+    detail: 'The field origin is for the operator alone: leave it out.',
+  });
+}
 
 function permissionDenied(principal: Principal, spec: OperationSpec): ProblemError {
   const who = principal.kind === 'credential' ? `preset ${principal.preset}` : `role ${principal.role}`;

@@ -19,7 +19,7 @@ export interface CurlRequest {
   /** Content type and example of the body. */
   body?: { type: string; example: unknown };
   /** Undefined for an address without a token. */
-  token?: 'TOKEN' | 'OWNER_TOKEN';
+  token?: 'TOKEN' | 'OWNER_TOKEN' | 'OPERATOR_TOKEN';
 }
 
 export function curlOf(request: CurlRequest): string {
@@ -54,7 +54,7 @@ function headersOf({ operationId, parameters, body, token }: CurlRequest): strin
   const headers: string[] = [];
   if (token) headers.push(`"Authorization: Bearer $${token}"`);
   // A credential has its own project.
-  if (token === 'OWNER_TOKEN' && has('Service-Project')) headers.push('"Service-Project: $PROJECT"');
+  if (token && token !== 'TOKEN' && has('Service-Project')) headers.push('"Service-Project: $PROJECT"');
   if (token && has('Idempotency-Key')) headers.push(`"Idempotency-Key: ${operationId}-1"`);
   if (has('If-Match')) headers.push('"If-Match: $ETAG"');
   if (body) headers.push(`"Content-Type: ${body.type}"`);

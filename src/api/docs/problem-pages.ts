@@ -20,7 +20,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Send `Authorization: Bearer <token>` with an API credential or a session token.',
   ],
   permission_denied: [
-    'The credential or session may not call this operation. Changes need the preset `manage`. Projects, credentials and the default endpoint need a session of an owner.',
+    'The credential or session may not call this operation. Changes need the preset `manage`. Projects, credentials and the default endpoint need a session of an owner. Origins are set by the operator alone.',
     'Use a credential with the preset that the operation names.',
   ],
   plan_limit_reached: [
@@ -47,6 +47,10 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   idempotency_conflict: [
     'The `Idempotency-Key` was used for a different request in the last 24 hours, or for another beat of the monitor in the last hour.',
     'Use a new key for a new request, and the same key only to send the same request again.',
+  ],
+  origin_taken: [
+    'Another monitor or endpoint of the project stands for the same object of the cluster. The body names it in `monitorId` or `endpointId`.',
+    'The operator takes it over by setting its origin. Nobody else meets this error.',
   ],
   monitor_archived: ['A beat was sent to an archived monitor.', 'Restore the monitor, or stop the job.'],
   relay_not_configured: [

@@ -1,5 +1,6 @@
 // The page /docs: every operation and schema of the OpenAPI document, for people.
 import type { JsonObject } from '../../contract/json-schema.ts';
+import { contractOperations } from '../../contract/operations/operations.ts';
 import { curlOf, type Parameter } from './curl.ts';
 import { code, commands, type Html, heading, html, prose, table } from './html.ts';
 import { page } from './page.ts';
@@ -43,6 +44,11 @@ interface Entry {
   parameters: Parameter[];
 }
 
+const OPERATOR_ALONE = new Set<string>(
+  Object.values(contractOperations()).flatMap(({ operationId, preset }) =>
+    preset === 'operator' ? [operationId] : [],
+  ),
+);
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head'];
 
 export function referencePage(document: ReferenceDocument): string {
@@ -80,6 +86,7 @@ ${table(
     ['`$BASE`', 'the address of the API, without a path'],
     ['`$TOKEN`', 'an API credential of the preset `manage`, or a session token'],
     ['`$OWNER_TOKEN`, `$PROJECT`', 'a session token of an owner, and the name or id of a project'],
+    ['`$OPERATOR_TOKEN`', 'a session token of the operator in a cluster'],
     ['`$ETAG`', 'the header `ETag` of the last read of what is changed, with its quotes; `curl -i` shows it'],
   ],
 )}
@@ -148,7 +155,8 @@ function example(document: ReferenceDocument, { method, path, operation, paramet
   const body = type && media?.example !== undefined ? { type, example: media.example } : undefined;
   const isOpen = security?.length === 0;
   const isForOwners = security !== undefined && !security.some((one) => 'apiCredential' in one);
-  const token = isOpen ? undefined : isForOwners ? 'OWNER_TOKEN' : 'TOKEN';
+  const signsIn = OPERATOR_ALONE.has(operationId) ? 'OPERATOR_TOKEN' : 'OWNER_TOKEN';
+  const token = isOpen ? undefined : isForOwners ? signsIn : 'TOKEN';
   const [status, response] = Object.entries(operation.responses)
     .filter(([one]) => one.startsWith('2'))
     .sort(([a], [b]) => b.localeCompare(a))[0] ?? ['200', { description: '' }];

@@ -36,6 +36,7 @@ export function problemBody(error: ProblemError, correlationId: string): Problem
     fieldErrors: options.fieldErrors?.slice(0, 32),
     remediation: options.remediation?.slice(0, 8),
     limit: options.limit,
+    ...options.holder,
   };
 }
 

@@ -3,6 +3,7 @@
 import type { OperationOutput } from '../../contract/operations/operations.ts';
 import type { CallbackEndpoint, SigningSecret } from '../../contract/resources/callback.ts';
 import type { CallbackChange } from '../../contract/resources/change.ts';
+import type { EndpointOrigin } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { Target } from '../../service/callbacks/callback-targets.ts';
 import { type IssuedSecret, openUrl } from '../../service/callbacks/endpoint-seal.ts';
@@ -31,6 +32,7 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
     url: row.urlBox && visibleUrl(openUrl(context.secrets, row, row.urlBox), caller),
     relay: row.relay,
     relayGroup: row.relayGroup,
+    origin: row.origin && presentOrigin(row.origin),
     lifecycle: row.lifecycle,
     isOrganizationDefault: row.isOrganizationDefault,
     generation: row.generation,
@@ -46,6 +48,11 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
     },
     lastDelivery: last && { at: toTime(last.atMs), state: last.state, statusCode: last.statusCode },
   };
+}
+
+/** Without the UID of the object. */
+function presentOrigin({ kind, namespace, name }: EndpointOrigin): CallbackEndpoint['origin'] {
+  return { kind, namespace, name };
 }
 
 export function presentCallbackChange(record: EndpointChangeRecord): CallbackChange {

@@ -16,6 +16,7 @@ import {
   requireCallback,
 } from '../../service/callbacks/callbacks.ts';
 import { setDefaultCallback } from '../../service/callbacks/default-endpoint.ts';
+import { setEndpointOrigin } from '../../service/callbacks/endpoint-origin.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
 import {
@@ -25,6 +26,7 @@ import {
 } from '../../store/callbacks/callback-endpoints.ts';
 import { listEndpointChanges } from '../../store/callbacks/endpoint-changes.ts';
 import type { AuditedChange } from '../../telemetry/audit.ts';
+import { requireMayDeclare } from '../auth/admission.ts';
 import type { Handlers } from '../operation.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
@@ -45,7 +47,8 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     return { body: presentPage(LIST, query, rows, (row) => presentCallback(row, { context, caller })) };
   },
 
-  createCallback: async ({ input: { body }, caller, context, write }) => {
+  createCallback: async ({ input: { body }, principal, caller, context, write }) => {
+    requireMayDeclare(principal, body);
     await checkNewCallback(context, body);
     return await write(
       (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs),
@@ -107,6 +110,17 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
         audit: isDisabled
           ? { ...audited('disable', { ...caller, endpointId }), actor: SYSTEM_ACTOR }
           : undefined,
+      }),
+    );
+  },
+
+  setCallbackOrigin: ({ input: { params, body }, caller, context, write }) => {
+    const change = { caller, endpointId: params.endpointId, origin: body.origin ?? undefined };
+    return write(
+      (tx, nowMs) => setEndpointOrigin(tx, change, nowMs),
+      ({ endpoint, hasChanged }) => ({
+        ...answer(endpoint, { context, caller }),
+        audit: hasChanged ? audited('update', endpoint) : undefined,
       }),
     );
   },

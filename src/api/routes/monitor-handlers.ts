@@ -6,6 +6,7 @@ import { bindingHandlers } from './bindings.ts';
 import { firstBeatHandlers } from './first-beat.ts';
 import { monitorHistoryHandlers } from './monitor-history.ts';
 import { monitorLifecycleHandlers } from './monitor-lifecycle.ts';
+import { monitorOriginHandlers } from './monitor-origins.ts';
 import { monitorHandlers } from './monitors.ts';
 import { statusFeedHandlers } from './status-feed.ts';
 
@@ -14,6 +15,7 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...monitorHandlers,
     ...monitorLifecycleHandlers,
     ...bindingHandlers,
+    ...monitorOriginHandlers,
     ...monitorHistoryHandlers,
     ...firstBeatHandlers(createFirstBeatWatch(databases.default)),
     ...statusFeedHandlers(createFeedWatch(databases.default)),

@@ -4,6 +4,7 @@ import { jurisdiction } from '../../contract/fields/field.ts';
 import type { OperationInput } from '../../contract/operations/operations.ts';
 import type { ContractLimits, MonitorPatch } from '../../contract/resources/monitor.ts';
 import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
+import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
@@ -18,6 +19,7 @@ import {
 import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { type AuditedChange, boundMonitor } from '../../telemetry/audit.ts';
+import { requireMayDeclare } from '../auth/admission.ts';
 import type { Handlers } from '../operation.ts';
 import { decodeCursor, encodeCursor } from '../paging/cursor.ts';
 import { presentSigningSecret, type Viewer } from '../present/present-callback.ts';
@@ -61,6 +63,7 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
   createMonitor: async (call) => {
     const { context, caller } = call;
     const input = inputOf(call.input.body);
+    requireMayDeclare(call.principal, input);
     await checkBinding(context, input.binding, 'callback.url');
     return await call.write(
       (tx, nowMs, atTheEnd) => createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
@@ -113,11 +116,12 @@ export function auditedBinding(
 }
 
 function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
-  const { monitorId, jurisdiction: where, callback, ...configuration } = body;
+  const { monitorId, jurisdiction: where, callback, origin, ...configuration } = body;
   return {
     monitorId,
     jurisdiction: where,
     binding: callback,
+    origin,
     configuration: { ...configuration, measurements: {} },
   };
 }
@@ -135,7 +139,14 @@ function mergeOf(patch: MonitorPatch, limits: ContractLimits): Merge {
 
 function filterOf(query: OperationInput<'listMonitors'>['query']): MonitorFilter {
   const { lifecycle, health, name, jurisdiction: where } = query;
-  return { lifecycle, health, namePrefix: name, jurisdiction: where, labels: labelsOf(query.label) };
+  return {
+    lifecycle,
+    health,
+    namePrefix: name,
+    jurisdiction: where,
+    labels: labelsOf(query.label),
+    origin: originFilterOf(query.origin),
+  };
 }
 
 function labelsOf(stated: readonly string[] | undefined): { key: string; value: string }[] | undefined {

@@ -20,6 +20,12 @@ import { incident, openIncident, timelineEntry } from '../resources/incident.ts'
 import { maintenanceInput } from '../resources/lifecycle.ts';
 import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
 import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '../resources/monitor.ts';
+import {
+  endpointOrigin,
+  endpointOriginInput,
+  monitorOrigin,
+  monitorOriginInput,
+} from '../resources/origin.ts';
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
@@ -41,6 +47,8 @@ const NAMED = {
   CredentialIssueResult: credentialIssueResult,
   Delivery: delivery,
   DeliveryWithAttempts: deliveryWithAttempts,
+  EndpointOrigin: endpointOrigin,
+  EndpointOriginInput: endpointOriginInput,
   FieldError: fieldError,
   Incident: incident,
   Maintenance: maintenanceWindow,
@@ -49,6 +57,8 @@ const NAMED = {
   MeasurementRulePatch: measurementRulePatch,
   Monitor: monitor,
   MonitorChange: monitorChange,
+  MonitorOrigin: monitorOrigin,
+  MonitorOriginInput: monitorOriginInput,
   MonitorStatus: monitorStatus,
   MonitorWithObservation: monitorWithObservation,
   Observation: observation,

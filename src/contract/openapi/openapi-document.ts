@@ -39,6 +39,7 @@ const ACCESS = {
   manage: 'Preset manage.',
   owner: 'Owners alone.',
   owner_or_operator: 'Owners and the operator.',
+  operator: 'The operator alone.',
 };
 
 function makeRouteSchema(spec: OperationSpec): RouteSchema {
@@ -139,8 +140,10 @@ function completeOperation(spec: OperationSpec, composed: ComposedOperation): Js
     summary,
     description,
     parameters: [...stated('path'), ...stated('query'), ...headerParameters(spec)],
-    // Owners alone have no credential: they sign in.
-    ...(spec.preset.startsWith('owner') ? { security: [{ sessionToken: [] }] } : {}),
+    // Owners and the operator have no credential: they sign in.
+    ...(spec.preset.startsWith('owner') || spec.preset === 'operator'
+      ? { security: [{ sessionToken: [] }] }
+      : {}),
     ...(requestBody
       ? {
           requestBody: {

@@ -100,7 +100,14 @@ export function problemExamples(): JsonObject {
 }
 
 /** The body of an example. */
-export function problemOf({ code, detail, fieldErrors, limit, retryAfterSeconds }: Refusal): JsonObject {
+export function problemOf({
+  code,
+  detail,
+  fieldErrors,
+  limit,
+  holder,
+  retryAfterSeconds,
+}: Refusal): JsonObject {
   const { title, status, retryable } = PROBLEMS[code];
   return {
     type: `/docs/problems/${code}`,
@@ -113,5 +120,6 @@ export function problemOf({ code, detail, fieldErrors, limit, retryAfterSeconds 
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     ...(fieldErrors ? { fieldErrors } : {}),
     ...(limit ? { limit } : {}),
+    ...holder,
   };
 }

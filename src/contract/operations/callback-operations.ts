@@ -13,6 +13,7 @@ import {
   updateCallbackBody,
 } from '../resources/callback.ts';
 import { callbackChange } from '../resources/change.ts';
+import { setCallbackOriginBody } from '../resources/origin.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ endpointId: identifier });
@@ -136,6 +137,22 @@ export const callbackOperations = {
     idempotent: true,
     success: 200,
     response: testDeliveryResult,
+  }),
+  setCallbackOrigin: operation({
+    ...base,
+    operationId: 'setCallbackOrigin',
+    audited: true,
+    method: 'PUT',
+    path: '/v1/callbacks/{endpointId}/origin',
+    summary: 'Set the origin of a callback endpoint',
+    description:
+      'Takes the origin from the endpoint of the project that has it. The same origin again changes nothing, so that it needs neither a key nor an ETag.',
+    preset: 'operator',
+    params,
+    body: setCallbackOriginBody,
+    etag: 'callback-endpoint',
+    success: 200,
+    response: callbackEndpoint,
   }),
   setDefaultCallback: operation({
     ...base,

@@ -26,6 +26,12 @@ import {
   rotatePublishUrlResult,
   updateMonitorBody,
 } from '../resources/monitor.ts';
+import {
+  originFilter,
+  reportOriginsBody,
+  reportOriginsResult,
+  setMonitorOriginBody,
+} from '../resources/origin.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ monitorId: identifier });
@@ -66,6 +72,7 @@ export function monitorOperations(limits: ContractLimits) {
           .optional()
           .describe('The name begins with this, ignoring case.'),
         jurisdiction: jurisdiction.optional(),
+        origin: originFilter.optional(),
         ...pageQuery,
       }),
       success: 200,
@@ -249,6 +256,35 @@ export function monitorOperations(limits: ContractLimits) {
       etag: 'configuration',
       success: 200,
       response: bindingResult,
+    }),
+    setMonitorOrigin: operation({
+      ...base,
+      operationId: 'setMonitorOrigin',
+      method: 'PUT',
+      path: '/v1/monitors/{monitorId}/origin',
+      summary: 'Set the origin of a monitor',
+      description:
+        'Takes the origin from the monitor of the project that has it. Where another object stood for the monitor before, its clock starts again with a full interval plus grace. The same origin again changes nothing, so that it needs neither a key nor an ETag.',
+      preset: 'operator',
+      params,
+      query,
+      body: setMonitorOriginBody,
+      etag: 'configuration',
+      success: 200,
+      response: monitor,
+    }),
+    reportMonitorOrigins: operation({
+      ...base,
+      operationId: 'reportMonitorOrigins',
+      method: 'POST',
+      path: '/v1/monitor-origins',
+      summary: 'Say which monitors have lost their objects',
+      description:
+        'At most 100 monitors in one call. Those that do not exist, or have no origin, are passed over. The same report again changes nothing.',
+      preset: 'operator',
+      body: reportOriginsBody,
+      success: 200,
+      response: reportOriginsResult,
     }),
   };
 }

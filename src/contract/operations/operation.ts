@@ -8,7 +8,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type SuccessStatus = 200 | 201 | 202 | 204;
 
 /** Who may call an operation (docs/contract/tenancy.md). */
-export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator';
+export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator' | 'operator';
 
 /** The session roles that a preset admits. A credential with preset `read` counts as viewer, with `manage` as member. */
 export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
@@ -16,6 +16,7 @@ export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
   manage: ['member', 'owner', 'operator'],
   owner: ['owner'],
   owner_or_operator: ['owner', 'operator'],
+  operator: ['operator'],
 };
 
 export interface OperationSpec {

@@ -5,6 +5,7 @@ import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
 import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 import { hintsForUnknown } from '../fields/field-errors.ts';
 import { deliveryState } from './delivery.ts';
+import { endpointOrigin, endpointOriginInput } from './origin.ts';
 
 const NO_RELAY =
   '`relay_subscriber` and `relay_group` need a messaging relay, which this version does not have: they are refused with `service.relay_not_configured`.';
@@ -56,6 +57,7 @@ export const callbackEndpoint = z.object({
     .object({ contractVersion, notifierId: z.string() })
     .optional()
     .describe('Of `relay_group`, which this version refuses.'),
+  origin: endpointOrigin.optional(),
   lifecycle: callbackLifecycle,
   isOrganizationDefault: z.boolean(),
   generation: integer(1, MAX_SAFE).describe('Its version: the ETag is `callback-endpoint-<generation>`.'),
@@ -95,6 +97,7 @@ export const createCallbackBody = z
     url: callbackUrl.optional(),
     relay: relayInput.optional(),
     relayGroup: relayGroupInput.optional(),
+    origin: endpointOriginInput.optional(),
   })
   .superRefine((body, context) => {
     const wanted = DESTINATION_FIELD[body.kind];
@@ -131,6 +134,7 @@ export const updateCallbackBody = z
       error: hintsForUnknown({
         kind: 'Remove it: the kind of an endpoint cannot change.',
         endpointId: 'Remove it: the ID of an endpoint cannot change.',
+        origin: 'Remove it: the operator sets the origin, with PUT /v1/callbacks/{endpointId}/origin.',
       }),
     },
   )

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { incident, incidentState } from './incident.ts';
+import { monitorOrigin } from './origin.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
 const deliveryEvent = z
@@ -54,6 +55,7 @@ export const alertEvent = z
           labels: z.record(z.string(), z.string()),
           lastBeatAt: timestamp.optional(),
           nextDeadlineAt: timestamp.optional(),
+          origin: monitorOrigin.optional(),
         })
         .optional(),
       sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps in each incident.'),

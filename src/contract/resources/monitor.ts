@@ -31,6 +31,7 @@ import {
   measurementRuleRecord,
   NOT_EVALUATED,
 } from './measurement-rule.ts';
+import { monitorOrigin, monitorOriginInput } from './origin.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
 /** Floors that a development run lowers (docs/contract/development.md). The published contract has 60. */
@@ -114,6 +115,7 @@ export function createMonitorBody(limits: ContractLimits) {
         maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
         recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
         missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
+        origin: monitorOriginInput.optional(),
       },
       {
         error: hintsForUnknown({
@@ -129,6 +131,7 @@ const UNPATCHED = {
   callback: 'Remove it: PUT /v1/monitors/{monitorId}/callback sets the binding.',
   jurisdiction: 'Remove it: the jurisdiction of a monitor cannot change.',
   monitorId: 'Remove it: the ID of a monitor cannot change.',
+  origin: 'Remove it: the operator sets the origin, with PUT /v1/monitors/{monitorId}/origin.',
   lifecycle: 'Remove it: POST /v1/monitors/{monitorId}/lifecycle changes it.',
   publishUrl: 'Remove it: POST /v1/monitors/{monitorId}/publish-url/rotate makes a new address.',
 };
@@ -204,6 +207,7 @@ export const monitor = z.object({
   measurements: z
     .record(z.string(), measurementRuleRecord)
     .describe(`Rules by measurement key. ${NOT_EVALUATED}`),
+  origin: monitorOrigin.optional(),
   lifecycle,
   restorableUntil: timestamp.optional().describe('Reported on an archived monitor.'),
   publishUrl: z

@@ -1,7 +1,7 @@
 // The body of every error: application/problem+json (docs/contract/calls.md). The codes are in src/domain/problem.ts.
 import { z } from 'zod';
 import { LIMIT_DIMENSIONS, LIMIT_REMEDIATIONS, PLAN_IDS, SERVICE_STATES } from '../../domain/problem.ts';
-import { integer, MAX_SAFE } from '../fields/field.ts';
+import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
 
 const reference = z.string().min(1).max(512).regex(/^\S+$/);
 const sentence = z.string().min(1).max(512);
@@ -63,5 +63,7 @@ export const problem = z.object({
     .optional()
     .describe('Reserved: this version does not send it.'),
   limit: problemLimit.optional(),
+  monitorId: identifier.optional().describe('Of `service.origin_taken`: the monitor that has the origin.'),
+  endpointId: identifier.optional().describe('Of `service.origin_taken`: the endpoint that has the origin.'),
 });
 export type Problem = z.output<typeof problem>;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
 import { lifecycle, monitorStatus } from './monitor.ts';
+import { monitorOrigin } from './origin.ts';
 
 export const statusFeedItem = z.object({
   monitorId: identifier,
@@ -10,6 +11,7 @@ export const statusFeedItem = z.object({
   changeSequence: integer(0, MAX_SAFE),
   lifecycle,
   configurationVersion: integer(1, MAX_SAFE),
+  origin: monitorOrigin.optional(),
   status: monitorStatus,
 });
 export type StatusFeedItem = z.output<typeof statusFeedItem>;

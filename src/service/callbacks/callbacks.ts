@@ -3,6 +3,7 @@
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { EndpointKind } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
+import type { EndpointOrigin } from '../../domain/origin.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import {
   type EndpointRef,
@@ -21,6 +22,7 @@ import type { Caller, ServiceContext } from '../calls/context.ts';
 import { type AtTheEnd, requireVersion } from '../calls/write.ts';
 import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
+import { refuseTakenOrigin } from './endpoint-origin.ts';
 import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
 
 /** An endpoint with the secret that was issued for it. */
@@ -49,6 +51,8 @@ export interface CallbackInput {
   alias: string;
   kind: EndpointKind;
   url?: string;
+  /** Of the operator alone. */
+  origin?: EndpointOrigin;
 }
 
 /**
@@ -66,7 +70,7 @@ function relayNotConfigured(): ProblemError {
   });
 }
 
-/** Creates a webhook endpoint with its first secret. Throws `conflict`, `plan_limit_reached`. */
+/** Creates a webhook endpoint with its first secret. Throws `conflict`, `origin_taken`, `plan_limit_reached`. */
 export async function createCallback(
   tx: Queryable,
   { secrets }: Pick<ServiceContext, 'secrets'>,
@@ -74,13 +78,17 @@ export async function createCallback(
   nowMs: number,
 ): Promise<IssuedCallback> {
   const ref: EndpointRef = { projectId: caller.projectId, endpointId: input.endpointId ?? newId('cb') };
+  // First of all: the endpoint that has the origin has the alias as well.
+  if (input.origin) await refuseTakenOrigin(tx, ref, input.origin);
   const inserted = await insertEndpoint(tx, {
     ...ref,
     alias: input.alias,
     kind: input.kind,
     urlBox: sealUrl(secrets, ref, input.url ?? ''),
     createdMs: nowMs,
+    origin: input.origin,
   });
+  if (inserted === 'origin_taken' && input.origin) await refuseTakenOrigin(tx, ref, input.origin);
   if (inserted === 'alias_taken') throw aliasTaken(input.alias);
   if (inserted === 'id_taken') {
     throw new ProblemError('conflict', {

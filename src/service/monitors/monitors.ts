@@ -13,6 +13,7 @@ import {
   newLiveState,
   type Timing,
 } from '../../domain/monitor.ts';
+import type { MonitorOrigin } from '../../domain/origin.ts';
 import { findPlan, type Plan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { findLatestObservation, type ObservationRecord } from '../../store/beats/observations-read.ts';
@@ -41,6 +42,7 @@ import type { AtTheEnd } from '../calls/write.ts';
 import { recordTransitions } from '../incidents/incident-writer.ts';
 import { changeRecordOf, findMonitor, lockMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
+import { claimOrigin } from './monitor-origin.ts';
 
 /** A binding as a caller sends it (docs/contract/callbacks.md). */
 export type BindingInput =
@@ -55,6 +57,8 @@ export interface MonitorInput {
   jurisdiction: Jurisdiction;
   configuration: MonitorConfiguration;
   binding: BindingInput;
+  /** Of the operator alone. */
+  origin?: MonitorOrigin;
 }
 
 export interface CreatedMonitor {
@@ -76,7 +80,7 @@ export async function checkBinding(
 
 /**
  * Creates a monitor, its address and its first change record. The caller has checked the binding with checkBinding.
- * Throws `conflict` for an id that is taken in the jurisdiction, and `plan_limit_reached`.
+ * Throws `conflict` for an id that is taken in the jurisdiction, `origin_taken`, and `plan_limit_reached`.
  */
 export async function createMonitor(
   tx: Queryable,
@@ -109,11 +113,11 @@ export async function createMonitor(
     inlineUrlBox: inline?.urlBox,
   };
   record.live = firstLive(timingOf(context, record), nowMs);
+  if (record.origin) await claimOrigin(tx, caller, { ...record, origin: record.origin });
   if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
-    throw new ProblemError('conflict', {
-      detail: `The project already has a monitor ${record.monitorId} in the jurisdiction ${record.jurisdiction}: choose another monitorId.`,
-      fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
-    });
+    // Another transaction may have taken it since.
+    if (record.origin) await claimOrigin(tx, caller, { ...record, origin: record.origin });
+    throw idTaken(record);
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));
   if (inline) atTheEnd((last) => countEndpoint(last, record.organizationId, 'callback'));
@@ -125,15 +129,23 @@ export async function createMonitor(
   };
 }
 
+function idTaken({ monitorId, jurisdiction }: MonitorRecord): ProblemError {
+  return new ProblemError('conflict', {
+    detail: `The project already has a monitor ${monitorId} in the jurisdiction ${jurisdiction}: choose another monitorId.`,
+    fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
+  });
+}
+
 /** The new monitor's own part of its record. The rest comes from its project and its binding. */
 function newRecord(
-  { monitorId = newId('mon'), jurisdiction, configuration }: MonitorInput,
+  { monitorId = newId('mon'), jurisdiction, configuration, origin }: MonitorInput,
   nowMs: number,
 ): Omit<MonitorRecord, keyof MonitorRef | keyof OrganizationStanding | 'organizationId' | 'binding'> {
   return {
     monitorId,
     jurisdiction,
     configuration,
+    origin,
     configurationVersion: 1,
     lifecycle: 'active',
     publishAddress: randomUUID(),

@@ -2,9 +2,10 @@
 // secrets and deliveries, last the organization's row, which all of its projects share. A removed endpoint keeps its
 // row, without address and secrets, so that bindings can report the removal.
 import type { DeliveryState, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
+import type { EndpointOrigin, Origin } from '../../domain/origin.ts';
 import { toTime } from '../../domain/timestamp.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
-import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import { ChangedMeanwhile, codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -47,6 +48,7 @@ export interface EndpointRow extends EndpointRef {
   createdMs: number;
   updatedMs: number;
   isOrganizationDefault: boolean;
+  origin?: EndpointOrigin;
   secret?: SecretMetadata;
   lastDelivery?: LastDelivery;
 }
@@ -62,11 +64,12 @@ export type EndpointState = Pick<
   | 'canceledUntilMs'
   | 'generation'
   | 'updatedMs'
+  | 'origin'
 >;
 
 export type NewEndpoint = Pick<
   EndpointRow,
-  'projectId' | 'endpointId' | 'alias' | 'kind' | 'urlBox' | 'monitorKey' | 'createdMs'
+  'projectId' | 'endpointId' | 'alias' | 'kind' | 'urlBox' | 'monitorKey' | 'createdMs' | 'origin'
 >;
 
 const STATE: Columns<EndpointState> = {
@@ -78,6 +81,12 @@ const STATE: Columns<EndpointState> = {
   canceledUntilMs: column.moment('canceled_until'),
   generation: column.plain('generation', 'bigint'),
   updatedMs: column.moment('updated_at'),
+  origin: column.optional({
+    kind: column.plain('origin_kind', 'text'),
+    namespace: column.quoted('origin_namespace', 'text'),
+    name: column.quoted('origin_name', 'text'),
+    uid: column.quoted('origin_uid', 'text'),
+  }),
 };
 
 const NEW: Columns<NewEndpoint> = {
@@ -88,6 +97,7 @@ const NEW: Columns<NewEndpoint> = {
   urlBox: STATE.urlBox,
   monitorKey: column.plain('monitor_key', 'uuid'),
   createdMs: column.moment('created_at'),
+  origin: STATE.origin,
 };
 
 const LAST_DELIVERY = column.of<LastDelivery>('last_delivery', {
@@ -166,7 +176,7 @@ export async function lockEndpoint(tx: Queryable, ref: EndpointRef): Promise<End
   return rowCount === 0 ? undefined : findEndpoint(tx, ref);
 }
 
-export type InsertResult = 'inserted' | 'id_taken' | 'alias_taken';
+export type InsertResult = 'inserted' | 'id_taken' | 'origin_taken' | 'alias_taken';
 
 const INSERT = statement(
   'insert-endpoint',
@@ -175,7 +185,10 @@ const INSERT = statement(
     on conflict do nothing`,
 );
 
-/** Inserts an active endpoint of generation 1. An id stays taken forever, an alias until its endpoint is removed. */
+/**
+ * Inserts an active endpoint of generation 1. An id stays taken forever, origin and alias until their endpoint is removed.
+ * Of several that are taken, the one that leads to the right endpoint is named: the id, then the origin.
+ */
 export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Promise<InsertResult> {
   const { rowCount } = await tx.query(INSERT(endpoint));
   if (rowCount === 1) return 'inserted';
@@ -183,7 +196,9 @@ export async function insertEndpoint(tx: Queryable, endpoint: NewEndpoint): Prom
     'select from callback_endpoints where project_id = $1 and endpoint_id = $2',
     [endpoint.projectId, endpoint.endpointId],
   );
-  return rows.length > 0 ? 'id_taken' : 'alias_taken';
+  if (rows.length > 0) return 'id_taken';
+  const { projectId, origin } = endpoint;
+  return origin && (await findEndpointOfOrigin(tx, projectId, origin)) ? 'origin_taken' : 'alias_taken';
 }
 
 const UPDATE = statement(
@@ -195,7 +210,8 @@ const UPDATE = statement(
 
 /**
  * Writes the changeable part of an endpoint. The caller has locked the row.
- * Returns `alias_taken` when another endpoint has the alias; the transaction has failed then.
+ * Returns `alias_taken` when another endpoint has the alias; the transaction has failed then. It runs again where another
+ * transaction has given the origin to an endpoint that is not locked here.
  */
 export async function updateEndpoint(
   tx: Queryable,
@@ -206,6 +222,7 @@ export async function updateEndpoint(
     await tx.query(UPDATE({ ...state, projectId, endpointId }));
     return 'updated';
   } catch (error) {
+    if (isOriginTaken(error)) throw new ChangedMeanwhile('The origin was taken.');
     if (codeOf(error) === SQLSTATE.uniqueViolation) return 'alias_taken';
     throw error;
   }
@@ -215,10 +232,30 @@ export async function updateEndpoint(
 export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: number): Promise<void> {
   await tx.query(
     `update callback_endpoints set removed_at = ${fromMillis('$3')}, updated_at = ${fromMillis('$3')},
+       origin_kind = null, origin_namespace = null, origin_name = null, origin_uid = null,
        url_box = null, relay = null, relay_group = null, last_delivery = null, generation = generation + 1
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId, nowMs],
   );
+}
+
+function isOriginTaken(error: unknown): boolean {
+  return (error as { constraint?: unknown } | undefined)?.constraint === 'callback_endpoints_origin';
+}
+
+/** The id of the endpoint of the project that has the origin. */
+export async function findEndpointOfOrigin(
+  db: Queryable,
+  projectId: string,
+  { kind, namespace, name }: Origin,
+): Promise<string | undefined> {
+  const { rows } = await db.query<{ endpoint_id: string }>({
+    name: 'find-endpoint-of-origin',
+    text: `select endpoint_id from callback_endpoints
+      where project_id = $1 and origin_kind = $2 and origin_namespace = $3 and origin_name = $4`,
+    values: [projectId, kind, namespace, name],
+  });
+  return rows[0]?.endpoint_id;
 }
 
 interface NewestDelivery extends EndpointRef {

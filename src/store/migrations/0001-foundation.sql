@@ -94,6 +94,13 @@ create table monitors (
   maintenance_ends_at timestamptz,
   maintenance_reason text,
   publish_address uuid not null,
+  -- The object of a cluster that declares it. The UID tells an object that was made again from the one before.
+  origin_kind text,
+  origin_namespace text collate "C",
+  origin_name text collate "C",
+  origin_uid text collate "C",
+  -- Since when the operator does not see the object.
+  orphaned_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
   primary key (project_id, monitor_key),
@@ -106,6 +113,10 @@ create index monitors_inactive on monitors (project_id, lifecycle, name_key, mon
 create index monitors_maintenance on monitors (project_id, name_key, monitor_id, jurisdiction)
   where maintenance_ends_at is not null;
 create index monitors_labels on monitors using gin (labels jsonb_path_ops);
+create unique index monitors_origin on monitors (project_id, origin_kind, origin_namespace, origin_name)
+  where origin_kind is not null;
+create index monitors_orphaned on monitors (project_id, name_key, monitor_id, jurisdiction)
+  where orphaned_at is not null and lifecycle <> 'archived';
 create index monitors_restorable on monitors (restorable_until) where restorable_until is not null;
 
 create table monitor_live (
@@ -287,6 +298,11 @@ create table callback_endpoints (
   generation bigint not null default 1,
   -- Set on the endpoint of an inline binding, which serves one monitor and is in no list.
   monitor_key uuid,
+  -- As of a monitor.
+  origin_kind text,
+  origin_namespace text collate "C",
+  origin_name text collate "C",
+  origin_uid text collate "C",
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
   removed_at timestamptz,
@@ -295,6 +311,8 @@ create table callback_endpoints (
 );
 create unique index callback_endpoints_alias on callback_endpoints (project_id, alias)
   where removed_at is null and alias is not null;
+create unique index callback_endpoints_origin
+  on callback_endpoints (project_id, origin_kind, origin_namespace, origin_name) where origin_kind is not null;
 create index callback_endpoints_list on callback_endpoints (project_id, created_at desc, endpoint_id desc)
   where removed_at is null and monitor_key is null;
 create index callback_endpoints_key on callback_endpoints (url_key_id, project_id, endpoint_id)

@@ -3,6 +3,7 @@
 // bounded in a project of any size.
 import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
+import type { Origin } from '../../domain/origin.ts';
 import { type Condition, ListQuery } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -17,6 +18,8 @@ export interface MonitorFilter {
   /** Ignoring case. */
   namePrefix?: string;
   jurisdiction?: Jurisdiction;
+  /** `orphaned`: without archived ones. */
+  origin?: Origin | 'orphaned';
 }
 
 /** A position in the list. */
@@ -75,12 +78,13 @@ interface List {
  * scan.
  */
 function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: Condition[] } {
-  const { lifecycle, health, labels = [], namePrefix, jurisdiction } = filter;
+  const { lifecycle, health, labels = [], namePrefix, jurisdiction, origin } = filter;
   const indexed = labels.map(
     ({ key, value }): Condition => ['m.labels @> $::jsonb', JSON.stringify({ [key]: value })],
   );
   const scanned: Condition[] = [];
   if (namePrefix) indexed.push(['m.name_key like $', `${escapeLike(nameKeyOf(namePrefix))}%`]);
+  if (origin) indexed.push(...originConditions(origin));
   if (jurisdiction) scanned.push(['m.jurisdiction = $', jurisdiction]);
   if (lifecycle === 'active') scanned.push(["m.lifecycle = 'active'"]);
   else if (lifecycle) indexed.push([inactive(lifecycle)]);
@@ -89,6 +93,16 @@ function conditionsOf(filter: MonitorFilter): { indexed: Condition[]; scanned: C
     scanned.push(...HEALTH[health].scanned.map((sql): Condition => [sql]));
   }
   return { indexed, scanned };
+}
+
+// In this form Postgres recognizes the condition of monitors_orphaned, and of monitors_origin.
+function originConditions(origin: Origin | 'orphaned'): Condition[] {
+  if (origin === 'orphaned') return [['m.orphaned_at is not null'], ["m.lifecycle <> 'archived'"]];
+  return [
+    ['m.origin_kind = $', origin.kind],
+    ['m.origin_namespace = $', origin.namespace],
+    ['m.origin_name = $', origin.name],
+  ];
 }
 
 // In this form Postgres recognizes the condition of the partial index.

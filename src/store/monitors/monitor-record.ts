@@ -10,6 +10,7 @@ import type {
   TimingConfiguration,
   Window,
 } from '../../domain/monitor.ts';
+import type { MonitorOrigin } from '../../domain/origin.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { millis, NOW_MS } from '../postgres/moments.ts';
@@ -37,6 +38,7 @@ export interface MonitorRow extends MonitorRef {
   binding: StoredBinding;
   lifecycle: Lifecycle;
   restorableUntilMs?: number;
+  origin?: MonitorOrigin;
   maintenance?: MaintenanceWindow;
   publishAddress: string;
   updatedMs: number;
@@ -88,6 +90,13 @@ export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   },
   lifecycle: column.plain('lifecycle', 'text'),
   restorableUntilMs: column.moment('restorable_until'),
+  origin: column.optional({
+    kind: column.plain('origin_kind', 'text'),
+    namespace: column.quoted('origin_namespace', 'text'),
+    name: column.quoted('origin_name', 'text'),
+    uid: column.quoted('origin_uid', 'text'),
+    orphanedMs: column.moment('orphaned_at'),
+  }),
   maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),
   publishAddress: column.plain('publish_address', 'uuid'),
   updatedMs: column.moment('updated_at'),

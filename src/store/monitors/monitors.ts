@@ -92,7 +92,7 @@ const INSERT = statement(
     values (${sql.parameters(MONITOR, bind, ({ monitor }) => monitor)},
       ${bind(({ monitor }) => nameKeyOf(monitor.configuration.name))},
       ${fromMillis(bind(({ monitor }) => monitor.updatedMs))})
-    on conflict (project_id, monitor_id, jurisdiction) do nothing
+    on conflict do nothing
     returning project_id, monitor_key, configuration_version, publish_address, created_at),
   live as (
     insert into monitor_live
@@ -116,7 +116,7 @@ const INSERT = statement(
 
 /**
  * Inserts a monitor with its live row, its address and its first change record, in one statement.
- * Returns false, and writes nothing, when the id is taken in its jurisdiction.
+ * Returns false, and writes nothing, when the id is taken in its jurisdiction, or the origin in its project.
  */
 export async function insertMonitor(
   tx: Queryable,

@@ -4,6 +4,7 @@ import type { Examples } from './example.ts';
 import { ALIAS, actor, ENDPOINT_URL, endpoint, ID, REQUEST_ID, rotation, signingSecret } from './records.ts';
 
 const params = { endpointId: ID.endpoint };
+const origin = { kind: 'Callback', namespace: 'payments', name: 'on-call' } as const;
 
 export const callbackExamples: Examples<keyof typeof callbackOperations> = {
   listCallbacks: { query: { limit: 50 }, answer: { items: [endpoint] } },
@@ -67,6 +68,11 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
     params,
     body: {},
     answer: { delivered: true, statusCode: 204, latencyMs: 36, body: '', deliveryId: ID.delivery },
+  },
+  setCallbackOrigin: {
+    params,
+    body: { origin: { ...origin, uid: '0b8a4d7c-1f6e-4b0e-8c1b-5b7f0d2a9e63' } },
+    answer: { ...endpoint, generation: 2, origin },
   },
   setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },
 };

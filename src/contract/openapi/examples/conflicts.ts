@@ -1,4 +1,5 @@
 // Examples of refusals for the state of what is called: 409.
+import { ID } from './records.ts';
 import { only, type Refusal } from './refusal.ts';
 
 export const CONFLICT = {
@@ -34,6 +35,21 @@ export const CONFLICT = {
       'The project already has a monitor nightly-backup in the jurisdiction unrestricted: choose another monitorId.',
     fieldErrors: [{ code: 'not_unique', message: 'Choose another monitorId.', path: 'monitorId' }],
     by: only('createMonitor'),
+  },
+  monitorOriginTaken: {
+    code: 'origin_taken',
+    summary: 'Another monitor has the origin.',
+    detail:
+      'The monitor nightly-backup has the origin Monitor payments/nightly-backup: set its origin to take it over.',
+    holder: { monitorId: 'nightly-backup' },
+    by: only('createMonitor'),
+  },
+  endpointOriginTaken: {
+    code: 'origin_taken',
+    summary: 'Another endpoint has the origin.',
+    detail: `The callback endpoint ${ID.endpoint} has the origin Callback payments/on-call: set its origin to take it over.`,
+    holder: { endpointId: ID.endpoint },
+    by: only('createCallback'),
   },
   aliasTaken: {
     code: 'conflict',

@@ -23,6 +23,7 @@ const window = {
   endsAt: '2030-11-23T03:00:00.000Z',
   reason: 'New disks',
 };
+const origin = { kind: 'Monitor', namespace: 'payments', name: 'nightly-backup' } as const;
 const changed = { ...monitor, configurationVersion: 2, updatedAt: '2026-11-22T10:05:00.000Z' };
 
 export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations>> = {
@@ -117,5 +118,14 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
       replayed: false,
       signingSecret,
     },
+  },
+  setMonitorOrigin: {
+    params,
+    body: { origin: { ...origin, uid: '6f1c2f0e-6f0a-4c55-9a52-0c9e3c9b7d11' } },
+    answer: { ...changed, origin },
+  },
+  reportMonitorOrigins: {
+    body: { orphaned: [MONITOR], seen: [] },
+    answer: { orphaned: 1, seen: 0 },
   },
 };

@@ -52,6 +52,19 @@ export const NOT_ALLOWED = {
     detail: 'The credential has the preset manage. This needs a session of an owner, or the operator.',
     by: ({ preset }) => preset === 'owner_or_operator',
   },
+  notOperator: {
+    code: 'permission_denied',
+    summary: 'The caller is not the operator.',
+    detail:
+      'The session has the role owner. This is for the operator alone: it sees the objects of the cluster.',
+    by: ({ preset }) => preset === 'operator',
+  },
+  originOfOthers: {
+    code: 'permission_denied',
+    summary: 'The caller is not the operator, and states an origin.',
+    detail: 'The field origin is for the operator alone: leave it out.',
+    by: only('createMonitor', 'createCallback'),
+  },
   monitorLimit: {
     code: 'plan_limit_reached',
     summary: 'The plan has no monitor left.',

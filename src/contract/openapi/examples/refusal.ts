@@ -1,5 +1,5 @@
 // What an example of a refusal is, and whom it is an example for.
-import type { FieldError, Limit, ProblemCode } from '../../../domain/problem.ts';
+import type { FieldError, Limit, ProblemCode, ProblemOptions } from '../../../domain/problem.ts';
 import type { OperationSpec } from '../../operations/operation.ts';
 
 export interface Refusal {
@@ -9,6 +9,7 @@ export interface Refusal {
   detail: string;
   fieldErrors?: FieldError[];
   limit?: Limit;
+  holder?: ProblemOptions['holder'];
   retryAfterSeconds?: number;
   by: (spec: OperationSpec) => boolean;
 }

@@ -66,6 +66,7 @@ export function startIngest(
     labelNames: ['outcome'],
     registers: [registry],
   });
+  beats.inc({ outcome: 'temporarily_unavailable' }, 0); // so that `increase` counts the first one
   new Gauge({
     name: 'beatkeeper_beats_queued',
     help: 'Beats that wait for their batch.',

@@ -109,6 +109,7 @@ export interface SweepLoopOptions extends Pick<LoopOptions, 'intervalMs' | 'maxB
 
 /** Starts a loop that counts its runs in the metrics and logs its failures. */
 export function startSweepLoop({ name, metrics, log, ...loop }: SweepLoopOptions): Loop {
+  metrics.sweepFailures.inc({ sweep: name }, 0); // so that `increase` counts the first one
   return new Loop({
     ...loop,
     onRun: ({ durationMs, result }) => {

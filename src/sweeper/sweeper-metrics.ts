@@ -12,6 +12,7 @@ export interface SweeperMetrics {
   incidentsOpened: Counter<'kind'>;
   detectionLateness: Histogram;
   deliveries: Counter<'outcome'>;
+  deliveriesLost: Counter;
   attemptDuration: Histogram;
   deliveryLatency: Histogram;
   deliveriesInFlight: Gauge;
@@ -92,6 +93,11 @@ function createDeliveryMetrics(registers: Registry[]) {
       name: 'beatkeeper_deliveries_total',
       help: 'Attempts and cancellations of deliveries, by the resulting state.',
       labelNames: ['outcome'],
+      registers,
+    }),
+    deliveriesLost: new Counter({
+      name: 'beatkeeper_deliveries_lost_total',
+      help: 'Deliveries of events that no attempt is left for, or whose receiver answered 410.',
       registers,
     }),
     attemptDuration: new Histogram({

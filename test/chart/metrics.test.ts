@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
+import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
+import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { CHART, listValuesFiles, type Manifest, pick, render, requireHelm } from './helm.ts';
 
 const found = await requireHelm();
@@ -99,15 +101,17 @@ async function unknownMetrics(expressions: string[]): Promise<string[]> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   createKubeMetrics(registry);
-  const known = new Set(['up', ...registry.getMetricsAsArray().map(({ name }) => name), ...ownNames()]);
+  createOperatorMetrics(registry);
+  createSweeperMetrics(registry);
+  const known = new Set(['up', ...registry.getMetricsAsArray().map(({ name }) => name), ...namesInApi()]);
   const asked = expressions.flatMap((expression) =>
     [...expression.matchAll(/([a-z_0-9]+)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, '')),
   );
   return asked.filter((name) => !known.has(name));
 }
 
-function ownNames(): string[] {
-  const folder = join(CHART, '..', '..', 'src');
+function namesInApi(): string[] {
+  const folder = join(CHART, '..', '..', 'src', 'api');
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.ts'),
   );

@@ -34,6 +34,11 @@ const refusals: [string, object, RegExp][] = [
     /\/postgresql\/image\/tag/,
   ],
   [
+    'alerts without the ServiceMonitor whose metrics they ask for',
+    { metrics: { prometheusRule: { enabled: true } } },
+    /metrics.prometheusRule.enabled.*true with metrics\.serviceMonitor\.enabled=true/,
+  ],
+  [
     'a parameter that turns durability off',
     { postgresql: { parameters: { synchronous_commit: 'off' } } },
     /synchronous_commit/,

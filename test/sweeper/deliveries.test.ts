@@ -1,9 +1,11 @@
 // A dispatcher on a real database and real receivers: what is sent, in which order, how often, and what is written.
+import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { newId } from '../../src/domain/id.ts';
 import { secretPlace } from '../../src/service/callbacks/endpoint-seal.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { ok, status, verifyWebhook } from '../support/receiver.ts';
@@ -119,6 +121,25 @@ describe('a delivery', () => {
     fixture.dispatch();
     await fixture.stateIs(row, 'exhausted');
     expect(await fixture.attemptsOf(row)).toHaveLength(1);
+  });
+
+  it('a delivery that is given up counts as lost, and neither a test nor a delivery that will be tried again does', async () => {
+    const registry = new Registry();
+    const dispatcher = fixture.dispatch({ metrics: createSweeperMetrics(registry) });
+    const lost = async () =>
+      (await registry.metrics()).match(/^beatkeeper_deliveries_lost_total (\d+)$/m)?.[1];
+    expect(await lost()).toBe('0'); // it is there before the first one, so that `increase` counts that
+    const failing = await fixture.receive(status(500));
+    const gone = await fixture.receive(status(410));
+    const again = await fixture.enqueueOne(failing.endpoint);
+    const ofTest = { event: 'callback.test', incidentId: undefined, sequence: undefined } as const;
+    const test = await fixture.enqueueOne((await fixture.receive(status(500))).endpoint, ofTest);
+    const given = await fixture.enqueueOne(gone.endpoint);
+    await fixture.stateIs(again, 'failing');
+    await fixture.stateIs(test, 'exhausted');
+    await fixture.stateIs(given, 'exhausted');
+    await dispatcher.stop();
+    expect(await lost()).toBe('1');
   });
 
   it('a delivery to an endpoint whose address cannot be decrypted is postponed and costs no attempt', async () => {

@@ -13,11 +13,14 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FOLDERS = ['crds/', 'charts/beatkeeper/crds/'];
 const HEADER = '# Generated from src/contract by `npm run generate`. Do not edit.\n';
 
+/** kubectl and Helm read YAML 1.1, in which a time without quotes is no text. */
+const YAML_OPTIONS = { lineWidth: 0, aliasDuplicateObjects: false, version: '1.1' } as const;
+
 /** Path below the root of the project -> content. */
 export function generatedFiles(): Map<string, string> {
   const files = new Map<string, string>();
   for (const [name, manifest] of Object.entries(crdManifests())) {
-    const content = HEADER + stringify(withVersion(manifest), { lineWidth: 0, aliasDuplicateObjects: false });
+    const content = HEADER + stringify(withVersion(manifest), YAML_OPTIONS);
     for (const folder of FOLDERS) files.set(folder + name, content);
   }
   return files;

@@ -1,4 +1,5 @@
 // Status conditions by the Kubernetes API conventions. Pure: time is passed in.
+import { formatSeconds } from './kube-object.ts';
 
 export interface KubeCondition {
   type: string;
@@ -18,13 +19,17 @@ export interface ConditionMoment {
   nowMs: number;
 }
 
+/** The `lastTransitionTime` of a condition that is the schema's default: nobody has written it. */
+export const NEVER = '1970-01-01T00:00:00Z';
+
 // Limits of metav1.Condition: the server refuses the whole status if one text is longer.
 const maxMessageLength = 32_768;
 const maxReasonLength = 1024;
 
 /**
  * Returns a copy of `conditions` with these facts, in the order of first appearance.
- * `lastTransitionTime` changes only when `status` changes; `observedGeneration` is set at each call.
+ * `lastTransitionTime` changes only when `status` changes or when the condition was a default of the schema;
+ * `observedGeneration` is set at each call.
  */
 export function setCondition(
   conditions: readonly KubeCondition[] | undefined,
@@ -32,14 +37,14 @@ export function setCondition(
   moment: ConditionMoment,
 ): KubeCondition[] {
   const previous = findCondition(conditions, facts.type);
+  const isSteady = previous?.status === facts.status && previous.lastTransitionTime !== NEVER;
   const next: KubeCondition = {
     type: facts.type,
     status: facts.status,
     reason: facts.reason.slice(0, maxReasonLength),
     message: facts.message.slice(0, maxMessageLength),
     ...(moment.generation === undefined ? {} : { observedGeneration: moment.generation }),
-    lastTransitionTime:
-      previous?.status === facts.status ? previous.lastTransitionTime : formatSeconds(moment.nowMs),
+    lastTransitionTime: isSteady ? previous.lastTransitionTime : formatSeconds(moment.nowMs),
   };
   if (previous === undefined) return [...(conditions ?? []), next];
   return (conditions ?? []).map((condition) => (condition.type === facts.type ? next : condition));
@@ -58,9 +63,4 @@ export function findCondition(
   type: string,
 ): KubeCondition | undefined {
   return conditions?.find((condition) => condition.type === type);
-}
-
-/** metav1.Time has whole seconds: the server would cut a fraction off, and the next comparison would see a change. */
-function formatSeconds(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

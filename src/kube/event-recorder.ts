@@ -1,5 +1,6 @@
-// Writes events.k8s.io/v1 Events about objects. Repeats become a count on one Event, and everything is bounded: the
-// recorder may drop an Event, but never delays its caller.
+// Writes Events about objects. Repeats become a count on one Event, and everything is bounded: the recorder may drop an
+// Event, but never delays its caller. The Events are those of the core group: the API server refuses a `lastTimestamp` in
+// events.k8s.io/v1, and by it people sort (`kubectl get events --sort-by=.lastTimestamp`).
 
 import { randomBytes } from 'node:crypto';
 import { TokenBucket } from './backoff.ts';
@@ -7,7 +8,7 @@ import type { KubeClient } from './kube-client.ts';
 import { isAlreadyExists, isNotFound, isPassing } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import { formatMicroTime, type KubeObject, type KubeResource } from './kube-object.ts';
+import { formatSeconds, type KubeObject, type KubeResource } from './kube-object.ts';
 import { WorkQueue } from './work-queue.ts';
 
 export interface EventFacts {
@@ -22,7 +23,7 @@ export interface EventFacts {
 
 export interface EventRecorderOptions {
   client: KubeClient;
-  /** `reportingController`: `beatkeeper.dev/operator`. */
+  /** Who reports: `beatkeeper.dev/operator`. */
   controller: string;
   /** `reportingInstance`: the pod's name; cut to 128 characters. */
   instance: string;
@@ -40,16 +41,22 @@ export interface EventTuning {
   capacity?: number;
 }
 
-interface EventObject extends KubeObject {
-  eventTime: string;
-  reportingController: string;
+interface EventObject extends KubeObject, Times {
+  firstTimestamp: string;
+  source: { component: string };
+  reportingComponent: string;
   reportingInstance: string;
   action: string;
   reason: string;
-  regarding: object;
-  note: string;
+  involvedObject: object;
+  message: string;
   type: string;
-  series?: { count: number; lastObservedTime: string };
+}
+
+/** What a repeat changes. */
+interface Times {
+  count: number;
+  lastTimestamp: string;
 }
 
 /** One Event and its repeats. It holds what is written, and no reference to the object. */
@@ -63,7 +70,7 @@ interface Series {
 }
 
 const events: KubeResource<EventObject> = {
-  apiVersion: 'events.k8s.io/v1',
+  apiVersion: 'v1',
   kind: 'Event',
   plural: 'events',
   namespaced: true,
@@ -163,9 +170,9 @@ export class EventRecorder {
   async #writeSeries(key: string, series: Series): Promise<boolean> {
     const { count, lastMs } = series;
     if (count === series.writtenCount) return true;
-    const times = { count, lastObservedTime: formatMicroTime(lastMs) };
+    const times = { count, lastTimestamp: formatSeconds(lastMs) };
     try {
-      if (series.writtenCount === 0) await this.#create(series, count > 1 ? times : undefined);
+      if (series.writtenCount === 0) await this.#create(series.event, times);
       else await this.#patch(series.event, times);
     } catch (error) {
       return this.#settleError(key, series, error);
@@ -178,20 +185,18 @@ export class EventRecorder {
     return false;
   }
 
-  async #create(series: Series, times: EventObject['series']): Promise<void> {
-    const event = times === undefined ? series.event : { ...series.event, series: times };
+  async #create(event: EventObject, times: Times): Promise<void> {
     try {
-      await this.#options.client.create(events, event, { signal: this.#abort.signal });
+      await this.#options.client.create(events, { ...event, ...times }, { signal: this.#abort.signal });
     } catch (error) {
       // An earlier try has created it, and its answer was lost.
       if (!isAlreadyExists(error)) throw error;
-      if (times !== undefined) await this.#patch(event, times);
+      await this.#patch(event, times);
     }
   }
 
-  async #patch(event: EventObject, times: EventObject['series']): Promise<void> {
-    const call = { signal: this.#abort.signal };
-    await this.#options.client.mergePatch(events, event.metadata, { series: times }, call);
+  async #patch(event: EventObject, times: Times): Promise<void> {
+    await this.#options.client.mergePatch(events, event.metadata, times, { signal: this.#abort.signal });
   }
 
   #settleError(key: string, series: Series, error: unknown): boolean {
@@ -229,13 +234,16 @@ export class EventRecorder {
     const { apiVersion, kind } = regarding;
     return {
       metadata: { name: eventName(name), namespace: namespace ?? 'default' },
-      eventTime: formatMicroTime(nowMs),
-      reportingController: this.#options.controller,
+      firstTimestamp: formatSeconds(nowMs),
+      lastTimestamp: formatSeconds(nowMs),
+      count: 1,
+      source: { component: this.#options.controller },
+      reportingComponent: this.#options.controller,
       reportingInstance: this.#options.instance.slice(0, maxFieldLength),
       action: (facts.action ?? facts.reason).slice(0, maxFieldLength),
       reason: facts.reason.slice(0, maxFieldLength),
-      regarding: { apiVersion, kind, namespace, name, uid, resourceVersion },
-      note: cutToBytes(facts.note, maxNoteBytes),
+      involvedObject: { apiVersion, kind, namespace, name, uid, resourceVersion },
+      message: cutToBytes(facts.note, maxNoteBytes),
       type: facts.type,
     };
   }

@@ -118,7 +118,12 @@ export function hasFinalizer(object: KubeObject, finalizer: string): boolean {
   return object.metadata.finalizers?.includes(finalizer) ?? false;
 }
 
-/** metav1.MicroTime, as Leases and Events have it: exactly six fraction digits, `2026-01-02T03:04:05.006000Z`. */
+/** metav1.Time has whole seconds: the server would cut a fraction off, and the next comparison would see a change. */
+export function formatSeconds(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** metav1.MicroTime, as Leases have it: exactly six fraction digits, `2026-01-02T03:04:05.006000Z`. */
 export function formatMicroTime(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, -1)}000Z`;
 }

@@ -19,9 +19,10 @@ interface CoreEvent extends KubeObject {
   message: string;
   type: string;
   involvedObject: { name: string; uid: string };
-  series?: { count: number };
+  count: number;
+  firstTimestamp: string;
+  lastTimestamp: string;
 }
-// The same objects in the older version, which kubectl describe reads.
 const events: KubeResource<CoreEvent> = {
   apiVersion: 'v1',
   kind: 'Event',
@@ -65,6 +66,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
       message: 'It is there.',
       type: 'Normal',
       involvedObject: { name: 'about', uid: about.metadata.uid },
+      source: { component: 'kube-test' },
     });
   });
 
@@ -82,13 +84,35 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     recorder.record(about, made);
     await waitFor(async () => (await list()).length === 1, { what: 'the first Event' });
     for (let i = 0; i < 99; i += 1) recorder.record(about, made);
-    await waitFor(async () => (await list())[0]?.series?.count === 100, { what: 'the count' });
+    await waitFor(async () => (await list())[0]?.count === 100, { what: 'the count' });
     recorder.record(about, made);
     await recorder.stop(patienceMs);
     const all = await list();
     expect(all).toHaveLength(1);
-    expect(all[0]?.series?.count).toBe(101);
+    expect(all[0]?.count).toBe(101);
     expect(await counted('repeated')).toBeLessThanOrEqual(3);
+  });
+
+  it('an Event has the time of its last repeat, by which kubectl sorts', async () => {
+    const recorder = record({ repeatMs: 100 });
+    recorder.record(about, made);
+    const [first] = await waitFor(async () => (await list()).length === 1 && list(), { what: 'the Event' });
+    expect(first?.lastTimestamp).toBe(first?.firstTimestamp);
+    const isLater = () => Date.now() > Date.parse(first?.lastTimestamp ?? '') + 1000;
+    await waitFor(isLater, { what: 'the next second' });
+    recorder.record(about, made);
+    await recorder.stop(patienceMs);
+    const [last] = await list();
+    expect(last?.firstTimestamp).toBe(first?.firstTimestamp);
+    expect(Date.parse(last?.lastTimestamp ?? '')).toBeGreaterThan(Date.parse(first?.lastTimestamp ?? ''));
+    expect(last?.count).toBe(2);
+  });
+
+  it('the count of an Event that was repeated before it was written is right', async () => {
+    const recorder = record();
+    for (let i = 0; i < 3; i += 1) recorder.record(about, made);
+    await recorder.stop(patienceMs);
+    expect(await list()).toMatchObject([{ count: 3 }]);
   });
 
   it('an Event whose answer was lost is not created twice and counts its repeats', async () => {
@@ -99,7 +123,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     recorder.record(about, made);
     await recorder.stop(patienceMs);
     expect(await counted('dropped')).toBe(0);
-    expect(await list()).toMatchObject([{ series: { count: 2 } }]);
+    expect(await list()).toMatchObject([{ count: 2 }]);
   });
 
   it('an event recorder limits the Events about one object and cuts long notes', async () => {

@@ -119,7 +119,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
       await fixture.api.expectSuccess('updateMonitor', { params, ifMatch: etag, body });
       await waitFor(async () => (await read()).body.graceSeconds === 300, { what: 'the drift is undone' });
     }
-    await waitFor(async () => (await fixture.eventAppears('backup', 'Drifted')).series?.count === 2, {
+    await waitFor(async () => (await fixture.eventAppears('backup', 'Drifted')).deprecatedCount === 2, {
       what: 'the Event counts',
     });
     for (const kind of ['mon', 'cb']) {

@@ -102,11 +102,11 @@ const badMonitors: [name: string, spec: object, words: string][] = [
     { maintenance: { ...window, endsAt: '2026-01-31T00:00:01Z' } },
     'at most 30 days after startsAt',
   ],
-  ['named-without', { callback: { kind: 'named' } }, 'Set either callbackRef or alias'],
+  ['named-without', { callback: { kind: 'named' } }, 'the kind named needs callbackRef'],
   [
     'named-twice',
     { callback: { kind: 'named', alias: 'a', callbackRef: { name: 'a' } } },
-    'Set either callbackRef or alias',
+    'Set either callbackRef or alias, not both.',
   ],
   ['stray-alias', { callback: { kind: 'disabled', alias: 'a' } }, 'Remove callbackRef and alias'],
   ['inline-without', { callback: { kind: 'inline' } }, 'Set url: the kind inline needs it.'],
@@ -169,8 +169,12 @@ const goodCallbacks: Record<string, object> = {
   group: { kind: 'relay_group', relayGroup: { notifierId: 'push' }, lifecycle: 'disabled' },
 };
 const badCallbacks: [name: string, spec: object, words: string][] = [
-  ['nowhere', {}, 'Set either url or urlSecretRef'],
-  ['two-urls', { url, urlSecretRef: { name: 'chat', key: 'url' } }, 'Set either url or urlSecretRef'],
+  ['nowhere', {}, 'Set url, or urlSecretRef where the address is a secret'],
+  [
+    'two-urls',
+    { url, urlSecretRef: { name: 'chat', key: 'url' } },
+    'Set either url or urlSecretRef, not both.',
+  ],
   [
     'relay-with-url',
     { kind: 'relay_group', url, relayGroup: { notifierId: 'a' } },
@@ -258,7 +262,9 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
     const narrow = ['NAME', 'HEALTH', 'INTERVAL', 'LAST BEAT', 'NEXT DEADLINE', 'INCIDENT', 'READY', 'AGE'];
     expect(await columns(['mon', 'shown'])).toEqual(narrow);
     expect(await columns(['mon', 'shown', '-o', 'wide'])).toEqual([
-      ...narrow,
+      ...narrow.slice(0, -1),
+      'REASON',
+      'AGE',
       'MONITOR ID',
       'LIFECYCLE',
       'CALLBACK',
@@ -296,7 +302,7 @@ describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
       publishSecretRef: { name: 'status-beat' },
       appliedRules: [{ name: 'rows-positive', measurementKey: 'rows' }],
       ownedFields: ['intervalSeconds', 'measurements.rows'],
-      display: { interval: '1d', incident: 'missed_deadline', callback: 'oncall' },
+      display: { deadline: `missed ${at}`, interval: '1d', incident: 'missed_deadline', callback: 'oncall' },
       conditions: [
         {
           type: 'Ready',

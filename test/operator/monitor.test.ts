@@ -275,9 +275,9 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     ).toBe(0);
     const { stdout } = await fixture.kubectl(['get', 'mon', 'seen', '-o', 'wide']);
     expect(stdout).toMatch(
-      /HEALTH +INTERVAL +LAST BEAT +NEXT DEADLINE +INCIDENT +READY +AGE +MONITOR ID +LIFECYCLE +CALLBACK/,
+      /HEALTH +INTERVAL +LAST BEAT +NEXT DEADLINE +INCIDENT +READY +REASON +AGE +MONITOR ID +LIFECYCLE +CALLBACK/,
     );
-    expect(stdout).toMatch(/seen +waiting +1h .*True .*mon_[0-9a-f]{32} +active +none/);
+    expect(stdout).toMatch(/seen +waiting +1h .*True +Available .*mon_[0-9a-f]{32} +active +none/);
     const described = await fixture.kubectl(['describe', 'mon', 'seen']);
     expect(described.stdout).toContain('Created');
   });

@@ -27,7 +27,7 @@ export interface EventObject extends KubeObject {
   type: string;
   reason: string;
   note: string;
-  series?: { count: number };
+  deprecatedCount?: number;
   regarding: { kind: string; name: string; uid: string };
 }
 const EVENTS: KubeResource<EventObject> = {

@@ -27,7 +27,7 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, update, delete]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 {{- end -}}

@@ -6,6 +6,7 @@ import { deliveryState } from '../resources/delivery.ts';
 import {
   commonStatus,
   objectName,
+  pendingConditions,
   resourceAlias,
   resourceUrl,
   trimmedText,
@@ -68,8 +69,12 @@ export const callbackResourceSpec = withRules(
       .describe('What becomes of the endpoint when this object is deleted.'),
   }),
   {
-    rule: `${KIND} != 'webhook' || has(self.url) != has(self.urlSecretRef)`,
-    message: 'Set either url or urlSecretRef, not both: the kind webhook needs one.',
+    rule: `${KIND} != 'webhook' || has(self.url) || has(self.urlSecretRef)`,
+    message: 'Set url, or urlSecretRef where the address is a secret: the kind webhook needs one.',
+  },
+  {
+    rule: '!has(self.url) || !has(self.urlSecretRef)',
+    message: 'Set either url or urlSecretRef, not both.',
   },
   {
     rule: `${KIND} == 'webhook' || (!has(self.url) && !has(self.urlSecretRef))`,
@@ -94,9 +99,11 @@ export const callbackResourceSpec = withRules(
 );
 export type CallbackResourceSpec = z.output<typeof callbackResourceSpec>;
 
+export const CALLBACK_PENDING = pendingConditions(['Synced', 'Ready']);
+
 /** `status` of a Callback. It holds no secret. */
 export const callbackResourceStatus = z.object({
-  ...commonStatus,
+  ...commonStatus(CALLBACK_PENDING),
   endpointId: identifier.optional(),
   alias: z.string().optional(),
   kind: callbackKind.optional(),

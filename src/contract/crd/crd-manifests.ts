@@ -21,6 +21,8 @@ interface Definition {
   spec: z.ZodType;
   status: z.ZodType;
   columns: Column[];
+  /** Paths for `kubectl get --field-selector`: at most eight. API servers before 1.31 ignore them. */
+  selectable: readonly string[];
   /** Descriptions of fields, by path. */
   texts: Readonly<Record<string, string>>;
 }
@@ -30,6 +32,13 @@ const READY: Column = {
   type: 'string',
   jsonPath: '.status.conditions[?(@.type=="Ready")].status',
 };
+/** The reason of `Ready`, which says more than `Synced` alone could. */
+const REASON: Column = {
+  name: 'Reason',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+  wide: true,
+};
 const AGE: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
 
 const MONITOR_COLUMNS: Column[] = [
@@ -37,9 +46,10 @@ const MONITOR_COLUMNS: Column[] = [
   { name: 'Interval', type: 'string', jsonPath: '.status.display.interval' },
   { name: 'Last Beat', type: 'date', jsonPath: '.status.lastBeatAt' },
   // A string: a date column shows future times as invalid.
-  { name: 'Next Deadline', type: 'string', jsonPath: '.status.nextDeadlineAt' },
+  { name: 'Next Deadline', type: 'string', jsonPath: '.status.display.deadline' },
   { name: 'Incident', type: 'string', jsonPath: '.status.display.incident' },
   READY,
+  REASON,
   AGE,
   { name: 'Monitor ID', type: 'string', jsonPath: '.status.monitorId', wide: true },
   { name: 'Lifecycle', type: 'string', jsonPath: '.status.lifecycle', wide: true },
@@ -52,6 +62,7 @@ const CALLBACK_COLUMNS: Column[] = [
   { name: 'Default', type: 'boolean', jsonPath: '.status.isOrganizationDefault' },
   { name: 'Last Delivery', type: 'string', jsonPath: '.status.lastDelivery.state' },
   READY,
+  REASON,
   AGE,
 ];
 
@@ -59,17 +70,21 @@ const CALLBACK_COLUMNS: Column[] = [
 export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<string, JsonObject> {
   const definitions: Readonly<Record<CustomKind, Definition>> = {
     Monitor: {
-      description: 'A monitor expects a beat at a regular interval. A missed deadline opens an incident.',
+      description:
+        'A monitor of a job: the job sends a beat at each run, and a beat that does not come in time opens an incident and sends an alert.',
       spec: monitorResourceSpec(limits),
       status: monitorResourceStatus,
       columns: MONITOR_COLUMNS,
+      selectable: ['.status.health', '.status.lifecycle', '.status.monitorId', '.status.projectId'],
       texts: MONITOR_TEXTS,
     },
     Callback: {
-      description: 'A callback endpoint: where alerts go.',
+      description:
+        'A callback endpoint: an address that alerts are sent to, signed with a secret of its own.',
       spec: callbackResourceSpec,
       status: callbackResourceStatus,
       columns: CALLBACK_COLUMNS,
+      selectable: ['.status.alias', '.status.lifecycle', '.status.endpointId', '.status.projectId'],
       texts: CALLBACK_TEXTS,
     },
   };
@@ -83,7 +98,7 @@ export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<
 
 function customResourceDefinition(
   { kind, plural, shortName }: (typeof CUSTOM_RESOURCES)[CustomKind],
-  { description, spec, status, columns, texts }: Definition,
+  { description, spec, status, columns, selectable, texts }: Definition,
 ): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -110,6 +125,7 @@ function customResourceDefinition(
             ...column,
             ...(wide ? { priority: 1 } : {}),
           })),
+          selectableFields: selectable.map((jsonPath) => ({ jsonPath })),
           schema: {
             openAPIV3Schema: {
               description,
@@ -120,7 +136,11 @@ function customResourceDefinition(
                 kind: { type: 'string' },
                 metadata: { type: 'object' },
                 spec: explainFields(toStructural(toJsonSchema(spec)), 'spec', texts),
-                status: explainFields(toStructural(toJsonSchema(status)), 'status', texts),
+                // The empty default makes that of its conditions count.
+                status: {
+                  ...explainFields(toStructural(toJsonSchema(status)), 'status', texts),
+                  default: {},
+                },
               },
             },
           },

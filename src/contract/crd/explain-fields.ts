@@ -5,10 +5,10 @@ import type { JsonObject } from '../json-schema.ts';
 type Texts = Readonly<Record<string, string>>;
 
 const STATUS_TEXTS: Texts = {
-  spec: 'What is wished.',
-  status: 'What is. The operator writes it; changes by others are undone.',
+  status: 'What the operator has found and done. It writes this part alone; changes by others are undone.',
   'status.projectId': 'The project of the namespace.',
-  'status.conditions': 'What holds of the object now; see the conditions of the Kubernetes API.',
+  'status.conditions':
+    'Whether the object is as its spec says (Synced), whether it works (Ready), and what needs a person (Stalled). `kubectl describe` shows them.',
   'status.conditions.*.type': 'Name of the condition.',
   'status.conditions.*.status': 'True, False or Unknown.',
   'status.conditions.*.observedGeneration': 'The generation that the condition was found for.',
@@ -21,6 +21,7 @@ const POLICY = 'spec.measurements.*.rulePolicy';
 
 export const MONITOR_TEXTS: Texts = {
   ...STATUS_TEXTS,
+  spec: 'When the job has to send a beat, and where alerts go. A field that is not set here keeps what the API has: its default, or what was set there. Without intervalSeconds and schedule the interval is learned from the beats.',
   'spec.description': 'Free text for people.',
   'spec.jurisdiction': 'Where the data is kept. Cannot change. Default: unrestricted.',
   'spec.lifecycle':
@@ -95,6 +96,7 @@ export const MONITOR_TEXTS: Texts = {
 
 export const CALLBACK_TEXTS: Texts = {
   ...STATUS_TEXTS,
+  spec: 'Where alerts are sent. A webhook needs url or urlSecretRef; the Secret `<name>-signing` gets the key that its receiver checks signatures with.',
   'spec.urlSecretRef': 'Of a webhook: the Secret of this namespace that has its URL.',
   'spec.urlSecretRef.name': 'Name of the Secret.',
   'spec.urlSecretRef.key': 'Key of the Secret.',

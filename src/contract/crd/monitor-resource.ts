@@ -27,6 +27,7 @@ import {
   IMMUTABLE,
   localRef,
   objectName,
+  pendingConditions,
   resourceAlias,
   resourceUrl,
   trimmedText,
@@ -72,8 +73,13 @@ const callback = withRules(
     url: resourceUrl.optional().describe('Of `inline`: a URL for this monitor alone.'),
   }),
   {
-    rule: "self.kind != 'named' || has(self.alias) != has(self.callbackRef)",
-    message: 'Set either callbackRef or alias, not both, for the kind named.',
+    rule: "self.kind != 'named' || has(self.alias) || has(self.callbackRef)",
+    message:
+      'Name the endpoint: the kind named needs callbackRef (a Callback of this namespace) or alias (an endpoint made elsewhere).',
+  },
+  {
+    rule: '!has(self.alias) || !has(self.callbackRef)',
+    message: 'Set either callbackRef or alias, not both.',
   },
   {
     rule: "self.kind == 'named' || (!has(self.alias) && !has(self.callbackRef))",
@@ -93,7 +99,9 @@ const workloadRef = withRules(
     rule: "(self.kind == 'CronJob') == (self.apiVersion == 'batch/v1')",
     message: 'Set apiVersion to batch/v1 for a CronJob, and to apps/v1 for the other kinds.',
   },
-).describe('The workload that beats: for people. The operator does not look at it yet.');
+).describe(
+  'The workload that beats, for people: the operator does not look at it yet. The job sends its beats itself.',
+);
 
 /** `spec` of a Monitor. Fields with a default in the API have none here. */
 export function monitorResourceSpec(limits: ContractLimits) {
@@ -153,9 +161,11 @@ export type MonitorResourceSpec = z.output<ReturnType<typeof monitorResourceSpec
 /** How many open incidents a status lists: more than the API has of one monitor, and few enough to ask about each. */
 export const MAX_OPEN_INCIDENTS = 25;
 
+export const MONITOR_PENDING = pendingConditions(['Synced', 'Ready', 'Healthy']);
+
 /** `status` of a Monitor. It holds no secret. */
 export const monitorResourceStatus = z.object({
-  ...commonStatus,
+  ...commonStatus(MONITOR_PENDING),
   monitorId: identifier.optional(),
   configurationVersion: integer(1, MAX_SAFE).optional(),
   health: health.optional(),
@@ -179,6 +189,10 @@ export const monitorResourceStatus = z.object({
     .optional(),
   display: z
     .object({
+      deadline: z
+        .string()
+        .optional()
+        .describe('`nextDeadlineAt`, or `missed <time>` after it has passed without a beat.'),
       interval: z.string().optional().describe('Such as `5m`, `cron 0 2 * * *`, `learned 1h`, `learning`.'),
       incident: z.string().optional().describe('The gravest open kind, and `+n` for more.'),
       callback: z.string().optional().describe('The alias, `default`, `inline` or `none`.'),

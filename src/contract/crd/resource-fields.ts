@@ -56,8 +56,22 @@ const condition = z.object({
   message: z.string().max(32_768),
 });
 
-/** Fields of every status. */
-export const commonStatus = {
+/**
+ * The conditions of an object that the operator has not seen: a default of the schema, so that `kubectl wait` and other
+ * tools that watch conditions have no moment in which they take a new object for a ready one.
+ */
+export function pendingConditions(types: readonly string[]) {
+  return types.map((type) => ({
+    type,
+    status: 'Unknown' as const,
+    reason: 'Pending',
+    message: 'The operator has not reconciled this object yet.',
+    lastTransitionTime: '1970-01-01T00:00:00Z',
+  }));
+}
+
+/** Fields of every status; `pending` is the default of its conditions. */
+export const commonStatus = (pending: ReturnType<typeof pendingConditions>) => ({
   observedGeneration: integer(0, MAX_SAFE).optional().describe('The generation that was last reconciled.'),
   projectId: z.string().regex(UUID_PATTERN).optional(),
   ownedFields: z
@@ -71,6 +85,9 @@ export const commonStatus = {
     .describe('Of what was last applied: a restart with no change writes nothing.'),
   conditions: z
     .array(condition)
-    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] })
+    .meta({
+      ...{ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+      default: pending,
+    })
     .optional(),
-};
+});

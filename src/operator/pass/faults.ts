@@ -98,7 +98,7 @@ async function showRefusedByCluster(
 async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: ApiProblem): Promise<void> {
   const reason = classify(problem) === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
   const fault = { reason, message: display.explain(problem).message };
-  const isKnown = findCondition(object.status?.conditions, 'Ready') !== undefined;
+  const isKnown = (findCondition(object.status?.conditions, 'Ready')?.status ?? 'Unknown') !== 'Unknown';
   const ready: ConditionFacts[] = isKnown ? [] : [{ type: 'Ready', status: 'Unknown', ...fault }];
   try {
     await display.show([syncedCondition(fault), ...ready], false);

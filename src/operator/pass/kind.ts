@@ -1,6 +1,6 @@
 // The interfaces that a kind implements for the one reconcile pass (reconcile.ts).
 import type { ApiProblem } from '../../client/api-problem.ts';
-import type { ConditionFacts } from '../../kube/conditions.ts';
+import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
 import type { KubeResource } from '../../kube/kube-object.ts';
 import type { ObjectCache, ObjectMemory } from '../known/object-cache.ts';
 import type { SecretObject } from '../resources/core-resources.ts';
@@ -115,8 +115,8 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   readonly secret: SecretKind<Work<O, D, E>>;
   /** Status fields that survive a move to another project or id, beside the name of the Secret. */
   readonly keptFields: readonly string[];
-  /** The conditions of a new object, beside `Synced` and `Ready`. */
-  readonly initialConditions: readonly ConditionFacts[];
+  /** The conditions of a new object: the default of the schema. */
+  readonly initialConditions: readonly KubeCondition[];
   readonly concurrency: number;
   readonly cache: ObjectCache<O>;
   readonly events: ObjectEvents;

@@ -17,14 +17,14 @@ export function syncedCondition(fault?: Fault): ConditionFacts {
   };
 }
 
-/** Neither synced nor ready, for one reason. */
-export function faultConditions(fault: Fault): ConditionFacts[] {
-  return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
-}
+/** Reasons that end by themselves: what the spec refers to may be on its way, from another tool. */
+const WAITING = new Set(['SecretNotFound']);
 
-/** The condition until the first reconcile ends. */
-function pendingCondition(type: 'Synced' | 'Ready'): ConditionFacts {
-  return { type, status: 'Unknown', reason: 'Reconciling', message: 'The first reconcile is running.' };
+/** Neither synced nor ready, for one reason; stalled where no time but only a person can help. */
+export function faultConditions(fault: Fault): ConditionFacts[] {
+  const conditions: ConditionFacts[] = [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
+  if (!WAITING.has(fault.reason)) conditions.push({ type: 'Stalled', status: 'True', ...fault });
+  return conditions;
 }
 
 export interface StatusFacts {
@@ -43,7 +43,10 @@ export function statusOf<O extends ReconciledObject, D extends Desired, E>(
   const { metadata, status: previous = {} } = pass.object;
   const own = kind.statusOf(pass);
   const moment = { generation: metadata.generation, nowMs };
-  const kept = (own.removed ?? []).reduce(removeCondition, previous.conditions ?? []);
+  // `Stalled` is there while it is true, and tools take its absence for progress.
+  const isStalled = conditions.some(({ type }) => type === 'Stalled');
+  const removed = [...(own.removed ?? []), ...(isStalled ? [] : ['Stalled'])];
+  const kept = removed.reduce(removeCondition, previous.conditions ?? []);
   return {
     ...previous,
     ...pass.fields,
@@ -83,14 +86,11 @@ export async function announceFields<O extends ReconciledObject, D extends Desir
 ): Promise<void> {
   const { object, signal, desired } = pass;
   const { projectId } = desired;
-  const { metadata, status: previous = {} } = object;
+  const { status: previous = {} } = object;
   const before = previous.ownedFields;
   const ownedFields = [...new Set([...(before ?? []), ...desired.ownedFields])].sort();
   if (previous.projectId === projectId && ownedFields.length === before?.length) return;
-  const moment = { generation: metadata.generation, nowMs: Date.now() };
-  const isNew = previous.conditions === undefined;
-  const initial = isNew ? [pendingCondition('Synced'), pendingCondition('Ready'), ...initialConditions] : [];
-  const conditions = initial.reduce((all, one) => setCondition(all, one, moment), previous.conditions ?? []);
+  const { conditions = [...initialConditions] } = previous;
   const status = { ...previous, ownedFields, projectId, conditions };
   const apply = { object, status, fieldManager: FIELD_MANAGER, signal };
   pass.object = (await applyStatus(kube, resource, apply)) ?? object;

@@ -5,6 +5,8 @@ export const FIELD_MANAGER = 'beatkeeper-operator';
 export const ANNOTATION = {
   monitorId: 'beatkeeper.dev/monitor-id',
   endpointId: 'beatkeeper.dev/endpoint-id',
+  /** Decided for CronJobs, and not in use yet: a Monitor that has it says so. */
+  monitor: 'beatkeeper.dev/monitor',
   /** On a namespace: the name of the project of its objects. */
   project: 'beatkeeper.dev/project',
   /** Each new value rotates the signing secret of a Callback once. */

@@ -77,7 +77,7 @@ describe('conditions', () => {
         let conditions: KubeCondition[] = [];
         const changedAt = new Map<string, { status: string; atMs: number }>();
         list.forEach((fact, i) => {
-          const nowMs = i * 1000;
+          const nowMs = (i + 1) * 1000;
           if (changedAt.get(fact.type)?.status !== fact.status) {
             changedAt.set(fact.type, { status: fact.status, atMs: nowMs });
           }

@@ -9,6 +9,7 @@ import type {
 import {
   bindingOf,
   displayCallback,
+  displayDeadline,
   displayDuration,
   displayIncident,
   displayInterval,
@@ -71,6 +72,15 @@ describe('columns', () => {
     expect(displayIncident([warning, incident(), older])).toBe('overdue_run +2');
   });
 
+  it('the column shows the next deadline, and when one was missed while none runs', () => {
+    const nextDeadlineAt = '2026-03-01T10:15:00Z';
+    expect(displayDeadline(liveStatus({ nextDeadlineAt }))).toBe(nextDeadlineAt);
+    expect(displayDeadline(liveStatus({ nextDeadlineAt, openIncidents: [incident()] }))).toBe(nextDeadlineAt);
+    expect(displayDeadline(liveStatus({ openIncidents: [incident()] }))).toBe('missed 2026-03-01T00:00:00Z');
+    const failed = liveStatus({ openIncidents: [incident({ kind: 'reported_failure' })] });
+    expect(displayDeadline(failed)).toBeUndefined();
+  });
+
   it.each([
     [{ kind: 'named', alias: 'oncall' } as const, 'oncall'],
     [{ kind: 'organization_default' } as const, 'default'],
@@ -101,8 +111,6 @@ describe('Healthy', () => {
   ])('a monitor with %j has the condition Healthy %s %s', (fields, status, reason) => {
     expect(healthyCondition(liveStatus(fields))).toMatchObject({ type: 'Healthy', status, reason });
   });
-  it('the condition Healthy is Unknown before the first status of a monitor', () =>
-    expect(healthyCondition(undefined).status).toBe('Unknown'));
 });
 
 describe('Ready', () => {
@@ -260,7 +268,8 @@ describe('the status', () => {
       true,
     ],
     ['the first beat', { firstBeatAt: '2026-03-01T10:00:00Z' }, false],
-    ['health', { health: 'late' }, false],
+    ['being late', { health: 'late' }, true],
+    ['being down', { health: 'down' }, false],
     ['an incident', { openIncidents: [incident()] }, false],
     ['another interval', { cadence: { source: 'configured', intervalSeconds: 60 } }, false],
     ['no deadline', { nextDeadlineAt: undefined }, false],
@@ -269,6 +278,13 @@ describe('the status', () => {
     const first = statusFrom({ object: monitorObject(), latest: live(before), record: record() });
     const object = monitorObject({}, {}, first);
     expect(isBeatAlone(first, statusFrom({ object, latest: live({ ...before, ...fields }) }))).toBe(isAlone);
+  });
+
+  it('a monitor that is late no more is up again by a mere beat, and one that is down is not', () => {
+    const late = statusFrom({ object: monitorObject(), latest: live({ health: 'late' }), record: record() });
+    const object = monitorObject({}, {}, late);
+    expect(isBeatAlone(late, statusFrom({ object, latest: live({ health: 'up' }) }))).toBe(true);
+    expect(isBeatAlone(late, statusFrom({ object, latest: live({ health: 'down' }) }))).toBe(false);
   });
 
   it('a learned cadence that moves a little counts as a mere beat, and the first one does not', () => {

@@ -1,6 +1,7 @@
 // The hooks of the kind Callback: one endpoint at the API for each object, and its signing secret in a Secret. There is no
 // feed of endpoints: each is read again about twice a minute.
 import { type ApiProblem, isTaken } from '../../../client/api-problem.ts';
+import { CALLBACK_PENDING } from '../../../contract/crd/callback-resource.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
@@ -28,7 +29,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   readonly resource = CALLBACKS;
   readonly identity = CALLBACK_IDENTITY;
   readonly keptFields = ['lastRotation'];
-  readonly initialConditions = [];
+  readonly initialConditions = CALLBACK_PENDING;
   readonly concurrency = 4;
   readonly secret = SIGNING_SECRET;
   readonly events: ObjectEvents;
@@ -103,8 +104,8 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     return [callbackReady(external.endpoint)];
   }
 
-  statusOf({ external }: CallbackPass): KindStatus {
-    return callbackStatusOf(external?.found, external?.rank);
+  statusOf({ object, external }: CallbackPass): KindStatus {
+    return callbackStatusOf(object, external?.found, external?.rank);
   }
 
   explain(problem: ApiProblem, { object, desired }: CallbackPass): Fault {

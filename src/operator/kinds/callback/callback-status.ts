@@ -5,13 +5,17 @@ import type { KindStatus } from '../../pass/kind.ts';
 import type { CallbackObject, DefaultRank } from './callback-object.ts';
 import { isDisabledByReceiver } from './desired-callback.ts';
 
-/** Undefined endpoint or rank: the fields or the condition of the status stay. */
+/**
+ * Undefined endpoint or rank: the fields or the condition of the status stay. The kind cannot change: also a Callback
+ * without an endpoint shows the one that it asks for.
+ */
 export function callbackStatusOf(
+  { spec }: CallbackObject,
   endpoint: CallbackEndpoint | undefined,
   rank: DefaultRank | undefined,
 ): KindStatus {
   return {
-    fields: endpoint === undefined ? {} : endpointFields(endpoint),
+    fields: endpoint === undefined ? { kind: spec.kind ?? 'webhook' } : endpointFields(endpoint),
     conditions: rank === undefined ? [] : defaultCondition(rank),
     removed: rank?.state === 'not_asked' ? ['Default'] : [],
   };

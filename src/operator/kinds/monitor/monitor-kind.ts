@@ -1,6 +1,7 @@
 // The hooks of the kind Monitor: one monitor at the API for each object, its publish address in a Secret, and its status
 // from the status feed.
 import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
+import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { KubeResource } from '../../../kube/kube-object.ts';
 import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
@@ -25,7 +26,6 @@ import { MonitorSecret } from './monitor-secret.ts';
 import {
   bindingOf,
   describeIncident,
-  healthyCondition,
   incidentChanges,
   isBeatAlone,
   monitorReady,
@@ -46,7 +46,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly resource: KubeResource<MonitorObject> = MONITORS;
   readonly identity = MONITOR_IDENTITY;
   readonly keptFields = [];
-  readonly initialConditions = [healthyCondition(undefined)];
+  readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
   /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
   readonly cache = new ObjectCache<MonitorObject>(MONITOR_IDENTITY, {

@@ -9,6 +9,7 @@ import type { BindingState } from '../../known/binding-directory.ts';
 import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import type { KindStatus } from '../../pass/kind.ts';
 import type { Fault } from '../../pass/object.ts';
+import { ANNOTATION } from '../../resources/names.ts';
 import type { MonitorObject, MonitorStatusFields } from './monitor-object.ts';
 
 type Cadence = MonitorStatus['cadence'];
@@ -25,9 +26,9 @@ export interface MonitorStatusFacts {
 export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
   const { object, latest, record } = facts;
   const previous = object.status ?? {};
-  if (latest === undefined) {
-    return { fields: {}, conditions: previous.conditions === undefined ? [healthyCondition(undefined)] : [] };
-  }
+  const workload = workloadCondition(object);
+  const removed = workload.length === 0 ? ['WorkloadWatched'] : [];
+  if (latest === undefined) return { fields: {}, conditions: workload, removed };
   const { status, lifecycle, configurationVersion } = latest;
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
   const fields: MonitorStatusFields = {
@@ -36,7 +37,16 @@ export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
     restorableUntil: restorableUntil(latest, record, previous),
     display: displayOf(latest, record, object),
   };
-  return { fields, conditions: [healthyCondition(status)] };
+  return { fields, conditions: [healthyCondition(status), ...workload], removed };
+}
+
+/** Says of what the operator accepts and does not do yet that it does not. */
+function workloadCondition({ spec, metadata }: MonitorObject): ConditionFacts[] {
+  const isAnnotated = metadata.annotations?.[ANNOTATION.monitor] !== undefined;
+  if (spec.workloadRef === undefined && !isAnnotated) return [];
+  const what = spec.workloadRef === undefined ? `The annotation ${ANNOTATION.monitor}` : 'workloadRef';
+  const message = `${what} does nothing yet: the operator does not look at workloads. Send the beats from the job itself, to the address in the Secret of this Monitor.`;
+  return [{ type: 'WorkloadWatched', status: 'False', reason: 'NotSupportedYet', message }];
 }
 
 function restorableUntil(
@@ -56,26 +66,34 @@ function displayOf(
   const previous = object.status?.display;
   const cron = record?.schedule?.cron ?? object.spec.schedule?.cron;
   return {
+    deadline: displayDeadline(status),
     interval: displayInterval(status.cadence, cron) ?? previous?.interval,
     incident: displayIncident(status.openIncidents),
     callback: record === undefined ? previous?.callback : displayCallback(record.callback),
   };
 }
 
-/** True if nothing differs except what every beat changes: such a status is written at most once a period. */
+/**
+ * True if nothing differs except what every beat changes, or whether the monitor is late: such a status is written at
+ * most once a period.
+ */
 export function isBeatAlone(before: MonitorStatusFields | undefined, after: MonitorStatusFields): boolean {
   return isSameStatus(withoutBeat(before ?? {}), withoutBeat(after));
 }
 
 function withoutBeat(status: MonitorStatusFields): object {
-  const { lastBeatAt, nextDeadlineAt, cadence, display, ...rest } = status;
+  const { lastBeatAt, nextDeadlineAt, cadence, display, health, conditions, ...rest } = status;
   const isLearned = cadence?.source === 'learned';
   return {
     ...rest,
+    health: health === 'late' ? 'up' : health,
+    conditions: conditions?.map((condition) =>
+      condition.type === 'Healthy' && condition.reason === 'Late' ? { ...condition, ...UP } : condition,
+    ),
     // The first one is news; a later one is not.
     ...{ hasBeat: lastBeatAt !== undefined, hasDeadline: nextDeadlineAt !== undefined },
     cadence: cadence?.source === 'configured' ? cadence : { source: cadence?.source },
-    display: { ...display, interval: isLearned ? 'learned' : display?.interval },
+    display: { ...display, deadline: undefined, interval: isLearned ? 'learned' : display?.interval },
   };
 }
 
@@ -113,6 +131,13 @@ export function displayInterval(cadence: Cadence, cron: string | undefined): str
     case 'configured':
       return displayDuration(cadence.intervalSeconds ?? 0);
   }
+}
+
+/** The next deadline, or `missed <time>` while none runs because one was missed. */
+export function displayDeadline({ nextDeadlineAt, openIncidents }: MonitorStatus): string | undefined {
+  if (nextDeadlineAt !== undefined) return nextDeadlineAt;
+  const missed = openIncidents.find(({ kind }) => kind === 'missed_deadline');
+  return missed && `missed ${missed.openedAt}`;
 }
 
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
@@ -248,16 +273,10 @@ const WORDS: Readonly<
   archived: ['Archived', 'The monitor is archived.'],
 };
 
+const UP = { reason: WORDS.up[0], message: WORDS.up[1] };
+
 /** `False` while down or while an incident of warning or more is open; `Unknown` while no beat is expected. */
-export function healthyCondition(live: CachedMonitorStatus['status'] | undefined): ConditionFacts {
-  if (live === undefined) {
-    return {
-      type: 'Healthy',
-      status: 'Unknown',
-      reason: 'Unknown',
-      message: 'The operator has not read the state of the monitor yet.',
-    };
-  }
+export function healthyCondition(live: CachedMonitorStatus['status']): ConditionFacts {
   const [reason, message] = WORDS[live.health];
   if (live.health === 'paused' || live.health === 'archived') {
     return { type: 'Healthy', status: 'Unknown', reason, message };

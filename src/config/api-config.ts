@@ -23,7 +23,7 @@ export const apiSchema = z.object({
     {
       name: 'BEATKEEPER_ISSUERS',
       description:
-        'JSON array of trusted token issuers: {issuer, audience, jwksUri?, caFile?, tokenFile?, maxTokenAge?, tokenReviewUri?, organization or organizationClaim, roleClaim?, roles}.',
+        'JSON array of trusted token issuers: {issuer?, audience, jwksUri?, caFile?, tokenFile?, maxTokenAge?, tokenReviewUri?, organization or organizationClaim, roleClaim?, roles}.',
       fallback: '[]',
     },
     issuers,

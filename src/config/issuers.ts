@@ -7,8 +7,11 @@ const address = z.url({ protocol: /^https?$/ });
 
 const issuer = z
   .strictObject({
-    /** `iss` of the tokens. Without `jwksUri` the address of their keys is discovered there. */
-    issuer: z.string().min(1),
+    /**
+     * `iss` of the tokens. Without `jwksUri` the address of their keys is discovered there. Default: that of the token in
+     * `tokenFile`, so that a pod trusts the issuer of its cluster, whatever its name is.
+     */
+    issuer: z.string().min(1).optional(),
     audience: z.string().min(1),
     jwksUri: address.optional(),
     /** PEM file of the authorities that may sign the issuer's own TLS certificate. */
@@ -31,6 +34,11 @@ const issuer = z
   .refine(
     ({ organization, organizationClaim }) => organization !== undefined || organizationClaim !== undefined,
     'states neither organization nor organizationClaim',
+  )
+  .refine(
+    ({ issuer, tokenFile, jwksUri }) =>
+      issuer !== undefined || (tokenFile !== undefined && jwksUri !== undefined),
+    'states no issuer: then it needs tokenFile, whose token names it, and jwksUri',
   );
 
 /** Parses a JSON text to a list of issuers. */

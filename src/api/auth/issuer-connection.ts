@@ -20,12 +20,17 @@ interface IssuerRequest {
 }
 
 export interface IssuerAccess {
-  /** `iss` of the tokens. */
-  issuer: string;
+  /** `iss` of the tokens. Default: that of the token in `tokenFile`. */
+  issuer?: string;
   /** PEM file of the authorities of the issuer's certificate; read again after a failure. */
   caFile?: string;
   /** File with a bearer token for the requests; read again at each one. */
   tokenFile?: string;
+}
+
+/** For people. */
+export function nameOf({ issuer }: IssuerAccess): string {
+  return issuer ?? 'of the own token';
 }
 
 /** The issuer did not answer, or its answer is none to the question: nothing is known of the token. */
@@ -57,13 +62,13 @@ export class IssuerConnection {
     try {
       return await this.#places.run(() => this.#ask(url, body), patience);
     } catch (cause) {
-      throw cause instanceof IssuerUnreachable ? cause : new IssuerUnreachable(this.#access.issuer, cause);
+      throw cause instanceof IssuerUnreachable ? cause : new IssuerUnreachable(nameOf(this.#access), cause);
     }
   }
 
   async #ask(url: string, body: object | undefined): Promise<string> {
     if (performance.now() < this.#pausedUntilMs) {
-      throw new IssuerUnreachable(this.#access.issuer, this.#lastFailure);
+      throw new IssuerUnreachable(nameOf(this.#access), this.#lastFailure);
     }
     try {
       const response = await fetch(url, {
@@ -76,7 +81,7 @@ export class IssuerConnection {
       });
       const text = await response.text();
       if (response.status === 429)
-        throw new IssuerUnreachable(this.#access.issuer, new Error('It answered 429.'));
+        throw new IssuerUnreachable(nameOf(this.#access), new Error('It answered 429.'));
       if (!response.ok) throw new Error(`The issuer answered ${response.status}.`);
       JSON.parse(text);
       return text;
@@ -91,7 +96,7 @@ export class IssuerConnection {
     this.#lastFailure = cause;
     // The issuer's authorities may have changed: the next request reads them again.
     void this.close();
-    return new IssuerUnreachable(this.#access.issuer, cause);
+    return new IssuerUnreachable(nameOf(this.#access), cause);
   }
 
   /** Requests under way end by themselves. */

@@ -11,7 +11,7 @@ const REFRESHED_MS = KEPT_MS / 2;
 const COOL_DOWN_MS = 2_000;
 
 export interface IssuerAddress extends IssuerAccess {
-  /** Without it: discovery, at each read. */
+  /** Without it: discovery at `issuer`, which is stated then, at each read. */
   jwksUri?: string;
 }
 
@@ -92,7 +92,7 @@ export class IssuerKeys {
   }
 
   async #discover(): Promise<string> {
-    const { issuer } = this.#address;
+    const { issuer = '' } = this.#address;
     const text = await this.#connection.request(
       `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
     );

@@ -8,6 +8,7 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
 import { IssuerUnreachable } from './issuer-connection.ts';
 import { type IssuerAddress, IssuerKeys, type KeySet } from './issuer-keys.ts';
+import { IssuerName } from './issuer-name.ts';
 import { KeptTokens } from './kept-tokens.ts';
 import { type Authenticated, authenticationRequired } from './principal.ts';
 import { type ClaimRules, readSession, type Session, withoutRole } from './session-claims.ts';
@@ -44,8 +45,12 @@ export interface TrustedIssuer extends IssuerAddress, ClaimRules {
   tokenReviewUri?: string;
 }
 
+/** `issuer`: the `iss` that its tokens have now. */
+type NamedIssuer = TrustedIssuer & { issuer: string };
+
 interface Verifier {
   trusted: TrustedIssuer;
+  name: IssuerName;
   keys: IssuerKeys;
   reviews: TokenReviews | undefined;
 }
@@ -72,6 +77,7 @@ export class SessionAuthenticator {
     this.#now = now;
     this.#verifiers = issuers.map((trusted) => ({
       trusted,
+      name: new IssuerName(trusted, now),
       keys: new IssuerKeys(trusted, now),
       reviews: reviewsOf(trusted),
     }));
@@ -105,8 +111,9 @@ export class SessionAuthenticator {
 
   async #verify(name: string, token: string, unverified: JWTPayload): Promise<Session> {
     const startMs = this.#now();
-    const { trusted, keys, reviews } = this.#verifierOf(unverified);
-    const { claims, set } = await asProblem(verify(token, { trusted, keys }));
+    const { trusted, keys, reviews } = await this.#verifierOf(unverified);
+    const issuer = unverified.iss ?? '';
+    const { claims, set } = await asProblem(verify(token, { trusted: { ...trusted, issuer }, keys }));
     const session = readSession(claims, trusted);
     await this.#organization(session.organizationName);
     const isGood = !reviews || (await asProblem(reviews.isAuthenticated(token, session.subject)));
@@ -122,12 +129,18 @@ export class SessionAuthenticator {
   }
 
   /** The claims are not verified yet: they only choose the keys to verify with. */
-  #verifierOf({ iss, aud }: JWTPayload): Verifier {
-    const ofIssuer = this.#verifiers.filter(({ trusted }) => trusted.issuer === iss);
+  async #verifierOf({ iss, aud }: JWTPayload): Promise<Verifier> {
     const audiences = [aud].flat();
-    const found = ofIssuer.find(({ trusted }) => audiences.includes(trusted.audience));
-    if (!found) throw authenticationRequired();
-    return found;
+    let unknown: unknown;
+    for (const verifier of this.#verifiers) {
+      if (!audiences.includes(verifier.trusted.audience)) continue;
+      const isIts = await verifier.name.is(iss).catch((cause: unknown) => {
+        unknown = cause;
+        return false;
+      });
+      if (isIts) return verifier;
+    }
+    throw unknown instanceof IssuerUnreachable ? issuerUnreachable(unknown) : authenticationRequired();
   }
 
   /** Throws `permission_denied`; rejects with the database's error when it is away. */
@@ -172,7 +185,7 @@ async function asProblem<Result>(work: Promise<Result>): Promise<Result> {
 /** An unknown key may be newer than the keys that are kept. Rejects with IssuerUnreachable or an error of the library. */
 async function verify(
   token: string,
-  { trusted, keys }: Pick<Verifier, 'trusted' | 'keys'>,
+  { trusted, keys }: { trusted: NamedIssuer; keys: IssuerKeys },
 ): Promise<{ claims: JWTPayload; set: KeySet }> {
   const kept = await keys.current();
   try {
@@ -185,7 +198,7 @@ async function verify(
   }
 }
 
-async function verifyWith(set: KeySet, token: string, trusted: TrustedIssuer): Promise<JWTPayload> {
+async function verifyWith(set: KeySet, token: string, trusted: NamedIssuer): Promise<JWTPayload> {
   const { payload } = await jwtVerify(token, set.getKey, {
     issuer: trusted.issuer,
     audience: trusted.audience,

@@ -1,6 +1,6 @@
 // Asks a Kubernetes API server whether one of its tokens still holds (TokenReview): the signature of a service account's
 // token is good until it expires, also after the account, its pod or its Secret is gone (docs/contract/tenancy.md).
-import { type IssuerAccess, IssuerConnection, IssuerUnreachable } from './issuer-connection.ts';
+import { type IssuerAccess, IssuerConnection, IssuerUnreachable, nameOf } from './issuer-connection.ts';
 import { Places } from './places.ts';
 
 /** Of one subject at once: who has many tokens delays himself. */
@@ -47,7 +47,7 @@ export class TokenReviews {
       return await own.places.run(() => this.#review(token, patience), patience);
     } catch (cause) {
       if (cause instanceof IssuerUnreachable) throw cause;
-      throw new IssuerUnreachable(this.#settings.issuer, cause);
+      throw new IssuerUnreachable(nameOf(this.#settings), cause);
     } finally {
       own.count -= 1;
       if (own.count === 0) this.#subjects.delete(subject);

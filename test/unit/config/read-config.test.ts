@@ -50,6 +50,15 @@ describe('readConfig', () => {
     expect(readConfig(apiSchema, { ...MINIMAL, PORT: '' }).port).toBe(8080);
   });
 
+  test('readConfig takes an issuer without a name only where a token names it and the keys have an address', () => {
+    const cluster = { audience: 'beatkeeper', organization: 'acme', roles: {} };
+    const own = { tokenFile: '/token', jwksUri: 'https://kubernetes.default.svc/openid/v1/jwks' };
+    const read = (issuer: object) => ({ ...MINIMAL, BEATKEEPER_ISSUERS: JSON.stringify([issuer]) });
+    expect(readConfig(apiSchema, read({ ...cluster, ...own })).issuers).toHaveLength(1);
+    expect(faultsOf(read({ ...cluster, tokenFile: own.tokenFile }))[0]).toContain('states no issuer');
+    expect(faultsOf(read({ ...cluster, jwksUri: own.jwksUri }))[0]).toContain('states no issuer');
+  });
+
   test('readConfig reports every fault at once, by the name of the variable', () => {
     const faults = faultsOf({ DATABASE_URL: 'mysql://x', PORT: '70000', BEATKEEPER_ISSUERS: '{' });
     expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([

@@ -13,6 +13,7 @@ import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
+import { SignIn } from './known/sign-in.ts';
 import { StatusFeedFollower } from './known/status-feed-follower.ts';
 import { type Watch, WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
@@ -36,6 +37,7 @@ const FEED_PATIENCE_MS = 3000;
 
 export class OperatorRuntime {
   readonly workers: Readonly<Record<CustomKind, AnyWorker>>;
+  readonly signIn = new SignIn();
   readonly #context: OperatorContext;
   /** Of the namespaces themselves; undefined where single ones are named. */
   readonly #namespaces: Watch | undefined;
@@ -47,7 +49,11 @@ export class OperatorRuntime {
     const onRecovered = (wasForbidden: boolean) => {
       for (const worker of this.#all) worker.apiRecovered(wasForbidden);
     };
-    this.#context = createContext(options, new StatusFeedFollower({ api, metrics, log, onRecovered }));
+    const { signIn } = this;
+    this.#context = createContext(
+      options,
+      new StatusFeedFollower({ api, metrics, log, signIn, onRecovered }),
+    );
     this.workers = createWorkers(this.#context, kubeMetrics);
     const { watched, settings } = this.#context;
     for (const worker of this.#all) watched.watch((namespace) => worker.watch(namespace));

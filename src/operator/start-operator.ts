@@ -93,6 +93,8 @@ export async function startOperator(
     return names === '' ? undefined : `Cannot read ${names}: the namespace or a right in it is gone.`;
   };
   readiness.addCheck('namespaces', readNamespaces, { isAdvice: true });
+  // Without it no object is worked on: an installation waits, and an upgrade stops, until the API takes the token.
+  readiness.addCheck('session', () => runtime.signIn.findFault(settings.tokenFile));
   readiness.addVitalCheck('watches', async () =>
     runtime.isHearing ? undefined : 'A watch receives nothing.',
   );

@@ -1,23 +1,17 @@
 // Session tokens of a cluster's service accounts, reviewed by a real API server (docs/contract/tenancy.md).
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SessionAuthenticator, type TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { ProblemCode, ProblemError } from '../../src/domain/problem.ts';
 import type { KubeResource } from '../../src/kube/kube-object.ts';
-import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { connect, createNamespace, hasCluster, startClusterProxy, type TestClient } from './cluster.ts';
+import { mountAccount, serviceAccounts, tokenOf, trustCluster } from './service-accounts.ts';
 
-const serviceAccounts: KubeResource = {
-  apiVersion: 'v1',
-  kind: 'ServiceAccount',
-  plural: 'serviceaccounts',
-  namespaced: true,
-};
 const reviewerBindings: KubeResource = {
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: 'ClusterRoleBinding',
@@ -57,8 +51,9 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
   });
 
   /** The settings that an installation in the cluster has: an account that may create reviews, and the cluster's authority. */
+  /** The settings that an installation in the cluster has: an account that may create reviews, and the cluster's authority. */
   async function trust(): Promise<TrustedIssuer> {
-    await makeAccount('api');
+    const tokenFile = await mountAccount(test, { name: 'api', namespace }, { folder });
     await test.client.create(reviewerBindings, {
       metadata: { name: namespace },
       roleRef: {
@@ -68,45 +63,17 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
       },
       subjects: [{ kind: 'ServiceAccount', name: 'api', namespace }],
     } as object as Parameters<typeof test.client.create>[1]);
-    const tokenFile = join(folder, 'token');
-    await writeFile(tokenFile, await tokenOf('api'));
-    const cluster = loadKubeConfig(inject('kubeconfig')).getCurrentCluster();
-    const caFile = cluster?.caFile ?? join(folder, 'ca.crt');
-    if (cluster?.caData) await writeFile(caFile, Buffer.from(cluster.caData, 'base64'));
-    const discovered = await test.transport.request({
-      method: 'GET',
-      path: '/.well-known/openid-configuration',
-    });
+    const names = ['deleted', 'kept'].map((name) => `system:serviceaccount:${namespace}:${name}`);
+    const roles = Object.fromEntries(names.map((name) => [name, 'member'] as const));
     return {
-      issuer: (discovered as { issuer: string }).issuer,
-      audience: 'beatkeeper',
-      jwksUri: `${proxy.url}/openid/v1/jwks`,
+      ...(await trustCluster(roles, { folder, tokenFile, url: proxy.url })),
       tokenReviewUri: `${proxy.url}/apis/authentication.k8s.io/v1/tokenreviews`,
-      caFile,
-      tokenFile,
-      maxTokenAge: 86_400,
-      organization: 'acme',
-      roles: Object.fromEntries(
-        ['deleted', 'kept'].map((name) => [`system:serviceaccount:${namespace}:${name}`, 'member']),
-      ),
     };
   }
 
-  async function makeAccount(name: string): Promise<void> {
+  async function makeToken(name: string): Promise<string> {
     await test.client.create(serviceAccounts, { metadata: { name, namespace } });
-  }
-
-  async function tokenOf(account: string, audience?: string): Promise<string> {
-    const answer = await test.transport.request({
-      method: 'POST',
-      path: `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`,
-      body: {
-        apiVersion: 'authentication.k8s.io/v1',
-        kind: 'TokenRequest',
-        spec: { expirationSeconds: 3_600, ...(audience ? { audiences: [audience] } : {}) },
-      },
-    });
-    return (answer as { status: { token: string } }).status.token;
+    return await tokenOf(test, { name, namespace }, 'beatkeeper');
   }
 
   const outcome = (token: string, by = sessions): Promise<ProblemCode | 'ok'> =>
@@ -116,8 +83,7 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
     );
 
   it('its token ends after its deletion when 60 s are over, and without a review not before it expires', async () => {
-    await makeAccount('deleted');
-    const token = await tokenOf('deleted', 'beatkeeper');
+    const token = await makeToken('deleted');
     expect(await outcome(token)).toBe('ok');
     await test.client.delete(serviceAccounts, { name: 'deleted', namespace });
     nowMs += 59_000;
@@ -138,8 +104,7 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
   });
 
   it('its token is unavailable while the API server cannot be reached, and good again afterwards', async () => {
-    await makeAccount('kept');
-    const token = await tokenOf('kept', 'beatkeeper');
+    const token = await makeToken('kept');
     expect(await outcome(token)).toBe('ok');
     await proxy.refuse();
     nowMs += 60_000;

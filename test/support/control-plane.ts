@@ -15,6 +15,9 @@ import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { startK3s } from './k3s.ts';
 import { runServer } from './run-server.ts';
 
+/** Managed clusters each have an issuer of their own, whose address is not that of their API server. */
+const ISSUER = 'https://issuer.example.com/clusters/0123456789';
+
 export interface TestControlPlane {
   /** Path of an administrator's kubeconfig. */
   kubeconfig: string;
@@ -46,7 +49,7 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   const etcd = await findFreePort();
   const etcdPeer = await findFreePort(new Set([etcd]));
   const ports = { etcd, etcdPeer, apiserver: await findFreePort(new Set([etcd, etcdPeer])) };
-  const plane = await prepareControlPlane({ binaries, folder, ports, durable: false });
+  const plane = await prepareControlPlane({ binaries, folder, ports, durable: false, issuer: ISSUER });
   const { PATH, HOME } = process.env;
   const env = { PATH, HOME, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
   const servers = [plane.etcd, plane.apiserver].map((command) => runServer(command, env));

@@ -16,6 +16,8 @@ export interface ControlPlaneOptions {
   ports: { etcd: number; etcdPeer: number; apiserver: number };
   /** False only in tests: etcd does not fsync. */
   durable: boolean;
+  /** Of service-account tokens. Default: the usual one. */
+  issuer?: string;
 }
 
 export interface ControlPlane {
@@ -27,8 +29,8 @@ export interface ControlPlane {
   waitUntilReady(timeoutMs: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The issuer of service-account tokens, the same as in an ordinary cluster. */
-export const SERVICE_ACCOUNT_ISSUER = 'https://kubernetes.default.svc.cluster.local';
+/** As in an ordinary cluster. */
+const USUAL_ISSUER = 'https://kubernetes.default.svc.cluster.local';
 
 const CERTIFICATE_MAX_AGE_MS = 300 * 86_400_000; // it is valid for a year
 
@@ -107,7 +109,8 @@ function etcdCommand({ binaries, folder, ports, durable }: ControlPlaneOptions):
   return { command: join(binaries, 'etcd'), args, options: { cwd: folder } };
 }
 
-function apiserverCommand({ binaries, folder, ports }: ControlPlaneOptions): ServerCommand {
+function apiserverCommand(options: ControlPlaneOptions): ServerCommand {
+  const { binaries, folder, ports, issuer = USUAL_ISSUER } = options;
   const args = [
     ...['--etcd-servers', `http://127.0.0.1:${ports.etcd}`],
     ...['--bind-address', '127.0.0.1', '--secure-port', String(ports.apiserver)],
@@ -115,7 +118,7 @@ function apiserverCommand({ binaries, folder, ports }: ControlPlaneOptions): Ser
     // There is no address but loopback to advertise, and nobody calls a Service of this cluster.
     ...['--endpoint-reconciler-type', 'none'],
     ...['--authorization-mode', 'RBAC', '--token-auth-file', join(folder, 'tokens.csv')],
-    ...['--service-account-issuer', SERVICE_ACCOUNT_ISSUER],
+    ...['--service-account-issuer', issuer],
     ...['--service-account-jwks-uri', `https://127.0.0.1:${ports.apiserver}/openid/v1/jwks`],
     ...['--service-account-key-file', join(folder, 'sa.pub')],
     ...['--service-account-signing-key-file', join(folder, 'sa.key')],

@@ -7,9 +7,11 @@ import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { backoffMs } from '../../kube/backoff.ts';
 import type { KubeLog } from '../../kube/kube-log.ts';
 import type { OperatorMetrics } from '../operator-metrics.ts';
+import type { SignIn } from './sign-in.ts';
 
 export interface StatusFeedOptions {
   api: RestClient;
+  signIn: SignIn;
   /** The feed answers again after failures; `wasForbidden`: the operator's rights were missing. */
   onRecovered: (wasForbidden: boolean) => void;
   metrics: OperatorMetrics;
@@ -91,8 +93,8 @@ export class StatusFeedFollower {
 
   async #poll(signal: AbortSignal): Promise<void> {
     const { api, metrics } = this.#options;
-    // The first call is a listing and returns at once.
-    const waitSeconds = this.#hasSynced ? WAIT_SECONDS : 0;
+    // The first call is a listing. After a failure the answer shows at once that the API is back.
+    const waitSeconds = this.#hasSynced && this.#failures === 0 ? WAIT_SECONDS : 0;
     const query = { limit: PAGE, waitSeconds, cursor: this.#cursor };
     const options = { signal, timeoutMs: POLL_TIMEOUT_MS, isLongPoll: true };
     const { body } = await api.call('getStatusFeed', { query }, options);
@@ -109,6 +111,7 @@ export class StatusFeedFollower {
 
   #recover(): void {
     this.#options.metrics.feedUp.set(1);
+    this.#options.signIn.accept();
     if (this.#failures === 0) return;
     this.#failures = 0;
     const wasForbidden = this.#wasForbidden;
@@ -118,8 +121,9 @@ export class StatusFeedFollower {
   }
 
   async #pauseAfter(error: unknown, signal: AbortSignal): Promise<void> {
-    const { metrics, log } = this.#options;
+    const { metrics, log, signIn } = this.#options;
     this.#failures += 1;
+    signIn.fail(error);
     metrics.feedFailures.inc();
     metrics.feedUp.set(0);
     // The API does not understand the cursor: start again without one.

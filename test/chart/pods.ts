@@ -29,7 +29,10 @@ export interface PodSpec {
   securityContext: Record<string, unknown>;
   containers: Container[];
   initContainers?: Container[];
-  volumes?: { name: string; projected?: { sources: { serviceAccountToken?: { audience?: string } }[] } }[];
+  volumes?: {
+    name: string;
+    projected?: { sources: { serviceAccountToken?: { audience?: string; path?: string } }[] };
+  }[];
   [field: string]: unknown;
 }
 

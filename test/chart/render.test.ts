@@ -165,7 +165,6 @@ describe.skipIf(found === undefined)('the roles', () => {
     const { BEATKEEPER_ISSUERS, ...rest } = data as Record<string, string | undefined>;
     expect(JSON.parse(BEATKEEPER_ISSUERS ?? '')).toEqual([
       {
-        issuer: 'https://kubernetes.default.svc.cluster.local',
         audience: 'beatkeeper',
         jwksUri: 'https://kubernetes.default.svc/openid/v1/jwks',
         caFile: '/var/run/secrets/beatkeeper/cluster/ca.crt',
@@ -181,6 +180,24 @@ describe.skipIf(found === undefined)('the roles', () => {
       },
     ]);
     expect(rest).toMatchObject({ BEATKEEPER_PUBLIC_URL: 'http://beatkeeper-api.monitoring.svc' });
+  });
+
+  it("api reads the cluster's issuer from its own token, and auth.clusterIssuer overrides it", async () => {
+    const issuerOf = async (values: object) => {
+      const { data } = pick(await render(helm, values), 'ConfigMap', 'beatkeeper-config') as {
+        data?: Record<string, string>;
+      };
+      return (await issuersSchema.parseAsync(data?.BEATKEEPER_ISSUERS))[0];
+    };
+    const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-api');
+    const mounted = spec.volumes?.find(({ name }) => name === 'cluster')?.projected?.sources;
+    // Of the API server's own audience, whatever that is in this cluster.
+    expect(mounted).toContainEqual({ serviceAccountToken: { path: 'token', expirationSeconds: 3600 } });
+    const mount = spec.containers[0]?.volumeMounts?.find(({ name }) => name === 'cluster')?.mountPath;
+    const { issuer, tokenFile } = (await issuerOf({})) ?? {};
+    expect([issuer, tokenFile]).toEqual([undefined, `${mount}/token`]);
+    const override = 'https://container.googleapis.com/v1/projects/p/locations/l/clusters/c';
+    expect((await issuerOf({ auth: { clusterIssuer: override } }))?.issuer).toBe(override);
   });
 
   it('api may create TokenReviews and does nothing else in the cluster, if tokens are to end with their account', async () => {

@@ -3,7 +3,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
-const { MONITOR, MONITOR_NAMESPACE, API_URL, BEATKEEPER_API_CA_FILE: apiCa } = process.env;
+const { MONITOR, MONITOR_NAMESPACE, API_URL, BEATKEEPER_TOKEN_FILE: session } = process.env;
+const apiCa = process.env.BEATKEEPER_API_CA_FILE;
 if (apiCa && existsSync(apiCa))
   setDefaultCACertificates([...getCACertificates('default'), readFileSync(apiCa, 'utf8')]);
 const account = '/var/run/secrets/kubernetes.io/serviceaccount';
@@ -48,6 +49,30 @@ async function remove() {
   });
 }
 
+/** Whose token this is, as it says itself: none of it is a secret. */
+function describeToken(file) {
+  const [, payload] = readFileSync(file, 'utf8').split('.');
+  const { iss, aud, sub } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+  return `a token of ${sub} by the issuer ${iss} for the audience ${aud}`;
+}
+
+/** Retries what may be a start, and fails at once where the token itself is refused. */
+async function signIn() {
+  await until('api takes a token of this cluster', 60, async () => {
+    const headers = { authorization: `Bearer ${readFileSync(session, 'utf8').trim()}` };
+    const init = { headers, signal: AbortSignal.timeout(10_000) };
+    const none = (error) => ({ text: () => String(error) });
+    const answer = await fetch(`${API_URL}/v1/projects?limit=1`, init).catch(none);
+    const seen = await answer.text();
+    if (answer.status === 401 || answer.status === 403) {
+      const why = 'Compare it with auth.clusterIssuer, and with the log of the operator.';
+      throw new Error(`api refuses ${describeToken(session)}: ${seen} ${why}`);
+    }
+    return { done: answer.ok, seen };
+  });
+}
+
+await signIn();
 await remove();
 try {
   const spec = {
@@ -69,6 +94,8 @@ try {
   });
   const ready = await until('the monitor is ready', 60, async () => {
     const object = await cluster(monitors);
+    const synced = condition(object, 'Synced');
+    if (synced?.reason === 'Unauthorized') throw new Error(`the operator cannot sign in: ${synced.message}`);
     return { done: condition(object, 'Ready')?.status === 'True' && object, seen: object?.status };
   });
   const secret = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}/secrets/${MONITOR}-beat`);
@@ -85,15 +112,15 @@ try {
   const namespace = await cluster(`/api/v1/namespaces/${MONITOR_NAMESPACE}`);
   const annotated =
     process.env.ALL_NAMESPACES === 'true' && namespace?.metadata?.annotations?.['beatkeeper.dev/project'];
-  const record = await call(
-    `${API_URL}/v1/monitors/${ready.status.monitorId}`,
-    '/var/run/secrets/beatkeeper/session/token',
-    {
-      headers: { 'service-project': annotated || MONITOR_NAMESPACE },
-    },
-  );
+  const record = await call(`${API_URL}/v1/monitors/${ready.status.monitorId}`, session, {
+    headers: { 'service-project': annotated || MONITOR_NAMESPACE },
+  });
   if (record?.status?.health !== 'up') throw new Error(`/v1 has it otherwise: ${JSON.stringify(record)}`);
   say('ok: /v1 shows the beat');
+} catch (error) {
+  // Before the end: what cannot be removed either must not hide it.
+  say(`failed: ${error.message}`);
+  throw error;
 } finally {
   await remove();
 }

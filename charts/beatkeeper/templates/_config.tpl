@@ -12,7 +12,10 @@ BEATKEEPER_DASHBOARD_ORIGIN: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The cluster's own issuer, whose service accounts stand for roles, and the issuers of the values. */}}
+{{/*
+The cluster's own issuer, whose service accounts stand for roles, and the issuers of the values. Without a name api reads
+it from its own token: each cluster has another one.
+*/}}
 {{- define "beatkeeper.issuers" -}}
 {{- $fullname := include "beatkeeper.fullname" . -}}
 {{- $roles := dict -}}
@@ -21,13 +24,15 @@ BEATKEEPER_DASHBOARD_ORIGIN: {{ . | quote }}
 {{- end -}}
 {{- $_ := set $roles (printf "system:serviceaccount:%s:%s-test" .Release.Namespace $fullname) "viewer" -}}
 {{- $cluster := dict
-  "issuer" .Values.auth.clusterIssuer
   "audience" "beatkeeper"
   "jwksUri" "https://kubernetes.default.svc/openid/v1/jwks"
   "caFile" "/var/run/secrets/beatkeeper/cluster/ca.crt"
   "tokenFile" "/var/run/secrets/beatkeeper/cluster/token"
   "organization" .Values.organization
   "roles" $roles -}}
+{{- with .Values.auth.clusterIssuer -}}
+{{- $_ := set $cluster "issuer" . -}}
+{{- end -}}
 {{- if .Values.auth.tokenReview.enabled -}}
 {{- $_ := set $cluster "tokenReviewUri" "https://kubernetes.default.svc/apis/authentication.k8s.io/v1/tokenreviews" -}}
 {{- end -}}

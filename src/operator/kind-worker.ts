@@ -99,7 +99,10 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
 
   measure(): void {
     const { cache, resource } = this.#kind;
-    this.#context.metrics.refused.set({ kind: resource.kind }, cache.refused);
+    const { kind } = resource;
+    const { refused, otherReleases } = this.#context.metrics;
+    refused.set({ kind }, cache.refused);
+    otherReleases.set({ kind }, cache.ofOtherReleases);
   }
 
   /** Enqueues the object, and those that claim an id that it gave up. */

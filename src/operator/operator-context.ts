@@ -34,6 +34,8 @@ export interface OperatorTuning {
   /** A status that only a beat has changed is written at most this often. */
   lastBeatPeriodMs: number;
   defaultCallbackNamespaces: readonly string[];
+  /** `<namespace>/<fullname>`: what this release writes on the objects that it manages. */
+  release: string;
   /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

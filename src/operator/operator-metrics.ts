@@ -8,6 +8,7 @@ export interface OperatorMetrics {
   readonly statusWrites: Counter<'kind'>;
   readonly drifts: Counter<'kind'>;
   readonly refused: Gauge<'kind'>;
+  readonly otherReleases: Gauge<'kind'>;
   /** 1 while a namespace of `operator.watchNamespaces` cannot be read. */
   readonly degradedNamespaces: Gauge<'namespace'>;
   readonly feedItems: Counter;
@@ -24,6 +25,7 @@ export function createOperatorMetrics(registry: Registry): OperatorMetrics {
     metrics.statusWrites.inc({ kind }, 0);
     metrics.drifts.inc({ kind }, 0);
     metrics.refused.set({ kind }, 0);
+    metrics.otherReleases.set({ kind }, 0);
   }
   return metrics;
 }
@@ -59,6 +61,12 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
     refused: new Gauge({
       name: `${prefix}_refused_objects`,
       help: 'Objects that the API refuses; not retried until they change.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    otherReleases: new Gauge({
+      name: `${prefix}_objects_of_other_releases`,
+      help: 'Objects that another release manages; this one leaves them alone.',
       labelNames: ['kind'],
       registers,
     }),

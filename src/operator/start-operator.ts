@@ -1,6 +1,7 @@
 // The role `operator`: connects, elects a leader, works while it leads, and shuts down in order.
 import { hostname } from 'node:os';
 import { RestClient } from '../client/rest-client.ts';
+import { releaseOf } from '../contract/crd/custom-resources.ts';
 import { EventRecorder, type EventTuning } from '../kube/event-recorder.ts';
 import { KubeClient } from '../kube/kube-client.ts';
 import { createKubeMetrics } from '../kube/kube-metrics.ts';
@@ -66,18 +67,20 @@ export async function startOperator(
     },
   });
   const { defaultCallbackNamespaces: stated, namespace, watchNamespaces } = settings;
+  const lease = { namespace, name: settings.leaseName };
   const { kube, runtime, close } = composeOperator({
     ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces },
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
       defaultCallbackNamespaces: stated.length > 0 ? stated : [namespace],
+      release: releaseOf(lease),
     },
   });
   const exit = options.onLost ?? (() => process.exit(1));
   const elector = new LeaseElector({
     client: kube,
-    lease: { namespace, name: settings.leaseName },
+    lease,
     identity: createLeaseIdentity(),
     onElected: () => void runtime.startWork(),
     onLost: () => {

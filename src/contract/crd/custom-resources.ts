@@ -10,6 +10,14 @@ export const FINALIZER = `${API_GROUP}/sync`;
 /** On the CRDs: the version of the product that they are of. */
 export const VERSION_ANNOTATION = `${API_GROUP}/version`;
 
+/** The annotation of an object that names the release that manages it: the others leave it alone. */
+export const MANAGED_BY = `${API_GROUP}/managed-by`;
+
+/** `<namespace>/<fullname>`, from the operator's Deployment or Lease: both are called `<fullname>-operator`. */
+export function releaseOf({ namespace, name }: { namespace: string; name: string }): string {
+  return `${namespace}/${name.replace(/-operator$/, '')}`;
+}
+
 const OURS = { apiVersion: `${API_GROUP}/${API_VERSION}`, namespaced: true } as const;
 
 export const CUSTOM_RESOURCES = {

@@ -4,12 +4,15 @@ import type { KubeObject } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
 import { type Held, idOf } from '../pass/identity.ts';
 import type { Fault, Identity, ReconciledObject } from '../pass/object.ts';
+import { otherReleaseOf } from '../pass/release.ts';
 
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The object after the operator's last write: the cache may be behind it. */
   written?: O;
   /** The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never). */
   refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
+  /** The other release that manages the object, and when an Event said so last, ms of the process's clock. */
+  otherRelease?: { name: string; toldAtMs: number };
   held?: Held;
   /** When the Secret was last found intact, ms of the process's clock. */
   secretCheckedAtMs?: number;
@@ -30,13 +33,28 @@ export function refusedFault(
   return refusal?.desiredHash === desiredHash && nowMs < refusal.untilMs ? refusal.fault : undefined;
 }
 
-/** Has the index `id`: the id that an object claims. */
+/** Has the index `id`: the id that an object claims. No index has objects that another release manages. */
 export class ObjectCache<O extends ReconciledObject> extends ObjectStore<O> {
+  readonly #release: string;
   readonly #memories = new Map<string, ObjectMemory<O>>();
   readonly #listeners: ((change: StoreChange<O>) => void)[] = [];
 
-  constructor(identity: Identity, indexes: Record<string, StoreIndex<O>> = {}) {
-    super({ indexes: { id: (object) => [idOf(identity, object)], ...indexes } });
+  constructor(identity: Identity, release: string, indexes: Record<string, StoreIndex<O>> = {}) {
+    const all: [string, StoreIndex<O>][] = Object.entries({
+      id: (object: O) => [idOf(identity, object)],
+      ...indexes,
+    });
+    const ours = (index: StoreIndex<O>) => (object: O) =>
+      otherReleaseOf(object, release) === undefined ? index(object) : [];
+    super({ indexes: Object.fromEntries(all.map(([name, index]) => [name, ours(index)])) });
+    this.#release = release;
+  }
+
+  /** The number of objects that other releases manage. */
+  get ofOtherReleases(): number {
+    let count = 0;
+    for (const object of this.values()) if (otherReleaseOf(object, this.#release) !== undefined) count += 1;
+    return count;
   }
 
   /** Calls the listener on every change, in the order of subscription. A listener only enqueues. */

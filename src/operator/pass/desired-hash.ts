@@ -1,5 +1,6 @@
 // Short hashes of the desired state and of the content of Secrets. Pure.
 import { createHash } from 'node:crypto';
+import { MANAGED_BY } from '../../contract/crd/custom-resources.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
 
 /** The first `digits` hex digits of the SHA-256 of JSON with sorted keys. Undefined fields do not count. */
@@ -17,10 +18,10 @@ function canonical(value: unknown): string {
 
 /**
  * Identifies what a refusal is about: the refusal holds until the desired state, the labels, the annotations or the
- * generation change. `annotation` is the one that the operator itself sets: it does not count.
+ * generation change. What the operator itself annotates does not count: `annotation` and its claim.
  */
 export function desiredHashOf({ metadata }: KubeObject, annotation: string, desired: unknown): string {
-  const { [annotation]: _id, ...annotations } = metadata.annotations ?? {};
+  const { [annotation]: _id, [MANAGED_BY]: _release, ...annotations } = metadata.annotations ?? {};
   return contentHash({ desired, annotations, labels: metadata.labels, generation: metadata.generation });
 }
 

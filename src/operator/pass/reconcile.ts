@@ -3,12 +3,13 @@
 // starts again, and each step accepts that it was done before.
 import { isDeepStrictEqual } from 'node:util';
 import { ApiProblem } from '../../client/api-problem.ts';
-import { FINALIZER } from '../../contract/crd/custom-resources.ts';
+import { FINALIZER, MANAGED_BY } from '../../contract/crd/custom-resources.ts';
+import { jitterMs } from '../../kube/backoff.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
 import { hasFinalizer } from '../../kube/kube-object.ts';
-import { newestOf, refusedFault } from '../known/object-cache.ts';
+import { newestOf, type ObjectMemory, refusedFault } from '../known/object-cache.ts';
 import { readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
@@ -19,6 +20,7 @@ import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
 import { formerOf, leaveAll, leaveFormer } from './leave.ts';
 import type { ReconciledObject } from './object.ts';
 import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
+import { describeOtherRelease, otherReleaseOf } from './release.ts';
 import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
 
 /** How this pass found or created the external resource. */
@@ -27,6 +29,9 @@ interface Found extends Change {
   /** The id in the status before this pass. */
   formerId: string | undefined;
 }
+
+/** How often an Event repeats that another release manages an object. */
+const OTHER_RELEASE_MS = 1_800_000;
 
 export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   readonly #context: OperatorContext;
@@ -44,6 +49,8 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     if (cached === undefined) return undefined;
     const memory = cache.memoryOf(cached);
     const object = newestOf(cached, memory);
+    const other = otherReleaseOf(object, this.#context.settings.release);
+    if (other !== undefined) return this.#leaveAlone(object, memory, other);
     const pass: Pass<O, D, E> = { object, memory, signal, fields: {}, dueInMs: Number.POSITIVE_INFINITY };
     try {
       if (object.metadata.deletionTimestamp === undefined) return await this.#run(pass);
@@ -61,6 +68,19 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
       memory.written = pass.object;
     }
   };
+
+  /** Two releases never work on one object: this one does nothing but say which manages it. */
+  #leaveAlone(object: O, memory: ObjectMemory<O>, other: string): ReconcileResult {
+    const { name, toldAtMs = 0 } = memory.otherRelease ?? {};
+    const nowMs = performance.now();
+    // Each status that the other one writes leads to a pass.
+    if (name !== other || nowMs - toldAtMs >= OTHER_RELEASE_MS / 2) {
+      memory.otherRelease = { name: other, toldAtMs: nowMs };
+      const note = describeOtherRelease(object, this.#context.settings.release, other);
+      this.#kind.events.record(object, 'Conflict', note);
+    }
+    return { requeueAfterMs: jitterMs(OTHER_RELEASE_MS) };
+  }
 
   async #run(pass: Pass<O, D, E>): Promise<ReconcileResult> {
     const work = await this.#desire(pass);
@@ -134,6 +154,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const { id, projectId, ownedFields, hash } = desired;
     if (metadata.annotations?.[identity.annotation] !== id || statusIdOf(identity, object) !== id)
       return false;
+    if (metadata.annotations[MANAGED_BY] !== this.#context.settings.release) return false;
     if (status?.projectId !== projectId || parseSpecHash(status.specHash).desired !== hash) return false;
     if (!isDeepStrictEqual(status.ownedFields, ownedFields)) return false;
     // A failed pass has written the version that it could not change.
@@ -142,17 +163,18 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     return await isSecretIntact(this.#context, this.#kind, work);
   }
 
-  /** Sets finalizer and id in one guarded patch, before anything is created for the object. */
+  /** Sets finalizer, release and id in one guarded patch, before anything is created for the object. */
   async #claim(pass: Pass<O, D, E>, id: string): Promise<void> {
     const { resource, identity } = this.#kind;
     const { uid, resourceVersion, finalizers = [], annotations } = pass.object.metadata;
     const isHeld = hasFinalizer(pass.object, FINALIZER);
-    if (isHeld && annotations?.[identity.annotation] === id) return;
+    const { release } = this.#context.settings;
+    if (isHeld && annotations?.[identity.annotation] === id && annotations[MANAGED_BY] === release) return;
     const metadata = {
       uid,
       resourceVersion,
       finalizers: isHeld ? finalizers : [...finalizers, FINALIZER],
-      annotations: { [identity.annotation]: id },
+      annotations: { [identity.annotation]: id, [MANAGED_BY]: release },
     };
     pass.object = await this.#context.kube.mergePatch(resource, pass.object.metadata, { metadata });
   }

@@ -58,7 +58,7 @@ describe('the former resource of an object', () => {
 
 describe('the holder of an id that several objects claim', () => {
   const claimedBy = (objects: readonly MonitorObject[]) => {
-    const cache = new ObjectCache<MonitorObject>(MONITOR_IDENTITY);
+    const cache = new ObjectCache<MonitorObject>(MONITOR_IDENTITY, 'test/beatkeeper');
     for (const object of objects) cache.put(object);
     return { identity: MONITOR_IDENTITY, cache };
   };

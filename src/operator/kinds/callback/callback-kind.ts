@@ -3,6 +3,7 @@
 import { type ApiProblem, isTaken } from '../../../client/api-problem.ts';
 import { CALLBACK_PENDING } from '../../../contract/crd/callback-resource.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
+import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { nextOwnId } from '../../pass/identity.ts';
@@ -25,6 +26,12 @@ import { ExternalCallback } from './external-callback.ts';
 import { clearDefault, type DefaultContext, ensureDefault } from './organization-default.ts';
 import { SIGNING_SECRET } from './signing-secret.ts';
 
+const INDEXES: Record<string, StoreIndex<CallbackObject>> = {
+  organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
+  waitsForAlias: ({ status }) =>
+    findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict' ? ['true'] : [],
+};
+
 export class CallbackKind implements Kind<CallbackObject, DesiredCallback, ExternalCallback> {
   readonly resource = CALLBACKS;
   readonly identity = CALLBACK_IDENTITY;
@@ -34,14 +41,11 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   readonly secret = SIGNING_SECRET;
   readonly events: ObjectEvents;
   /** With the indexes `organizationDefault` (`true`: requested) and `waitsForAlias` (`true`: another endpoint has it). */
-  readonly cache = new ObjectCache<CallbackObject>(CALLBACK_IDENTITY, {
-    organizationDefault: ({ spec }) => (spec.organizationDefault ? ['true'] : []),
-    waitsForAlias: ({ status }) =>
-      findCondition(status?.conditions, 'Ready')?.reason === 'AliasConflict' ? ['true'] : [],
-  });
+  readonly cache: ObjectCache<CallbackObject>;
   readonly #context: DefaultContext & OperatorContext;
 
   constructor(context: OperatorContext) {
+    this.cache = new ObjectCache(CALLBACK_IDENTITY, context.settings.release, INDEXES);
     this.#context = { ...context, callbacks: this.cache };
     this.events = new ObjectEvents(context, {});
   }

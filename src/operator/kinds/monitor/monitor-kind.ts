@@ -4,6 +4,7 @@ import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { KubeResource } from '../../../kube/kube-object.ts';
+import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { idOf } from '../../pass/identity.ts';
@@ -42,6 +43,17 @@ const WAITING_FOR_CALLBACK = new Set([
   'CallbackUnknown',
 ]);
 
+const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
+  callbackRef: ({ metadata, spec }) => {
+    const name = spec.callback?.callbackRef?.name;
+    return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+  },
+  waitsForCallback: ({ status }) => {
+    const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
+    return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
+  },
+};
+
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
   readonly resource: KubeResource<MonitorObject> = MONITORS;
   readonly identity = MONITOR_IDENTITY;
@@ -49,16 +61,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
   /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
-  readonly cache = new ObjectCache<MonitorObject>(MONITOR_IDENTITY, {
-    callbackRef: ({ metadata, spec }) => {
-      const name = spec.callback?.callbackRef?.name;
-      return name === undefined ? [] : [`${metadata.namespace}/${name}`];
-    },
-    waitsForCallback: ({ status }) => {
-      const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
-      return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
-    },
-  });
+  readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
   readonly #context: OperatorContext;
@@ -66,6 +69,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   constructor(context: OperatorContext, callbacks: ObjectCache<CallbackObject>) {
     this.#context = context;
+    this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
     this.secret = new MonitorSecret(context.bindings);
     this.events = new ObjectEvents(context, {

@@ -171,4 +171,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       summary: 'Beatkeeper refuses 1 objects of the kind Monitor',
     },
   ),
+  BeatkeeperNamespaceDegraded: above(
+    of('operator', 'beatkeeper_operator_degraded_namespaces', { namespace: 'payments' }),
+    0,
+    {
+      labels: { namespace: 'payments' },
+      summary: 'Beatkeeper cannot read the namespace payments',
+    },
+  ),
 };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
-import { requirePromtool } from '../support/promtool.ts';
+import { findPromtool, HOW_TO_GET_PROMTOOL } from '../support/promtool.ts';
 import { runProgram } from '../support/run-program.ts';
 import { ALERT_CASES, type AlertCase, type Samples } from './alert-cases.ts';
 import { CHART, NAMESPACE, pick, RELEASE, render, requireHelm } from './helm.ts';
@@ -17,7 +17,9 @@ interface Rule {
 }
 
 const helm = await requireHelm();
-const promtool = (await requirePromtool()) ?? '';
+const promtool = (await findPromtool()) ?? '';
+if (promtool === '') console.error(HOW_TO_GET_PROMTOOL);
+if (promtool === '' && process.env.CI) throw new Error(HOW_TO_GET_PROMTOOL);
 const ENABLED = { metrics: { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true } } };
 
 let folder: string;

@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { apiSchema } from './config/api-config.ts';
 import { migrateSchema } from './config/migrate-config.ts';
-import { crdsSchema, finalizersSchema, operatorSchema } from './config/operator-config.ts';
+import { crdsSchema, finalizersSchema, operatorSchema, secretsSchema } from './config/operator-config.ts';
 import { ConfigError, describeConfig, readConfig } from './config/read-config.ts';
 import { sweeperSchema } from './config/sweeper-config.ts';
 import { startHealthServer } from './telemetry/health-server.ts';
@@ -65,6 +65,15 @@ const ROLES: Readonly<Record<string, Role>> = {
     const cluster = connectCluster(config.kubeconfig);
     await endOperator(cluster, config, log);
     log.info({ count: await removeFinalizers(cluster, config.watchNamespaces) }, 'Removed the finalizers.');
+    await cluster.transport.close();
+    return 0;
+  }),
+
+  secrets: role('secrets', secretsSchema, async (config, { log }) => {
+    const { connectCluster } = await import('./install/connect-cluster.ts');
+    const { createSecrets } = await import('./install/create-secrets.ts');
+    const cluster = connectCluster(config.kubeconfig);
+    await createSecrets(cluster, config, log);
     await cluster.transport.close();
     return 0;
   }),

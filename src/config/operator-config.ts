@@ -1,4 +1,5 @@
-// Configuration of the role `operator`, and of the commands `crds` and `finalizers`, which the chart's hooks run.
+// Configuration of the role `operator`, and of the commands `crds`, `finalizers` and `secrets`, which Jobs of
+// the chart run.
 import { z } from 'zod';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, list, optional, text, variable } from './variable.ts';
@@ -99,6 +100,36 @@ export const finalizersSchema = z.object({
       description: "Labels of that Deployment's pods; the command waits until they are gone.",
     },
     text,
+  ),
+  logLevel: shared.logLevel(),
+});
+
+/** Configuration of the command `secrets`. */
+export const secretsSchema = z.object({
+  kubeconfig: kubeconfig(),
+  namespace: namespace(),
+  encryptionSecret: optional(
+    {
+      name: 'BEATKEEPER_ENCRYPTION_SECRET',
+      description: 'Secret that gets an encryption key (`keys`), if there is none of this name.',
+    },
+    text,
+  ),
+  databaseSecret: optional(
+    {
+      name: 'BEATKEEPER_DATABASE_SECRET',
+      description:
+        'Secret that gets the passwords of the bundled Postgres (`owner-password`, `application-password`), if there is none of this name.',
+    },
+    text,
+  ),
+  waitSeconds: variable(
+    {
+      name: 'BEATKEEPER_SECRETS_WAIT_SECONDS',
+      description: 'How long an API server that does not answer or refuses is asked again.',
+      fallback: '60',
+    },
+    integer(0, 3_600),
   ),
   logLevel: shared.logLevel(),
 });

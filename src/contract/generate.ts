@@ -29,8 +29,9 @@ export function generatedFiles(): Map<string, string> {
 /** An older version never replaces a newer one (src/install/apply-crds.ts). */
 function withVersion(manifest: JsonObject): JsonObject {
   const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8'));
-  const annotations = { [VERSION_ANNOTATION]: version };
-  return { ...manifest, metadata: { ...(manifest.metadata as JsonObject), annotations } };
+  const metadata = manifest.metadata as JsonObject & { annotations?: JsonObject };
+  const annotations = { ...metadata.annotations, [VERSION_ANNOTATION]: version };
+  return { ...manifest, metadata: { ...metadata, annotations } };
 }
 
 async function readExisting(path: string): Promise<string | undefined> {

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { runProgram } from '../support/run-program.ts';
 import { CHART } from './helm.ts';
 
@@ -23,6 +24,19 @@ describe('the files beside the templates', () => {
     );
     const resources = JSON.parse(inTemplates?.[1] ?? '[]') as string[];
     expect(new Set(resources.map((resource) => `${resource}.yaml`))).toEqual(new Set(names));
+  });
+
+  it('tools that delete what they installed keep the definitions, and so all Monitors and Callbacks', () => {
+    for (const name of readdirSync(join(CHART, 'crds'))) {
+      expect(parse(read(`charts/beatkeeper/crds/${name}`)), name).toMatchObject({
+        metadata: {
+          annotations: {
+            'argocd.argoproj.io/sync-options': 'Delete=false,Prune=false',
+            'helm.sh/resource-policy': 'keep',
+          },
+        },
+      });
+    }
   });
 
   it('bash can parse the script that makes the roles of the bundled database', async () => {

@@ -65,7 +65,12 @@ export async function template(helm: string, values: object = {}, ...files: stri
 export async function render(helm: string, values: object = {}, ...files: string[]): Promise<Manifest[]> {
   const { code, stdout, stderr } = await template(helm, values, ...files);
   if (code !== 0) throw new Error(stderr);
-  return parseAllDocuments(stdout)
+  return readManifests(stdout);
+}
+
+/** The objects in what helm has rendered. */
+export function readManifests(text: string): Manifest[] {
+  return parseAllDocuments(text)
     .map((document) => {
       if (document.errors.length > 0) throw new Error(`${document.errors[0]?.message}\n${document}`);
       return document.toJS() as Manifest | null;

@@ -8,7 +8,7 @@ import { controllerReference } from '../../src/kube/kube-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { MANAGED_BY_LABEL } from '../../src/operator/resources/names.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
-import { runProgram } from '../support/run-program.ts';
+import { runProgram, runRole } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
   CHART,
@@ -17,9 +17,11 @@ import {
   type Manifest,
   NAMESPACE,
   RELEASE,
+  readManifests,
   render,
   requireHelm,
 } from './helm.ts';
+import { listPods } from './pods.ts';
 
 const helm = await requireHelm();
 const kubectl = await findProgram('kubectl');
@@ -137,6 +139,81 @@ describe.skipIf(helm === undefined)('an API server', () => {
     expect(await run('operator', 'replace', own('worn'))).toBe('done');
     expect(await run('operator', 'replace', own('worn', { ownerReferences: [] }))).toEqual(refusal);
     expect(await run('operator', 'delete', own('worn'))).toBe('done');
+  });
+
+  it('the account of the Job creates the Secrets of the release, and can neither read nor change them nor create others', async ({
+    skip,
+  }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    const { kubeconfig } = plane;
+    expect(await apply([namespace(NAMESPACE)])).toEqual({ code: 0, stderr: '' });
+    const isPartOfIt = ({ kind, metadata }: Manifest) =>
+      metadata.labels?.['app.kubernetes.io/component'] === 'secrets' && kind !== 'Job';
+    expect(await apply((await render(helm)).filter(isPartOfIt))).toEqual({ code: 0, stderr: '' });
+    const run = async (verb: string, ...more: string[]) => {
+      const account = `system:serviceaccount:${NAMESPACE}:beatkeeper-secrets`;
+      const args = ['--kubeconfig', kubeconfig, '--namespace', NAMESPACE, '--as', account, verb, ...more];
+      const { code, stderr } = await runProgram(kubectl, args);
+      return code === 0 ? 'done' : stderr;
+    };
+    const create = (name: string, ...more: string[]) => run('create', 'secret', 'generic', name, ...more);
+    await waitFor(async () => (await create('other', '--dry-run=server')) !== 'done', {
+      what: 'the policy is known to the API server',
+    });
+    expect(await create('beatkeeper-encryption')).toBe('done');
+    const refusal = expect.stringContaining(
+      'may create these alone: beatkeeper-encryption, beatkeeper-postgresql',
+    );
+    expect(await create('other')).toEqual(refusal);
+    const type = '--type=kubernetes.io/service-account-token';
+    expect(await create('beatkeeper-postgresql', type)).not.toBe('done');
+    const forbidden = expect.stringContaining('forbidden');
+    for (const verb of ['get', 'delete'])
+      expect(await run(verb, 'secret', 'beatkeeper-encryption'), verb).toEqual(forbidden);
+    expect(await run('get', 'secrets')).toEqual(forbidden);
+    const patch = ['--type=merge', '--patch', '{"stringData":{"keys":"mine"}}'];
+    expect(await run('patch', 'secret', 'beatkeeper-encryption', ...patch)).toEqual(forbidden);
+    await runProgram(kubectl, [
+      ...['--kubeconfig', kubeconfig, '--namespace', NAMESPACE],
+      ...['delete', 'secret', 'beatkeeper-encryption'],
+    ]);
+  });
+
+  it('a renderer that applies the chart twice, and then another version of it, keeps the key and the passwords', async ({
+    skip,
+  }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    const { kubeconfig } = plane;
+    const target = ['--kubeconfig', kubeconfig, '--namespace', 'gitops'];
+    expect(await apply([namespace('gitops')])).toEqual({ code: 0, stderr: '' });
+    // This cluster runs no pods: what the Job would run, runs here, with the Job's own variables.
+    const applyRelease = async (...values: string[]) => {
+      const chart = ['template', RELEASE, CHART, '--no-hooks', '--namespace', 'gitops', ...values];
+      const { stdout } = await runProgram(helm, chart);
+      const { code, stderr } = await runProgram(kubectl, ['apply', ...target, '--filename', '-'], {
+        input: stdout,
+      });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const [container] = listPods(readManifests(stdout)).flatMap(({ containers }) =>
+        containers.filter(({ args }) => args?.[0] === 'secrets'),
+      );
+      const env = Object.fromEntries(
+        (container?.env ?? []).map(({ name, value = 'gitops' }) => [name, value]),
+      );
+      const ran = await runRole(['secrets'], { ...env, KUBECONFIG: kubeconfig });
+      expect({ code: ran.code, stderr: ran.stderr }).toEqual({ code: 0, stderr: '' });
+      const read = ['get', 'secret', 'beatkeeper-encryption', 'beatkeeper-postgresql'];
+      const { stdout: secrets } = await runProgram(kubectl, [...read, ...target, '--output', 'json']);
+      const { items } = JSON.parse(secrets) as { items: { metadata: object; data: object }[] };
+      return items;
+    };
+    const first = await applyRelease();
+    expect(first.map(({ data }) => Object.keys(data))).toEqual([
+      ['keys'],
+      ['application-password', 'owner-password'],
+    ]);
+    expect(await applyRelease()).toEqual(first);
+    expect(await applyRelease('--set', 'image.tag=0.2.0')).toEqual(first);
   });
 
   it('an API server accepts the examples of the README and of the notes after an install', async ({

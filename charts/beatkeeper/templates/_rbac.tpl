@@ -31,3 +31,9 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{/* Whether the release has policies of the whole cluster that hold its accounts to their own Secrets. */}}
+{{- define "beatkeeper.hasSecretPolicies" -}}
+{{- $policy := .Values.operator.secretPolicy -}}
+{{- if or (eq $policy "always") (and (eq $policy "auto") (not .Values.operator.watchNamespaces)) }}yes{{ end -}}
+{{- end -}}

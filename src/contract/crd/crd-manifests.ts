@@ -66,6 +66,12 @@ const CALLBACK_COLUMNS: Column[] = [
   AGE,
 ];
 
+// With a definition go all its objects. A tool that deletes what it installed (Argo CD, helm) keeps them.
+const KEEP: JsonObject = {
+  'argocd.argoproj.io/sync-options': 'Delete=false,Prune=false',
+  'helm.sh/resource-policy': 'keep',
+};
+
 /** The CRDs by file name. A development run passes lower floors; the committed files have 60 seconds. */
 export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<string, JsonObject> {
   const definitions: Readonly<Record<CustomKind, Definition>> = {
@@ -103,7 +109,7 @@ function customResourceDefinition(
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${API_GROUP}` },
+    metadata: { name: `${plural}.${API_GROUP}`, annotations: KEEP },
     spec: {
       group: API_GROUP,
       scope: 'Namespaced',

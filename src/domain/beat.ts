@@ -58,12 +58,17 @@ export function applyBeat(
   const learned = beat.kind === 'success' ? learn(timing, seen, nowMs) : seen;
   const clocked = startClock(timing, { ...learned, openRuns }, nowMs);
   const transitions = changeIncidents(timing, incidents, beat, sequence, nowMs);
-  const after: LiveState = { ...clocked, openIncidents: countOpen(live.openIncidents, transitions) };
+  const durationMs = startedMs === undefined ? undefined : Math.max(0, nowMs - startedMs);
+  const after: LiveState = {
+    ...clocked,
+    openIncidents: countOpen(live.openIncidents, transitions),
+    lastDurationMs: durationMs ?? live.lastDurationMs,
+  };
   return {
     live: { ...after, wakeMs: nextWake(timing, after, nowMs) },
     sequence,
     late,
-    durationSeconds: startedMs === undefined ? undefined : Math.max(0, nowMs - startedMs) / 1000,
+    durationSeconds: durationMs === undefined ? undefined : durationMs / 1000,
     transitions,
   };
 }

@@ -151,6 +151,8 @@ export interface LiveState {
   firstBeatMs?: number;
   lastBeatMs?: number;
   lastSuccessMs?: number;
+  /** How long the newest run took that has ended and whose start was reported. */
+  lastDurationMs?: number;
   anchorMs?: number;
   missedCount: number;
   openIncidents: number;

@@ -22,6 +22,24 @@ const beat = async (publishUrl: string | undefined, body?: object) =>
     body: body && JSON.stringify(body),
   });
 
+describe('the duration of runs', () => {
+  it('the status of a monitor says how long its newest run took, also after beats without a start', async () => {
+    const { monitorId, publishUrl } = await make();
+    const statusOf = async () =>
+      (await api.read.expectSuccess('getMonitor', { params: { monitorId } })).body.status;
+    await beat(publishUrl);
+    expect(await statusOf()).not.toHaveProperty('lastDurationSeconds');
+    await beat(publishUrl, { status: 'start', runId: 'a' });
+    await beat(publishUrl, { status: 'fail', runId: 'a' });
+    const { body } = await api.read.expectSuccess('listObservations', { params: { monitorId } });
+    const durationSeconds = body.items[0]?.durationSeconds;
+    expect(durationSeconds).toEqual(expect.any(Number));
+    expect(await statusOf()).toMatchObject({ lastDurationSeconds: durationSeconds });
+    await beat(publishUrl);
+    expect(await statusOf()).toMatchObject({ lastSequence: 4, lastDurationSeconds: durationSeconds });
+  });
+});
+
 describe('observations', () => {
   it('observations are listed newest first, in pages, with the content of their beats', async () => {
     const { monitorId, publishUrl } = await make();

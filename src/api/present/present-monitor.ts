@@ -89,6 +89,7 @@ function presentStatus(monitor: MonitorRecord): MonitorStatus {
     firstBeatAt: optionalTime(live.firstBeatMs),
     lastBeatAt: optionalTime(live.lastBeatMs),
     lastSequence: live.lastSequence,
+    lastDurationSeconds: live.lastDurationMs === undefined ? undefined : live.lastDurationMs / 1000,
     nextDeadlineAt: optionalTime(live.deadlineMs),
     cadence: presentCadence(monitor),
     maintenance: shownWindow && presentWindow(shownWindow),

@@ -177,6 +177,11 @@ export const monitorStatus = z.object({
   firstBeatAt: timestamp.optional(),
   lastBeatAt: timestamp.optional(),
   lastSequence: integer(0, MAX_SAFE).optional(),
+  lastDurationSeconds: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('How long the newest run took that has ended and whose start was reported.'),
   nextDeadlineAt: timestamp.optional(),
   cadence: z.object({
     source: z.enum(['configured', 'schedule', 'learning', 'learned']),

@@ -132,6 +132,7 @@ create table monitor_live (
   first_beat_ms bigint,
   last_beat_ms bigint,
   last_success_ms bigint,
+  last_duration_ms bigint,
   -- The running deadline counts from here: the last success or fail, or the start of the clock.
   anchor_ms bigint,
   missed_count smallint not null default 0,

@@ -36,6 +36,7 @@ export const LIVE_STATE: Columns<LiveState> = {
   firstBeatMs: column.plain('first_beat_ms', 'bigint'),
   lastBeatMs: column.plain('last_beat_ms', 'bigint'),
   lastSuccessMs: column.plain('last_success_ms', 'bigint'),
+  lastDurationMs: column.plain('last_duration_ms', 'bigint'),
   anchorMs: column.plain('anchor_ms', 'bigint'),
   missedCount: column.plain('missed_count', 'smallint'),
   openIncidents: column.plain('open_incidents', 'smallint'),

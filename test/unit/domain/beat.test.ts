@@ -109,6 +109,14 @@ describe('the kinds of beats (docs/contract/beats.md)', () => {
     expect(live.openRuns).toEqual([]);
   });
 
+  it('the duration of the newest run stays until the next run ends whose start is known', () => {
+    const openRuns = [{ runId: 'a', startedMs: NOW - 30 * SECOND }];
+    const ended = apply({ kind: 'fail', runId: 'a' }, { ...started, openRuns, lastDurationMs: 1 }).live;
+    expect(ended.lastDurationMs).toBe(30 * SECOND);
+    for (const kind of ['success', 'fail', 'start', 'log'] as const)
+      expect(apply({ kind }, ended).live.lastDurationMs).toBe(30 * SECOND);
+  });
+
   it('an end without an id closes every run, and an end with an unknown id closes none', () => {
     const openRuns = [
       { runId: 'a', startedMs: NOW - MINUTE },

@@ -34,6 +34,8 @@ export interface OperatorTuning {
   /** A status that only a beat has changed is written at most this often. */
   lastBeatPeriodMs: number;
   defaultCallbackNamespaces: readonly string[];
+  /** When the API is asked again, more or less, for what it refused because of the installation. */
+  refusalRetryMs: number;
   /** `<namespace>/<fullname>`: what this release writes on the objects that it manages. */
   release: string;
   /** All namespaces are watched, including their annotations. */

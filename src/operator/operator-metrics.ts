@@ -60,7 +60,7 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
     }),
     refused: new Gauge({
       name: `${prefix}_refused_objects`,
-      help: 'Objects that the API refuses; not retried until they change.',
+      help: 'Objects that the API refuses.',
       labelNames: ['kind'],
       registers,
     }),

@@ -34,6 +34,7 @@ export interface StartOptions {
 }
 
 const RESYNC_MS = 40_000;
+const REFUSAL_RETRY_MS = 600_000;
 const STOP_GRACE_MS = 8000;
 /** Another leader may start 3 seconds after this one knows of its loss: less than that. */
 const LOST_GRACE_MS = 500;
@@ -74,6 +75,7 @@ export async function startOperator(
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
       defaultCallbackNamespaces: stated.length > 0 ? stated : [namespace],
+      refusalRetryMs: REFUSAL_RETRY_MS,
       release: releaseOf(lease),
     },
   });

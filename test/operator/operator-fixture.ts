@@ -46,6 +46,7 @@ export interface OperatorOptions {
   lastBeatPeriodMs?: number;
   defaultCallbackNamespaces?: string[];
   timeoutMs?: number;
+  refusalRetryMs?: number;
   release?: string;
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
@@ -203,6 +204,7 @@ async function startTestOperator(options: OperatorOptions, tokenFile: string): P
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,
       defaultCallbackNamespaces: options.defaultCallbackNamespaces ?? [],
+      refusalRetryMs: options.refusalRetryMs ?? 600_000,
       release: options.release ?? 'test/beatkeeper',
     },
     eventTuning: { repeatMs: 200 },

@@ -9,7 +9,7 @@ export interface ProxyAnswer {
 }
 
 export class RefusingProxy {
-  readonly #target: URL;
+  #target: URL;
   #listening: Listening | undefined;
   /** Undefined: the call is forwarded to the api. */
   answer: (call: { method: string; path: string }) => ProxyAnswer | undefined = () => undefined;
@@ -24,6 +24,11 @@ export class RefusingProxy {
     const proxy = new RefusingProxy(target);
     proxy.#listening = await listen(createServer((from, to) => proxy.#serve(from, to)));
     return proxy;
+  }
+
+  /** Later calls go to another api. */
+  moveTo(target: string): void {
+    this.#target = new URL(target);
   }
 
   get url(): string {

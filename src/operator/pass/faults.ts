@@ -1,9 +1,11 @@
 // What a failed pass leads to: condition, Event, and when to try again.
 import { type ApiProblem, classify, isProblem } from '../../client/api-problem.ts';
+import { jitterMs } from '../../kube/backoff.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { ReconcileResult } from '../../kube/controller.ts';
 import { isConflict, isForbidden, isInvalid, type KubeError } from '../../kube/kube-error.ts';
 import type { OperatorContext } from '../operator-context.ts';
+import { mayEndByItself } from '../resources/remedies.ts';
 import type { Pass } from './kind.ts';
 import { Blocked, type Fault } from './object.ts';
 import type { ObjectEvents } from './object-events.ts';
@@ -27,14 +29,12 @@ export interface Failure {
 
 /** After a conflict: soon, because the next read shows the other change. */
 const CONFLICT_RETRY_MS = 200;
-/** When to try again what the plan does not allow. */
-const LIMIT_RETRY_MS = 600_000;
 /** A passing fault shows in the status from the third failure on, or at once if the object is not synced. */
 const FAILURES_TO_SHOW = 2;
 
 /** Rethrows what the controller has to retry with backoff. */
 export async function settleFault(
-  { projects }: OperatorContext,
+  { projects, settings }: OperatorContext,
   pass: Pass,
   display: FaultDisplay,
   { error, failures }: Failure,
@@ -48,7 +48,7 @@ export async function settleFault(
   if (kind === 'gone' && projectId !== undefined) projects.forget(projectId);
   if (kind === 'permanent') {
     const isDeleting = pass.object.metadata.deletionTimestamp !== undefined;
-    if (!isDeleting) return await refuse(pass, display, error);
+    if (!isDeleting) return await refuse(pass, display, error, settings.refusalRetryMs);
     // A deleted object must go: the pass is retried, and force-delete can end it.
     display.events.record(pass.object, 'Refused', display.explain(error).message);
   }
@@ -67,11 +67,17 @@ async function block(pass: Pass, display: FaultDisplay, blocked: Blocked): Promi
 }
 
 /** The API would refuse again: it is not called until the desired state changes or the refusal expires. */
-async function refuse(pass: Pass, display: FaultDisplay, problem: ApiProblem): Promise<ReconcileResult> {
+async function refuse(
+  pass: Pass,
+  display: FaultDisplay,
+  problem: ApiProblem,
+  retryMs: number,
+): Promise<ReconcileResult> {
   const { memory, desiredHash } = pass;
   const fault = display.explain(problem);
-  // The API may allow it later without notice: another monitor was deleted, or the plan was changed.
-  const untilMs = problem.limit ? performance.now() + LIMIT_RETRY_MS : Number.POSITIVE_INFINITY;
+  // The API may allow it later without notice: a value of the chart was changed, or another monitor was deleted.
+  const waitMs = mayEndByItself(problem) ? jitterMs(retryMs) : Number.POSITIVE_INFINITY;
+  const untilMs = performance.now() + waitMs;
   if (desiredHash !== undefined) memory.refusal = { desiredHash, code: problem.code, fault, untilMs };
   display.events.record(pass.object, 'Refused', fault.message);
   await display.show(faultConditions(fault), true);

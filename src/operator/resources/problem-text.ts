@@ -2,14 +2,19 @@
 
 import type { ApiProblem } from '../../client/api-problem.ts';
 import type { FieldError } from '../../domain/problem.ts';
+import { remedyOf } from './remedies.ts';
 
-/** `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`, without repeated sentences. */
+/**
+ * `service.validation_failed: The request is not valid. (callback.url: Must begin with https://.)`, without repeated
+ * sentences, and with the chart's value that would change it.
+ */
 export function problemText(problem: ApiProblem): string {
   const { code, detail, fieldErrors } = problem;
   const faults = fieldErrors
     .map((fault) => (detail.includes(`${fault.path}: ${fault.message}`) ? '' : faultText(fault, detail)))
     .filter((fault) => fault !== '');
-  return `${code}: ${detail}${faults.length > 0 ? ` (${joined(faults)})` : ''}`;
+  const remedy = remedyOf(problem);
+  return `${code}: ${detail}${faults.length > 0 ? ` (${joined(faults)})` : ''}${remedy === undefined ? '' : ` ${remedy}`}`;
 }
 
 /** Only the path, if the detail already contains the message. */

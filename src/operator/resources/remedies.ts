@@ -1,0 +1,58 @@
+// What of the installation the API's refusals depend on. Such a refusal may end without a change of the object, and its
+// message names the chart's value that ends it. Pure.
+import { type ApiProblem, isTaken } from '../../client/api-problem.ts';
+
+interface Remedy {
+  isOf(problem: ApiProblem): boolean;
+  /** A sentence that names the value; undefined where there is none, or where the API says all. */
+  words?: string;
+}
+
+const hasCode =
+  (...codes: string[]) =>
+  ({ code }: ApiProblem): boolean =>
+    codes.includes(code);
+
+/** The first that fits counts. */
+const REMEDIES: readonly Remedy[] = [
+  {
+    isOf: isDestinationRefused,
+    words:
+      "If this installation may send there, add it to the chart's value callbacks.allowedPrivateDestinations.",
+  },
+  // DNS did not know the host.
+  { isOf: hasCode('service.callback_destination_rejected') },
+  {
+    isOf: hasCode('service.plan_limit_reached'),
+    words: "The chart's value plan states the plan of the installation.",
+  },
+  {
+    isOf: hasCode('service.authentication_required'),
+    words: "The chart's value auth.clusterIssuer states whose tokens the API trusts.",
+  },
+  { isOf: ({ limit }) => limit !== undefined },
+  {
+    isOf: hasCode('service.service_suspended', 'service.relay_not_configured', 'service.permission_denied'),
+  },
+  // The other endpoint may be removed through the API.
+  { isOf: (problem) => isTaken(problem, 'alias') },
+];
+
+/** True if the API may accept the same later, because somebody changed the installation or what else is there. */
+export function mayEndByItself(problem: ApiProblem): boolean {
+  return REMEDIES.some(({ isOf }) => isOf(problem));
+}
+
+/** Undefined if no value of the chart would help. */
+export function remedyOf(problem: ApiProblem): string | undefined {
+  return REMEDIES.find(({ isOf }) => isOf(problem))?.words;
+}
+
+/** True if the installation does not send to the address of an endpoint or of an inline binding. */
+export function isDestinationRefused({ fieldErrors }: ApiProblem): boolean {
+  const isAboutUrl = (path: string) => path === 'url' || path.endsWith('.url');
+  return fieldErrors.some(
+    // Plain http is allowed to allowed private destinations only.
+    ({ code, path }) => isAboutUrl(path) && (code === 'address_not_allowed' || code === 'invalid_scheme'),
+  );
+}

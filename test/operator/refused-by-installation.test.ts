@@ -1,0 +1,85 @@
+// Refusals that depend on how the API is installed: they end when its administrator changes that, without a change of
+// the object, and the message names the value.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hasCluster } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import {
+  type OperatorFixture,
+  type OperatorOptions,
+  openOperatorFixture,
+  type TestOperator,
+} from './operator-fixture.ts';
+import { RefusingProxy } from './refusing-proxy.ts';
+
+const disabled = { callback: { kind: 'disabled' } };
+const PRIVATE = { url: 'http://10.20.30.40/alerts' };
+const VALUE = 'callbacks.allowedPrivateDestinations';
+
+describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its installation', () => {
+  let fixture: OperatorFixture;
+  /** An api on the same database that may send to private addresses. */
+  let generous: string;
+  let proxy: RefusingProxy;
+  let operator: TestOperator | undefined;
+  beforeAll(async () => {
+    fixture = await openOperatorFixture();
+    const allowedPrivateDestinations = '127.0.0.1, 10.0.0.0/8';
+    generous = (await fixture.apiFixture.startReplica({ allowedPrivateDestinations })).url;
+  });
+  beforeEach(async () => {
+    proxy = await RefusingProxy.start(fixture.apiFixture.url);
+  });
+  afterEach(async () => {
+    await operator?.stop();
+    await proxy.close();
+  });
+  afterAll(() => fixture.close());
+  const start = async (options: OperatorOptions) => {
+    operator = await fixture.startOperator({ apiUrl: proxy.url, ...options });
+    return operator;
+  };
+  const messageOf = ({ status }: Awaited<ReturnType<OperatorFixture['callback']>>, type = 'Ready') =>
+    status?.conditions?.find((condition) => condition.type === type)?.message;
+
+  it('a destination that is not allowed is tried again after a while, and its message names the value', async () => {
+    await start({ refusalRetryMs: 500, resyncMs: 300 });
+    const { metadata } = await fixture.createCallback('later', PRIVATE);
+    const refused = await fixture.callbackBecomes('later', 'Ready', 'False', 'Refused');
+    expect(messageOf(refused)).toContain(VALUE);
+    proxy.moveTo(generous);
+    const ready = await fixture.callbackBecomes('later', 'Ready', 'True');
+    expect(ready.metadata.generation).toBe(metadata.generation);
+  });
+
+  it('what only a change of the object can mend is not tried again', async () => {
+    const problem = { code: 'service.validation_failed', detail: 'name: Too odd.' };
+    let asked = 0;
+    proxy.answer = ({ method, path }) => {
+      if (method !== 'POST' || path !== '/v1/monitors') return undefined;
+      asked += 1;
+      return { status: 400, body: JSON.stringify(problem) };
+    };
+    const { calls } = await start({ refusalRetryMs: 300, resyncMs: 300 });
+    await fixture.createMonitor('odd', disabled);
+    await fixture.createCallback('private', PRIVATE);
+    await fixture.monitorBecomes('odd', 'Ready', 'False', 'Refused');
+    await waitFor(() => (calls.get('createCallback') ?? 0) >= 4, { what: 'the Callback is tried again' });
+    expect(asked).toBe(1);
+  });
+
+  it('a refused object is tried at the start of an operator, and not before ten minutes by a running one', async () => {
+    const first = await start({ resyncMs: 300 });
+    await fixture.createCallback('restarted', PRIVATE);
+    await fixture.callbackBecomes('restarted', 'Ready', 'False', 'Refused');
+    const asked = first.calls.get('createCallback');
+    const found = first.calls.get('getCallback') ?? 0;
+    // Resyncs of others go by.
+    await fixture.createCallback('other');
+    await waitFor(() => (first.calls.get('getCallback') ?? 0) >= found + 4, { what: 'some resyncs' });
+    expect(first.calls.get('createCallback')).toBe((asked ?? 0) + 1);
+    await first.stop();
+    proxy.moveTo(generous);
+    await start({});
+    await fixture.callbackBecomes('restarted', 'Ready', 'True');
+  });
+});

@@ -89,6 +89,12 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     this.#enqueue(this.#kind.cache.listInNamespace(name));
   }
 
+  /** Looks at every object again, behind others. */
+  checkAll(): void {
+    if (!this.#isWorking) return;
+    for (const object of this.#kind.cache.values()) this.#controller.enqueue(objectKey(object), 'low');
+  }
+
   /** Called when the API answers again: unsynced objects are reconciled at once. */
   apiRecovered(wasForbidden: boolean): void {
     const { cache } = this.#kind;

@@ -8,6 +8,7 @@ import type { ObjectStore } from '../kube/object-store.ts';
 import type { BindingDirectory } from './known/binding-directory.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import type { ProjectDirectory } from './known/project-directory.ts';
+import type { PublishBase } from './known/publish-base.ts';
 import type { StatusFeedFollower } from './known/status-feed-follower.ts';
 import type { WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
@@ -25,6 +26,7 @@ export interface OperatorContext {
   bindings: BindingDirectory;
   statusCache: MonitorStatusCache;
   feed: StatusFeedFollower;
+  publishBase: PublishBase;
   settings: OperatorTuning;
 }
 

@@ -13,6 +13,7 @@ import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
+import { PublishBase } from './known/publish-base.ts';
 import { SignIn } from './known/sign-in.ts';
 import { StatusFeedFollower } from './known/status-feed-follower.ts';
 import { type Watch, WatchedNamespaces } from './known/watched-namespaces.ts';
@@ -49,11 +50,12 @@ export class OperatorRuntime {
     const onRecovered = (wasForbidden: boolean) => {
       for (const worker of this.#all) worker.apiRecovered(wasForbidden);
     };
+    const publishBase = new PublishBase(() => {
+      for (const worker of this.#all) worker.checkAll();
+    });
     const { signIn } = this;
-    this.#context = createContext(
-      options,
-      new StatusFeedFollower({ api, metrics, log, signIn, onRecovered }),
-    );
+    const feed = new StatusFeedFollower({ api, metrics, log, signIn, publishBase, onRecovered });
+    this.#context = createContext(options, { feed, publishBase });
     this.workers = createWorkers(this.#context, kubeMetrics);
     const { watched, settings } = this.#context;
     for (const worker of this.#all) watched.watch((namespace) => worker.watch(namespace));
@@ -95,6 +97,7 @@ export class OperatorRuntime {
     this.#abort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
     await this.#context.feed.stop();
+    this.#context.publishBase.stop();
     await Promise.all([this.#namespaces?.stop(), this.#context.watched.stop()]);
   }
 
@@ -151,10 +154,13 @@ export class OperatorRuntime {
   }
 }
 
-function createContext(options: RuntimeOptions, feed: StatusFeedFollower): OperatorContext {
+function createContext(
+  options: RuntimeOptions,
+  followed: Pick<OperatorContext, 'feed' | 'publishBase'>,
+): OperatorContext {
   const { kube, api, events, log, metrics, watchNamespaces, tuning } = options;
   return {
-    ...{ kube, api, events, log, metrics, feed },
+    ...{ kube, api, events, log, metrics, ...followed },
     namespaces: new ObjectStore<KubeObject>(),
     watched: new WatchedNamespaces({ names: watchNamespaces, metrics, log }),
     projects: new ProjectDirectory(api),

@@ -20,7 +20,10 @@ export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> 
         waitSeconds,
         signal: call.signal,
       });
-      return { body: { items: items.map(presentFeedItem), nextCursor: encodeFeedCursor(next) } };
+      const { publicUrl: publishBaseUrl } = call.context;
+      return {
+        body: { items: items.map(presentFeedItem), nextCursor: encodeFeedCursor(next), publishBaseUrl },
+      };
     },
   };
 }

@@ -19,4 +19,9 @@ export type StatusFeedItem = z.output<typeof statusFeedItem>;
 export const statusFeed = z.object({
   items: z.array(statusFeedItem),
   nextCursor: z.string().describe('Always there: pass it as `cursor` in the next call.'),
+  publishBaseUrl: z
+    .string()
+    .describe(
+      'What publish addresses begin with, before `/ping/`. One that begins otherwise is to be read again.',
+    ),
 });

@@ -7,11 +7,13 @@ import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { backoffMs } from '../../kube/backoff.ts';
 import type { KubeLog } from '../../kube/kube-log.ts';
 import type { OperatorMetrics } from '../operator-metrics.ts';
+import type { PublishBase } from './publish-base.ts';
 import type { SignIn } from './sign-in.ts';
 
 export interface StatusFeedOptions {
   api: RestClient;
   signIn: SignIn;
+  publishBase: PublishBase;
   /** The feed answers again after failures; `wasForbidden`: the operator's rights were missing. */
   onRecovered: (wasForbidden: boolean) => void;
   metrics: OperatorMetrics;
@@ -92,7 +94,7 @@ export class StatusFeedFollower {
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
-    const { api, metrics } = this.#options;
+    const { api, metrics, publishBase } = this.#options;
     // The first call is a listing. After a failure the answer shows at once that the API is back.
     const waitSeconds = this.#hasSynced && this.#failures === 0 ? WAIT_SECONDS : 0;
     const query = { limit: PAGE, waitSeconds, cursor: this.#cursor };
@@ -101,6 +103,7 @@ export class StatusFeedFollower {
     if (signal.aborted) return;
     const atMs = performance.now();
     for (const item of body.items) for (const listener of this.#listeners) listener.itemChanged(item, atMs);
+    publishBase.note(body.publishBaseUrl);
     metrics.feedItems.inc(body.items.length);
     this.#cursor = body.nextCursor;
     this.#recover();

@@ -92,6 +92,10 @@ export interface SecretKind<W extends Pass> {
   nameOf(object: W['object']): string;
   /** The hash of the content for `status.specHash`. */
   hashOf(data: Readonly<Record<string, string>>): string;
+  /** A Secret that was found intact before is looked at again, ms of the process's clock. Undefined: at the next resync. */
+  readonly intactSinceMs?: number | undefined;
+  /** True if the content is as it was written, and the API has another one now. */
+  isOutdated?(data: Readonly<Record<string, string>>): boolean;
   /** `known` is the current content, also of a Secret under the former name. */
   contentOf(work: W, known: OwnedSecret | undefined): Promise<SecretContent>;
 }

@@ -17,7 +17,7 @@ interface SecretOwner {
   keys: readonly string[];
 }
 
-/** True if the Secret exists and holds what the last pass wrote. Throws Blocked, KubeError. */
+/** True if the Secret exists, holds what the last pass wrote, and is not outdated. Throws Blocked, KubeError. */
 export async function isSecretIntact<O extends ReconciledObject, D extends Desired, E>(
   context: OperatorContext,
   { resource, secret, cache }: Kind<O, D, E>,
@@ -29,10 +29,12 @@ export async function isSecretIntact<O extends ReconciledObject, D extends Desir
   // One check per resync, less its scatter: passes that a beat causes read no Secret.
   const freshMs = cache.resyncPeriodMs(context.settings.resyncMs) * 0.8;
   const { secretCheckedAtMs } = memory;
-  if (secretCheckedAtMs !== undefined && performance.now() - secretCheckedAtMs < freshMs) return true;
+  const freshSinceMs = Math.max(performance.now() - freshMs, secret.intactSinceMs ?? 0);
+  if (secretCheckedAtMs !== undefined && secretCheckedAtMs > freshSinceMs) return true;
   const known = await readOwned(context.kube, { resource, object, keys: secret.keys }, secretName);
   const given = parseSpecHash(object.status?.specHash).secret;
   if (known === undefined || secret.hashOf(known.data) !== given) return false;
+  if (secret.isOutdated?.(known.data)) return false;
   memory.secretCheckedAtMs = performance.now();
   return true;
 }

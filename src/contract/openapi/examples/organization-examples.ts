@@ -48,6 +48,7 @@ export const organizationExamples: Examples<keyof typeof organizationOperations>
         },
       ],
       nextCursor: 'ZmVlZCA3NDE6NzQxOg',
+      publishBaseUrl: 'https://beats.example.com',
     },
   },
   getOpenApi: { answer: { openapi: '3.1.0', info: { title: 'Beatkeeper', version: '1' } } },

@@ -71,7 +71,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     this.#context = context;
     this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
-    this.secret = new MonitorSecret(context.bindings);
+    this.secret = new MonitorSecret(context);
     this.events = new ObjectEvents(context, {
       Archived: 'Normal',
       IncidentOpened: 'Warning',

@@ -1,5 +1,7 @@
 // The Secret of a Monitor: its publish address, and the signing secret of an inline binding, which the API shows once.
 import type { BindingDirectory } from '../../known/binding-directory.ts';
+import type { PublishBase } from '../../known/publish-base.ts';
+import type { OperatorContext } from '../../operator-context.ts';
 import { parseSpecHash, secretHash } from '../../pass/desired-hash.ts';
 import type { OwnedSecret, SecretContent, SecretKind } from '../../pass/kind.ts';
 import { publishSecretNameOf } from './desired-monitor.ts';
@@ -15,9 +17,20 @@ export class MonitorSecret implements SecretKind<MonitorWork> {
   readonly nameOf = publishSecretNameOf;
   readonly hashOf = secretHash;
   readonly #bindings: BindingDirectory;
+  readonly #publishBase: PublishBase;
 
-  constructor(bindings: BindingDirectory) {
+  constructor({ bindings, publishBase }: Pick<OperatorContext, 'bindings' | 'publishBase'>) {
     this.#bindings = bindings;
+    this.#publishBase = publishBase;
+  }
+
+  get intactSinceMs(): number | undefined {
+    return this.#publishBase.knownSinceMs;
+  }
+
+  /** The installation has got another public address. */
+  isOutdated({ url = '' }: Readonly<Record<string, string>>): boolean {
+    return !this.#publishBase.isOf(url);
   }
 
   async contentOf(work: MonitorWork, known: OwnedSecret | undefined): Promise<SecretContent> {
@@ -78,6 +91,16 @@ function eventOf(
   if (held === secretHash(data)) return undefined;
   if (held !== given)
     return ['SecretRestored', `The Secret ${name} was missing or changed: restored its content.`];
-  const what = known?.data.url === data.url ? 'The signing secret' : 'The publish address';
-  return ['SecretRotated', `${what} was rotated: the Secret ${name} holds the new one.`];
+  return [
+    'SecretRotated',
+    `${describeChange(known?.data.url, data.url)}: the Secret ${name} holds the new one.`,
+  ];
+}
+
+function describeChange(before = '', now = ''): string {
+  if (before === now) return 'The signing secret was rotated';
+  const isSameId = before.split('/').at(-1) === now.split('/').at(-1);
+  return isSameId
+    ? 'The installation has another public address, with which the publish address begins'
+    : 'The publish address was rotated';
 }

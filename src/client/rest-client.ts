@@ -42,6 +42,8 @@ export interface ApiAnswer<Id extends OperationId> {
   /** 200, 201, 202 or 204. */
   status: number;
   body: OperationOutput<Id>;
+  /** The time of the answer by the clock of the API, to the second; NaN if it states none. */
+  dateMs: number;
 }
 
 /** A call waits for a gate that opens within this time; otherwise it is refused at once. */
@@ -245,7 +247,7 @@ async function readAnswer<Id extends OperationId>(answer: Dispatcher.ResponseDat
   }
   // The API answers by the same schemas, and its own tests check each answer against them.
   const body = (text === '' ? undefined : JSON.parse(text)) as OperationOutput<Id>;
-  return { status, body };
+  return { status, body, dateMs: Date.parse(String(headers.date)) };
 }
 
 /** A header or a path that HTTP does not allow, or a token that cannot be read: no byte of the call has left. */

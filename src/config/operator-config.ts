@@ -73,6 +73,15 @@ export const operatorSchema = z.object({
     },
     integer(1, 86_400),
   ),
+  orphans: variable(
+    {
+      name: 'BEATKEEPER_ORPHANS',
+      description:
+        'What happens to monitors whose object is gone from the cluster: Keep lists and counts them, Archive archives them after an hour.',
+      fallback: 'Keep',
+    },
+    z.enum(['Keep', 'Archive'], 'must be Keep or Archive'),
+  ),
   host: shared.host(),
   healthPort: shared.healthPort(),
   logLevel: shared.logLevel(),

@@ -45,6 +45,11 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     return this.#kind.cache.values();
   }
 
+  /** The cached object under `namespace/name`. */
+  find(key: string): KubeObject | undefined {
+    return this.#kind.cache.get(key);
+  }
+
   get size(): number {
     return this.#kind.cache.size;
   }

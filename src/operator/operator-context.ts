@@ -30,6 +30,8 @@ export interface OperatorContext {
   settings: OperatorTuning;
 }
 
+export type Orphans = 'Keep' | 'Archive';
+
 export interface OperatorTuning {
   /** About how long after a pass an object is reconciled again. */
   resyncMs: number;
@@ -40,6 +42,10 @@ export interface OperatorTuning {
   refusalRetryMs: number;
   /** `<namespace>/<fullname>`: what this release writes on the objects that it manages. */
   release: string;
+  /** What happens to monitors whose object is gone. */
+  orphans: Orphans;
+  /** How long a monitor must have been orphaned before it is archived. */
+  orphanArchiveAfterMs: number;
   /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

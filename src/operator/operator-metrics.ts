@@ -11,6 +11,7 @@ export interface OperatorMetrics {
   readonly otherReleases: Gauge<'kind'>;
   /** 1 while a namespace of `operator.watchNamespaces` cannot be read. */
   readonly degradedNamespaces: Gauge<'namespace'>;
+  readonly monitorsOrphaned: Gauge;
   readonly feedItems: Counter;
   readonly feedFailures: Counter;
   /** 1 while the status feed answers. */
@@ -74,6 +75,11 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
       name: `${prefix}_degraded_namespaces`,
       help: '1 while a named namespace cannot be read, because it or a right is gone.',
       labelNames: ['namespace'],
+      registers,
+    }),
+    monitorsOrphaned: new Gauge({
+      name: 'beatkeeper_monitors_orphaned',
+      help: 'Monitors at the API whose object is gone. Of the leader; 0 on the others.',
       registers,
     }),
     feedItems: new Counter({

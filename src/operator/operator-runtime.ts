@@ -19,6 +19,7 @@ import { StatusFeedFollower } from './known/status-feed-follower.ts';
 import { type Watch, WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
+import { OrphanKeeper } from './orphans/orphan-keeper.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
 
 export interface RuntimeOptions {
@@ -42,6 +43,7 @@ export class OperatorRuntime {
   readonly #context: OperatorContext;
   /** Of the namespaces themselves; undefined where single ones are named. */
   readonly #namespaces: Watch | undefined;
+  readonly #orphans: OrphanKeeper;
   readonly #abort = new AbortController();
   #housekeeping: Promise<void> | undefined;
 
@@ -63,6 +65,7 @@ export class OperatorRuntime {
       for (const worker of this.#all) worker.namespaceChanged(namespace);
     });
     if (settings.isClusterWide) this.#namespaces = this.#watchNamespaces(kubeMetrics);
+    this.#orphans = new OrphanKeeper(this.#context, (key) => this.workers.Monitor.find(key));
   }
 
   /**
@@ -135,9 +138,12 @@ export class OperatorRuntime {
       if (signal.aborted) return;
       bindings.sweep();
       for (const worker of this.#all) worker.measure();
-      await feed.readAll(signal).catch((error: unknown) => {
+      try {
+        await feed.readAll(signal);
+        await this.#orphans.settle(signal);
+      } catch (error) {
         log.debug({ err: error }, 'Could not read the states of all monitors; the next resync tries again.');
-      });
+      }
     }
   }
 

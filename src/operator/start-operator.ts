@@ -10,6 +10,7 @@ import { createLeaseIdentity, LeaseElector } from '../kube/lease-elector.ts';
 import { loadKubeConfig } from '../kube/load-kube-config.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Orphans } from './operator-context.ts';
 import { createOperatorMetrics } from './operator-metrics.ts';
 import { OperatorRuntime, type RuntimeOptions } from './operator-runtime.ts';
 
@@ -24,6 +25,7 @@ export interface OperatorSettings {
   namespace: string;
   leaseName: string;
   lastBeatPeriodSeconds: number;
+  orphans: Orphans;
 }
 
 export interface StartOptions {
@@ -35,6 +37,7 @@ export interface StartOptions {
 
 const RESYNC_MS = 40_000;
 const REFUSAL_RETRY_MS = 600_000;
+const ORPHAN_ARCHIVE_AFTER_MS = 3_600_000;
 const STOP_GRACE_MS = 8000;
 /** Another leader may start 3 seconds after this one knows of its loss: less than that. */
 const LOST_GRACE_MS = 500;
@@ -77,6 +80,8 @@ export async function startOperator(
       defaultCallbackNamespaces: stated.length > 0 ? stated : [namespace],
       refusalRetryMs: REFUSAL_RETRY_MS,
       release: releaseOf(lease),
+      orphans: settings.orphans,
+      orphanArchiveAfterMs: ORPHAN_ARCHIVE_AFTER_MS,
     },
   });
   const exit = options.onLost ?? (() => process.exit(1));

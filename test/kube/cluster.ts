@@ -78,8 +78,7 @@ export async function connectThroughProxy(): Promise<TestClient & { proxy: TcpPr
 }
 
 /** A new namespace; it stays, there may be no controller that would empty it. */
-export async function createNamespace(client: KubeClient): Promise<string> {
-  const name = `kube-${randomUUID()}`;
+export async function createNamespace(client: KubeClient, name = `kube-${randomUUID()}`): Promise<string> {
   await client.create(namespaces, { metadata: { name } });
   return name;
 }

@@ -92,12 +92,30 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     expect((await read('wanted')).body.lifecycle).toBe('active');
   });
 
-  it('objects whose statuses both name a monitor at the start name each other, and the deletion of one says that it ends nothing', async () => {
+  it('of objects whose statuses both name a monitor at the start it belongs to the one that the API names', async () => {
+    await fixture.createMonitor('right', disabled, claiming('disputed'));
+    const { status } = await fixture.monitorBecomes('right', 'Ready', 'True');
+    await fixture.createMonitor('wrong', { ...disabled, deletionPolicy: 'Delete' }, claiming('disputed'));
+    await fixture.monitorBecomes('wrong', 'Ready', 'False', 'Conflict');
+    await operator.stop();
+    await forge('wrong', { projectId: status?.projectId, monitorId: 'disputed', observedGeneration: 0 });
+    await forge('right', { observedGeneration: 0 });
+    operator = await fixture.startOperator();
+    await fixture.monitorBecomes('right', 'Ready', 'True');
+    const wrong = await fixture.monitorBecomes('wrong', 'Ready', 'False', 'Conflict');
+    expect(wrong.status?.monitorId).toBeUndefined();
+    expect((await fixture.kubectl(['delete', 'mon', 'wrong', '--timeout=120s'])).code).toBe(0);
+    expect((await read('disputed')).body.lifecycle).toBe('active');
+  });
+
+  it('where the API names neither they name each other, and the deletion of one says that it ends nothing', async () => {
     await fixture.createMonitor('torn-one', { ...disabled, deletionPolicy: 'Delete' }, claiming('torn'));
     const { status } = await fixture.monitorBecomes('torn-one', 'Ready', 'True');
     await fixture.createMonitor('torn-two', disabled, claiming('torn'));
     await fixture.monitorBecomes('torn-two', 'Ready', 'False', 'Conflict');
     await operator.stop();
+    const nobody = { params: { monitorId: 'torn' }, body: { origin: null } };
+    await fixture.api.expectSuccess('setMonitorOrigin', nobody);
     await forge('torn-two', { projectId: status?.projectId, monitorId: 'torn', observedGeneration: 0 });
     operator = await fixture.startOperator();
     for (const name of ['torn-one', 'torn-two']) {

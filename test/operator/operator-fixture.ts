@@ -13,6 +13,7 @@ import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-tr
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import type { Orphans } from '../../src/operator/operator-context.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import type { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
@@ -45,6 +46,8 @@ export interface OperatorOptions {
   resyncMs?: number;
   lastBeatPeriodMs?: number;
   defaultCallbackNamespaces?: string[];
+  orphans?: Orphans;
+  orphanArchiveAfterMs?: number;
   timeoutMs?: number;
   refusalRetryMs?: number;
   release?: string;
@@ -95,10 +98,18 @@ export async function nextSecond({ metadata }: KubeObject): Promise<void> {
   await waitFor(() => Date.now() > end, { what: 'the next second' });
 }
 
-export async function openOperatorFixture(): Promise<OperatorFixture> {
-  const kube = connect();
-  const apiFixture = await openApiFixture();
-  const namespace = await createNamespace(kube.client);
+/** Another cluster with a namespace of that name, at the same api. */
+export interface OtherCluster {
+  kubeconfig: string;
+  namespace: string;
+  apiFixture: ApiFixture;
+}
+
+export async function openOperatorFixture(other?: OtherCluster): Promise<OperatorFixture> {
+  const kubeconfig = other?.kubeconfig ?? inject('kubeconfig');
+  const kube = connect(() => loadKubeConfig(kubeconfig));
+  const apiFixture = other?.apiFixture ?? (await openApiFixture());
+  const namespace = await createNamespace(kube.client, other?.namespace);
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-operator-'));
   const tokenFile = join(folder, 'token');
   await writeFile(tokenFile, `${apiFixture.tokens.operator}\n`);
@@ -139,10 +150,8 @@ export async function openOperatorFixture(): Promise<OperatorFixture> {
     ...{ namespace, apiFixture, kube, tokenFile, events, secret },
     api: apiFixture.operator.as(apiFixture.tokens.operator, namespace),
     async startOperator(given = {}) {
-      const operator = await startTestOperator(
-        { apiUrl: apiFixture.url, watchNamespaces: [namespace], ...given },
-        tokenFile,
-      );
+      const options = { apiUrl: apiFixture.url, watchNamespaces: [namespace], ...given };
+      const operator = await startTestOperator(options, { tokenFile, kubeconfig });
       operators.push(operator);
       return operator;
     },
@@ -165,9 +174,7 @@ export async function openOperatorFixture(): Promise<OperatorFixture> {
         what: `an Event ${reason} about ${about}`,
       }),
     kubectl: (args, input) =>
-      runProgram(program, ['--kubeconfig', inject('kubeconfig'), '--namespace', namespace, ...args], {
-        input,
-      }),
+      runProgram(program, ['--kubeconfig', kubeconfig, '--namespace', namespace, ...args], { input }),
     async beat(secretName, kind = '') {
       const { pathname } = new URL((await secret(secretName))?.url ?? '');
       return await fetch(`${apiFixture.url}${pathname}${kind}`);
@@ -175,16 +182,19 @@ export async function openOperatorFixture(): Promise<OperatorFixture> {
     async close() {
       for (const operator of operators) await operator.stop();
       await kube.close();
-      await apiFixture.close();
+      if (other === undefined) await apiFixture.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
 
-async function startTestOperator(options: OperatorOptions, tokenFile: string): Promise<TestOperator> {
+async function startTestOperator(
+  options: OperatorOptions,
+  { tokenFile, kubeconfig }: { tokenFile: string; kubeconfig: string },
+): Promise<TestOperator> {
   const registry = new Registry();
   const calls = new Map<string, number>();
-  const loadConfig = () => loadKubeConfig(inject('kubeconfig'));
+  const loadConfig = () => loadKubeConfig(kubeconfig);
   const transportOptions = { loadConfig, userAgent: 'beatkeeper-operator/test' };
   const clientOptions = {
     apiUrl: options.apiUrl ?? '',
@@ -206,6 +216,8 @@ async function startTestOperator(options: OperatorOptions, tokenFile: string): P
       defaultCallbackNamespaces: options.defaultCallbackNamespaces ?? [],
       refusalRetryMs: options.refusalRetryMs ?? 600_000,
       release: options.release ?? 'test/beatkeeper',
+      orphans: options.orphans ?? 'Keep',
+      orphanArchiveAfterMs: options.orphanArchiveAfterMs ?? 3_600_000,
     },
     eventTuning: { repeatMs: 200 },
   });

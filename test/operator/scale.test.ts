@@ -109,6 +109,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       namespace: fixture.namespace,
       leaseName: 'beatkeeper-operator',
       lastBeatPeriodSeconds: 60,
+      orphans: 'Keep' as const,
     };
     const start = async (): Promise<Running & { registry: Registry; readiness: Readiness }> => {
       const telemetry = createTelemetry({ role: 'operator', logLevel: 'silent' });

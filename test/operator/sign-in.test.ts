@@ -64,6 +64,7 @@ describe.skipIf(!hasCluster)("an operator with a token of a cluster's own issuer
       defaultCallbackNamespaces: [],
       leaseName: 'beatkeeper-operator',
       lastBeatPeriodSeconds: 60,
+      orphans: 'Keep' as const,
     };
     const telemetry = { log, registry: new Registry(), readiness };
     running.push(await startOperator(settings, telemetry, { onLost: () => undefined }));

@@ -2,11 +2,13 @@
 // for monitors that an object stands for.
 import type { MonitorStatus } from '../../contract/resources/monitor.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
+import type { Origin } from '../../domain/origin.ts';
 
 export interface CachedMonitorStatus {
   lifecycle: Lifecycle;
   configurationVersion: number;
   status: MonitorStatus;
+  origin?: Origin | undefined;
   /** When the read began or the feed brought it, ms of the process's clock. */
   atMs: number;
 }

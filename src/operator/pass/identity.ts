@@ -4,7 +4,7 @@ import { IDENTIFIER_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { type KubeObject, objectKey } from '../../kube/kube-object.ts';
 import type { ObjectStore } from '../../kube/object-store.ts';
-import { type Namespaces, projectNameOf } from '../known/project-directory.ts';
+import { type Namespaces, type ProjectDirectory, projectNameOf } from '../known/project-directory.ts';
 import { Blocked, type Identity, type ReconciledObject } from './object.ts';
 
 /** The id that follows from the object's UID, so that a create whose answer was lost finds its resource again. */
@@ -45,6 +45,12 @@ export function idOf(identity: Identity, object: ReconciledObject): string {
 export function statusIdOf({ statusField }: Identity, { status }: ReconciledObject): string | undefined {
   const id = status?.[statusField];
   return typeof id === 'string' && IDENTIFIER_PATTERN.test(id) ? id : undefined;
+}
+
+/** Names an external resource. */
+export interface ResourceRef {
+  projectId: string;
+  id: string;
 }
 
 /** A resource as an object claims it. */
@@ -107,6 +113,19 @@ export function findHolders<O extends ReconciledObject>(
   if (givenAtMs(last) > Number.NEGATIVE_INFINITY) return [last];
   const having = claimants.filter((one) => hasHad(identity, one, { id, projectId }));
   return having.length > 0 ? having : claimants.slice(0, 1);
+}
+
+/** True if another object names the resource, from a namespace of that project. Throws ApiProblem. */
+export async function isNamedByAnother<O extends ReconciledObject>(
+  context: Namespaces & { readonly projects: Pick<ProjectDirectory, 'find'> },
+  { cache }: Pick<Claims<O>, 'cache'>,
+  { object, projectId, id }: ResourceRef & { object: O },
+): Promise<boolean> {
+  for (const other of cache.listBy('id', id)) {
+    if (other.metadata.uid === object.metadata.uid) continue;
+    if ((await context.projects.find(projectNameOf(context, other))) === projectId) return true;
+  }
+  return false;
 }
 
 /** Throws Blocked: `Refused` if the annotation holds no valid id, `Conflict` if the object may not have it. */

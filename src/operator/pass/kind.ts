@@ -1,5 +1,6 @@
 // The interfaces that a kind implements for the one reconcile pass (reconcile.ts).
 import type { ApiProblem } from '../../client/api-problem.ts';
+import type { Origin } from '../../domain/origin.ts';
 import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
 import type { KubeResource } from '../../kube/kube-object.ts';
 import type { ObjectCache, ObjectMemory } from '../known/object-cache.ts';
@@ -63,6 +64,14 @@ export interface Change {
   isChanged: boolean;
   /** The external resource existed, and the object did not have it before. */
   isTakenOver: boolean;
+}
+
+/** How an external resource is created. */
+export interface Creation {
+  /** The object had it before. */
+  wasThere: boolean;
+  /** The origin is part of the creation; else it is set afterwards, and taken from what has it. */
+  hasOrigin: boolean;
 }
 
 /** A Secret that the object owns. */
@@ -136,8 +145,13 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   isUnchanged?(work: Work<O, D, E>): boolean;
   /** Reads the external resource; false if it does not exist. */
   observe(external: E, object: O): Promise<boolean>;
-  /** Creates the external resource. `wasThere`: the object had it before. */
-  create(work: Work<O, D, E>, wasThere: boolean): Promise<void>;
+  create(work: Work<O, D, E>, how: Creation): Promise<void>;
+  /** The origin of the external resource, as last read or changed. */
+  originOf(external: E): Origin | undefined;
+  /** Gives the external resource to the object, or to none. */
+  setOrigin(external: E, object: O | undefined): Promise<void>;
+  /** False if the object can never match the external resource of an earlier object of its name, and gets another one. */
+  canTakeOver(external: E, object: O): boolean;
   /** The next id to try after `create` failed because the id was used before; undefined: it failed for another reason. */
   nextId?(error: unknown, work: Work<O, D, E>): string | undefined;
   /** Changes what differs from the desired state. Returns the names of those fields, for users. */

@@ -3,17 +3,12 @@
 // from the object's UID, or is named by the annotation in the project of the namespace.
 import { isGone } from '../../client/api-problem.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
-import { projectNameOf, readProjectName } from '../known/project-directory.ts';
+import { readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
-import { findHolders, hasHad, idOf, isOwnId, nameSome, statusIdOf } from './identity.ts';
+import { hasHad, isNamedByAnother, isOwnId, nameSome, type ResourceRef, statusIdOf } from './identity.ts';
 import type { Desired, Kind, Pass } from './kind.ts';
 import type { ReconciledObject } from './object.ts';
-
-/** Names an external resource. */
-export interface ResourceRef {
-  projectId: string;
-  id: string;
-}
+import { findClaimedId, findFrom, releaseOrigin, resolveHolders } from './origin.ts';
 
 /** The resource of the last pass by the status, if it is another one than `current`; its id may be unknown. */
 export function formerOf<O extends ReconciledObject, D extends Desired, E>(
@@ -42,9 +37,12 @@ export async function leaveFormer<O extends ReconciledObject, D extends Desired,
 ): Promise<void> {
   const { object } = pass;
   const { projectId, id } = formerOf(kind, object, current) ?? {};
-  if (projectId === undefined || id === undefined || object.spec.deletionPolicy === 'Orphan') return;
+  if (projectId === undefined || id === undefined) return;
   if (await isNamedByAnother(context, kind, { object, projectId, id })) return;
-  if (isOwnId(kind.identity, object, id)) return await end(kind, pass, { projectId, id });
+  const isOrphan = object.spec.deletionPolicy === 'Orphan';
+  if (isOwnId(kind.identity, object, id) && !isOrphan) return await end(kind, pass, { projectId, id });
+  await releaseOrigin(kind, pass, { projectId, id });
+  if (isOrphan) return;
   const note = `Left the ${kind.identity.noun} ${id} of the project ${projectId} as it is, because it was not made for this object: end it through the API if nobody needs it.`;
   kind.events.record(object, 'Released', note);
 }
@@ -56,43 +54,33 @@ export async function leaveAll<O extends ReconciledObject, D extends Desired, E>
   pass: Pass<O, D, E>,
 ): Promise<void> {
   const { object } = pass;
-  if (object.spec.deletionPolicy === 'Orphan') return;
-  const id = idOf(kind.identity, object);
   const projectId = await context.projects.find(await readProjectName(context, object));
+  const id = await findClaimedId(kind, pass, projectId);
   const current = projectId === undefined ? undefined : { projectId, id };
   await leaveFormer(context, kind, pass, current);
-  if (current !== undefined && isOurs(context, kind, object, current)) await end(kind, pass, current);
+  if (current === undefined) return;
+  if (object.spec.deletionPolicy === 'Orphan') return await releaseOrigin(kind, pass, current);
+  if (await isOurs(context, kind, pass, current)) await end(kind, pass, current);
 }
 
 /**
  * False if the object never had the resource that it names, or lost it to another object: then it ends nothing. An Event
  * says so where the statuses of several objects name the resource, because then nobody ends it.
  */
-function isOurs<O extends ReconciledObject, D extends Desired, E>(
+async function isOurs<O extends ReconciledObject, D extends Desired, E>(
   context: OperatorContext,
   kind: Kind<O, D, E>,
-  object: O,
+  pass: Pass<O, D, E>,
   ref: ResourceRef,
-): boolean {
-  if (!isOwnId(kind.identity, object, ref.id) && !hasHad(kind.identity, object, ref)) return false;
-  const holders = findHolders(context, kind, { object, ...ref });
+): Promise<boolean> {
+  const { object } = pass;
+  const isGiven = isOwnId(kind.identity, object, ref.id) || hasHad(kind.identity, object, ref);
+  if (!isGiven && (await findFrom(kind, pass, ref)) === undefined) return false;
+  const holders = await resolveHolders(context, kind, pass, ref);
   if (holders.length === 1) return holders[0] === object;
   const { noun } = kind.identity;
   const note = `Left the ${noun} ${ref.id} as it is, because ${nameSome(holders)} say that they stand for it.`;
   kind.events.record(object, 'Conflict', note);
-  return false;
-}
-
-/** True if another object names the resource, from a namespace of that project. Throws ApiProblem. */
-async function isNamedByAnother<O extends ReconciledObject, D extends Desired, E>(
-  context: OperatorContext,
-  { cache }: Kind<O, D, E>,
-  { object, projectId, id }: ResourceRef & { object: O },
-): Promise<boolean> {
-  for (const other of cache.listBy('id', id)) {
-    if (other.metadata.uid === object.metadata.uid) continue;
-    if ((await context.projects.find(projectNameOf(context, other))) === projectId) return true;
-  }
   return false;
 }
 

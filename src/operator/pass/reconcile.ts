@@ -1,5 +1,5 @@
-// The one reconcile pass of every kind: desire, claim, leave former, announce, observe, create, update, secret, record,
-// status; and finalize. A kind brings the hooks of the steps (kind.ts). A pass may stop after any step; the next pass
+// The one reconcile pass of every kind: desire, claim, leave former, announce, observe, create, origin, update, secret,
+// record, status; and finalize. A kind brings the hooks of the steps (kind.ts). A pass may stop after any step; the next pass
 // starts again, and each step accepts that it was done before.
 import { isDeepStrictEqual } from 'node:util';
 import { ApiProblem } from '../../client/api-problem.ts';
@@ -15,10 +15,11 @@ import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
 import { desiredHashOf, formatSpecHash, parseSpecHash } from './desired-hash.ts';
 import { settleFault } from './faults.ts';
-import { type Claim, findHolders, hasHad, idOf, isOwnId, requireHeld, statusIdOf } from './identity.ts';
+import { type Claim, hasHad, isOwnId, requireHeld, statusIdOf } from './identity.ts';
 import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
 import { formerOf, leaveAll, leaveFormer } from './leave.ts';
 import type { ReconciledObject } from './object.ts';
+import { findClaimedId, findEarlier, originHolderOf, resolveHolders, settleOrigin } from './origin.ts';
 import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
 import { describeOtherRelease, otherReleaseOf } from './release.ts';
 import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
@@ -28,6 +29,8 @@ interface Found extends Change {
   isCreated: boolean;
   /** The id in the status before this pass. */
   formerId: string | undefined;
+  /** An object of this name had it before, the same one or an earlier one. */
+  isKnown: boolean;
 }
 
 /** How often an Event repeats that another release manages an object. */
@@ -103,10 +106,15 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const exists = await kind.observe(work.external, work.object);
     const isCreated = !exists && (await this.#create(work, formerId));
     const { id, projectId, hash } = work.desired;
-    work.fields = { [kind.identity.statusField]: id, projectId };
+    const named = { [kind.identity.statusField]: id, projectId };
+    const isTakenOver = !isCreated && formerId !== id;
+    // The status names what was taken over when that is done: a pass that ends in between does all of it again.
+    if (!isTakenOver) work.fields = named;
+    const isKnown = await settleOrigin(kind, work, isTakenOver);
     const isChanged = parseSpecHash(work.object.status?.specHash).desired !== hash;
-    const found = { isCreated, formerId, isChanged, isTakenOver: !isCreated && formerId !== id };
+    const found = { isCreated, formerId, isChanged, isTakenOver, isKnown };
     const changed = await kind.update(work, found);
+    work.fields = named;
     const secret = await ensureSecret(context, kind, work);
     await kind.complete?.(work);
     await deleteFormerSecret(context.kube, kind, work);
@@ -119,10 +127,10 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const { object } = pass;
     const { identity } = this.#kind;
     const { projects } = this.#context;
-    const id = idOf(identity, object);
     const projectName = await readProjectName(this.#context, object);
     const projectId = await projects.find(projectName);
-    this.#requireHeld(pass, { object, id, projectId });
+    const id = await findClaimedId(this.#kind, pass, projectId);
+    await this.#requireHeld(pass, { object, id, projectId });
     const desired = await this.#kind.desire(object, {
       id,
       projectId: async () => projectId ?? (await projects.ensure(projectName)),
@@ -133,9 +141,9 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   }
 
   /** A status that says that the object has what is another's is corrected, or it would count after a restart. */
-  #requireHeld(pass: Pass<O, D, E>, claim: Claim<O>): void {
+  async #requireHeld(pass: Pass<O, D, E>, claim: Claim<O>): Promise<void> {
     const { identity } = this.#kind;
-    const holders = findHolders(this.#context, this.#kind, claim);
+    const holders = await resolveHolders(this.#context, this.#kind, pass, claim);
     const isForged = !holders.includes(claim.object) && hasHad(identity, claim.object, claim);
     if (isForged) pass.fields = { [identity.statusField]: undefined };
     requireHeld(identity, claim, holders);
@@ -191,20 +199,23 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     work.object = { ...object, status: Object.fromEntries(kept) };
   }
 
-  /** False if an earlier pass created the resource under the next id. */
+  /** False if there is a resource: an earlier pass created it under the next id, or an earlier object of this name had it. */
   async #create(work: Work<O, D, E>, formerId: string | undefined): Promise<boolean> {
     const kind = this.#kind;
+    const how = { wasThere: formerId === work.desired.id, hasOrigin: true };
     try {
-      await kind.create(work, formerId === work.desired.id);
+      await kind.create(work, how);
     } catch (error) {
-      const id = kind.nextId?.(error, work);
-      if (id === undefined) throw error;
-      // The next id is written to the object before it is used.
-      await this.#claim(work, id);
-      work.desired = { ...work.desired, id };
-      work.external = this.#connect(work, work.desired);
-      const exists = await kind.observe(work.external, work.object);
-      return !exists && (await this.#create(work, formerId));
+      const id = await this.#otherId(work, error);
+      if (id !== undefined) {
+        // The other id is written to the object before it is used.
+        await this.#claim(work, id);
+        await this.#desire(work);
+        const exists = await kind.observe(work.external, work.object);
+        return !exists && (await this.#create(work, formerId));
+      }
+      if (originHolderOf(error) === undefined) throw error;
+      await kind.create(work, { ...how, hasOrigin: false });
     }
     const { noun } = kind.identity;
     const { id } = work.desired;
@@ -218,6 +229,13 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     return true;
   }
 
+  /** The id to use instead after a creation failed: the next one, or the one of what an earlier object of this name had. */
+  async #otherId(work: Work<O, D, E>, error: unknown): Promise<string | undefined> {
+    const holderId = originHolderOf(error);
+    if (holderId === undefined) return this.#kind.nextId?.(error, work);
+    return await findEarlier(this.#context, this.#kind, work, holderId);
+  }
+
   /** Records Events about what this pass has changed at the API. */
   #record(work: Work<O, D, E>, found: Found, changed: readonly string[]): void {
     const { object, desired } = work;
@@ -227,7 +245,10 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     // A resource of the object's own id that the status does not name: a pass created it and did not end.
     const isNew = isCreated ? formerId === undefined : isOwnId(identity, object, id);
     if (formerId !== id && isNew) events.record(object, 'Created', `Created the ${identity.noun} ${id}.`);
-    else if (found.isTakenOver) events.record(object, 'Adopted', `Adopted the ${identity.noun} ${id}.`);
+    else if (found.isTakenOver) {
+      const why = found.isKnown ? ', which an earlier object of this name had' : '';
+      events.record(object, 'Adopted', `Adopted the ${identity.noun} ${id}${why}.`);
+    }
     this.#kind.recordUpdate?.(work);
     if (isCreated || formerId !== id || changed.length === 0) return;
     const names = changed.join(', ');

@@ -85,6 +85,13 @@ export class ExternalCallback {
     if (body.replayed) await this.read();
   }
 
+  /** States the whole result, so that a repeated call is harmless. */
+  async setOrigin(origin: OperationRequest<'setCallbackOrigin'>['body']['origin']): Promise<void> {
+    const request = { params: this.#params, body: { origin } };
+    const { body: endpoint } = await this.#api.call('setCallbackOrigin', request, this.#options);
+    this.#endpoint = endpoint;
+  }
+
   async remove(): Promise<void> {
     await this.#api.call('deleteCallback', this.#target(), this.#options);
   }

@@ -19,6 +19,8 @@ export class ExternalMonitor {
   #record: Monitor | undefined;
   /** When the last read began, ms of the process's clock. */
   readAtMs = 0;
+  /** When the last read was answered, by the clock of the API. */
+  readDateMs: number = Number.NaN;
   /** The status that this pass relies on; undefined: the one in the cache. */
   latest: CachedMonitorStatus | undefined;
   /** The signing secret of an inline binding, if this pass issued one: the API shows it once. */
@@ -46,8 +48,10 @@ export class ExternalMonitor {
 
   /** The version of the configuration, and a hash of everything that the API shows of it. */
   get visible(): { configurationVersion: number; hash: string } {
-    const { configurationVersion, status: _status, updatedAt: _at, ...shown } = this.record;
-    return { configurationVersion, hash: contentHash(shown) };
+    const { configurationVersion, status: _status, updatedAt: _at, origin, ...shown } = this.record;
+    // That an object is gone or there again is no new version.
+    const { orphanedAt: _orphanedAt, ...declared } = origin ?? {};
+    return { configurationVersion, hash: contentHash({ ...shown, origin: declared }) };
   }
 
   /** True if the version is the next one and nothing visible differs: a signing secret was rotated. */
@@ -111,13 +115,25 @@ export class ExternalMonitor {
     this.#record = await this.#get(this.record.jurisdiction);
   }
 
+  /** States the whole result, so that a repeated call is harmless. */
+  async setOrigin(origin: OperationRequest<'setMonitorOrigin'>['body']['origin']): Promise<void> {
+    const { params, query } = this.#target();
+    const { body: record } = await this.#api.call(
+      'setMonitorOrigin',
+      { params, query, body: { origin } },
+      this.#options,
+    );
+    this.#record = record;
+  }
+
   async delete(): Promise<void> {
     await this.#api.call('deleteMonitor', this.#target(), this.#options);
   }
 
   async #get(jurisdiction: Jurisdiction | undefined): Promise<Monitor> {
     const request = { params: { monitorId: this.#ref.id }, query: { jurisdiction } };
-    const { body } = await this.#api.call('getMonitor', request, this.#options);
+    const { body, dateMs } = await this.#api.call('getMonitor', request, this.#options);
+    this.readDateMs = dateMs;
     return body;
   }
 

@@ -2,15 +2,17 @@
 // from the status feed.
 import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
+import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { KubeResource } from '../../../kube/kube-object.ts';
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { idOf } from '../../pass/identity.ts';
-import type { Change, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
+import type { Change, Creation, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
+import { isFrom, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
@@ -99,6 +101,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const latest = this.#context.statusCache.get(desired.projectId, desired.id);
     if (latest === undefined || latest.configurationVersion !== object.status?.configurationVersion)
       return false;
+    if (!isFrom(latest.origin, object)) return false;
     // The monitor lacks the window of the spec: for example it was paused when the window was set.
     const isActive = latest.lifecycle === 'active';
     if (desired.maintenance !== undefined && isActive && latest.status.maintenance === undefined)
@@ -111,20 +114,33 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     return (await external.read(spec.jurisdiction)) !== undefined;
   }
 
-  async create({ desired, external }: MonitorWork, wasThere: boolean): Promise<void> {
+  async create({ object, desired, external }: MonitorWork, { wasThere, hasOrigin }: Creation): Promise<void> {
     if (wasThere && desired.spec.lifecycle === 'archived') {
       const message =
         'The archived monitor was deleted: set lifecycle to active to create it again, or delete this object.';
       throw new Blocked('Refused', message, 600_000);
     }
-    await external.create(createMonitorBodyOf(desired));
+    const origin = hasOrigin ? objectOrigin('Monitor', object) : undefined;
+    await external.create({ ...createMonitorBodyOf(desired), origin });
+  }
+
+  originOf({ record }: ExternalMonitor): Monitor['origin'] {
+    return record.origin;
+  }
+
+  async setOrigin(external: ExternalMonitor, object: MonitorObject | undefined): Promise<void> {
+    await external.setOrigin(object === undefined ? null : objectOrigin('Monitor', object));
+  }
+
+  /** A Monitor that is made again with another jurisdiction, because that cannot change, leaves the archived monitor. */
+  canTakeOver({ record }: ExternalMonitor, { spec }: MonitorObject): boolean {
+    return record.lifecycle !== 'archived' || !isElsewhere(spec, record);
   }
 
   async update(work: MonitorWork, change: Change): Promise<string[]> {
     const { object, desired, external, memory } = work;
     const { record } = external;
-    const { jurisdiction } = desired.spec;
-    if (jurisdiction !== undefined && jurisdiction !== record.jurisdiction) {
+    if (isElsewhere(desired.spec, record)) {
       const message = `The monitor ${record.monitorId} is in the jurisdiction ${record.jurisdiction}, which cannot change: create this object again with that jurisdiction, or name another monitor.`;
       throw new Blocked('Refused', message, 600_000);
     }
@@ -135,9 +151,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
-    const { configurationVersion, lifecycle, status } = external.record;
+    const { configurationVersion, lifecycle, status, origin } = external.record;
     memory.seen = external.visible;
-    external.latest = { lifecycle, configurationVersion, status, atMs: external.readAtMs };
+    external.latest = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
     this.#context.statusCache.put(desired.projectId, desired.id, external.latest);
   }
 
@@ -224,4 +240,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + period - performance.now();
     return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + period - Date.now();
   }
+}
+
+/** The spec states another jurisdiction than the monitor has. */
+function isElsewhere({ jurisdiction }: MonitorObject['spec'], record: Monitor): boolean {
+  return jurisdiction !== undefined && jurisdiction !== record.jurisdiction;
 }

@@ -73,10 +73,10 @@ class MonitorFeed implements FeedListener {
   }
 
   #keep(item: StatusFeedItem, atMs: number): MonitorObject[] {
-    const { projectId, monitorId, lifecycle, configurationVersion, status } = item;
+    const { projectId, monitorId, lifecycle, configurationVersion, status, origin } = item;
     const objects = this.#objectsOf(projectId, monitorId);
-    if (objects.length > 0)
-      this.#context.statusCache.put(projectId, monitorId, { lifecycle, configurationVersion, status, atMs });
+    const latest = { lifecycle, configurationVersion, status, origin, atMs };
+    if (objects.length > 0) this.#context.statusCache.put(projectId, monitorId, latest);
     return objects;
   }
 

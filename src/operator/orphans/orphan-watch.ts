@@ -1,0 +1,121 @@
+// Finds monitors whose Monitor is gone: it was deleted while nothing was installed, or with its whole cluster. Judges after
+// each whole listing of the feed, and tells the API what has changed (docs/contract/kubernetes.md, "Orphans"). The leader
+// does it. Callbacks are not judged: an endpoint without an object does nothing.
+import { isProblem } from '../../client/api-problem.ts';
+import type { RestClient } from '../../client/rest-client.ts';
+import { MAX_REPORTED } from '../../contract/resources/origin.ts';
+import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
+import type { KubeLog } from '../../kube/kube-log.ts';
+import type { FeedListener } from '../known/status-feed-follower.ts';
+import type { OperatorMetrics } from '../operator-metrics.ts';
+
+/** A monitor that is not archived, and the Monitor that declared it. */
+export interface Declared {
+  projectId: string;
+  projectName: string;
+  monitorId: string;
+  namespace: string;
+  name: string;
+  /** Since when it is orphaned, as the API has it. */
+  orphanedAt: string | undefined;
+}
+
+/** `unknown`: the cache of the namespace is not full, or another release manages the object. */
+export type Sight = 'there' | 'gone' | 'unknown';
+
+export interface OrphanWatchOptions {
+  api: RestClient;
+  metrics: Pick<OperatorMetrics, 'monitorsOrphaned'>;
+  log: KubeLog;
+  /** Whether the caches have the Monitor of that name in that project. */
+  lookFor(declared: Declared): Sight;
+}
+
+/** How many names a line of the log may have. */
+const MAX_NAMED = 10;
+
+export class OrphanWatch implements FeedListener {
+  readonly #options: OrphanWatchOptions;
+  readonly #listing = new Map<string, Declared>();
+  #listed: readonly Declared[] = [];
+  /** As last logged. */
+  #known: ReadonlySet<string> = new Set();
+
+  constructor(options: OrphanWatchOptions) {
+    this.#options = options;
+  }
+
+  itemChanged(): void {
+    // The next listing has it.
+  }
+
+  itemListed({ projectId, projectName, monitorId, lifecycle, origin }: StatusFeedItem): void {
+    const key = `${projectId}/${monitorId}`;
+    if (origin?.kind !== 'Monitor' || lifecycle === 'archived') return void this.#listing.delete(key);
+    const { namespace, name, orphanedAt } = origin;
+    this.#listing.set(key, { projectId, projectName, monitorId, namespace, name, orphanedAt });
+  }
+
+  /** Without what a listing that failed has left. */
+  listingEnded(listed: ReadonlySet<string>): void {
+    this.#listed = [...this.#listing].filter(([key]) => listed.has(key)).map(([, declared]) => declared);
+    this.#listing.clear();
+  }
+
+  /** Judges the last listing. Returns the orphans, and how many monitors were judged. Never throws an ApiProblem. */
+  async settle(signal: AbortSignal): Promise<{ orphans: Declared[]; judged: number }> {
+    const { lookFor, metrics } = this.#options;
+    const sights = this.#listed.map((declared) => ({ declared, sight: lookFor(declared) }));
+    const seenAs = (wanted: Sight) =>
+      sights.filter(({ sight }) => sight === wanted).map(({ declared }) => declared);
+    const [orphans, seen] = [seenAs('gone'), seenAs('there')];
+    const unjudged = seenAs('unknown').filter(({ orphanedAt }) => orphanedAt !== undefined);
+    metrics.monitorsOrphaned.set(orphans.length + unjudged.length);
+    this.#say(orphans);
+    await this.#report(
+      orphans.filter(({ orphanedAt }) => orphanedAt === undefined),
+      seen.filter(({ orphanedAt }) => orphanedAt !== undefined),
+      signal,
+    );
+    return { orphans, judged: orphans.length + seen.length };
+  }
+
+  /** Changes only. What fails is reported after the next listing. */
+  async #report(orphaned: Declared[], seen: Declared[], signal: AbortSignal): Promise<void> {
+    const { api, log } = this.#options;
+    const projects = Map.groupBy(
+      [...orphaned.map((one) => ({ one, isGone: true })), ...seen.map((one) => ({ one, isGone: false }))],
+      ({ one }) => one.projectId,
+    );
+    for (const [project, changes] of projects) {
+      for (let start = 0; start < changes.length; start += MAX_REPORTED) {
+        const part = changes.slice(start, start + MAX_REPORTED);
+        const idsOf = (wanted: boolean) =>
+          part.filter(({ isGone }) => isGone === wanted).map(({ one }) => one.monitorId);
+        const body = { orphaned: idsOf(true), seen: idsOf(false) };
+        try {
+          await api.call('reportMonitorOrigins', { body }, { project, signal });
+        } catch (error) {
+          if (!isProblem(error)) throw error;
+          log.debug(
+            { err: error, project },
+            'Could not report orphaned monitors; the next listing tries again.',
+          );
+        }
+      }
+    }
+  }
+
+  #say(orphans: readonly Declared[]): void {
+    const keyOf = ({ projectId, monitorId }: Declared) => `${projectId}/${monitorId}`;
+    const known = this.#known;
+    this.#known = new Set(orphans.map(keyOf));
+    const news = orphans.filter((one) => !known.has(keyOf(one)));
+    if (news.length === 0) return;
+    const objects = news.slice(0, MAX_NAMED).map(({ namespace, name }) => `${namespace}/${name}`);
+    this.#options.log.warn(
+      { orphaned: orphans.length, new: news.length, objects },
+      'Monitors at the API have lost their objects: apply those again, or archive what nobody needs. GET /v1/monitors?origin=orphaned lists them.',
+    );
+  }
+}

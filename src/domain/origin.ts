@@ -1,6 +1,6 @@
 // The object of a cluster that a monitor or an endpoint stands for (docs/contract/kubernetes.md, "Identity"). The operator
 // alone sets it. This file reads and writes nothing.
-import { toTime } from './timestamp.ts';
+import { optionalTime, toTime } from './timestamp.ts';
 
 export const MONITOR_ORIGIN_KINDS = ['Monitor', 'CronJob'] as const;
 export const ENDPOINT_ORIGIN_KINDS = ['Callback'] as const;
@@ -40,9 +40,14 @@ export function nameOfOrigin({ kind, namespace, name }: Origin): string {
   return `${kind} ${namespace}/${name}`;
 }
 
+/** As the API and alerts show it: without the UID. */
+export function toOriginRecord({ kind, namespace, name, orphanedMs }: MonitorOrigin) {
+  return { kind, namespace, name, orphanedAt: optionalTime(orphanedMs) };
+}
+
 /** What an alert says of a monitor whose object is gone; undefined while the object is there. */
 export function orphanSentence(origin: MonitorOrigin | undefined): string | undefined {
   if (origin?.orphanedMs === undefined) return undefined;
   const since = toTime(origin.orphanedMs);
-  return `The ${nameOfOrigin(origin)} that declares it is gone from the cluster since ${since}.`;
+  return `The ${nameOfOrigin(origin)} that declares it is gone from the cluster since ${since}: apply it again, or archive the monitor.`;
 }

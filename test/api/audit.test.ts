@@ -194,8 +194,10 @@ const NOT_AUDITED = [
   'changeMonitorLifecycle',
   'noteIncident',
   'redeliver',
+  'reportMonitorOrigins',
   'resolveIncident',
   'rotatePublishUrl',
+  'setMonitorOrigin',
   'updateMonitor',
 ];
 

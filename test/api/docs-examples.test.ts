@@ -28,8 +28,8 @@ pingFail pingFailHead pingFailPost pingExitStatus pingExitStatusHead pingExitSta
 getMonitor listMonitors getFirstBeat listObservations getMonitorBinding listMonitorIncidents getStatusFeed
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
 acknowledgeIncident noteIncident redeliver resolveIncident
-updateMonitor changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
-setMonitorOrigin reportMonitorOrigins setCallbackOrigin
+updateMonitor setMonitorOrigin changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
+reportMonitorOrigins setCallbackOrigin
 listCallbackChanges getOpenApi deleteMonitor deleteCallback
 `
   .trim()
@@ -161,21 +161,25 @@ describe('the sentences of the refusals on /docs', () => {
     const etag = spec.ifMatch && formatEtag(spec.ifMatch, 1);
     return { params: { ...params }, query: { ...query }, body, ifMatch: etag };
   };
+  const isOperators = ({ preset }: OperationSpec) => preset === 'operator';
+  const ownerOr = (spec: OperationSpec) => (isOperators(spec) ? api.operator : api.owner);
+  const tokenFor = (spec: OperationSpec) => (isOperators(spec) ? api.tokens.operator : api.tokens.owner);
   /** A call that makes the refusal, where any operation has it. */
   const PROVOKED: Record<string, (spec: OperationSpec) => Promise<ApiAnswer<unknown>>> = {
     noToken: (spec) => call(api.anonymous, spec, {}),
-    missingKey: (spec) => call(api.owner, spec, { idempotencyKey: null }),
-    noETag: (spec) => call(api.owner, spec, { ifMatch: undefined }),
-    malformedETag: (spec) => call(api.owner, spec, { ifMatch: 'configuration-7' }),
-    missingBody: (spec) => call(api.owner, spec, { body: undefined }),
-    badLimit: (spec) => call(api.owner, spec, { query: { ...request(spec).query, limit: 201 } }),
-    badWait: (spec) => call(api.owner, spec, { query: { waitSeconds: 31 } }),
-    unknownParameter: (spec) => call(api.owner, spec, { query: { verbose: 'yes' } }),
-    missingProject: (spec) => call(api.owner.as(api.tokens.owner, null), spec, {}),
+    missingKey: (spec) => call(ownerOr(spec), spec, { idempotencyKey: null }),
+    noETag: (spec) => call(ownerOr(spec), spec, { ifMatch: undefined }),
+    malformedETag: (spec) => call(ownerOr(spec), spec, { ifMatch: 'configuration-7' }),
+    missingBody: (spec) => call(ownerOr(spec), spec, { body: undefined }),
+    badLimit: (spec) => call(ownerOr(spec), spec, { query: { ...request(spec).query, limit: 201 } }),
+    badWait: (spec) => call(ownerOr(spec), spec, { query: { waitSeconds: 31 } }),
+    unknownParameter: (spec) => call(ownerOr(spec), spec, { query: { verbose: 'yes' } }),
+    missingProject: (spec) => call(ownerOr(spec).as(tokenFor(spec), null), spec, {}),
     onlyReads: (spec) => call(api.read, spec, {}),
     notOwner: (spec) => call(api.manage, spec, {}),
     notOwnerOrOperator: (spec) => call(api.manage, spec, {}),
-    notAcceptable: (spec) => call(api.owner, spec, { headers: { accept: 'text/html' } }),
+    notOperator: (spec) => call(api.owner, spec, {}),
+    notAcceptable: (spec) => call(ownerOr(spec), spec, { headers: { accept: 'text/html' } }),
   };
   const call = (client: ApiClient, spec: OperationSpec, change: ApiRequest) =>
     client.call(spec.operationId as OperationId, { ...request(spec), ...change });

@@ -1,151 +1,213 @@
 // Origins: which object of the cluster a monitor stands for (docs/contract/monitors.md, "Origin").
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { madeAgain, newOrigin, originCalls, shown } from './origin-fixture.ts';
 
 let api: ApiFixture;
+let calls: ReturnType<typeof originCalls>;
 beforeAll(async () => {
   api = await openApiFixture();
+  calls = originCalls(api);
 });
 afterAll(async () => {
   await api?.close();
 });
 
-const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 
-function newOrigin() {
-  return { kind: 'Monitor' as const, namespace: 'payments', name: `job-${randomUUID()}`, uid: randomUUID() };
-}
-const shown = ({ uid: _, ...origin }: ReturnType<typeof newOrigin>) => origin;
-const again = (origin: ReturnType<typeof newOrigin>) => ({ ...origin, uid: randomUUID() });
-
-const create = async (body: Record<string, unknown> = {}, client: ApiClient = api.operator) =>
-  (await client.expectSuccess('createMonitor', { body: { name: 'Job', intervalSeconds: 3600, ...body } }))
-    .body;
-const read = async (monitorId: string) =>
-  (await api.operator.expectSuccess('getMonitor', { params: { monitorId } })).body;
-const setOrigin = (monitorId: string, origin: object | null) =>
-  api.operator.expectSuccess('setMonitorOrigin', { params: { monitorId }, body: { origin } });
-const report = async (body: { orphaned?: string[]; seen?: string[] }) =>
-  (await api.operator.expectSuccess('reportMonitorOrigins', { body })).body;
-
-async function changeLifecycle(monitorId: string, action: string) {
-  const { etag } = await api.operator.expectSuccess('getMonitor', { params: { monitorId } });
-  await api.operator.expectSuccess('changeMonitorLifecycle', {
-    params: { monitorId },
-    body: { action },
-    ifMatch: etag,
-  });
-}
-
-/** As if so much time had passed since the monitor was last written. */
-async function letPass(monitorId: string, ms: number): Promise<void> {
-  await api.pool.query(
-    `update monitor_live l set anchor_ms = anchor_ms - $2, deadline_ms = deadline_ms - $2, wake_ms = wake_ms - $2
-     from monitors m where m.project_id = l.project_id and m.monitor_key = l.monitor_key and m.monitor_id = $1`,
-    [monitorId, ms],
-  );
-}
+const deadlineOf = ({ status }: { status: { nextDeadlineAt?: string } }) =>
+  Date.parse(status.nextDeadlineAt ?? '');
+const ping = async (publishUrl: string | undefined, kind = '') =>
+  expect((await fetch(`${api.url}${new URL(publishUrl ?? '').pathname}${kind}`)).status).toBe(200);
 
 describe('a monitor that is created with an origin', () => {
-  it('shows the origin without the UID, in reads, lists and the status feed', async () => {
+  it('shows it without the UID, in reads, lists and the status feed', async () => {
     const origin = newOrigin();
-    const { monitorId, ...made } = await create({ origin });
+    const { monitorId, ...made } = await calls.create({ origin });
     expect(made.origin).toEqual(shown(origin));
-    expect((await read(monitorId)).origin).toEqual(shown(origin));
-    const list = await api.read.expectSuccess('listMonitors', {
-      query: { origin: `Monitor/payments/${origin.name}` },
-    });
+    expect((await calls.read(monitorId)).origin).toEqual(shown(origin));
+    const query = { origin: `Monitor/payments/${origin.name}` };
+    const list = await api.read.expectSuccess('listMonitors', { query });
     expect(list.body.items.map((item) => [item.monitorId, item.origin])).toEqual([
       [monitorId, shown(origin)],
     ]);
     const feed = await api.operator.expectSuccess('getStatusFeed');
     expect(feed.body.items.find((item) => item.monitorId === monitorId)?.origin).toEqual(shown(origin));
-    const everything = JSON.stringify([made, list.body, feed.body]);
-    expect(everything).not.toContain(origin.uid);
+    expect(JSON.stringify([made, list.body, feed.body])).not.toContain(origin.uid);
   });
 
   it('is refused with the id of the monitor that has the origin', async () => {
     const origin = newOrigin();
-    const { monitorId } = await create({ origin });
-    const { problem } = await api.operator.call('createMonitor', {
-      body: { name: 'Job', origin: again(origin) },
-    });
+    const { monitorId } = await calls.create({ origin });
+    const body = { name: 'Job', origin: madeAgain(origin) };
+    const { problem } = await api.operator.call('createMonitor', { body });
     expect(problem).toMatchObject({ status: 409, code: 'service.origin_taken', monitorId, retryable: false });
+    expect(problem).not.toHaveProperty('endpointId');
   });
 
-  it('is refused by its own id when the creation is repeated under another key', async () => {
+  it('is refused so while the holder is archived and can be restored', async () => {
+    const origin = newOrigin();
+    const { monitorId } = await calls.create({ origin });
+    await calls.changeLifecycle(monitorId, 'archive');
+    const body = { name: 'Job', origin: madeAgain(origin) };
+    const { problem } = await api.operator.call('createMonitor', { body });
+    expect(problem).toMatchObject({ code: 'service.origin_taken', monitorId });
+  });
+
+  it('gets the origin of an archived monitor that cannot be restored any more', async () => {
+    const origin = newOrigin();
+    const old = await calls.create({ origin });
+    await calls.changeLifecycle(old.monitorId, 'archive');
+    await calls.letRestoreWindowPass(old.monitorId);
+    const { monitorId } = await calls.create({ origin: madeAgain(origin) });
+    expect((await calls.read(monitorId)).origin).toEqual(shown(origin));
+    expect((await calls.read(old.monitorId)).origin).toBeUndefined();
+  });
+
+  it('gets the origin of a monitor that was deleted', async () => {
+    const origin = newOrigin();
+    const old = await calls.create({ origin });
+    await calls.deleteMonitor(old.monitorId);
+    expect((await calls.create({ origin: madeAgain(origin) })).origin).toEqual(shown(origin));
+  });
+
+  it('is refused by its id, and not by its own origin, when the creation is repeated under another key', async () => {
     const body = { monitorId: `mon_${randomUUID()}`, name: 'Job', origin: newOrigin() };
     await api.operator.expectSuccess('createMonitor', { body });
     const { problem } = await api.operator.call('createMonitor', { body });
     expect(problem).toMatchObject({ code: 'service.conflict', fieldErrors: [{ path: 'monitorId' }] });
   });
+
+  it('has nothing to do with the same origin in another project', async () => {
+    const origin = newOrigin();
+    await calls.create({ origin });
+    const { body: project } = await api.owner.expectSuccess('createProject', {
+      body: { name: randomUUID() },
+    });
+    const elsewhere = api.operator.as(api.tokens.operator, project.projectId);
+    const { monitorId } = await calls.create({ origin }, elsewhere);
+    const list = await elsewhere.expectSuccess('listMonitors', {
+      query: { origin: `Monitor/payments/${origin.name}` },
+    });
+    expect(list.body.items.map((item) => item.monitorId)).toEqual([monitorId]);
+  });
+});
+
+describe('setting the origin to an object that was made again', () => {
+  it('starts the clock with a full interval plus grace, and keeps address and history', async () => {
+    const origin = newOrigin();
+    const { monitorId, publishUrl } = await calls.create({ origin, graceSeconds: 120 });
+    await ping(publishUrl);
+    await calls.letPass(monitorId, 61 * MINUTE_MS);
+    const before = await calls.read(monitorId);
+    expect(before.status.health).toBe('late');
+    const { body, etag } = await calls.setOrigin(monitorId, madeAgain(origin));
+    expect(etag).toBe('"configuration-2"');
+    expect(body).toMatchObject({ publishUrl, origin: shown(origin), status: { health: 'up' } });
+    expect(body.status.lastBeatAt).toBe(before.status.lastBeatAt);
+    expect(deadlineOf(body)).toBe(Date.parse(body.updatedAt) + HOUR_MS + 2 * MINUTE_MS);
+  });
+
+  it('gives an open run its full time again', async () => {
+    const origin = newOrigin();
+    const { monitorId, publishUrl } = await calls.create({ origin, maxRuntimeSeconds: 600 });
+    await ping(publishUrl, '/start');
+    const { body } = await calls.setOrigin(monitorId, madeAgain(origin));
+    const { rows } = await api.pool.query(
+      `select open_runs from monitor_live join monitors using (project_id, monitor_key) where monitor_id = $1`,
+      [monitorId],
+    );
+    expect(rows[0].open_runs).toMatchObject([{ dueMs: Date.parse(body.updatedAt) + 600_000 }]);
+  });
+
+  it('starts no clock of a monitor that waits for its first beat, or is paused', async () => {
+    const waiting = newOrigin();
+    const { monitorId } = await calls.create({ origin: waiting });
+    const { body } = await calls.setOrigin(monitorId, madeAgain(waiting));
+    expect(body.status).toMatchObject({ health: 'waiting' });
+    expect(body.status.nextDeadlineAt).toBeUndefined();
+
+    const paused = newOrigin();
+    const other = await calls.create({ origin: paused, awaitFirstBeat: false });
+    await calls.changeLifecycle(other.monitorId, 'pause');
+    const still = await calls.setOrigin(other.monitorId, madeAgain(paused));
+    expect(still.body.lifecycle).toBe('paused');
+    expect(still.body.status.nextDeadlineAt).toBeUndefined();
+  });
+
+  it('leaves an open incident as it is', async () => {
+    const origin = newOrigin();
+    const { monitorId, publishUrl } = await calls.create({ origin });
+    await ping(publishUrl, '/fail');
+    const { body } = await calls.setOrigin(monitorId, madeAgain(origin));
+    expect(body.status.openIncidents).toMatchObject([{ kind: 'reported_failure', state: 'open' }]);
+    expect(deadlineOf(body)).toBeGreaterThan(Date.now());
+  });
+
+  it('is a change of the configuration, made by the operator', async () => {
+    const origin = newOrigin();
+    const { monitorId } = await calls.create({ origin });
+    await calls.setOrigin(monitorId, madeAgain(origin));
+    const { body } = await api.read.expectSuccess('listMonitorChanges', { params: { monitorId } });
+    expect(body.items).toMatchObject([
+      { kind: 'configuration', configurationVersion: 2, actor: { kind: 'operator' } },
+      { kind: 'configuration', configurationVersion: 1 },
+    ]);
+  });
 });
 
 describe('setting the origin', () => {
-  it('of an object that was made again starts the clock with a full interval plus grace', async () => {
-    const origin = newOrigin();
-    const { monitorId } = await create({ origin, awaitFirstBeat: false });
-    await letPass(monitorId, HOUR_MS / 2);
-    const before = await read(monitorId);
-    const { body, etag } = await setOrigin(monitorId, again(origin));
-    const moved =
-      Date.parse(body.status.nextDeadlineAt ?? '') - Date.parse(before.status.nextDeadlineAt ?? '');
-    expect(moved).toBeGreaterThanOrEqual(HOUR_MS / 2);
-    expect(etag).toBe('"configuration-2"');
-    expect(body.origin).toEqual(shown(origin));
-    expect(body.publishUrl).toBe(before.publishUrl);
-  });
-
   it('again to the same object changes nothing', async () => {
     const origin = newOrigin();
-    const { monitorId } = await create({ origin, awaitFirstBeat: false });
-    const before = await read(monitorId);
-    const { body, etag } = await setOrigin(monitorId, origin);
+    const { monitorId } = await calls.create({ origin, awaitFirstBeat: false });
+    const before = await calls.read(monitorId);
+    const { body, etag } = await calls.setOrigin(monitorId, origin);
     expect(etag).toBe('"configuration-1"');
-    expect(body).toEqual(before);
+    expect(body).toEqual({ ...before, latestObservation: undefined });
+    const changes = await api.read.expectSuccess('listMonitorChanges', { params: { monitorId } });
+    expect(changes.body.items).toHaveLength(1);
   });
 
-  it('takes it from the monitor that has it', async () => {
+  it('of a monitor that had none keeps its clock', async () => {
+    const { monitorId } = await calls.create({ awaitFirstBeat: false });
+    const before = await calls.read(monitorId);
+    const { body } = await calls.setOrigin(monitorId, newOrigin());
+    expect(deadlineOf(body)).toBe(deadlineOf(before));
+  });
+
+  it('takes it from the monitor that has it, which the status feed shows of both', async () => {
     const origin = newOrigin();
-    const holder = await create({ origin });
-    const { monitorId } = await create();
-    await setOrigin(monitorId, again(origin));
-    expect((await read(holder.monitorId)).origin).toBeUndefined();
-    expect((await read(monitorId)).origin).toEqual(shown(origin));
+    const holder = await calls.create({ origin });
+    const { monitorId } = await calls.create();
+    const { body: seen } = await api.operator.expectSuccess('getStatusFeed');
+    await calls.setOrigin(monitorId, madeAgain(origin));
+    const { body } = await api.operator.expectSuccess('getStatusFeed', {
+      query: { cursor: seen.nextCursor },
+    });
+    const origins = new Map(body.items.map((item) => [item.monitorId, item.origin]));
+    expect(origins.get(monitorId)).toEqual(shown(origin));
+    expect([origins.has(holder.monitorId), origins.get(holder.monitorId)]).toEqual([true, undefined]);
+    expect((await calls.read(holder.monitorId)).configurationVersion).toBe(2);
   });
 
-  it('to null releases the monitor', async () => {
-    const { monitorId } = await create({ origin: newOrigin() });
-    const { body } = await setOrigin(monitorId, null);
-    expect(body.origin).toBeUndefined();
-    expect((await setOrigin(monitorId, null)).etag).toBe('"configuration-2"');
-  });
-});
-
-describe('a monitor whose object is gone', () => {
-  it('is listed as orphaned until the object is seen again, and keeps its first time', async () => {
-    const { monitorId } = await create({ origin: newOrigin() });
-    expect(await report({ orphaned: [monitorId, 'nobody'] })).toEqual({ orphaned: 1, seen: 0 });
-    const { orphanedAt } = (await read(monitorId)).origin ?? {};
-    expect(Math.abs(Date.parse(orphanedAt ?? '') - Date.now())).toBeLessThan(60_000);
-    expect(await report({ orphaned: [monitorId] })).toEqual({ orphaned: 0, seen: 0 });
-    const orphans = async () =>
-      (await api.read.expectSuccess('listMonitors', { query: { origin: 'orphaned' } })).body.items.map(
-        (item) => [item.monitorId, item.origin?.orphanedAt],
-      );
-    expect(await orphans()).toEqual([[monitorId, orphanedAt]]);
-    expect(await report({ seen: [monitorId] })).toEqual({ orphaned: 0, seen: 1 });
-    expect(await orphans()).toEqual([]);
-    expect((await read(monitorId)).configurationVersion).toBe(1);
+  it('of an archived monitor leaves it archived, and the restore starts its clock', async () => {
+    const origin = newOrigin();
+    const { monitorId } = await calls.create({ origin, awaitFirstBeat: false });
+    await calls.changeLifecycle(monitorId, 'archive');
+    const { body } = await calls.setOrigin(monitorId, madeAgain(origin));
+    expect([body.lifecycle, body.status.nextDeadlineAt]).toEqual(['archived', undefined]);
+    const restored = await calls.changeLifecycle(monitorId, 'restore');
+    expect(restored.origin).toEqual(shown(origin));
+    expect(deadlineOf(restored)).toBeGreaterThan(Date.now());
   });
 
-  it('is in no list of orphans while it is archived', async () => {
-    const { monitorId } = await create({ origin: newOrigin() });
-    await report({ orphaned: [monitorId] });
-    await changeLifecycle(monitorId, 'archive');
-    const { body } = await api.read.expectSuccess('listMonitors', { query: { origin: 'orphaned' } });
-    expect(body.items.map((item) => item.monitorId)).not.toContain(monitorId);
+  it('to null releases the monitor once, and its origin is free', async () => {
+    const origin = newOrigin();
+    const { monitorId } = await calls.create({ origin });
+    expect((await calls.setOrigin(monitorId, null)).body.origin).toBeUndefined();
+    expect((await calls.setOrigin(monitorId, null)).etag).toBe('"configuration-2"');
+    expect((await calls.create({ origin })).origin).toEqual(shown(origin));
   });
 });

@@ -28,12 +28,13 @@ describe('a parameter', () => {
   const addressOf = ({ path }: OperationSpec, values: Record<string, string> = {}) =>
     path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? newUuid());
 
-  async function call({ method, project }: OperationSpec, path: string): Promise<Problem> {
+  async function call({ method, project, preset }: OperationSpec, path: string): Promise<Problem> {
     const named = project === 'none' ? {} : { 'service-project': 'main' };
+    const token = preset === 'operator' ? api.tokens.operator : api.tokens.owner;
     const answer = await fetch(`${api.url}${path}`, {
       method,
       headers: {
-        authorization: `Bearer ${api.tokens.owner}`,
+        authorization: `Bearer ${token}`,
         'idempotency-key': newUuid(),
         'if-match': '"none-1"',
         ...named,

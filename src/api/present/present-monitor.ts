@@ -7,7 +7,7 @@ import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts
 import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { healthOf } from '../../domain/health.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
-import type { MonitorOrigin } from '../../domain/origin.ts';
+import { toOriginRecord } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
@@ -28,7 +28,7 @@ export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor 
     jurisdiction: monitor.jurisdiction,
     callback: presentBinding(monitor, viewer),
     measurements: presentMeasurements(measurements),
-    origin: presentOrigin(monitor.origin),
+    origin: monitor.origin && toOriginRecord(monitor.origin),
     lifecycle: monitor.lifecycle,
     restorableUntil: optionalTime(restorableUntilMs),
     publishUrl: viewer.caller.mayManage ? publishUrlOf(monitor, viewer.context) : undefined,
@@ -59,13 +59,6 @@ export function presentBinding(
     default:
       return { kind: binding.kind };
   }
-}
-
-/** Without the UID of the object. */
-function presentOrigin(origin: MonitorOrigin | undefined): Monitor['origin'] {
-  if (!origin) return undefined;
-  const { kind, namespace, name, orphanedMs } = origin;
-  return { kind, namespace, name, orphanedAt: optionalTime(orphanedMs) };
 }
 
 function presentMeasurements(measurements: MonitorConfiguration['measurements']): Monitor['measurements'] {
@@ -140,7 +133,7 @@ export function presentChange(record: ChangeRecord): MonitorChange {
 
 export function presentFeedItem({ monitor, changeSequence }: FeedItem): StatusFeedItem {
   const { monitorId, projectId, projectName, lifecycle, configurationVersion } = monitor;
-  const origin = presentOrigin(monitor.origin);
+  const origin = monitor.origin && toOriginRecord(monitor.origin);
   const status = presentStatus(monitor);
   const item = { monitorId, projectId, projectName, changeSequence, lifecycle, configurationVersion };
   return { ...item, origin, status };

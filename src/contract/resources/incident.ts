@@ -56,7 +56,7 @@ export const timelineEntry = z.object({
     .record(z.string(), z.unknown())
     .optional()
     .describe(
-      'For a service outage: `from` and `to`, and `refusedBeats` if beats of this monitor were refused.',
+      'For a service outage: `from` and `to`, and `refusedBeats` if beats of this monitor were refused. For an incident that opens while the object of its monitor is gone: `origin`.',
     ),
 });
 export type TimelineEntry = z.output<typeof timelineEntry>;

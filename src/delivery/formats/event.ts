@@ -2,6 +2,7 @@
 // delivery, so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
 import type { Incident, IncidentEvent, IncidentState } from '../../domain/incident.ts';
 import { toIncidentRecord } from '../../domain/incident-record.ts';
+import { type MonitorOrigin, orphanSentence, toOriginRecord } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 
 /** docs/contract/callbacks.md. Bytes of UTF-8. */
@@ -13,6 +14,8 @@ export interface EventMonitor {
   labels: Readonly<Record<string, string>>;
   lastBeatMs?: number;
   nextDeadlineMs?: number;
+  /** The object of the cluster that declares it. */
+  origin?: MonitorOrigin;
 }
 
 export interface IncidentEventInput {
@@ -100,7 +103,8 @@ function shorten(text: string): string {
 /** Names each field, so that nothing else of a caller's record is sent. */
 function serialize(event: IncidentEventInput, truncated: readonly string[]): string {
   const { monitor, projectId } = event;
-  const { monitorId } = monitor;
+  const { monitorId, origin } = monitor;
+  const incident = toIncidentRecord({ projectId, monitorId }, event.incident);
   return JSON.stringify({
     type: event.type,
     timestamp: toTime(event.atMs),
@@ -108,13 +112,17 @@ function serialize(event: IncidentEventInput, truncated: readonly string[]): str
       organizationId: event.organizationId,
       projectId,
       projectName: event.projectName,
-      incident: toIncidentRecord({ projectId, monitorId }, event.incident),
+      incident: {
+        ...incident,
+        summary: [incident.summary, orphanSentence(origin) ?? []].flat().join(' '),
+      },
       monitor: {
         monitorId,
         name: monitor.name,
         labels: monitor.labels,
         lastBeatAt: optionalTime(monitor.lastBeatMs),
         nextDeadlineAt: optionalTime(monitor.nextDeadlineMs),
+        origin: origin && toOriginRecord(origin),
       },
       sequence: event.sequence,
       previousState: event.previousState,

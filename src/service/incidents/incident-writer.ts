@@ -3,6 +3,7 @@
 import { buildIncidentEvent } from '../../delivery/formats/event.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
+import { type MonitorOrigin, toOriginRecord } from '../../domain/origin.ts';
 import { insertDeliveries, type OutboxRow } from '../../store/deliveries/deliveries.ts';
 import {
   type IncidentRow,
@@ -12,6 +13,7 @@ import {
   updateIncidents,
 } from '../../store/incidents/incidents.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
+import { findOrigins } from '../../store/monitors/monitor-origins.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { type BindingItem, resolveTargets, type TargetResult } from '../callbacks/callback-targets.ts';
 
@@ -31,6 +33,9 @@ export interface MonitorTransitions extends MonitorRef {
   transitions: Transition[];
 }
 
+/** With the object that declares it, as it is now: caches of monitors do not know whether it is gone. */
+type ToldMonitor = MonitorTransitions & { origin?: MonitorOrigin };
+
 interface Written {
   incidents: { isNew: boolean; row: IncidentRow }[];
   timeline: TimelineRow[];
@@ -48,9 +53,16 @@ export async function recordTransitions(
   const alerting = changed.filter(
     (monitor) => !monitor.suppressed && monitor.transitions.some((transition) => transition.event),
   );
-  const targets = alerting.length > 0 ? await resolveTargets(tx, alerting) : new Map<string, TargetResult>();
+  const [targets, origins] =
+    alerting.length > 0
+      ? await Promise.all([resolveTargets(tx, alerting), findOrigins(tx, alerting)])
+      : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
   const written: Written = { incidents: [], timeline: [], outbox: [] };
-  for (const monitor of changed) collect(monitor, targets.get(monitor.monitorKey), nowMs, written);
+  for (const monitor of changed) {
+    const { monitorKey } = monitor;
+    const told = { ...monitor, origin: origins.get(monitorKey) };
+    collect(told, targets.get(monitorKey), nowMs, written);
+  }
 
   const rowsOf = (isNew: boolean) => written.incidents.filter((it) => it.isNew === isNew).map((it) => it.row);
   await insertIncidents(tx, rowsOf(true));
@@ -60,7 +72,7 @@ export async function recordTransitions(
 }
 
 function collect(
-  monitor: MonitorTransitions,
+  monitor: ToldMonitor,
   target: TargetResult | undefined,
   nowMs: number,
   written: Written,
@@ -82,12 +94,13 @@ function collect(
 
 /** Adds the event to the outbox, or a timeline entry with the reason why no alert is sent. */
 function alert(
-  monitor: MonitorTransitions,
+  monitor: ToldMonitor,
   transition: Transition,
   target: TargetResult | undefined,
   out: { nowMs: number; outbox: OutboxRow[] },
 ): { incident: Incident; entries: TimelineEntry[] } {
-  const { incident, entries, event } = transition;
+  const { incident, event } = transition;
+  const entries = transition.entries.map((entry) => withOrphan(entry, monitor.origin));
   if (!event) return { incident, entries };
   const reason = monitor.suppressed ?? reasonOf(target);
   if (reason !== undefined || !target || !('target' in target)) {
@@ -124,6 +137,13 @@ function alert(
     body,
   });
   return { incident: { ...incident, eventSequence: sequence }, entries };
+}
+
+/** The timeline tells of a gone object too, where the alert goes nowhere. */
+function withOrphan(entry: TimelineEntry, origin: MonitorOrigin | undefined): TimelineEntry {
+  const isOpening = entry.type === 'opened' || entry.type === 'reopened';
+  if (!isOpening || origin?.orphanedMs === undefined) return entry;
+  return { ...entry, detail: { ...entry.detail, origin: toOriginRecord(origin) } };
 }
 
 function reasonOf(target: TargetResult | undefined): string | undefined {

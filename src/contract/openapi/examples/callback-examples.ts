@@ -4,6 +4,8 @@ import type { Examples } from './example.ts';
 import { ALIAS, actor, ENDPOINT_URL, endpoint, ID, REQUEST_ID, rotation, signingSecret } from './records.ts';
 
 const params = { endpointId: ID.endpoint };
+const rotated = { version: 2, issuedAt: endpoint.createdAt, ...rotation };
+const lastDelivery = { state: 'delivered', at: '2026-11-22T10:00:00.180Z', statusCode: 204 } as const;
 const origin = { kind: 'Callback', namespace: 'payments', name: 'on-call' } as const;
 
 export const callbackExamples: Examples<keyof typeof callbackOperations> = {
@@ -16,7 +18,7 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
     params,
     answer: {
       ...endpoint,
-      lastDelivery: { state: 'delivered', at: '2026-11-22T10:00:00.180Z', statusCode: 204 },
+      lastDelivery,
     },
   },
   listCallbackChanges: {
@@ -58,7 +60,7 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
       endpoint: {
         ...endpoint,
         generation: 2,
-        secret: { version: 2, issuedAt: endpoint.createdAt, ...rotation },
+        secret: rotated,
       },
       replayed: false,
       signingSecret: { ...signingSecret, version: 2, ...rotation },
@@ -72,7 +74,7 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
   setCallbackOrigin: {
     params,
     body: { origin: { ...origin, uid: '0b8a4d7c-1f6e-4b0e-8c1b-5b7f0d2a9e63' } },
-    answer: { ...endpoint, generation: 2, origin },
+    answer: { ...endpoint, generation: 3, origin, secret: rotated, lastDelivery },
   },
   setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },
 };

@@ -51,7 +51,7 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
   changeMonitorLifecycle: {
     params,
     body: { action: 'enter_maintenance', maintenance: window },
-    answer: { ...changed, status: { ...changed.status, maintenance: window } },
+    answer: { ...changed, origin, status: { ...changed.status, maintenance: window } },
   },
   rotatePublishUrl: {
     params,

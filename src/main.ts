@@ -6,6 +6,7 @@ import { migrateSchema } from './config/migrate-config.ts';
 import { crdsSchema, finalizersSchema, operatorSchema, secretsSchema } from './config/operator-config.ts';
 import { ConfigError, describeConfig, readConfig } from './config/read-config.ts';
 import { sweeperSchema } from './config/sweeper-config.ts';
+import { releaseOf } from './contract/crd/custom-resources.ts';
 import { startHealthServer } from './telemetry/health-server.ts';
 import { type Running, runUntilSignal } from './telemetry/run-until-signal.ts';
 import { createTelemetry, type Telemetry } from './telemetry/telemetry.ts';
@@ -61,10 +62,13 @@ const ROLES: Readonly<Record<string, Role>> = {
   finalizers: role('finalizers', finalizersSchema, async (config, { log }) => {
     const { connectCluster } = await import('./install/connect-cluster.ts');
     const { endOperator } = await import('./install/end-operator.ts');
-    const { removeFinalizers } = await import('./install/remove-finalizers.ts');
+    const { releaseObjects } = await import('./install/release-objects.ts');
     const cluster = connectCluster(config.kubeconfig);
     await endOperator(cluster, config, log);
-    log.info({ count: await removeFinalizers(cluster, config.watchNamespaces) }, 'Removed the finalizers.');
+    const { namespace, operatorDeployment: name, watchNamespaces } = config;
+    const release = name === undefined ? undefined : releaseOf({ namespace, name });
+    const count = await releaseObjects(cluster.client, { watchNamespaces, release }, log);
+    log.info({ count }, 'Removed the finalizers.');
     await cluster.transport.close();
     return 0;
   }),

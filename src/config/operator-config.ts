@@ -110,6 +110,10 @@ export const finalizersSchema = z.object({
     },
     text,
   ),
+  leaseName: optional(
+    { name: 'BEATKEEPER_LEASE_NAME', description: "The operator's Lease, deleted when its pods are gone." },
+    text,
+  ),
   logLevel: shared.logLevel(),
 });
 

@@ -9,7 +9,9 @@ import { HOW_TO_GET_A_CONTROL_PLANE } from '../../src/dev/control-plane/control-
 import { applyCrds } from '../../src/install/apply-crds.ts';
 import type { Cluster } from '../../src/install/apply-manifests.ts';
 import { connectCluster } from '../../src/install/connect-cluster.ts';
+import { endOperator } from '../../src/install/end-operator.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
 import { findHelm3, HOW_TO_GET_HELM_3 } from '../support/helm3.ts';
 import { runProgram } from '../support/run-program.ts';
@@ -25,6 +27,12 @@ const DEFINITIONS: KubeResource<Definition> = {
   kind: 'CustomResourceDefinition',
   plural: 'customresourcedefinitions',
   namespaced: false,
+};
+const DEPLOYMENTS: KubeResource<KubeObject & { spec: { replicas: number } }> = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  plural: 'deployments',
+  namespaced: true,
 };
 const NAMES = ['callbacks.beatkeeper.dev', 'monitors.beatkeeper.dev'];
 const VERSION = 'beatkeeper.dev/version';
@@ -110,6 +118,28 @@ describe.skipIf(helm3 === undefined)('Helm 3 and Helm 4', () => {
     await applyCrds(cluster);
     expect(await install(helm4 ?? '', nextChart)).toBe('done');
     expect(await version()).toBe(NEXT);
+    expect(await uninstall(helm4 ?? '')).toBe('done');
+  });
+
+  it('an upgrade brings the operator back after an uninstall that failed once its hook had ended it', async ({
+    skip,
+  }) => {
+    if (plane === undefined) return skip('no API server');
+    const operatorDeployment = `${RELEASE}-operator`;
+    const replicas = async () =>
+      (await cluster.client.get(DEPLOYMENTS, { namespace: NAMESPACE, name: operatorDeployment })).spec
+        .replicas;
+    await deleteDefinitions();
+    expect(await install(helm4 ?? '', CHART)).toBe('done');
+    const before = await replicas();
+    await endOperator(
+      cluster,
+      { namespace: NAMESPACE, operatorDeployment },
+      createLog({ role: 'test', level: 'silent' }),
+    );
+    expect(await replicas()).toBe(0);
+    expect(await upgrade(helm4 ?? '', CHART)).toBe('done');
+    expect(await replicas()).toBe(before);
     expect(await uninstall(helm4 ?? '')).toBe('done');
   });
 

@@ -16,6 +16,12 @@ const DEPLOYMENTS: KubeResource<KubeObject & { spec?: { replicas: number; [field
   plural: 'deployments',
   namespaced: true,
 };
+const LEASES: KubeResource = {
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+};
 const FINALIZER = 'beatkeeper.dev/sync';
 
 describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => {
@@ -52,9 +58,10 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
     await cluster.client.delete(MONITORS, { namespace: 'default', name });
   });
 
-  test('finalizers first stops the operator, which would add them again', async () => {
+  test('finalizers first ends the operator, which would add them again, and its Lease', async () => {
     const labels = { app: 'operator-of-a-release' };
     const ref = { namespace: 'default', name: 'release-operator' };
+    await cluster.client.create(LEASES, { metadata: ref });
     const template = { metadata: { labels }, spec: { containers: [{ name: 'operator', image: 'none' }] } };
     await cluster.client.create(DEPLOYMENTS, {
       metadata: ref,
@@ -65,9 +72,11 @@ describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => 
       POD_NAMESPACE: ref.namespace,
       BEATKEEPER_OPERATOR_DEPLOYMENT: ref.name,
       BEATKEEPER_OPERATOR_SELECTOR: 'app=operator-of-a-release',
+      BEATKEEPER_LEASE_NAME: ref.name,
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect((await cluster.client.get(DEPLOYMENTS, ref)).spec?.replicas).toBe(0);
+    expect(await cluster.client.find(LEASES, ref)).toBeUndefined();
     await cluster.client.delete(DEPLOYMENTS, ref);
   });
 

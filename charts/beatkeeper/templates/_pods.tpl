@@ -171,10 +171,10 @@ requests: {cpu: 50m, memory: 128Mi}
 limits: {memory: 512Mi}
 {{- end -}}
 
-{{/* {root, component, command, account, env}: the spec of a hook's Job, which retries for up to five minutes. */}}
+{{/* {root, component, command, account, env, seconds}: the spec of a hook's Job, which retries for up to five minutes by default. */}}
 {{- define "beatkeeper.jobSpec" -}}
 backoffLimit: 3
-activeDeadlineSeconds: 300
+activeDeadlineSeconds: {{ .seconds | default 300 }}
 ttlSecondsAfterFinished: 3600
 template:
   metadata:

@@ -168,7 +168,10 @@ export const monitorResourceStatus = z.object({
   ...commonStatus(MONITOR_PENDING),
   monitorId: identifier.optional(),
   configurationVersion: integer(1, MAX_SAFE).optional(),
-  health: health.optional(),
+  health: z
+    .enum([...health.options, 'unknown'])
+    .optional()
+    .describe('`unknown` after an uninstall, until a new install.'),
   lifecycle: lifecycle.optional(),
   firstBeatAt: timestamp.optional(),
   lastBeatAt: timestamp

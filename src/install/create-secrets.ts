@@ -49,9 +49,7 @@ export async function createSecrets(cluster: Cluster, wanted: InstallationSecret
     } catch (error) {
       const advice = `Create it yourself and name it in ${value}, or remove what the API server objects to.`;
       const reason = error instanceof Error ? error.message : String(error);
-      throw new Error(`The Secret ${namespace}/${name} could not be created: ${reason} ${advice}`, {
-        cause: error,
-      });
+      throw new Error(`The Secret ${namespace}/${name} could not be created: ${reason}. ${advice}`);
     }
   }
 }

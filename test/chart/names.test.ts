@@ -84,5 +84,7 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
     expect(digit.stderr).toContain('set fullnameOverride');
     const label = await template(helm, { commonLabels: { 'app.kubernetes.io/name': 'mine' } });
     expect(label.stderr).toContain('commonLabels.app.kubernetes.io/name');
+    const pods = await template(helm, { sweeper: { podLabels: { 'app.kubernetes.io/component': 'api' } } });
+    expect(pods.stderr).toContain('sweeper.podLabels.app.kubernetes.io/component');
   });
 });

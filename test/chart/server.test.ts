@@ -216,6 +216,47 @@ describe.skipIf(helm === undefined)('an API server', () => {
     expect(await applyRelease('--set', 'image.tag=0.2.0')).toEqual(first);
   });
 
+  it('a team with the role of the release in its namespace works with the Monitors there, and with nothing else', async ({
+    skip,
+  }) => {
+    if (helm === undefined || kubectl === undefined || plane === undefined) return skip('no API server');
+    const { kubeconfig } = plane;
+    const roles = (await render(helm, { rbac: { aggregate: false } })).filter(({ metadata }) =>
+      /-(view|edit)$/.test(metadata.name),
+    );
+    const apiGroup = 'rbac.authorization.k8s.io';
+    const binding = {
+      apiVersion: `${apiGroup}/v1`,
+      kind: 'RoleBinding',
+      metadata: { name: 'monitors', namespace: NAMESPACE },
+      roleRef: { apiGroup, kind: 'ClusterRole', name: `${NAMESPACE}.beatkeeper-edit` },
+      subjects: [{ apiGroup, kind: 'User', name: 'dana' }],
+    };
+    expect(await apply([namespace(NAMESPACE), ...roles, binding])).toEqual({ code: 0, stderr: '' });
+    const may = async (verb: string, resource: string, where = NAMESPACE) => {
+      const args = [
+        '--kubeconfig',
+        kubeconfig,
+        '--namespace',
+        where,
+        '--as',
+        'dana',
+        'auth',
+        'can-i',
+        verb,
+        resource,
+      ];
+      return (await runProgram(kubectl, args)).stdout.trim();
+    };
+    await waitFor(async () => (await may('patch', 'monitors.beatkeeper.dev')) === 'yes', {
+      what: 'the binding is known to the API server',
+    });
+    for (const verb of ['create', 'delete', 'list'])
+      expect(await may(verb, 'callbacks.beatkeeper.dev'), verb).toBe('yes');
+    expect(await may('get', 'monitors.beatkeeper.dev', 'shop')).toBe('no');
+    expect(await may('get', 'secrets')).toBe('no');
+  });
+
   it('an API server accepts the examples of the README and of the notes after an install', async ({
     skip,
   }) => {

@@ -101,7 +101,7 @@ describe.skipIf(KUBECONFIG === '')('the command that makes the Secrets of an ins
     );
     expect(code).toBe(1);
     expect(stderr).toContain(`The Secret no-such-namespace/${encryption} could not be created: `);
-    expect(stderr).toContain('"no-such-namespace" not found');
+    expect(stderr).toContain('namespaces "no-such-namespace" not found. Create it yourself');
     expect(stderr).toContain('name it in encryption.existingSecret');
   });
 

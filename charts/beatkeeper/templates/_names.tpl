@@ -88,9 +88,15 @@ app.kubernetes.io/component: {{ . }}
 {{- if not (regexMatch "^[a-z]" (include "beatkeeper.fullname" .)) -}}
 {{- fail "The release's name does not begin with a letter, as the name of a Service must: set fullnameOverride" -}}
 {{- end -}}
-{{- range $key, $_ := .Values.commonLabels -}}
+{{- $labels := dict "commonLabels" .Values.commonLabels -}}
+{{- range list "api" "sweeper" "operator" "postgresql" -}}
+{{- $_ := set $labels (printf "%s.podLabels" .) (index $.Values .).podLabels -}}
+{{- end -}}
+{{- range $path, $some := $labels -}}
+{{- range $key, $_ := $some -}}
 {{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) -}}
-{{- fail (printf "commonLabels.%s: the chart sets the labels of app.kubernetes.io and helm.sh itself: remove it" $key) -}}
+{{- fail (printf "%s.%s: the chart sets the labels of app.kubernetes.io and helm.sh itself: remove it" $path $key) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.postgresql.enabled .Values.database.existingSecret -}}

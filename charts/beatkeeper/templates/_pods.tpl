@@ -9,7 +9,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 priorityClassName: {{ . | quote }}
 {{- end }}
 enableServiceLinks: false
-securityContext: {{- include "beatkeeper.podSecurity" 1000 | nindent 2 }}
+securityContext: {{- include "beatkeeper.podSecurity" (dict "root" .root "values" .values "id" 1000) | nindent 2 }}
 {{- with .values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -34,20 +34,29 @@ topologySpreadConstraints:
   {{- end }}
 {{- end -}}
 
-{{/* The id of the user and group. */}}
-{{- define "beatkeeper.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: {{ . }}
-runAsGroup: {{ . }}
-fsGroup: {{ . }}
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
+{{/* {root, component, values}: the chart's own labels, which select the pods, and those of the values. */}}
+{{- define "beatkeeper.podLabels" -}}
+{{- toYaml (merge (include "beatkeeper.selectorLabels" . | fromYaml) .values.podLabels) -}}
 {{- end -}}
 
+{{/* {root, values, id}: the id of user and group, except where the platform gives each namespace ids of its own. */}}
+{{- define "beatkeeper.podSecurity" -}}
+{{- $security := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- if not (include "beatkeeper.onOpenshift" .root) -}}
+{{- $security = merge $security (dict "runAsUser" .id "runAsGroup" .id "fsGroup" .id "fsGroupChangePolicy" "OnRootMismatch") -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $security (deepCopy .values.podSecurityContext)) -}}
+{{- end -}}
+
+{{- define "beatkeeper.onOpenshift" -}}
+{{- $isFound := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- if or (eq .Values.openshift "always") (and (eq .Values.openshift "auto") $isFound) }}yes{{ end -}}
+{{- end -}}
+
+{{/* {values} */}}
 {{- define "beatkeeper.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- $security := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- toYaml (mergeOverwrite $security (deepCopy .values.securityContext)) -}}
 {{- end -}}
 
 {{/* /livez decides about a restart, /readyz about traffic. */}}
@@ -152,17 +161,17 @@ readinessProbe:
 {{- end -}}
 {{- end -}}
 
-{{/* Waits for the database and applies the migrations. Many pods may run it at once. */}}
+{{/* {root, values}: waits for the database and applies the migrations. Many pods may run it at once. */}}
 {{- define "beatkeeper.migrateContainer" -}}
 - name: migrate
-  image: {{ include "beatkeeper.image" . }}
-  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  image: {{ include "beatkeeper.image" .root }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   args: [migrate]
-  envFrom: [{configMapRef: {name: {{ include "beatkeeper.fullname" . }}-config}}]
-  env: {{- include "beatkeeper.ownerDatabaseEnv" . | nindent 4 }}
+  envFrom: [{configMapRef: {name: {{ include "beatkeeper.fullname" .root }}-config}}]
+  env: {{- include "beatkeeper.ownerDatabaseEnv" .root | nindent 4 }}
   securityContext: {{- include "beatkeeper.containerSecurity" . | nindent 4 }}
   resources: {{- include "beatkeeper.taskResources" . | nindent 4 }}
-  volumeMounts: {{- include "beatkeeper.databaseMounts" . | nindent 4 }}
+  volumeMounts: {{- include "beatkeeper.databaseMounts" .root | nindent 4 }}
 {{- end -}}
 
 {{/* For init containers, hooks and the test. */}}
@@ -176,16 +185,20 @@ limits: {memory: 512Mi}
 backoffLimit: 3
 activeDeadlineSeconds: {{ .seconds | default 300 }}
 ttlSecondsAfterFinished: 3600
+{{- $role := dict "root" .root "component" .component "values" .root.Values.operator }}
 template:
   metadata:
-    labels: {{- include "beatkeeper.selectorLabels" . | nindent 6 }}
+    labels: {{- include "beatkeeper.podLabels" $role | nindent 6 }}
+    {{- with $role.values.podAnnotations }}
+    annotations: {{- toYaml . | nindent 6 }}
+    {{- end }}
   spec:
     restartPolicy: Never
     {{- if .account }}
     serviceAccountName: {{ .account }}
     {{- end }}
     automountServiceAccountToken: {{ not (empty .account) }}
-    {{- include "beatkeeper.pod" (dict "root" .root "component" .component "values" .root.Values.operator) | nindent 4 }}
+    {{- include "beatkeeper.pod" $role | nindent 4 }}
     containers:
       - name: {{ .component }}
         image: {{ include "beatkeeper.image" .root }}
@@ -194,7 +207,7 @@ template:
         env:
           - {name: BEATKEEPER_LOG_LEVEL, value: {{ .root.Values.logLevel }}}
           {{- .env | nindent 10 }}
-        securityContext: {{- include "beatkeeper.containerSecurity" .root | nindent 10 }}
+        securityContext: {{- include "beatkeeper.containerSecurity" $role | nindent 10 }}
         resources: {{- include "beatkeeper.taskResources" .root | nindent 10 }}
         terminationMessagePolicy: FallbackToLogsOnError
         volumeMounts: {{- include "beatkeeper.databaseMounts" .root | nindent 10 }}

@@ -16,7 +16,10 @@
 backoffLimit: 1000
 template:
   metadata:
-    labels: {{- include "beatkeeper.selectorLabels" $role | nindent 6 }}
+    labels: {{- include "beatkeeper.podLabels" $role | nindent 6 }}
+    {{- with $role.values.podAnnotations }}
+    annotations: {{- toYaml . | nindent 6 }}
+    {{- end }}
   spec:
     restartPolicy: OnFailure
     serviceAccountName: {{ include "beatkeeper.fullname" . }}-secrets
@@ -34,7 +37,7 @@ template:
           {{- end }}
           - name: POD_NAMESPACE
             valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-        securityContext: {{- include "beatkeeper.containerSecurity" . | nindent 10 }}
+        securityContext: {{- include "beatkeeper.containerSecurity" $role | nindent 10 }}
         resources: {{- include "beatkeeper.taskResources" . | nindent 10 }}
         terminationMessagePolicy: FallbackToLogsOnError
         volumeMounts: [{name: tmp, mountPath: /tmp}]

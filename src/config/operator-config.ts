@@ -68,7 +68,8 @@ export const operatorSchema = z.object({
   lastBeatPeriodSeconds: variable(
     {
       name: 'BEATKEEPER_LAST_BEAT_PERIOD_SECONDS',
-      description: 'Shortest time between two status writes that change only lastBeatAt.',
+      description:
+        'Shortest time between two status writes that change only lastBeatAt or whether a monitor is late.',
       fallback: '60',
     },
     integer(1, 86_400),

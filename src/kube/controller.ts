@@ -9,6 +9,8 @@ import { type QueuePriority, WorkQueue } from './work-queue.ts';
 /** With `requeueAfterMs` the key is reconciled again after that time, without it after its next change. */
 export interface ReconcileResult {
   requeueAfterMs?: number;
+  /** Of the next reconcile. Default `normal`. */
+  priority?: QueuePriority;
 }
 
 export interface ReconcileContext {
@@ -130,7 +132,7 @@ export class Controller {
       this.#count('success');
       return;
     }
-    this.queue.addAfter(key, result.requeueAfterMs);
+    this.queue.addAfter(key, result.requeueAfterMs, result.priority);
     this.#count('requeue_after');
   }
 

@@ -2,9 +2,13 @@
 // The queue does not know what a key stands for. Its size is bounded by the number of different keys.
 
 import { type BackoffOptions, backoffMs, TokenBucket } from './backoff.ts';
+import { FairKeys } from './fair-keys.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 
-/** `low` is for work that can wait, such as the first list of all objects: taken only when no normal key is ready. */
+/**
+ * `low` is for work that can wait, such as the first list of all objects: taken when no normal key is ready, and one time
+ * in eight, so that it waits and does not starve.
+ */
 export type QueuePriority = 'normal' | 'low';
 
 export interface WorkQueueOptions {
@@ -12,7 +16,10 @@ export interface WorkQueueOptions {
   name: string;
   /** Delays of one key in `addRateLimited`. Default 1 s to 60 s. */
   backoff?: BackoffOptions;
-  /** Keys of one group share a bound on their retries, and wait for no other group. Default: all keys are one. */
+  /**
+   * Keys of one group are taken in the order of arrival and share a bound on their retries; the groups have turns, so
+   * that none waits for the many keys of another. Default: all keys are one group.
+   */
   groupOf?: (key: string) => string;
   /** Bounds the retries of a group. Default 10 a second, burst 100. */
   newRetryBucket?: () => TokenBucket;
@@ -34,6 +41,8 @@ interface Delay {
 /** Node fires a longer timer at once; a key with a later due time gets another timer when this one fires. */
 const maxTimerMs = 2 ** 31 - 1;
 
+const LOW_EVERY = 8;
+
 export class WorkQueue {
   readonly #name: string;
   readonly #backoff: BackoffOptions;
@@ -44,8 +53,7 @@ export class WorkQueue {
 
   /** Every key to work on. It is also in `#ready` or in `#delays`, or in neither while a worker has it. */
   readonly #pending = new Map<string, Pending>();
-  /** A set keeps the order of insertion: first in, first out. */
-  readonly #ready = { normal: new Set<string>(), low: new Set<string>() };
+  readonly #ready: Readonly<Record<QueuePriority, FairKeys>>;
   readonly #delays = new Map<string, Delay>();
   /** Keys that a worker has, with the time at which it took them. */
   readonly #working = new Map<string, number>();
@@ -53,6 +61,7 @@ export class WorkQueue {
   /** By group. One that is full is the same as a new one. */
   readonly #retryBuckets = new Map<string, TokenBucket>();
   readonly #takers: ((key: string | undefined) => void)[] = [];
+  #taken = 0;
   #isShutDown: boolean = false;
 
   constructor(options: WorkQueueOptions) {
@@ -60,6 +69,7 @@ export class WorkQueue {
     this.#labels = { name: options.name, controller: options.name };
     this.#backoff = options.backoff ?? { baseMs: 1000, maxMs: 60_000 };
     this.#groupOf = options.groupOf ?? (() => '');
+    this.#ready = { normal: new FairKeys(this.#groupOf), low: new FairKeys(this.#groupOf) };
     this.#newRetryBucket = options.newRetryBucket ?? (() => new TokenBucket(10, 100));
     this.#metrics = options.metrics;
     this.#metrics?.queueAdds.inc(this.#labels, 0);
@@ -198,7 +208,7 @@ export class WorkQueue {
 
   #serve(): void {
     while (this.#takers.length > 0) {
-      const key = first(this.#ready.normal) ?? first(this.#ready.low);
+      const key = this.#nextKey();
       if (key === undefined) return;
       const taker = this.#takers.shift();
       this.#startWork(key);
@@ -206,13 +216,19 @@ export class WorkQueue {
     }
   }
 
+  #nextKey(): string | undefined {
+    const { normal, low } = this.#ready;
+    const isTurnOfLow = this.#taken % LOW_EVERY === LOW_EVERY - 1;
+    const key = isTurnOfLow ? (low.next() ?? normal.next()) : (normal.next() ?? low.next());
+    if (key !== undefined) this.#taken += 1;
+    return key;
+  }
+
   #startWork(key: string): void {
     const nowMs = performance.now();
     const readyAtMs = this.#pending.get(key)?.readyAtMs ?? nowMs;
     this.#metrics?.queueSeconds.observe(this.#labels, (nowMs - readyAtMs) / 1000);
     this.#pending.delete(key);
-    this.#ready.normal.delete(key);
-    this.#ready.low.delete(key);
     this.#working.set(key, nowMs);
   }
 
@@ -238,8 +254,4 @@ export class WorkQueue {
     this.#makeReady(key, pending);
     this.#serve();
   }
-}
-
-function first(keys: Set<string>): string | undefined {
-  return keys.values().next().value;
 }

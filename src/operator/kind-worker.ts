@@ -5,6 +5,7 @@ import type { KubeMetrics } from '../kube/kube-metrics.ts';
 import { type KubeObject, namespaceOfKey, objectKey } from '../kube/kube-object.ts';
 import type { StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
+import type { QueuePriority } from '../kube/work-queue.ts';
 import type { ObjectMemory } from './known/object-cache.ts';
 import type { Watch } from './known/watched-namespaces.ts';
 import type { OperatorContext } from './operator-context.ts';
@@ -38,7 +39,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
       log: context.log,
     });
     kind.cache.subscribe((change) => this.#changed(change));
-    kind.watch?.((objects) => this.#enqueue(objects));
+    kind.watch?.((objects, priority) => this.#enqueue(objects, priority));
   }
 
   get objects(): Iterable<KubeObject> {
@@ -86,7 +87,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   }
 
   async stop(graceMs: number): Promise<void> {
-    await this.#controller.stop(graceMs);
+    await Promise.all([this.#controller.stop(graceMs), this.#kind.stop?.(graceMs)]);
   }
 
   /** Called when the namespace has moved to another project, and when it can be read again. */
@@ -119,7 +120,10 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   /** Enqueues the object, and those that claim an id that it gave up. */
   #changed({ type, object, previous }: StoreChange<O>): void {
     const { cache, identity } = this.#kind;
-    this.#enqueue([object]);
+    // The watch brings also what a pass has just written.
+    const { resourceVersion } = cache.memoryOf(object).written?.metadata ?? {};
+    const isOwnWrite = type === 'updated' && resourceVersion === object.metadata.resourceVersion;
+    this.#enqueue([object], isOwnWrite ? 'low' : 'normal');
     const former = type === 'deleted' ? object : previous;
     if (former === undefined) return;
     const id = idOf(identity, former);
@@ -127,8 +131,8 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   }
 
   /** A standby keeps no queue: the keys of deleted objects would pile up in it for weeks. */
-  #enqueue(objects: Iterable<O>): void {
+  #enqueue(objects: Iterable<O>, priority?: QueuePriority): void {
     if (!this.#isWorking) return;
-    for (const object of objects) this.#controller.enqueue(objectKey(object));
+    for (const object of objects) this.#controller.enqueue(objectKey(object), priority);
   }
 }

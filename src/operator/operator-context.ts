@@ -37,6 +37,8 @@ export interface OperatorTuning {
   resyncMs: number;
   /** A status that only a beat has changed is written at most this often. */
   lastBeatPeriodMs: number;
+  /** Of all Monitors together: more statuses than these are not written for beats alone. */
+  beatWritesPerSecond: number;
   defaultCallbackNamespaces: readonly string[];
   /** When the API is asked again, more or less, for what it refused because of the installation. */
   refusalRetryMs: number;

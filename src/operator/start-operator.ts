@@ -38,6 +38,7 @@ export interface StartOptions {
 const RESYNC_MS = 40_000;
 const REFUSAL_RETRY_MS = 600_000;
 const ORPHAN_ARCHIVE_AFTER_MS = 3_600_000;
+const BEAT_WRITES_PER_SECOND = 50;
 const STOP_GRACE_MS = 8000;
 /** Another leader may start 3 seconds after this one knows of its loss: less than that. */
 const LOST_GRACE_MS = 500;
@@ -77,6 +78,7 @@ export async function startOperator(
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
+      beatWritesPerSecond: BEAT_WRITES_PER_SECOND,
       defaultCallbackNamespaces: stated.length > 0 ? stated : [namespace],
       refusalRetryMs: REFUSAL_RETRY_MS,
       release: releaseOf(lease),

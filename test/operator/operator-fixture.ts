@@ -45,6 +45,7 @@ export interface OperatorOptions {
   watchNamespaces?: string[];
   resyncMs?: number;
   lastBeatPeriodMs?: number;
+  beatWritesPerSecond?: number;
   defaultCallbackNamespaces?: string[];
   orphans?: Orphans;
   orphanArchiveAfterMs?: number;
@@ -213,6 +214,7 @@ async function startTestOperator(
     tuning: {
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,
+      beatWritesPerSecond: options.beatWritesPerSecond ?? 50,
       defaultCallbackNamespaces: options.defaultCallbackNamespaces ?? [],
       refusalRetryMs: options.refusalRetryMs ?? 600_000,
       release: options.release ?? 'test/beatkeeper',

@@ -16,9 +16,17 @@ export interface BindingQuestion {
   binding: Binding;
 }
 
+interface Kept {
+  state: BindingState;
+  untilMs: number;
+}
+
+const DEFAULT = 'default';
+
 export class BindingDirectory {
   readonly #api: RestClient;
-  readonly #kept = new Map<string, { state: BindingState; untilMs: number }>();
+  /** By project, or `default`: the default endpoint is the organization's. */
+  readonly #kept = new Map<string, Map<string, Kept>>();
 
   constructor(api: RestClient) {
     this.#api = api;
@@ -28,12 +36,13 @@ export class BindingDirectory {
   async find(question: BindingQuestion): Promise<BindingState> {
     const { binding } = question;
     if (binding.kind === 'disabled') return { binding };
-    const key = keyOf(question);
-    const kept = this.#kept.get(key);
+    const { scope, key } = placeOf(question);
+    const kept = this.#kept.get(scope)?.get(key);
     if (kept !== undefined && kept.untilMs > performance.now()) return kept.state;
     const state = await this.read(question);
     if (isDeepStrictEqual({ ...state.binding }, { ...binding })) {
-      this.#kept.set(key, { state, untilMs: performance.now() + KEPT_MS });
+      const ofScope = this.#kept.get(scope) ?? new Map<string, Kept>();
+      this.#kept.set(scope, ofScope.set(key, { state, untilMs: performance.now() + KEPT_MS }));
     }
     return state;
   }
@@ -45,21 +54,25 @@ export class BindingDirectory {
     return body;
   }
 
-  /** Called when an endpoint or the default endpoint has changed. */
-  clear(): void {
-    this.#kept.clear();
+  /** Called when an endpoint of the project has changed, or the default endpoint. */
+  clear({ projectId, isDefault }: { projectId: string | undefined; isDefault: boolean }): void {
+    if (projectId !== undefined) this.#kept.delete(projectId);
+    if (isDefault) this.#kept.delete(DEFAULT);
   }
 
   /** Drops expired entries, so that those of deleted monitors do not stay for ever. */
   sweep(): void {
     const nowMs = performance.now();
-    for (const [key, { untilMs }] of this.#kept) if (untilMs <= nowMs) this.#kept.delete(key);
+    for (const [scope, ofScope] of this.#kept) {
+      for (const [key, { untilMs }] of ofScope) if (untilMs <= nowMs) ofScope.delete(key);
+      if (ofScope.size === 0) this.#kept.delete(scope);
+    }
   }
 }
 
 /** The default endpoint belongs to the organization, an alias to the project, an inline address to the monitor. */
-function keyOf({ projectId, monitorId, binding }: BindingQuestion): string {
-  if (binding.kind === 'organization_default') return 'default';
-  if (binding.kind === 'named') return `${projectId}/alias/${binding.alias}`;
-  return `${projectId}/inline/${monitorId}`;
+function placeOf({ projectId, monitorId, binding }: BindingQuestion): { scope: string; key: string } {
+  if (binding.kind === 'organization_default') return { scope: DEFAULT, key: '' };
+  if (binding.kind === 'named') return { scope: projectId, key: `alias/${binding.alias}` };
+  return { scope: projectId, key: `inline/${monitorId}` };
 }

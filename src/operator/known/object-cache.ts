@@ -18,6 +18,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   secretCheckedAtMs?: number;
   /** When a status was last written only because of a beat, ms of the process's clock. */
   beatWrittenAtMs?: number;
+  /** Since when the monitor is late without the status saying so, ms of the process's clock. */
+  lateSinceMs?: number;
   /** The alias of the endpoint, as last read. */
   alias?: string;
   /** The version of the configuration and a hash of its visible part, as last read. */

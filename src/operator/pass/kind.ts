@@ -3,6 +3,7 @@ import type { ApiProblem } from '../../client/api-problem.ts';
 import type { Origin } from '../../domain/origin.ts';
 import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
 import type { KubeResource } from '../../kube/kube-object.ts';
+import type { QueuePriority } from '../../kube/work-queue.ts';
 import type { ObjectCache, ObjectMemory } from '../known/object-cache.ts';
 import type { SecretObject } from '../resources/core-resources.ts';
 import type { Fault, Identity, ReconciledObject, ReconciledStatus } from './object.ts';
@@ -118,6 +119,9 @@ export interface KindStatus {
   removed?: readonly string[];
 }
 
+/** `low`: behind all others. Default `normal`. */
+export type Enqueue<O> = (objects: Iterable<O>, priority?: QueuePriority) => void;
+
 /**
  * The hooks of a kind, in the order in which a pass calls them; `delete` also ends a former resource, before `observe`. Async hooks throw Blocked, ApiProblem and KubeError. A
  * pass may stop after any hook, and the next pass starts with the first: each hook must accept that its work is done.
@@ -164,8 +168,13 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   conditions(work: Work<O, D, E>): Promise<readonly ConditionFacts[]>;
   /** The kind's part of the status, wherever the pass ended. Sends nothing. */
   statusOf(pass: Pass<O, D, E>): KindStatus;
-  /** Called before a changed status is written. Returns in how many ms it may be written; 0: now. */
-  beforeStatus?(pass: Pass<O, D, E>, status: ReconciledStatus): Promise<number>;
+  /**
+   * Called before a changed status is written. Returns in how many ms it may be written; 0: now, Infinity: the kind
+   * enqueues the object when it may.
+   */
+  holdBack?(pass: Pass<O, D, E>, status: ReconciledStatus): number;
+  /** Called after a status was written. Sends nothing. */
+  statusWritten?(pass: Pass<O, D, E>, before: ReconciledStatus | undefined): void;
   /** The reason and the words of a refusal, without secrets. */
   explain(problem: ApiProblem, pass: Pass<O, D, E>): Fault;
 
@@ -173,5 +182,7 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   delete(external: E, object: O): Promise<void>;
 
   /** Called once. Subscribes to every other source of change, and enqueues the objects concerned. */
-  watch?(enqueue: (objects: Iterable<O>) => void): void;
+  watch?(enqueue: Enqueue<O>): void;
+  /** Ends what the kind does beside its passes, within `graceMs`. */
+  stop?(graceMs: number): Promise<unknown>;
 }

@@ -268,7 +268,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
 
   async #finish(work: Work<O, D, E>, conditions: readonly ConditionFacts[]): Promise<ReconcileResult> {
     const waitMs = await writeStatus(this.#context, this.#kind, work, { conditions, isObserved: true });
-    return { requeueAfterMs: Math.min(waitMs, this.#resyncMs, work.dueInMs) };
+    return { requeueAfterMs: Math.min(waitMs, this.#resyncMs, work.dueInMs), priority: 'low' };
   }
 
   /** Ends the external resource, then deletes the Secrets, then removes the finalizer. */

@@ -66,11 +66,12 @@ export async function writeStatus<O extends ReconciledObject, D extends Desired,
   const { object, signal } = pass;
   const status = statusOf(kind, pass, { ...facts, nowMs: Date.now() });
   if (isSameStatus(object.status, status)) return Number.POSITIVE_INFINITY;
-  const waitMs = (await kind.beforeStatus?.(pass, status)) ?? 0;
+  const waitMs = kind.holdBack?.(pass, status) ?? 0;
   if (waitMs > 0) return waitMs;
   const apply = { object, status, fieldManager: FIELD_MANAGER, signal };
   pass.object = (await applyStatus(context.kube, kind.resource, apply)) ?? object;
   context.metrics.statusWrites.inc({ kind: kind.resource.kind });
+  kind.statusWritten?.(pass, object.status);
   return Number.POSITIVE_INFINITY;
 }
 

@@ -53,6 +53,26 @@ describe('a work queue', () => {
     expect(await drain(queue)).toEqual(['normal', 'raised', 'low']);
   });
 
+  it('groups have turns, and the many keys of one keep no other waiting', async () => {
+    const queue = new WorkQueue({ name: 'test', groupOf: (key) => key.slice(0, 1) });
+    for (const key of ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2']) queue.add(key);
+    expect(await drain(queue)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
+  });
+
+  it('low keys wait, and do not starve while there is always a normal one', async () => {
+    const queue = newQueue();
+    for (let i = 0; i < 3; i += 1) queue.add(`low ${i}`, 'low');
+    const given: string[] = [];
+    for (let i = 0; i < 30; i += 1) {
+      queue.add(`normal ${i}`);
+      const key = (await queue.take()) ?? '';
+      given.push(key);
+      queue.done(key);
+    }
+    expect(given.filter((key) => key.startsWith('low'))).toEqual(['low 0', 'low 1', 'low 2']);
+    expect(given.slice(0, 7).join()).not.toContain('low');
+  });
+
   it('a delayed key is given when its delay ends; of two delays the shorter counts', async () => {
     const queue = newQueue();
     queue.addAfter('a', 5000);

@@ -14,10 +14,13 @@ describe('the end of an incident', () => {
     }));
   const ends = async (ids: readonly string[], answer: (id: string) => FakeAnswer) => {
     api = await startFakeApi((request) => answer(request.split('/').at(-1) ?? ''));
-    const pass = { desired: { id: 'mine', projectId: 'p' } as never, signal: new AbortController().signal };
-    return await endsOf(api.client, pass, incidents(ids));
+    const ended = { ref: { id: 'mine', projectId: 'p' }, incidents: incidents(ids) };
+    return await endsOf(api.client, ended, new AbortController().signal);
   };
-  const found = (state: string, monitorId = 'mine') => ({ status: 200, body: { state, monitorId } });
+  const endedAt = '2026-01-31T09:10:00Z';
+  const found = (state: string, monitorId = 'mine') => ({
+    ...{ status: 200, body: { state, monitorId, recoveredAt: endedAt, resolvedAt: endedAt } },
+  });
   const problem = (status: number, code: string) => ({
     ...{ status, body: { title: 't', status, code, detail: 'Say why.', retryable: status >= 500 } },
   });
@@ -30,10 +33,11 @@ describe('the end of an incident', () => {
       theirs: found('recovered', 'theirs'),
     };
     const said = await ends(Object.keys(answers), (id) => answers[id] ?? found('open'));
-    expect(said.map(({ reason, note }) => [reason, note.split(' ').at(-1)])).toEqual([
-      ['IncidentRecovered', 'recovered.'],
-      ['IncidentResolved', 'resolved.'],
-      ['IncidentResolved', 'gone.'],
+    const was = 'No beat came in time (missed_deadline, critical): was open from 2026-01-31T09:00:00Z';
+    expect(said).toEqual([
+      { reason: 'IncidentRecovered', note: `${was} to ${endedAt}, incident recovered.` },
+      { reason: 'IncidentResolved', note: `${was} to ${endedAt}, incident resolved.` },
+      { reason: 'IncidentResolved', note: `${was}, incident gone.` },
     ]);
   });
 

@@ -45,6 +45,6 @@ function requestsDefault({ spec }: CallbackObject): boolean {
 }
 
 /** It requests the organization's default, or was the default in the last pass. */
-function concernsDefault({ spec, status }: CallbackObject): boolean {
+export function concernsDefault({ spec, status }: CallbackObject): boolean {
   return spec.organizationDefault === true || status?.isOrganizationDefault === true;
 }

@@ -102,5 +102,5 @@ async function setDefault(
   body: OperationRequest<'setDefaultCallback'>['body'],
 ): Promise<void> {
   await api.call('setDefaultCallback', { body, idempotencyKey: randomUUID() }, { project });
-  bindings.clear();
+  bindings.clear({ projectId: undefined, isDefault: true });
 }

@@ -6,17 +6,26 @@ import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { KubeResource } from '../../../kube/kube-object.ts';
 import type { StoreIndex } from '../../../kube/object-store.ts';
-import { ObjectCache, type ObjectMemory } from '../../known/object-cache.ts';
+import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { idOf } from '../../pass/identity.ts';
-import type { Change, Creation, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
+import type {
+  Change,
+  Creation,
+  DesireFacts,
+  Enqueue,
+  ExternalRef,
+  Kind,
+  KindStatus,
+} from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { isFrom, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
+import { BeatWrites } from './beat-writes.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
-import { endsOf } from './ended-incidents.ts';
+import { describeIncident, IncidentEnds } from './ended-incidents.ts';
 import { ExternalMonitor } from './external-monitor.ts';
 import {
   MONITOR_IDENTITY,
@@ -26,34 +35,30 @@ import {
 } from './monitor-object.ts';
 import { planMonitor } from './monitor-plan.ts';
 import { MonitorSecret } from './monitor-secret.ts';
-import {
-  bindingOf,
-  describeIncident,
-  incidentChanges,
-  isBeatAlone,
-  monitorReady,
-  monitorStatusOf,
-} from './monitor-status.ts';
+import { bindingOf, incidentChanges, monitorReady, monitorStatusOf } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
 import type { MonitorPass, MonitorWork } from './monitor-work.ts';
 
-/** Reasons of `Ready` that a new or changed Callback may resolve. */
-const WAITING_FOR_CALLBACK = new Set([
-  'CallbackNotFound',
-  'NoOrganizationDefault',
-  'EndpointDisabled',
-  'CallbackUnknown',
-]);
+/** Whose Callbacks may make the Monitor ready: those of its project, and the default one. */
+function waitsForCallback({ spec, status }: MonitorObject): ('project' | 'default')[] {
+  switch (findCondition(status?.conditions, 'Ready')?.reason) {
+    case 'NoOrganizationDefault':
+      return ['default'];
+    case 'CallbackNotFound':
+    case 'EndpointDisabled':
+    case 'CallbackUnknown':
+      return spec.callback?.kind === 'named' ? ['project'] : ['default', 'project'];
+    default:
+      return [];
+  }
+}
 
 const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
   callbackRef: ({ metadata, spec }) => {
     const name = spec.callback?.callbackRef?.name;
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];
   },
-  waitsForCallback: ({ status }) => {
-    const reason = findCondition(status?.conditions, 'Ready')?.reason ?? '';
-    return WAITING_FOR_CALLBACK.has(reason) ? ['true'] : [];
-  },
+  waitsForCallback,
 };
 
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
@@ -62,17 +67,27 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly keptFields = [];
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
-  /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`true`). */
+  /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`project`, `default`). */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
   readonly #context: OperatorContext;
   readonly #callbacks: ObjectCache<CallbackObject>;
+  readonly #beats: BeatWrites;
+  readonly #ends: IncidentEnds;
+  #enqueue: Enqueue<MonitorObject> = () => undefined;
 
   constructor(context: OperatorContext, callbacks: ObjectCache<CallbackObject>) {
     this.#context = context;
     this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
+    this.#beats = new BeatWrites(context.settings, (key) => {
+      const object = this.cache.get(key);
+      if (object !== undefined) this.#enqueue([object], 'low');
+    });
+    this.#ends = new IncidentEnds(context, (object, { reason, note }) =>
+      this.events.record(object, reason, note),
+    );
     this.secret = new MonitorSecret(context);
     this.events = new ObjectEvents(context, {
       Archived: 'Normal',
@@ -82,7 +97,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     });
   }
 
-  watch(enqueue: (objects: Iterable<MonitorObject>) => void): void {
+  watch(enqueue: Enqueue<MonitorObject>): void {
+    this.#enqueue = enqueue;
     watchMonitors(this.#context, { monitors: this.cache, callbacks: this.#callbacks }, enqueue);
   }
 
@@ -195,19 +211,19 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     return monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
   }
 
-  /** Holds back a status that only a beat has changed, and records incidents that began or ended since the last status. */
-  async beforeStatus(pass: MonitorPass, status: MonitorStatusFields): Promise<number> {
-    const { object, memory } = pass;
-    if (isBeatAlone(object.status, status)) {
-      const waitMs = this.#beatWaitMs(object, memory);
-      if (waitMs > 0) return waitMs;
-      memory.beatWrittenAtMs = performance.now();
-    }
-    const { opened, ended } = incidentChanges(object.status?.openIncidents, status.openIncidents ?? []);
-    const ends = ended.length === 0 ? [] : await endsOf(this.#context.api, pass, ended);
+  holdBack({ object, memory }: MonitorPass, status: MonitorStatusFields): number {
+    return this.#beats.holdBack(object, memory, status);
+  }
+
+  /** Records incidents that began, and asks how those ended that did: no status waits for that answer. */
+  statusWritten({ object, desired }: MonitorPass, before: MonitorStatusFields | undefined): void {
+    const { opened, ended } = incidentChanges(before?.openIncidents, object.status?.openIncidents ?? []);
     for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
-    for (const { reason, note } of ends) this.events.record(object, reason, note);
-    return 0;
+    if (desired !== undefined) this.#ends.ask({ object, ref: desired, incidents: ended });
+  }
+
+  async stop(graceMs: number): Promise<unknown> {
+    return await this.#ends.stop(graceMs);
   }
 
   explain(problem: ApiProblem): Fault {
@@ -232,13 +248,6 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       if (isGone(error)) return callback.spec.alias;
       throw error;
     }
-  }
-
-  /** Counted from the last write, or, after a restart, from the last beat in the status. */
-  #beatWaitMs({ status }: MonitorObject, { beatWrittenAtMs }: ObjectMemory): number {
-    const period = this.#context.settings.lastBeatPeriodMs;
-    if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + period - performance.now();
-    return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + period - Date.now();
   }
 }
 

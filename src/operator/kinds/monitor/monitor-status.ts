@@ -81,6 +81,12 @@ export function isBeatAlone(before: MonitorStatusFields | undefined, after: Moni
   return isSameStatus(withoutBeat(before ?? {}), withoutBeat(after));
 }
 
+/** True if the status of the object would differ by no more than a beat from what the feed says of its monitor. */
+export function isBeatItem(object: MonitorObject, latest: CachedMonitorStatus): boolean {
+  const { fields } = monitorStatusOf({ object, latest, record: undefined });
+  return isBeatAlone(object.status, { ...object.status, ...fields });
+}
+
 function withoutBeat(status: MonitorStatusFields): object {
   const { lastBeatAt, nextDeadlineAt, cadence, display, health, conditions, ...rest } = status;
   const isLearned = cadence?.source === 'learned';
@@ -190,11 +196,6 @@ export function incidentChanges(
     opened: after.filter(({ incidentId }) => !known.has(incidentId)),
     ended: (before ?? []).filter(({ incidentId }) => !open.has(incidentId)),
   };
-}
-
-/** `missed_deadline (critical), open since 2026-01-31T09:00:00Z, incident inc_…`. */
-export function describeIncident({ kind, severity, openedAt, incidentId }: OpenIncident): string {
-  return `${kind} (${severity}), open since ${openedAt}, incident ${incidentId}.`;
 }
 
 /**

@@ -1,22 +1,27 @@
 // Enqueues the Monitors that an item of the status feed or a change of a Callback concerns.
 import type { StatusFeedItem } from '../../../contract/resources/status-feed.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
+import { projectNameOf } from '../../known/project-directory.ts';
 import type { FeedListener } from '../../known/status-feed-follower.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { idOf } from '../../pass/identity.ts';
+import type { Enqueue } from '../../pass/kind.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
-import { concernsTargets } from '../callback/callback-watches.ts';
+import { concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
+import { isBeatItem } from './monitor-status.ts';
 
 export interface WatchedCaches {
   monitors: ObjectCache<MonitorObject>;
   callbacks: ObjectCache<CallbackObject>;
 }
 
-type Enqueue = (objects: Iterable<MonitorObject>) => void;
-
 /** Subscribes to the feed, to Callbacks and to the Monitors themselves. */
-export function watchMonitors(context: OperatorContext, caches: WatchedCaches, enqueue: Enqueue): void {
+export function watchMonitors(
+  context: OperatorContext,
+  caches: WatchedCaches,
+  enqueue: Enqueue<MonitorObject>,
+): void {
   const { bindings, feed, statusCache } = context;
   const { monitors, callbacks } = caches;
   feed.subscribe(new MonitorFeed(context, monitors, enqueue));
@@ -30,25 +35,43 @@ export function watchMonitors(context: OperatorContext, caches: WatchedCaches, e
   });
   callbacks.subscribe((change) => {
     if (!concernsTargets(change)) return;
-    bindings.clear();
-    enqueue(monitors.listBy('callbackRef', change.key));
-    enqueue(monitors.listBy('waitsForCallback', 'true'));
+    const { object, previous } = change;
+    // As a pass has found it. The status says it also of a deleted Callback; at worst, other answers are read again.
+    const projectId = callbacks.memoryOf(object).held?.projectId ?? object.status?.projectId;
+    const isDefault = concernsDefault(object) || (previous !== undefined && concernsDefault(previous));
+    bindings.clear({ projectId, isDefault });
+    // Behind others: a project with very many Monitors has as many to look at.
+    enqueue(monitors.listBy('callbackRef', change.key), 'low');
+    const project = projectNameOf(context, object);
+    const ofProject = monitors.listBy('waitsForCallback', 'project');
+    enqueue(
+      ofProject.filter((monitor) => projectNameOf(context, monitor) === project),
+      'low',
+    );
+    if (isDefault) enqueue(monitors.listBy('waitsForCallback', 'default'), 'low');
   });
 }
 
 class MonitorFeed implements FeedListener {
   readonly #context: OperatorContext;
   readonly #monitors: ObjectCache<MonitorObject>;
-  readonly #enqueue: Enqueue;
+  readonly #enqueue: Enqueue<MonitorObject>;
 
-  constructor(context: OperatorContext, monitors: ObjectCache<MonitorObject>, enqueue: Enqueue) {
+  constructor(
+    context: OperatorContext,
+    monitors: ObjectCache<MonitorObject>,
+    enqueue: Enqueue<MonitorObject>,
+  ) {
     this.#context = context;
     this.#monitors = monitors;
     this.#enqueue = enqueue;
   }
 
+  /** Mere beats go behind what people wait for. */
   itemChanged(item: StatusFeedItem, atMs: number): void {
-    this.#enqueue(this.#keep(item, atMs));
+    for (const object of this.#keep(item, atMs)) {
+      this.#enqueue([object], isBeatItem(object, { ...item, atMs }) ? 'low' : 'normal');
+    }
   }
 
   /** Enqueues only objects with another version. */

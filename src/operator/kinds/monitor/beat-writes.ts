@@ -1,0 +1,49 @@
+// When a status that only a beat has changed is written (docs/contract/kubernetes.md, "How fast"): at most once a period for
+// a Monitor, and in turn with those of all others.
+import { objectKey } from '../../../kube/kube-object.ts';
+import { BeatBudget } from '../../known/beat-budget.ts';
+import type { ObjectMemory } from '../../known/object-cache.ts';
+import type { OperatorTuning } from '../../operator-context.ts';
+import type { MonitorObject, MonitorStatusFields } from './monitor-object.ts';
+import { isBeatAlone } from './monitor-status.ts';
+
+type Settings = Pick<OperatorTuning, 'lastBeatPeriodMs' | 'beatWritesPerSecond'>;
+
+export class BeatWrites {
+  readonly #periodMs: number;
+  readonly #budget: BeatBudget;
+
+  /** `wake` enqueues the object of this key: its status may be written now. */
+  constructor({ lastBeatPeriodMs, beatWritesPerSecond }: Settings, wake: (key: string) => void) {
+    this.#periodMs = lastBeatPeriodMs;
+    this.#budget = new BeatBudget(beatWritesPerSecond, wake);
+  }
+
+  /** In how many ms the status may be written; 0: now, Infinity: after `wake`. */
+  holdBack(object: MonitorObject, memory: ObjectMemory, status: MonitorStatusFields): number {
+    const key = objectKey(object);
+    if (!isBeatAlone(object.status, status)) {
+      this.#budget.forget(key);
+      return 0;
+    }
+    const waitMs = Math.max(this.#beatWaitMs(object, memory), this.#lateWaitMs(object, memory, status));
+    if (waitMs > 0) return waitMs;
+    if (!this.#budget.take(key)) return Number.POSITIVE_INFINITY;
+    memory.beatWrittenAtMs = performance.now();
+    return 0;
+  }
+
+  /** Counted from the last write, or, after a restart, from the last beat in the status. */
+  #beatWaitMs({ status }: MonitorObject, { beatWrittenAtMs }: ObjectMemory): number {
+    if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + this.#periodMs - performance.now();
+    return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + this.#periodMs - Date.now();
+  }
+
+  /** A job that is late for a moment at each of its runs is not worth a write; one that stays late is, after a period. */
+  #lateWaitMs({ status: before }: MonitorObject, memory: ObjectMemory, after: MonitorStatusFields): number {
+    const isNews = after.health === 'late' && before?.health !== 'late';
+    memory.lateSinceMs = isNews ? (memory.lateSinceMs ?? performance.now()) : undefined;
+    if (memory.lateSinceMs === undefined) return 0;
+    return memory.lateSinceMs + this.#periodMs - performance.now();
+  }
+}

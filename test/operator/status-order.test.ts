@@ -1,0 +1,121 @@
+// What no status waits for: beats of others, the details of incidents, and what happens in another project.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type ApiAnswer, type CallOptions, RestClient } from '../../src/client/rest-client.ts';
+import type { OperationId, OperationRequest } from '../../src/contract/operations/operations.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { createNamespace, hasCluster, metricValue } from '../kube/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+
+interface Call {
+  operation: OperationId;
+  project: string | undefined;
+}
+
+/** Tells of each call before it is sent, and sends it when `before` resolves. */
+class WatchedClient extends RestClient {
+  readonly #before: (call: Call) => Promise<void>;
+
+  constructor(options: ConstructorParameters<typeof RestClient>[0], before: (call: Call) => Promise<void>) {
+    super(options);
+    this.#before = before;
+  }
+
+  override async call<Id extends OperationId>(
+    operation: Id,
+    request: OperationRequest<Id>,
+    options?: CallOptions,
+  ): Promise<ApiAnswer<Id>> {
+    await this.#before({ operation, project: options?.project });
+    return await super.call(operation, request, options);
+  }
+}
+
+describe.skipIf(!hasCluster)('a status', () => {
+  let fixture: OperatorFixture;
+  beforeAll(async () => {
+    fixture = await openOperatorFixture();
+  });
+  afterAll(() => fixture.close());
+  const disabled = { callback: { kind: 'disabled' } } as MonitorObject['spec'];
+  const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+  const healthBecomes = (name: string, health: string) =>
+    waitFor(async () => (await fixture.monitor(name)).status?.health === health, {
+      what: `${name} is ${health}`,
+    });
+
+  it('beats alone are written within the budget of all Monitors, and a failure at once', async () => {
+    const operator = await fixture.startOperator({
+      resyncMs: 60_000,
+      lastBeatPeriodMs: 1,
+      beatWritesPerSecond: 0.001,
+    });
+    const all = names('beating', 20);
+    for (const name of all) await fixture.createMonitor(name, { ...disabled, intervalSeconds: 300 });
+    for (const name of all) await fixture.monitorBecomes(name, 'Ready', 'True');
+    for (const name of all) await fixture.beat(`${name}-beat`);
+    for (const name of all) await healthBecomes(name, 'up');
+    const writes = () =>
+      metricValue(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
+    const before = await writes();
+    for (const name of all) await fixture.beat(`${name}-beat`);
+    await fixture.beat('beating7-beat', '/fail');
+    await healthBecomes('beating7', 'down');
+    const isIdle = async () => {
+      const read = (name: string) => metricValue(operator.registry, name, { controller: 'monitor' });
+      return (await read('workqueue_depth')) + (await read('controller_runtime_active_workers')) === 0;
+    };
+    await waitFor(isIdle, { what: 'each beat was looked at' });
+    // One for a beat, one for the failure.
+    expect((await writes()) - before).toBeLessThanOrEqual(2);
+    await operator.stop();
+  });
+
+  it('the status of a monitor that recovered waits for no details of its incident', async () => {
+    const asked = Promise.withResolvers<void>();
+    const before = async ({ operation }: Call) =>
+      operation === 'getIncident' ? await asked.promise : undefined;
+    const operator = await fixture.startOperator({
+      makeClient: (options) => new WatchedClient(options, before),
+    });
+    // More than there are workers.
+    const all = names('failing', 12);
+    for (const name of all) await fixture.createMonitor(name, { ...disabled, intervalSeconds: 300 });
+    for (const name of all) await fixture.monitorBecomes(name, 'Ready', 'True');
+    for (const name of all) await fixture.beat(`${name}-beat`, '/fail');
+    for (const name of all) await healthBecomes(name, 'down');
+    for (const name of all) await fixture.beat(`${name}-beat`);
+    for (const name of all) await healthBecomes(name, 'up');
+    expect((await fixture.events('failing0')).map(({ reason }) => reason)).not.toContain('IncidentRecovered');
+    asked.resolve();
+    for (const name of all) {
+      const { note } = await fixture.eventAppears(name, 'IncidentRecovered');
+      expect(note).toMatch(/^A run failed \(reported_failure, critical\): was open from \S+Z to \S+Z, /);
+    }
+    await operator.stop();
+  });
+
+  it('a Callback that becomes ready wakes the Monitors of its project, and none of another', async () => {
+    const other = await createNamespace(fixture.kube.client);
+    const calls: Call[] = [];
+    const operator = await fixture.startOperator({
+      watchNamespaces: [fixture.namespace, other],
+      resyncMs: 600_000,
+      makeClient: (options) => new WatchedClient(options, async (call) => void calls.push(call)),
+    });
+    const spec = { callback: { kind: 'named', alias: 'later' } } as MonitorObject['spec'];
+    await fixture.createMonitor('ours', spec);
+    await fixture.kube.client.create(MONITORS, { metadata: { name: 'theirs', namespace: other }, spec });
+    const theirs = () => fixture.kube.client.get(MONITORS, { namespace: other, name: 'theirs' });
+    const waits = async () =>
+      (await theirs()).status?.conditions?.some(({ reason }) => reason === 'CallbackNotFound');
+    await waitFor(waits, { what: 'theirs waits for its endpoint' });
+    const { projectId } = (await theirs()).status ?? {};
+    await fixture.monitorBecomes('ours', 'Ready', 'False', 'CallbackNotFound');
+    calls.length = 0;
+    await fixture.createCallback('later');
+    await fixture.monitorBecomes('ours', 'Ready', 'True');
+    expect(calls.filter(({ project }) => project === projectId)).toEqual([]);
+    await operator.stop();
+  });
+});

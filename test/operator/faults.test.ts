@@ -1,6 +1,7 @@
 // The API or the cluster is away, breaks connections or is slow: what users see meanwhile, and the state afterwards.
 import { writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { findCondition } from '../../src/kube/conditions.ts';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
@@ -69,11 +70,15 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     await proxy.refuse();
     await fixture.kube.client.delete(MONITORS, ref('held'));
     await fixture.kube.client.delete(CALLBACKS, ref('held'));
-    await waitFor(
-      async () =>
-        (await fixture.monitor('held')).status?.conditions?.some(({ reason }) => reason === 'ApiUnavailable'),
-      { what: 'the status says why the Monitor stays' },
+    const deleted = await fixture.monitor('held');
+    const synced = async () => findCondition((await fixture.monitor('held')).status?.conditions, 'Synced');
+    await waitFor(async () => (await synced())?.reason === 'ApiUnavailable', {
+      what: 'the status says why the Monitor stays',
+    });
+    expect((await synced())?.message).toMatch(
+      / The deletion waits for the API since (.*)\. .* beatkeeper\.dev\/force-delete: "true": then the object goes without it\.$/,
     );
+    expect((await synced())?.message).toContain(deleted.metadata.deletionTimestamp);
     const force = { metadata: { annotations: { 'beatkeeper.dev/force-delete': 'true' } } };
     await fixture.kube.client.mergePatch(MONITORS, ref('held'), force);
     await fixture.kube.client.mergePatch(CALLBACKS, ref('held'), force);

@@ -5,6 +5,7 @@ import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { ReconcileResult } from '../../kube/controller.ts';
 import { isConflict, isForbidden, isInvalid, type KubeError } from '../../kube/kube-error.ts';
 import type { OperatorContext } from '../operator-context.ts';
+import { ANNOTATION } from '../resources/names.ts';
 import { mayEndByItself } from '../resources/remedies.ts';
 import type { Pass } from './kind.ts';
 import { Blocked, type Fault } from './object.ts';
@@ -102,8 +103,12 @@ async function showRefusedByCluster(
 
 /** `Ready` keeps its last value: the external resource works without the operator. */
 async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: ApiProblem): Promise<void> {
-  const reason = classify(problem) === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
-  const fault = { reason, message: display.explain(problem).message };
+  const { deletionTimestamp: leavingSince } = object.metadata;
+  const wayOut =
+    leavingSince === undefined
+      ? ''
+      : ` The deletion waits for the API since ${leavingSince}. If the API is gone for good, set the annotation ${ANNOTATION.forceDelete}: "true": then the object goes without it.`;
+  const fault = { reason: unsyncedReason(problem), message: `${display.explain(problem).message}${wayOut}` };
   const isKnown = (findCondition(object.status?.conditions, 'Ready')?.status ?? 'Unknown') !== 'Unknown';
   const ready: ConditionFacts[] = isKnown ? [] : [{ type: 'Ready', status: 'Unknown', ...fault }];
   try {
@@ -112,4 +117,10 @@ async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: Ap
     // The caller retries because of the problem itself.
     if (!isConflict(error)) throw error;
   }
+}
+
+function unsyncedReason(problem: ApiProblem): string {
+  const kind = classify(problem);
+  if (kind === 'permanent') return 'Refused';
+  return kind === 'unauthorized' ? 'Unauthorized' : 'ApiUnavailable';
 }

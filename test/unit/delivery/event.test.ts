@@ -96,6 +96,30 @@ describe('the body of a webhook', () => {
     });
   });
 
+  it('the object of a monitor is named without its UID; of one that is gone the summary says so last', () => {
+    const declared = { kind: 'CronJob', namespace: 'payments', name: 'backup', uid: 'planted' } as const;
+    const there = buildIncidentEvent(event({ origin: declared }));
+    const shown = { kind: 'CronJob', namespace: 'payments', name: 'backup' };
+    expect(JSON.parse(there).data.monitor.origin).toEqual(shown);
+    expect(JSON.parse(there).data.incident.summary).toBe('No beat for 2 hours.');
+    const gone = buildIncidentEvent(event({ origin: { ...declared, orphanedMs: AT_MS } }));
+    const at = '2026-01-01T00:00:00.000Z';
+    expect(JSON.parse(gone).data.monitor.origin).toEqual({ ...shown, orphanedAt: at });
+    expect(JSON.parse(gone).data.incident.summary).toBe(
+      `No beat for 2 hours. The CronJob payments/backup that declares it is gone from the cluster since ${at}: apply it again, or archive the monitor.`,
+    );
+    expect(there + gone).not.toContain('planted');
+  });
+
+  it('a body that is too long keeps what says that the object is gone', () => {
+    const long = '☂'.repeat(6_000);
+    const origin = { kind: 'Monitor', namespace: 'n'.repeat(63), name: 'm'.repeat(253), uid: 'u' } as const;
+    const input = event({ name: long, labels: LABELS, origin: { ...origin, orphanedMs: AT_MS } }, long);
+    const body = buildIncidentEvent(input);
+    expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_EVENT_BYTES);
+    expect(JSON.parse(body).data.incident.summary).toContain(`${origin.name} that declares it is gone`);
+  });
+
   it('a body that is too long leaves out the last labels first, and names them as truncated', () => {
     const body = buildIncidentEvent(event({ labels: LABELS }));
     const { data } = JSON.parse(body);

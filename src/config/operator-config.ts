@@ -83,6 +83,14 @@ export const operatorSchema = z.object({
     },
     z.enum(['Keep', 'Archive'], 'must be Keep or Archive'),
   ),
+  monitorMetricsMax: variable(
+    {
+      name: 'BEATKEEPER_MONITOR_METRICS_MAX',
+      description: 'How many Monitors have metrics of their own on /metrics of the leader; 0: none.',
+      fallback: '20000',
+    },
+    integer(0, 100_000),
+  ),
   host: shared.host(),
   healthPort: shared.healthPort(),
   logLevel: shared.logLevel(),

@@ -10,6 +10,7 @@ import type { KubeObject } from '../kube/kube-object.ts';
 import { ObjectStore } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
+import { type FollowedMonitor, listFollowedMonitors } from './kinds/monitor/followed-monitors.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
@@ -46,6 +47,8 @@ export class OperatorRuntime {
   readonly #orphans: OrphanKeeper;
   readonly #abort = new AbortController();
   #housekeeping: Promise<void> | undefined;
+  /** A lease that is lost while `startWork` waits must start nothing. */
+  #work: 'waiting' | 'started' | 'stopped' = 'waiting';
 
   constructor(options: RuntimeOptions) {
     const { api, log, metrics, kubeMetrics } = options;
@@ -85,13 +88,15 @@ export class OperatorRuntime {
     const { signal } = this.#abort;
     const patience = delay(FEED_PATIENCE_MS, undefined, { signal }).catch(() => undefined);
     await Promise.race([this.#context.feed.whenSynced(), patience]);
-    if (signal.aborted) return;
+    if (signal.aborted || this.#work === 'stopped') return;
+    this.#work = 'started';
     for (const worker of this.#all) worker.start();
     this.#housekeeping ??= this.#runHousekeeping();
   }
 
   /** Starts no more passes and waits for the running ones, at most `graceMs`. */
   async stopWork(graceMs: number): Promise<void> {
+    this.#work = 'stopped';
     await Promise.all(this.#all.map((worker) => worker.stop(graceMs)));
   }
 
@@ -122,6 +127,15 @@ export class OperatorRuntime {
   /** The watched namespaces that cannot be read. */
   get degradedNamespaces(): string[] {
     return this.#context.watched.degraded;
+  }
+
+  /** The Monitors whose status is known; undefined while this process does not work. */
+  get followedMonitors(): FollowedMonitor[] | undefined {
+    if (this.#work !== 'started') return undefined;
+    const { Monitor: worker } = this.workers;
+    const { statusCache } = this.#context;
+    const { objects } = worker;
+    return listFollowedMonitors({ objects, statusCache, memoryOf: (object) => worker.memoryOf(object) });
   }
 
   get #all(): AnyWorker[] {

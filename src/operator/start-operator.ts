@@ -10,6 +10,7 @@ import { createLeaseIdentity, LeaseElector } from '../kube/lease-elector.ts';
 import { loadKubeConfig } from '../kube/load-kube-config.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import { registerMonitorMetrics } from './monitor-metrics.ts';
 import type { Orphans } from './operator-context.ts';
 import { createOperatorMetrics } from './operator-metrics.ts';
 import { OperatorRuntime, type RuntimeOptions } from './operator-runtime.ts';
@@ -26,6 +27,8 @@ export interface OperatorSettings {
   leaseName: string;
   lastBeatPeriodSeconds: number;
   orphans: Orphans;
+  /** 0: no Monitor has metrics. */
+  monitorMetricsMax: number;
 }
 
 export interface StartOptions {
@@ -86,6 +89,8 @@ export async function startOperator(
       orphanArchiveAfterMs: ORPHAN_ARCHIVE_AFTER_MS,
     },
   });
+  const { monitorMetricsMax: max } = settings;
+  if (max > 0) registerMonitorMetrics(registry, { max, list: () => runtime.followedMonitors });
   const exit = options.onLost ?? (() => process.exit(1));
   const elector = new LeaseElector({
     client: kube,

@@ -110,6 +110,7 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       leaseName: 'beatkeeper-operator',
       lastBeatPeriodSeconds: 60,
       orphans: 'Keep' as const,
+      monitorMetricsMax: 20_000,
     };
     const start = async (): Promise<Running & { registry: Registry; readiness: Readiness }> => {
       const telemetry = createTelemetry({ role: 'operator', logLevel: 'silent' });

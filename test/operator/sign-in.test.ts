@@ -65,6 +65,7 @@ describe.skipIf(!hasCluster)("an operator with a token of a cluster's own issuer
       leaseName: 'beatkeeper-operator',
       lastBeatPeriodSeconds: 60,
       orphans: 'Keep' as const,
+      monitorMetricsMax: 20_000,
     };
     const telemetry = { log, registry: new Registry(), readiness };
     running.push(await startOperator(settings, telemetry, { onLost: () => undefined }));

@@ -171,6 +171,20 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       summary: 'Beatkeeper refuses 1 objects of the kind Monitor',
     },
   ),
+  BeatkeeperObjectsOfOtherReleases: above(
+    of('operator', 'beatkeeper_operator_objects_of_other_releases', { kind: 'Monitor' }),
+    0,
+    {
+      labels: { kind: 'Monitor' },
+      summary: '1 objects of the kind Monitor belong to another release of Beatkeeper',
+    },
+  ),
+  BeatkeeperMonitorsOrphaned: above(of('operator', 'beatkeeper_monitors_orphaned'), 0, {
+    summary: '1 monitors of Beatkeeper have lost the object that declares them',
+  }),
+  BeatkeeperMonitorsWithoutMetrics: above(of('operator', 'beatkeeper_monitor_series_omitted'), 0, {
+    summary: '1 Monitors have no metrics of their own',
+  }),
   BeatkeeperNamespaceDegraded: above(
     of('operator', 'beatkeeper_operator_degraded_namespaces', { namespace: 'payments' }),
     0,

@@ -1,11 +1,17 @@
 // Alerts and dashboard use metrics that the service has.
 import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
+import { registerMonitorMetrics } from '../../src/operator/monitor-metrics.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
+import { findPromtool } from '../support/promtool.ts';
+import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, pick, render, requireHelm } from './helm.ts';
 
 const found = await requireHelm();
@@ -85,16 +91,64 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     expect(selector.split(/, */)).toEqual(expect.arrayContaining(['configured="no"', 'kind!="answer"']));
   });
 
-  it('every panel of the dashboard uses metrics that the service registers', async () => {
-    const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
-    const dashboard = JSON.parse((data as Record<string, string>)['beatkeeper.json'] ?? '') as {
-      panels: { targets: { expr: string }[] }[];
+  it.each(['beatkeeper.json', 'beatkeeper-monitors.json'])(
+    'every panel of the dashboard %s uses metrics that the service registers, in an expression that Prometheus takes',
+    async (name) => {
+      const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
+      const dashboard = JSON.parse((data as Record<string, string>)[name] ?? '') as Dashboard;
+      const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+      expect(expressions.length).toBeGreaterThan(5);
+      expect(await unknownMetrics(expressions)).toEqual([]);
+      expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+      const promtool = await findPromtool();
+      if (promtool !== undefined) expect(await checkExpressions(promtool, expressions)).toBe('');
+    },
+  );
+
+  it('the ServiceMonitor leaves a Monitor its namespace, and gives each series that of Beatkeeper', async () => {
+    const { spec } = pick(await render(found ?? '', {}, everything), 'ServiceMonitor', FULLNAME);
+    expect(spec).toMatchObject({
+      endpoints: [
+        {
+          honorLabels: true,
+          relabelings: [{ sourceLabels: ['__meta_kubernetes_namespace'], targetLabel: 'release_namespace' }],
+        },
+      ],
+    });
+  });
+
+  it('the operator is told how many Monitors may have metrics, and none where they are off', async () => {
+    const told = async (monitors: object) => {
+      const manifests = await render(found ?? '', { metrics: { monitors } });
+      const text = JSON.stringify(pick(manifests, 'Deployment', 'beatkeeper-operator'));
+      return /"BEATKEEPER_MONITOR_METRICS_MAX","value":"(\d+)"/.exec(text)?.[1];
     };
-    const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-    expect(expressions.length).toBeGreaterThan(5);
-    expect(await unknownMetrics(expressions)).toEqual([]);
+    expect(await told({})).toBe('20000');
+    expect(await told({ max: 100_000 })).toBe('100000');
+    expect(await told({ enabled: false })).toBe('0');
   });
 });
+
+interface Dashboard {
+  panels: { id: number; targets: { expr: string }[] }[];
+}
+
+/** What promtool says against expressions of panels, whose variables Grafana replaces. */
+async function checkExpressions(promtool: string, expressions: string[]): Promise<string> {
+  const rules = expressions.map((expression, index) => ({
+    record: `panel:${index}`,
+    expr: expression.replaceAll('$__rate_interval', '5m'),
+  }));
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-dashboard-'));
+  try {
+    const file = join(folder, 'rules.yaml');
+    await writeFile(file, stringify({ groups: [{ name: 'panels', rules }] }));
+    const { code, stdout, stderr } = await runProgram(promtool, ['check', 'rules', '--lint=none', file]);
+    return code === 0 ? '' : stdout + stderr;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
 
 // The metrics in the expressions, by the names before braces, that no part of the service registers.
 async function unknownMetrics(expressions: string[]): Promise<string[]> {
@@ -102,6 +156,7 @@ async function unknownMetrics(expressions: string[]): Promise<string[]> {
   collectDefaultMetrics({ register: registry });
   createKubeMetrics(registry);
   createOperatorMetrics(registry);
+  registerMonitorMetrics(registry, { list: () => [], max: 1 });
   createSweeperMetrics(registry);
   const known = new Set(['up', ...registry.getMetricsAsArray().map(({ name }) => name), ...namesInApi()]);
   const asked = expressions.flatMap((expression) =>

@@ -82,4 +82,37 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     await start({});
     await fixture.callbackBecomes('restarted', 'Ready', 'True');
   });
+
+  it('a destination that is allowed no more shows on its Callback and on the Monitors that alert there, until it is allowed again', async () => {
+    proxy.moveTo(generous);
+    await start({ refusalRetryMs: 400, resyncMs: 300, defaultCallbackNamespaces: [fixture.namespace] });
+    await fixture.createCallback('moved', { ...PRIVATE, organizationDefault: true });
+    await fixture.createCallback('allowed');
+    await fixture.createMonitor('named', { callback: { kind: 'named', callbackRef: { name: 'moved' } } });
+    await fixture.createMonitor('inline', { callback: { kind: 'inline', url: 'http://10.20.30.41/alerts' } });
+    await fixture.createMonitor('default');
+    await fixture.createMonitor('elsewhere', {
+      callback: { kind: 'named', callbackRef: { name: 'allowed' } },
+    });
+    const before = await fixture.callbackBecomes('moved', 'Ready', 'True');
+    const monitors = ['named', 'inline', 'default'];
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');
+    const versionOf = async (name: string) => (await fixture.monitor(name)).status?.configurationVersion;
+    const version = await versionOf('inline');
+
+    proxy.moveTo(fixture.apiFixture.url);
+    const rejected = await fixture.callbackBecomes('moved', 'Ready', 'False', 'DestinationRejected');
+    expect(messageOf(rejected)).toContain(VALUE);
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'False', 'DestinationRejected');
+    await fixture.monitorBecomes('elsewhere', 'Ready', 'True');
+    expect((await fixture.eventAppears('moved', 'Refused')).note).toContain(VALUE);
+    proxy.moveTo(generous);
+    const after = await fixture.callbackBecomes('moved', 'Ready', 'True');
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');
+    // To ask has changed nothing.
+    expect([after.status?.generation, await versionOf('inline')]).toEqual([
+      before.status?.generation,
+      version,
+    ]);
+  });
 });

@@ -3,7 +3,7 @@
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
 import { type Held, idOf } from '../pass/identity.ts';
-import type { Fault, Identity, ReconciledObject } from '../pass/object.ts';
+import type { Fault, Identity, KnownDestination, ReconciledObject } from '../pass/object.ts';
 import { otherReleaseOf } from '../pass/release.ts';
 
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
@@ -22,6 +22,9 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   lateSinceMs?: number;
   /** The alias of the endpoint, as last read. */
   alias?: string;
+  /** The endpoint was the organization's default, as last read. */
+  isDefault?: boolean;
+  destination?: KnownDestination;
   /** The version of the configuration and a hash of its visible part, as last read. */
   seen?: { configurationVersion: number; hash: string };
 }

@@ -25,6 +25,15 @@ export interface Fault {
   message: string;
 }
 
+/** What the API said last about the address of an object. */
+export interface KnownDestination {
+  url: string;
+  /** Undefined: it sends there. */
+  fault: Fault | undefined;
+  /** When to ask again, ms of the process's clock. */
+  dueAtMs: number;
+}
+
 /** How an object of a kind and its external resource find each other. */
 export interface Identity {
   /** What users call the external resource: `monitor`, `callback endpoint`. */

@@ -7,6 +7,7 @@ import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts'
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
+import { findDestinationFault } from '../../pass/destination.ts';
 import { nextOwnId } from '../../pass/identity.ts';
 import type { Change, Creation, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
@@ -108,6 +109,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     const { object, external, memory } = work;
     const { lastRotation } = external;
     memory.alias = external.endpoint.alias;
+    memory.isDefault = external.endpoint.isOrganizationDefault;
     if (lastRotation !== undefined) work.fields = { ...work.fields, lastRotation };
     const { rank, isRestored } = await ensureDefault(this.#context, work);
     external.rank = rank;
@@ -125,8 +127,10 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     this.events.record(object, 'Deleted', `Deleted the callback endpoint ${id}.`);
   }
 
-  async conditions({ external }: CallbackWork): Promise<ConditionFacts[]> {
-    return [callbackReady(external.endpoint)];
+  async conditions(work: CallbackWork): Promise<ConditionFacts[]> {
+    const ready = callbackReady(work.external.endpoint);
+    const fault = ready.status === 'True' ? await this.#destinationFault(work) : undefined;
+    return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }
 
   statusOf({ object, external }: CallbackPass): KindStatus {
@@ -138,6 +142,21 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     // The address in a Secret must not appear in a condition.
     const hidden = object.spec.urlSecretRef && desired?.url;
     return { reason, message: withoutAddress(problemText(problem), hidden) };
+  }
+
+  async #destinationFault(work: CallbackWork): Promise<Fault | undefined> {
+    const { object, desired, external, memory } = work;
+    const { url } = desired;
+    if (url === undefined) return undefined;
+    const before = memory.destination?.fault;
+    const fault = await findDestinationFault(work, {
+      url,
+      periodMs: this.#context.settings.refusalRetryMs,
+      ask: () => external.restate(url),
+      explain: (problem) => this.explain(problem, work).message,
+    });
+    if (fault !== undefined && before === undefined) this.events.record(object, 'Refused', fault.message);
+    return fault;
   }
 
   /** The address of a webhook, from the spec or from the Secret that the spec names. */

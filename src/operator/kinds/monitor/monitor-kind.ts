@@ -8,6 +8,7 @@ import type { KubeResource } from '../../../kube/kube-object.ts';
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
+import { DESTINATION_REJECTED } from '../../pass/destination.ts';
 import { idOf } from '../../pass/identity.ts';
 import type {
   Change,
@@ -27,6 +28,7 @@ import { BeatWrites } from './beat-writes.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
 import { describeIncident, IncidentEnds } from './ended-incidents.ts';
 import { ExternalMonitor } from './external-monitor.ts';
+import { monitorDestinationFault } from './monitor-destination.ts';
 import {
   MONITOR_IDENTITY,
   MONITORS,
@@ -47,6 +49,7 @@ function waitsForCallback({ spec, status }: MonitorObject): ('project' | 'defaul
     case 'CallbackNotFound':
     case 'EndpointDisabled':
     case 'CallbackUnknown':
+    case DESTINATION_REJECTED:
       return spec.callback?.kind === 'named' ? ['project'] : ['default', 'project'];
     default:
       return [];
@@ -189,7 +192,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     }
   }
 
-  async conditions({ object, desired, external }: MonitorWork): Promise<ConditionFacts[]> {
+  async conditions(work: MonitorWork): Promise<ConditionFacts[]> {
+    const { object, desired, external } = work;
     const { found: record, latest } = external;
     if (latest === undefined) throw new RangeError('The pass has read no status of the monitor.');
     const { lifecycle } = latest;
@@ -198,11 +202,14 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const binding = record?.callback ?? desired.binding ?? bindingOf(object.status?.display?.callback);
     const { jurisdiction } = record ?? desired.spec;
     const state = await this.#context.bindings.find({ projectId, monitorId, jurisdiction, binding });
-    const name = object.spec.callback?.callbackRef?.name;
-    if (!name) return [monitorReady({ lifecycle, binding: state })];
-    const callback = this.#callbackOf(object);
-    const callbackRef = { name, endpointId: callback?.status?.endpointId, isMissing: callback === undefined };
-    return [monitorReady({ lifecycle, binding: state, callbackRef })];
+    const ready = monitorReady({ lifecycle, binding: state, callbackRef: this.#callbackRefOf(object) });
+    if (ready.status !== 'True') return [ready];
+    const fault = await monitorDestinationFault(work, {
+      state,
+      callbacks: this.#callbacks,
+      periodMs: this.#context.settings.refusalRetryMs,
+    });
+    return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }
 
   /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */
@@ -228,6 +235,13 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   explain(problem: ApiProblem): Fault {
     return { reason: 'Refused', message: problemText(problem) };
+  }
+
+  #callbackRefOf(object: MonitorObject): Parameters<typeof monitorReady>[0]['callbackRef'] {
+    const name = object.spec.callback?.callbackRef?.name;
+    if (!name) return undefined;
+    const callback = this.#callbackOf(object);
+    return { name, endpointId: callback?.status?.endpointId, isMissing: callback === undefined };
   }
 
   #callbackOf({ metadata, spec }: MonitorObject): CallbackObject | undefined {

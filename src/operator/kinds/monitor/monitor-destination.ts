@@ -1,0 +1,50 @@
+// Whether the installation still sends to where the alerts of a Monitor go: the address of its inline binding, or that of
+// a Callback, of which that object's pass has found it out.
+import type { BindingState } from '../../known/binding-directory.ts';
+import type { ObjectCache } from '../../known/object-cache.ts';
+import { DESTINATION_REJECTED, findDestinationFault } from '../../pass/destination.ts';
+import type { Fault } from '../../pass/object.ts';
+import { problemText } from '../../resources/problem-text.ts';
+import type { CallbackObject } from '../callback/callback-object.ts';
+import type { MonitorWork } from './monitor-work.ts';
+
+export interface MonitorDestinationFacts {
+  state: BindingState;
+  callbacks: ObjectCache<CallbackObject>;
+  periodMs: number;
+}
+
+/** Undefined if alerts have somewhere to go, as far as is known. Throws ApiProblem. */
+export async function monitorDestinationFault(
+  work: MonitorWork,
+  { state, callbacks, periodMs }: MonitorDestinationFacts,
+): Promise<Fault | undefined> {
+  const { object, desired, external } = work;
+  const { binding } = desired;
+  if (binding?.kind === 'inline') {
+    const ask = () => external.restateBinding(binding, object.spec.jurisdiction);
+    return await findDestinationFault(work, { url: binding.url, periodMs, ask, explain: problemText });
+  }
+  if (!isRejected(state, desired.projectId, callbacks)) return undefined;
+  const endpoint =
+    state.binding.kind === 'named'
+      ? `callback endpoint ${state.binding.alias}`
+      : "organization's default callback endpoint";
+  const message = `The API sends no alerts to the address of the ${endpoint} any more: see the conditions of its Callback.`;
+  return { reason: DESTINATION_REJECTED, message };
+}
+
+/** By what the operator has found out itself, and never by a status. */
+function isRejected(
+  { binding, target }: BindingState,
+  projectId: string,
+  callbacks: ObjectCache<CallbackObject>,
+): boolean {
+  if (target === undefined) return false;
+  return callbacks.listBy('id', target.endpointId).some((callback) => {
+    const { held, destination, isDefault } = callbacks.memoryOf(callback);
+    if (destination?.fault === undefined || held?.id !== target.endpointId) return false;
+    // The default may be in another project, where other endpoints may have the same id.
+    return binding.kind === 'organization_default' ? isDefault === true : held.projectId === projectId;
+  });
+}

@@ -46,6 +46,7 @@ export default defineConfig({
         maxWorkers: 1,
       }),
       project('e2e', ['test/e2e/**/*.test.ts'], {
+        globalSetup: ['test/support/postgres-setup.ts'],
         testTimeout: 600_000,
         hookTimeout: 900_000,
         maxWorkers: 1,

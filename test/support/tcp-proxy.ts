@@ -16,23 +16,25 @@ export class TcpProxy {
   readonly #pairs = new Set<Pair>();
   #listener: Server | undefined;
   readonly #port: number;
+  readonly #host: string;
   #accepted = 0;
   #bytesToClient = 0;
   #delayMs = 0;
   #isBlackHole: boolean = false;
   #resetAfterBytes: number | undefined;
 
-  private constructor(target: URL, port: number) {
+  private constructor(target: URL, port: number, host: string) {
     this.#target = target;
     this.#port = port;
+    this.#host = host;
   }
 
   /**
-   * Starts a proxy to the server of this address, on a free port of 127.0.0.1 that no outgoing connection takes while the
+   * Starts a proxy to the server of this address, on a free port of `host` that no outgoing connection takes while the
    * proxy refuses.
    */
-  static async start(url: string): Promise<TcpProxy> {
-    const proxy = new TcpProxy(new URL(url), await findFreePort());
+  static async start(url: string, host = '127.0.0.1'): Promise<TcpProxy> {
+    const proxy = new TcpProxy(new URL(url), await findFreePort(), host);
     await proxy.accept();
     return proxy;
   }
@@ -40,7 +42,7 @@ export class TcpProxy {
   /** The address of the server through the proxy; without a path it ends without a slash, as an origin does. */
   get url(): string {
     const through = new URL(this.#target);
-    through.hostname = '127.0.0.1';
+    through.hostname = this.#host;
     through.port = String(this.#port);
     return through.href.replace(/\/$/, '');
   }
@@ -112,7 +114,7 @@ export class TcpProxy {
   async accept(): Promise<void> {
     if (this.#listener !== undefined) return;
     const listener = createServer({ allowHalfOpen: true }, (client) => this.#connect(client));
-    listener.listen(this.#port, '127.0.0.1');
+    listener.listen(this.#port, this.#host);
     await once(listener, 'listening');
     this.#listener = listener;
   }

@@ -1,6 +1,8 @@
 // A whole Kubernetes cluster for the run, which has the image of the Dockerfile, and the tools to use it. Scripts beside the
 // checkout (or in BEATKEEPER_CLUSTER_SCRIPTS) make the cluster: build, up, load, down.
 import { existsSync } from 'node:fs';
+import { cp, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
@@ -14,7 +16,10 @@ export const IMAGE = { repository: 'beatkeeper', first: 'e2e-first', second: 'e2
 export const HOST_ADDRESS = '10.200.0.1';
 
 export interface Cluster {
+  kubeconfig: string;
   kubectl(...args: string[]): Promise<string>;
+  /** With this text as standard input. */
+  kubectlWith(input: string, ...args: string[]): Promise<string>;
   helm(...args: string[]): Promise<string>;
   /** Runs `kubectl apply`. Throws the server's message. */
   apply(...objects: object[]): Promise<void>;
@@ -62,16 +67,19 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
   const kubectl = (...args: string[]) => execute(join(bin, 'kubectl'), args, { env });
   const read = (path: string, namespace: string, ...what: string[]) =>
     kubectl('get', ...what, '--namespace', namespace, '--output', `jsonpath=${path}`);
+  const kubectlWith = (input: string, ...args: string[]) =>
+    execute(join(bin, 'kubectl'), args, { env, input });
   return {
+    kubeconfig,
     kubectl,
+    kubectlWith,
     helm: (...args) => execute(join(bin, 'helm'), args, { env }),
     async apply(...objects) {
       const input = objects.map((object) => stringify(object)).join('---\n');
-      await execute(join(bin, 'kubectl'), ['apply', '--filename', '-'], { env, input });
+      await kubectlWith(input, 'apply', '--filename', '-');
     },
     async create(object, ...more) {
-      const args = ['create', ...more, '--filename', '-'];
-      await execute(join(bin, 'kubectl'), args, { env, input: stringify(object) });
+      await kubectlWith(stringify(object), 'create', ...more, '--filename', '-');
     },
     async find<T extends object>(kind: string, name: string, namespace: string) {
       const options = ['--namespace', namespace, '--ignore-not-found', '--output', 'json'];
@@ -92,4 +100,14 @@ export async function execute(program: string, args: string[], options?: Program
   const { code, stdout, stderr } = await runProgram(program, args, options);
   if (code === 0) return stdout;
   throw new Error(`${program} ${args.slice(0, 4).join(' ')} ended with ${code}:\n${stdout}${stderr}`);
+}
+
+/** A copy of the chart with a higher version. The caller removes the folder. */
+export async function makeNextChart(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-chart-'));
+  await cp(CHART, folder, { recursive: true });
+  const file = join(folder, 'Chart.yaml');
+  const text = await readFile(file, 'utf8');
+  await writeFile(file, text.replace(/^version: .*/m, 'version: 99.0.0'));
+  return folder;
 }

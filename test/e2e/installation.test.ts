@@ -1,15 +1,13 @@
 // The chart on a real cluster, from the first install to an uninstall and back. The tests run in this order: each one
 // starts from the state that the test before it left.
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fetchServed } from '../support/fetch-served.ts';
 import { type AlertBody, ok, type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { startBeatLoad } from './beat-load.ts';
-import { CHART, type Cluster, HOST_ADDRESS, IMAGE, startCluster } from './cluster.ts';
+import { CHART, type Cluster, HOST_ADDRESS, IMAGE, makeNextChart, startCluster } from './cluster.ts';
 import { beatingPod, callback, type MonitorObject, monitor, restrictedNamespace } from './objects.ts';
 
 const SYSTEM = 'beatkeeper';
@@ -260,7 +258,7 @@ const podImages = () => cluster.read('{.items[*].spec.containers[0].image}', SYS
 
 describe('a release', () => {
   it('an upgrade under load loses no beat and updates the CRDs', async () => {
-    const chart = await nextChart();
+    const chart = await makeNextChart(); // a version alone must not restart the database
     const column = [{ op: 'remove', path: '/spec/versions/0/additionalPrinterColumns/0' }];
     await cluster.kubectl(
       'patch',
@@ -329,13 +327,3 @@ describe('a release', () => {
     await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=180s');
   });
 });
-
-// A copy of the chart with a higher version: a version alone must not restart the database.
-async function nextChart(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-chart-'));
-  await cp(CHART, folder, { recursive: true });
-  const file = join(folder, 'Chart.yaml');
-  const text = await readFile(file, 'utf8');
-  await writeFile(file, text.replace(/^version: .*/m, 'version: 99.0.0'));
-  return folder;
-}

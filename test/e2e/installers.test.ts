@@ -82,15 +82,21 @@ describe('Helm 3 and Helm 4 in turns', () => {
 
 describe('a renderer that knows nothing of the cluster', () => {
   const namespace = 'rendered';
+  const workloads = [
+    ...['api', 'sweeper', 'operator'].map((role) => `deployment/${RELEASE}-${role}`),
+    `statefulset/${RELEASE}-postgresql`,
+  ];
+  const waitForWorkloads = async () => {
+    for (const one of workloads)
+      await cluster.kubectl('-n', namespace, 'rollout', 'status', one, '--timeout=300s');
+  };
   const applyRendered = async (chart: string) => {
     const manifests = await cluster.helm(
       ...['template', RELEASE, chart, '--include-crds', '--no-hooks'],
       ...settings(namespace),
     );
     await cluster.kubectlWith(manifests, '-n', namespace, 'apply', '--filename', '-');
-    const deployments = ['api', 'sweeper', 'operator'].map((role) => `deployment/${RELEASE}-${role}`);
-    for (const one of deployments)
-      await cluster.kubectl('-n', namespace, 'rollout', 'status', one, '--timeout=300s');
+    await waitForWorkloads();
   };
 
   it('may apply the chart again and again: keys, passwords and data stay', async () => {
@@ -102,22 +108,9 @@ describe('a renderer that knows nothing of the cluster', () => {
     expect(before.join()).toMatch(/encryption/);
     await applyRendered(CHART);
     await applyRendered(nextChart);
-    await cluster.kubectl(
-      '-n',
-      namespace,
-      'rollout',
-      'restart',
-      'deployment',
-      `statefulset/${RELEASE}-postgresql`,
-    );
-    await cluster.kubectl(
-      '-n',
-      namespace,
-      'rollout',
-      'status',
-      `deployment/${RELEASE}-api`,
-      '--timeout=300s',
-    );
+    // New pods of every role, and of the database, work with the same passwords and keys.
+    await cluster.kubectl('-n', namespace, 'rollout', 'restart', ...workloads);
+    await waitForWorkloads();
     await waitForMonitor(namespace);
     expect(await keptValues(namespace)).toEqual(before);
   });

@@ -1,5 +1,5 @@
 // Writes Events about objects. Repeats become a count on one Event, and everything is bounded: the recorder may drop an
-// Event, but never delays its caller. The Events are those of the core group: the API server refuses a `lastTimestamp` in
+// Event, but never delays its caller, and the Events of one namespace neither delay nor displace those of others. The Events are those of the core group: the API server refuses a `lastTimestamp` in
 // events.k8s.io/v1, and by it people sort (`kubectl get events --sort-by=.lastTimestamp`).
 
 import { randomBytes } from 'node:crypto';
@@ -8,7 +8,7 @@ import type { KubeClient } from './kube-client.ts';
 import { isAlreadyExists, isNotFound, isPassing } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
-import { formatSeconds, type KubeObject, type KubeResource } from './kube-object.ts';
+import { formatSeconds, type KubeObject, type KubeResource, namespaceOfKey } from './kube-object.ts';
 import { WorkQueue } from './work-queue.ts';
 
 export interface EventFacts {
@@ -80,6 +80,8 @@ const maxFieldLength = 128;
 /** Limits the different Events about one object: a burst, then one in half a minute. */
 const perObject = { perSecond: 1 / 30, burst: 25 };
 const maxFailures = 5;
+/** The part of the waiting Events that one namespace may have. */
+const maxShare = 1 / 4;
 
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
@@ -92,6 +94,8 @@ export class EventRecorder {
   readonly #series = new Map<string, Series>();
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #unwritten = new Set<string>();
+  /** How many of them are of a namespace. */
+  readonly #ofNamespace = new Map<string, number>();
   readonly #abort = new AbortController();
   readonly #writer: Promise<void>;
   #allWritten: (() => void) | undefined;
@@ -100,7 +104,7 @@ export class EventRecorder {
   constructor(options: EventRecorderOptions) {
     this.#options = options;
     this.#log = options.log ?? silentLog;
-    this.#queue = new WorkQueue({ name: 'events' });
+    this.#queue = new WorkQueue({ name: 'events', groupOf: namespaceOfKey });
     this.#repeatMs = options.tuning?.repeatMs ?? 10_000;
     this.#seriesMs = options.tuning?.seriesMs ?? 600_000;
     this.#capacity = options.tuning?.capacity ?? 1000;
@@ -111,7 +115,8 @@ export class EventRecorder {
   record(regarding: KubeObject, facts: EventFacts): void {
     if (this.#isStopped) return;
     const uid = regarding.metadata.uid ?? '';
-    const key = [uid, facts.type, facts.reason, facts.action ?? '', facts.note].join('\0');
+    const about = `${regarding.metadata.namespace ?? ''}/${uid}`;
+    const key = [about, facts.type, facts.reason, facts.action ?? '', facts.note].join('\0');
     const nowMs = Date.now();
     const known = this.#series.get(key);
     if (known !== undefined && nowMs - known.lastMs < this.#seriesMs) this.#repeat(key, known, nowMs);
@@ -137,16 +142,36 @@ export class EventRecorder {
 
   #begin(key: string, regarding: KubeObject, facts: EventFacts, nowMs: number): void {
     const uid = regarding.metadata.uid ?? '';
-    if (this.#unwritten.size >= this.#capacity || !this.#bucketOf(uid).tryTake(nowMs)) {
+    if (!this.#hasRoom(key) || !this.#bucketOf(uid).tryTake(nowMs)) {
       this.#count('dropped');
       return;
     }
     const event = this.#describe(regarding, facts, nowMs);
     this.#series.delete(key);
     this.#series.set(key, { event, count: 1, lastMs: nowMs, writtenCount: 0, writtenAtMs: 0 });
-    this.#unwritten.add(key);
+    this.#markUnwritten(key);
     this.#forgetOldest();
     this.#queue.add(key);
+  }
+
+  #hasRoom(key: string): boolean {
+    const ofNamespace = this.#ofNamespace.get(namespaceOfKey(key)) ?? 0;
+    return this.#unwritten.size < this.#capacity && ofNamespace < this.#capacity * maxShare;
+  }
+
+  #markUnwritten(key: string): void {
+    if (this.#unwritten.has(key)) return;
+    this.#unwritten.add(key);
+    const namespace = namespaceOfKey(key);
+    this.#ofNamespace.set(namespace, (this.#ofNamespace.get(namespace) ?? 0) + 1);
+  }
+
+  #markWritten(key: string): void {
+    if (!this.#unwritten.delete(key)) return;
+    const namespace = namespaceOfKey(key);
+    const left = (this.#ofNamespace.get(namespace) ?? 0) - 1;
+    if (left > 0) this.#ofNamespace.set(namespace, left);
+    else this.#ofNamespace.delete(namespace);
   }
 
   #repeat(key: string, series: Series, nowMs: number): void {
@@ -154,7 +179,7 @@ export class EventRecorder {
     series.lastMs = nowMs;
     this.#series.delete(key);
     this.#series.set(key, series);
-    this.#unwritten.add(key);
+    this.#markUnwritten(key);
     this.#queue.addAfter(key, series.writtenAtMs + this.#repeatMs - nowMs);
   }
 
@@ -224,7 +249,7 @@ export class EventRecorder {
   #settle(key: string): void {
     // Also for a series that the recorder has dropped meanwhile: its failures must not stay in the queue.
     this.#queue.forget(key);
-    this.#unwritten.delete(key);
+    this.#markWritten(key);
     if (this.#unwritten.size === 0) this.#allWritten?.();
   }
 

@@ -137,6 +137,18 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await counted('dropped')).toBe(100 - all.length);
   });
 
+  it('a namespace with very many Events displaces none of another', async () => {
+    const other = await createNamespace(test.client);
+    const theirs = await test.client.create(configMaps, { metadata: { name: 'theirs', namespace: other } });
+    const recorder = record({ capacity: 40 });
+    for (let i = 0; i < 200; i += 1)
+      recorder.record({ ...about, metadata: { ...about.metadata, uid: `uid-${i}` } }, made);
+    recorder.record(theirs, made);
+    await recorder.stop(patienceMs);
+    expect((await test.client.list(events, { namespace: other })).items).toHaveLength(1);
+    expect(await counted('dropped')).toBeGreaterThan(0);
+  });
+
   it('a repeat after the Event was deleted creates a new Event', async () => {
     const recorder = record({ repeatMs: 50 });
     recorder.record(about, made);

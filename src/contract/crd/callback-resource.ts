@@ -46,9 +46,17 @@ const OLD_KIND = "(has(oldSelf.kind) ? oldSelf.kind : 'webhook')";
 /** `spec` of a Callback. Fields with a default in the API have none here. */
 export const callbackResourceSpec = withRules(
   z.strictObject({
-    kind: callbackKind.optional().describe('Default: webhook.'),
-    alias: resourceAlias.optional().describe('Default: metadata.name.'),
-    url: resourceUrl.optional().describe('Of a webhook. Where it is a secret: urlSecretRef.'),
+    kind: callbackKind
+      .optional()
+      .describe('Kind of the endpoint. Default: webhook. The others need a messaging relay.'),
+    alias: resourceAlias
+      .optional()
+      .describe(
+        'Name of the endpoint in its project, which monitors may name it by. Default: metadata.name.',
+      ),
+    url: resourceUrl
+      .optional()
+      .describe('Of a webhook: the address that alerts are sent to. Where it is a secret: urlSecretRef.'),
     urlSecretRef: z.strictObject({ name: objectName, key: secretKey }).optional(),
     relay: z
       .strictObject({ actorId: trimmedText(128, 'actorId'), notifierId: trimmedText(128, 'notifierId') })

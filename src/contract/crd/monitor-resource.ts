@@ -39,7 +39,9 @@ import { celString } from './structural.ts';
 
 const resourceSchedule = z.strictObject({
   cron: withSentence(cron, 'Must be a cron expression with five fields such as "0 2 * * *".'),
-  timeZone: withSentence(timeZone, 'Must be an IANA time zone such as Europe/Berlin.').optional(),
+  timeZone: withSentence(timeZone, 'Must be an IANA time zone such as Europe/Berlin.')
+    .optional()
+    .describe('An IANA time zone such as Europe/Berlin. Default: UTC.'),
 });
 
 const resourceLabels = withRules(
@@ -108,16 +110,24 @@ export function monitorResourceSpec(limits: ContractLimits) {
   const fields = monitorFields(limits);
   return withRules(
     z.strictObject({
-      name: trimmedText(160, 'name').optional().describe('Default: metadata.name.'),
+      name: trimmedText(160, 'name')
+        .optional()
+        .describe('Name of the monitor, for people. Default: metadata.name.'),
       description: fields.description.optional(),
-      labels: resourceLabels.optional().describe('Default: metadata.labels but those of Kubernetes itself.'),
+      labels: resourceLabels
+        .optional()
+        .describe(
+          'Labels of the monitor, by which lists are filtered. Default: metadata.labels but those of Kubernetes itself.',
+        ),
       intervalSeconds: fields.intervalSeconds.optional(),
       schedule: resourceSchedule
         .optional()
-        .describe('Exclusive with `intervalSeconds`. Zone: UTC by default.'),
+        .describe(
+          'When the job runs: a beat is expected at each of these times. Exclusive with `intervalSeconds`.',
+        ),
       graceSeconds: integer(limits.minimumIntervalSeconds, YEAR_SECONDS)
         .optional()
-        .describe('Lateness tolerated after the interval.'),
+        .describe('How much later than expected a beat may come. Default: 300.'),
       jurisdiction: withRules(jurisdiction, {
         rule: IMMUTABLE,
         message: 'Leave jurisdiction as it is: to change it, delete this Monitor and make another one.',
@@ -129,7 +139,7 @@ export function monitorResourceSpec(limits: ContractLimits) {
       lifecycle: lifecycle.optional(),
       maintenance: maintenance
         .optional()
-        .describe('Missed deadlines inside it open nothing. Ignored once it is over.'),
+        .describe('A window in which missed deadlines open no incident. Ignored once it is over.'),
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
       measurements: resourceMeasurements
         .optional()
@@ -171,7 +181,7 @@ export const monitorResourceStatus = z.object({
   health: z
     .enum([...health.options, 'unknown'])
     .optional()
-    .describe('`unknown` after an uninstall, until a new install.'),
+    .describe('How the monitor is: the column HEALTH. `unknown` after an uninstall, until a new install.'),
   lifecycle: lifecycle.optional(),
   firstBeatAt: timestamp.optional(),
   lastBeatAt: timestamp

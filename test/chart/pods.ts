@@ -17,7 +17,7 @@ export interface Container {
   resources: { requests?: object; limits?: { memory?: string } };
   livenessProbe?: object;
   readinessProbe?: { timeoutSeconds?: number };
-  startupProbe?: object;
+  startupProbe?: { exec?: { command: string[] }; timeoutSeconds?: number };
   lifecycle?: { preStop?: { sleep?: { seconds: number } } };
   volumeMounts?: { name: string; mountPath: string }[];
 }

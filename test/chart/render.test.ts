@@ -1,5 +1,5 @@
 // What the chart renders: safe pods, few permissions, valid references, for every way to install.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -145,6 +145,20 @@ describe.skipIf(found === undefined)('the roles', () => {
         readinessProbe: { httpGet: { path: '/readyz', port: 'health' } },
       });
     }
+  });
+
+  it('the probe of a start waits, so that an install makes no Warning, and the kubelet waits longer for it', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper', 'operator']) {
+      const [container] = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec.containers;
+      const { exec, timeoutSeconds = 1 } = container?.startupProbe ?? {};
+      const [program, script = '', seconds] = exec?.command ?? [];
+      expect([program, existsSync(join(CHART, '../..', script))], role).toEqual(['node', true]);
+      expect(timeoutSeconds, role).toBeGreaterThan(Number(seconds) + 2);
+      expect(container?.env, role).toContainEqual({ name: 'BEATKEEPER_HEALTH_PORT', value: '8081' });
+    }
+    const [database] = pickPod(manifests, 'StatefulSet/beatkeeper-postgresql').spec.containers;
+    expect(database?.startupProbe?.exec?.command.join(' ')).toContain('until pg_isready');
   });
 
   it('the kubelet waits longer for an answer of readiness than a check may take, so that the log names the check', async () => {

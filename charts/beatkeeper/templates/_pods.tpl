@@ -59,13 +59,16 @@ topologySpreadConstraints:
 {{- toYaml (mergeOverwrite $security (deepCopy .values.securityContext)) -}}
 {{- end -}}
 
-{{/* /livez decides about a restart, /readyz about traffic. */}}
+{{/*
+/livez decides about a restart, /readyz about traffic. The first probe waits, because each one that fails is a Warning: a
+process that starts gets 100 seconds until the restart, and half of that until the first Warning.
+*/}}
 {{- define "beatkeeper.probes" -}}
 startupProbe:
-  httpGet: {path: /livez, port: health}
+  exec: {command: [node, src/telemetry/wait-until-ready.ts, "50"]}
   periodSeconds: 1
-  timeoutSeconds: 2
-  failureThreshold: 60
+  timeoutSeconds: 60
+  failureThreshold: 2
 livenessProbe:
   httpGet: {path: /livez, port: health}
   periodSeconds: 10

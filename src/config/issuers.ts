@@ -1,6 +1,7 @@
 // The trusted issuers of session tokens: BEATKEEPER_ISSUERS, a JSON array.
 import { z } from 'zod';
 import { ROLES } from '../domain/access.ts';
+import { json } from './variable.ts';
 
 const DAY_SECONDS = 86_400;
 const address = z.url({ protocol: /^https?$/ });
@@ -42,14 +43,4 @@ const issuer = z
   );
 
 /** Parses a JSON text to a list of issuers. */
-export const issuers = z
-  .string()
-  .transform((value, context): unknown => {
-    try {
-      return JSON.parse(value);
-    } catch {
-      context.addIssue({ code: 'custom', message: 'must be a JSON array of issuers' });
-      return z.NEVER;
-    }
-  })
-  .pipe(z.array(issuer));
+export const issuers = json('must be a JSON array of issuers', z.array(issuer));

@@ -1,6 +1,7 @@
 // Configuration of the role `operator`, and of the commands `crds`, `finalizers` and `secrets`, which Jobs of
 // the chart run.
 import { z } from 'zod';
+import { sharedProjects } from './shared-projects.ts';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, list, optional, text, variable } from './variable.ts';
 
@@ -55,6 +56,15 @@ export const operatorSchema = z.object({
       fallback: '',
     },
     list,
+  ),
+  sharedProjects: variable(
+    {
+      name: 'BEATKEEPER_SHARED_PROJECTS',
+      description:
+        'JSON array of {project, namespaces}: the namespaces (names with * and ?) that may belong to a project by their annotation. Such a project is for them alone; any other namespace belongs to the project of its own name. Default: every namespace may belong to every project.',
+      fallback: '[]',
+    },
+    sharedProjects,
   ),
   namespace: namespace(),
   leaseName: variable(

@@ -44,6 +44,21 @@ export const list = z.string().transform((value) =>
     .filter((entry) => entry !== ''),
 );
 
+/** A JSON text, which `schema` then parses. `rule`: what to say of a text that is no JSON. */
+export function json<T extends z.ZodType>(rule: string, schema: T) {
+  return z
+    .string()
+    .transform((value, context): unknown => {
+      try {
+        return JSON.parse(value);
+      } catch {
+        context.addIssue({ code: 'custom', message: rule });
+        return z.NEVER;
+      }
+    })
+    .pipe(schema);
+}
+
 /** An http or https address without a slash at its end. */
 export const baseUrl = z
   .string('is missing')

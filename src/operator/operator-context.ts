@@ -9,6 +9,7 @@ import type { BindingDirectory } from './known/binding-directory.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import type { ProjectDirectory } from './known/project-directory.ts';
 import type { PublishBase } from './known/publish-base.ts';
+import type { SharedProjects } from './known/shared-projects.ts';
 import type { StatusFeedFollower } from './known/status-feed-follower.ts';
 import type { WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
@@ -22,6 +23,7 @@ export interface OperatorContext {
   /** Empty if single namespaces are watched: then the name of a namespace is its project. */
   namespaces: ObjectStore<KubeObject>;
   watched: WatchedNamespaces;
+  sharedProjects: SharedProjects;
   projects: ProjectDirectory;
   bindings: BindingDirectory;
   statusCache: MonitorStatusCache;

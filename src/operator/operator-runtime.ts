@@ -15,6 +15,7 @@ import { BindingDirectory } from './known/binding-directory.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
 import { PublishBase } from './known/publish-base.ts';
+import { type SharedProject, SharedProjects } from './known/shared-projects.ts';
 import { SignIn } from './known/sign-in.ts';
 import { StatusFeedFollower } from './known/status-feed-follower.ts';
 import { type Watch, WatchedNamespaces } from './known/watched-namespaces.ts';
@@ -32,6 +33,8 @@ export interface RuntimeOptions {
   kubeMetrics?: KubeMetrics;
   /** Empty: all. */
   watchNamespaces: readonly string[];
+  /** Default, and with an empty list: every namespace may belong to every project. */
+  sharedProjects?: readonly SharedProject[] | undefined;
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
 }
 
@@ -183,6 +186,7 @@ function createContext(
     ...{ kube, api, events, log, metrics, ...followed },
     namespaces: new ObjectStore<KubeObject>(),
     watched: new WatchedNamespaces({ names: watchNamespaces, metrics, log }),
+    sharedProjects: new SharedProjects(options.sharedProjects),
     projects: new ProjectDirectory(api),
     bindings: new BindingDirectory(api),
     statusCache: new MonitorStatusCache(),

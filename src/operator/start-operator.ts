@@ -10,6 +10,7 @@ import { createLeaseIdentity, LeaseElector } from '../kube/lease-elector.ts';
 import { loadKubeConfig } from '../kube/load-kube-config.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { SharedProject } from './known/shared-projects.ts';
 import { registerMonitorMetrics } from './monitor-metrics.ts';
 import type { Orphans } from './operator-context.ts';
 import { createOperatorMetrics } from './operator-metrics.ts';
@@ -23,6 +24,7 @@ export interface OperatorSettings {
   kubeconfig?: string | undefined;
   watchNamespaces: readonly string[];
   defaultCallbackNamespaces: readonly string[];
+  sharedProjects?: readonly SharedProject[];
   namespace: string;
   leaseName: string;
   lastBeatPeriodSeconds: number;
@@ -74,10 +76,10 @@ export async function startOperator(
       metrics.apiSeconds.observe({ operation }, seconds);
     },
   });
-  const { defaultCallbackNamespaces: stated, namespace, watchNamespaces } = settings;
+  const { defaultCallbackNamespaces: stated, namespace, watchNamespaces, sharedProjects } = settings;
   const lease = { namespace, name: settings.leaseName };
   const { kube, runtime, close } = composeOperator({
-    ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces },
+    ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces, sharedProjects },
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
 import { issuers as issuersSchema } from '../../src/config/issuers.ts';
+import { sharedProjects } from '../../src/config/shared-projects.ts';
 import { CHECK_LIMIT_MS } from '../../src/telemetry/readiness.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
@@ -251,6 +252,18 @@ describe.skipIf(found === undefined)('the roles', () => {
       data?: Record<string, string>;
     };
     expect(issuersSchema.safeParse(data?.BEATKEEPER_ISSUERS).error).toBeUndefined();
+  });
+
+  it('the operator reads the shared projects of the values', async () => {
+    const shared = [{ project: 'Web "Shop"', namespaces: ['shop-*'] }];
+    const read = async (values: object) => {
+      const { env = [] } =
+        pickPod(await render(helm, values), 'Deployment/beatkeeper-operator').containers[0] ?? {};
+      const value = env.find(({ name }) => name === 'BEATKEEPER_SHARED_PROJECTS')?.value;
+      return await sharedProjects.parseAsync(value);
+    };
+    expect(await read({})).toEqual([]);
+    expect(await read({ operator: { sharedProjects: shared } })).toEqual(shared);
   });
 
   it('the operator has a token for the audience beatkeeper and no access to the database', async () => {

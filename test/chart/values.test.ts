@@ -48,6 +48,16 @@ const refusals: [string, object, RegExp][] = [
     { auth: { issuers: [{ issuer: 'https://a.example', audience: 'b', roles: { c: 'operator' } }] } },
     /\/auth\/issuers\/0\/roles\/c/,
   ],
+  [
+    'a shared project without its namespaces',
+    { operator: { sharedProjects: [{ project: 'shop' }] } },
+    /operator\/sharedProjects\/0/,
+  ],
+  [
+    'a shared project whose namespace has capital letters',
+    { operator: { sharedProjects: [{ project: 'shop', namespaces: ['Shop'] }] } },
+    /operator\/sharedProjects\/0/,
+  ],
   ['an install without a database', { postgresql: { enabled: false } }, /set database\.existingSecret/],
   [
     'an install with two databases',

@@ -13,6 +13,7 @@ import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-tr
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import type { SharedProject } from '../../src/operator/known/shared-projects.ts';
 import type { Orphans } from '../../src/operator/operator-context.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import type { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
@@ -49,6 +50,7 @@ export interface OperatorOptions {
   defaultCallbackNamespaces?: string[];
   orphans?: Orphans;
   orphanArchiveAfterMs?: number;
+  sharedProjects?: readonly SharedProject[];
   timeoutMs?: number;
   refusalRetryMs?: number;
   release?: string;
@@ -211,6 +213,7 @@ async function startTestOperator(
     metrics: createOperatorMetrics(registry),
     kubeMetrics: createKubeMetrics(registry),
     watchNamespaces: options.watchNamespaces ?? [],
+    sharedProjects: options.sharedProjects,
     tuning: {
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,

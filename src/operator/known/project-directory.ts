@@ -10,6 +10,7 @@ import { Blocked } from '../pass/object.ts';
 
 import { NAMESPACES } from '../resources/core-resources.ts';
 import { ANNOTATION } from '../resources/names.ts';
+import type { SharedProjects } from './shared-projects.ts';
 
 /** A list younger than this is not read again for a name that it lacks. */
 const FRESH_MS = 5000;
@@ -97,6 +98,7 @@ function refusedName(name: string, { fieldErrors, detail }: ApiProblem): Blocked
 /** The part of the context that names projects. */
 export interface Namespaces {
   readonly namespaces: ObjectStore<KubeObject>;
+  readonly sharedProjects: SharedProjects;
 }
 
 /** The part of the context that can also read a namespace. */
@@ -106,21 +108,27 @@ interface ReadableNamespaces extends Namespaces {
 }
 
 /** The project name of an object by the cache: the annotation of its namespace, else the namespace's name. */
-export function projectNameOf({ namespaces }: Namespaces, object: KubeObject): string {
+export function projectNameOf({ namespaces }: Pick<Namespaces, 'namespaces'>, object: KubeObject): string {
   const { namespace = '' } = object.metadata;
   return projectNameIn(namespaces.get(namespace)) || namespace;
 }
 
+/** Undefined if the namespace may not belong to that project: then the object claims nothing in it. */
+export function findProjectName(context: Namespaces, object: KubeObject): string | undefined {
+  const name = projectNameOf(context, object);
+  return context.sharedProjects.allows(object.metadata.namespace ?? '', name) ? name : undefined;
+}
+
 /**
- * Like `projectNameOf`, but reads a namespace that the cache lacks: nothing may be created in a project other than the
- * annotated one. Throws KubeError.
+ * The project name of an object, also where the cache lacks its namespace: nothing may be created in a project other than
+ * the annotated one. The namespace may not be allowed to belong to it. Throws KubeError.
  */
 export async function readProjectName(context: ReadableNamespaces, object: KubeObject): Promise<string> {
   const { namespace = '' } = object.metadata;
   const { namespaces, kube, settings } = context;
-  if (!settings.isClusterWide || namespaces.get(namespace) !== undefined)
-    return projectNameOf(context, object);
-  return projectNameIn(await kube.find(NAMESPACES, { name: namespace })) || namespace;
+  const cached = namespaces.get(namespace);
+  const isKnown = !settings.isClusterWide || cached !== undefined;
+  return projectNameIn(isKnown ? cached : await kube.find(NAMESPACES, { name: namespace })) || namespace;
 }
 
 /** The project name in the annotation of a namespace. */

@@ -4,7 +4,7 @@ import { IDENTIFIER_PATTERN } from '../../domain/id.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import { type KubeObject, objectKey } from '../../kube/kube-object.ts';
 import type { ObjectStore } from '../../kube/object-store.ts';
-import { type Namespaces, type ProjectDirectory, projectNameOf } from '../known/project-directory.ts';
+import { findProjectName, type Namespaces, type ProjectDirectory } from '../known/project-directory.ts';
 import { Blocked, type Identity, type ReconciledObject } from './object.ts';
 
 /** The id that follows from the object's UID, so that a create whose answer was lost finds its resource again. */
@@ -98,10 +98,13 @@ export function findHolders<O extends ReconciledObject>(
   { object, id, projectId }: Claim<O>,
 ): readonly O[] {
   // Spellings that differ in case or spaces name one project.
-  const projectOf = (one: O) => projectNameKey(projectNameOf(context, one));
-  const others = cache
-    .listBy('id', id)
-    .filter((one) => one.metadata.uid !== object.metadata.uid && projectOf(one) === projectOf(object));
+  const projectOf = (one: O) => {
+    const name = findProjectName(context, one);
+    return name === undefined ? undefined : projectNameKey(name);
+  };
+  const project = projectOf(object);
+  const isRival = (one: O) => one.metadata.uid !== object.metadata.uid && projectOf(one) === project;
+  const others = project === undefined ? [] : cache.listBy('id', id).filter(isRival);
   const claimants = [object, ...others].sort(compareAge);
   const creator = claimants.find((one) => isOwnId(identity, one, id));
   if (creator !== undefined) return [creator];
@@ -123,7 +126,8 @@ export async function isNamedByAnother<O extends ReconciledObject>(
 ): Promise<boolean> {
   for (const other of cache.listBy('id', id)) {
     if (other.metadata.uid === object.metadata.uid) continue;
-    if ((await context.projects.find(projectNameOf(context, other))) === projectId) return true;
+    const name = findProjectName(context, other);
+    if (name !== undefined && (await context.projects.find(name)) === projectId) return true;
   }
   return false;
 }

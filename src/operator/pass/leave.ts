@@ -54,7 +54,11 @@ export async function leaveAll<O extends ReconciledObject, D extends Desired, E>
   pass: Pass<O, D, E>,
 ): Promise<void> {
   const { object } = pass;
-  const projectId = await context.projects.find(await readProjectName(context, object));
+  const { namespace = '' } = object.metadata;
+  const name = await readProjectName(context, object);
+  // Where the namespace may not belong to the project, the annotation names nothing of it.
+  const isAllowed = context.sharedProjects.allows(namespace, name);
+  const projectId = isAllowed ? await context.projects.find(name) : undefined;
   const id = await findClaimedId(kind, pass, projectId);
   const current = projectId === undefined ? undefined : { projectId, id };
   await leaveFormer(context, kind, pass, current);

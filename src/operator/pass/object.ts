@@ -48,7 +48,12 @@ export interface Identity {
   statusField: string;
 }
 
-export type BlockedReason = 'Conflict' | 'SecretConflict' | 'SecretNotFound' | 'Refused';
+export type BlockedReason =
+  | 'Conflict'
+  | 'SecretConflict'
+  | 'SecretNotFound'
+  | 'Refused'
+  | 'ProjectNotAllowed';
 
 /** A state that keeps an object from matching its spec and that a user can change: shown in its conditions, retried. */
 export class Blocked extends Error {

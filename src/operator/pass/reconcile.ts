@@ -128,6 +128,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const { identity } = this.#kind;
     const { projects } = this.#context;
     const projectName = await readProjectName(this.#context, object);
+    this.#context.sharedProjects.require(object.metadata.namespace ?? '', projectName);
     const projectId = await projects.find(projectName);
     const id = await findClaimedId(this.#kind, pass, projectId);
     await this.#requireHeld(pass, { object, id, projectId });

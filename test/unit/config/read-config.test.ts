@@ -59,6 +59,19 @@ describe('readConfig', () => {
     expect(faultsOf(read({ ...cluster, jwksUri: own.jwksUri }))[0]).toContain('states no issuer');
   });
 
+  test('readConfig reads the namespaces of shared projects, and refuses what is no name of a namespace', () => {
+    const read = (value: string) =>
+      readConfig(operatorSchema, { BEATKEEPER_API_URL: 'http://api', BEATKEEPER_SHARED_PROJECTS: value });
+    expect(read('').sharedProjects).toEqual([]);
+    const entry = { project: 'Web Shop', namespaces: ['shop-*', 's?'] };
+    expect(read(JSON.stringify([entry])).sharedProjects).toEqual([entry]);
+    for (const namespaces of [['Shop'], ['a,b'], 'shop'])
+      expect(() => read(JSON.stringify([{ ...entry, namespaces }]))).toThrow(
+        'BEATKEEPER_SHARED_PROJECTS at 0',
+      );
+    expect(() => read('shop')).toThrow('BEATKEEPER_SHARED_PROJECTS must be a JSON array of {project');
+  });
+
   test('readConfig reports every fault at once, by the name of the variable', () => {
     const faults = faultsOf({ DATABASE_URL: 'mysql://x', PORT: '70000', BEATKEEPER_ISSUERS: '{' });
     expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([

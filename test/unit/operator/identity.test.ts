@@ -5,6 +5,7 @@ import { ObjectStore } from '../../../src/kube/object-store.ts';
 import { CALLBACK_IDENTITY } from '../../../src/operator/kinds/callback/callback-object.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import { ObjectCache } from '../../../src/operator/known/object-cache.ts';
+import { SharedProjects } from '../../../src/operator/known/shared-projects.ts';
 import {
   defaultAlias,
   defaultName,
@@ -73,7 +74,8 @@ describe('the holder of an id that several objects claim', () => {
     const creationTimestamp = `2026-01-01T00:00:0${second}Z`;
     return monitorObject({}, { name: uid, uid, creationTimestamp, annotations, ...rest }, status);
   };
-  const none = { namespaces: new ObjectStore<KubeObject>() };
+  const sharedProjects = new SharedProjects();
+  const none = { namespaces: new ObjectStore<KubeObject>(), sharedProjects };
   const holderAmong = (id: string, objects: readonly [MonitorObject, ...MonitorObject[]]) =>
     holdersIn(claimedBy(objects), id, objects[0]);
   const holdersIn = (claims: ReturnType<typeof claimedBy>, id: string, object: MonitorObject) =>
@@ -128,10 +130,26 @@ describe('the holder of an id that several objects claim', () => {
     const other = claim('shared', { namespace: 'other', uid: 'cc' });
     const claims = claimedBy([shop, stock, other]);
     const holderFor = (object: MonitorObject, projectId: string) =>
-      findHolders({ namespaces }, claims, { object, id: 'shared', projectId });
+      findHolders({ namespaces, sharedProjects }, claims, { object, id: 'shared', projectId });
     expect(holderFor(shop, 'p1')).toEqual([shop]);
     expect(holderFor(stock, 'p1')).toEqual([shop]);
     expect(holderFor(other, 'p2')).toEqual([other]);
+  });
+
+  it('an object whose namespace may not belong to the project claims nothing in it', () => {
+    const namespaces = new ObjectStore<KubeObject>();
+    for (const name of ['shop', 'stranger']) {
+      const annotations = { 'beatkeeper.dev/project': 'Shop' };
+      namespaces.put({ metadata: { name, annotations } });
+    }
+    const restricted = new SharedProjects([{ project: 'shop', namespaces: ['shop'] }]);
+    const had = { monitorId: 'shared', projectId: 'p1' };
+    const shop = claim('shared', { namespace: 'shop', uid: 'bb' });
+    const stranger = claim('shared', { namespace: 'stranger', uid: 'aa' }, had);
+    const claims = claimedBy([shop, stranger]);
+    const facts = { object: shop, id: 'shared', projectId: 'p1' };
+    expect(findHolders({ namespaces, sharedProjects }, claims, facts)).toEqual([stranger]);
+    expect(findHolders({ namespaces, sharedProjects: restricted }, claims, facts)).toEqual([shop]);
   });
 });
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHART, listValuesFiles, type Manifest, render, requireHelm, template } from './helm.ts';
+import { CHART, listValuesFiles, type Manifest, NAMESPACE, render, requireHelm, template } from './helm.ts';
 import { pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
@@ -18,6 +18,21 @@ describe.skipIf(found === undefined)('what a renderer makes', () => {
     expect((await template(helm, {}, file)).stdout).toBe(stdout);
     expect((await render(helm, {}, file)).filter(({ kind }) => kind === 'Secret')).toEqual([]);
   });
+
+  it.each(ways)(
+    'every object names its namespace, so that no tool puts one elsewhere: %s',
+    async (_, file) => {
+      const inCluster =
+        /^(ClusterRole|ClusterRoleBinding|ValidatingAdmissionPolicy|ValidatingAdmissionPolicyBinding)$/;
+      const places = (await render(helm, {}, file)).map(({ kind, metadata }) => [
+        inCluster.test(kind),
+        metadata.namespace ?? '',
+      ]);
+      const watched = file.includes('namespaces') ? ['payments', 'shop'] : [];
+      for (const [isOfCluster, namespace] of places)
+        expect(isOfCluster ? [''] : [NAMESPACE, ...watched]).toContain(namespace);
+    },
+  );
 
   it('no template asks the cluster, makes up a value, or reads the clock', () => {
     const folder = join(CHART, 'templates');
@@ -86,6 +101,6 @@ describe.skipIf(found === undefined)('the Job that makes the Secrets', () => {
     expect(rights).toMatchObject([
       { kind: 'Role', rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['create'] }] },
     ]);
-    expect(rights[0]?.metadata.namespace).toBeUndefined();
+    expect(rights[0]?.metadata.namespace).toBe(NAMESPACE);
   });
 });

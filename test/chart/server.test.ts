@@ -190,9 +190,8 @@ describe.skipIf(helm === undefined)('an API server', () => {
     const applyRelease = async (...values: string[]) => {
       const chart = ['template', RELEASE, CHART, '--no-hooks', '--namespace', 'gitops', ...values];
       const { stdout } = await runProgram(helm, chart);
-      const { code, stderr } = await runProgram(kubectl, ['apply', ...target, '--filename', '-'], {
-        input: stdout,
-      });
+      const applied = ['apply', '--kubeconfig', kubeconfig, '--filename', '-'];
+      const { code, stderr } = await runProgram(kubectl, applied, { input: stdout });
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       const [container] = listPods(readManifests(stdout)).flatMap(({ containers }) =>
         containers.filter(({ args }) => args?.[0] === 'secrets'),

@@ -127,7 +127,11 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
     expect(await leads(two.registry)).toBe(0);
     await fixture.createMonitor('by-one', spec);
     await fixture.monitorBecomes('by-one', 'Ready', 'True');
+    const metrics = { namespace: fixture.namespace, name: 'by-one', health: 'waiting' };
+    expect(await metricValue(one.registry, 'beatkeeper_monitor_health', metrics)).toBe(1);
+    expect(await metricValue(two.registry, 'beatkeeper_monitor_health', metrics)).toBe(0);
     await one.close();
+    expect(await metricValue(one.registry, 'beatkeeper_monitor_health', metrics)).toBe(0);
     const stopwatch = startStopwatch();
     await fixture.createMonitor('by-two', spec);
     await fixture.monitorBecomes('by-two', 'Ready', 'True');

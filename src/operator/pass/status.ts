@@ -1,7 +1,13 @@
 // The status of an object of any kind: common fields and conditions, the write if something differs, and the
 // announcement of the fields that are about to be sent to the API.
 import { applyStatus, isSameStatus } from '../../kube/apply-status.ts';
-import { type ConditionFacts, removeCondition, setCondition } from '../../kube/conditions.ts';
+import {
+  type ConditionFacts,
+  type ConditionMoment,
+  type KubeCondition,
+  removeCondition,
+  setCondition,
+} from '../../kube/conditions.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { FIELD_MANAGER } from '../resources/names.ts';
 import type { Desired, Kind, Pass, Work } from './kind.ts';
@@ -17,14 +23,30 @@ export function syncedCondition(fault?: Fault): ConditionFacts {
   };
 }
 
-/** Reasons that end by themselves: what the spec refers to may be on its way, from another tool. */
-const WAITING = new Set(['SecretNotFound']);
-
-/** Neither synced nor ready, for one reason; stalled where no time but only a person can help. */
+/** Neither synced nor ready, for one reason. */
 export function faultConditions(fault: Fault): ConditionFacts[] {
-  const conditions: ConditionFacts[] = [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
-  if (!WAITING.has(fault.reason)) conditions.push({ type: 'Stalled', status: 'True', ...fault });
-  return conditions;
+  return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
+}
+
+/** Reasons of `Ready` that end when another object comes or changes: it may be on its way, from the same tool. */
+const WAITING = new Set([
+  'CallbackNotFound',
+  'CallbackUnknown',
+  'EndpointDisabled',
+  'NoOrganizationDefault',
+  'SecretNotFound',
+]);
+
+/** `Stalled` is there while only a person can help; tools take its absence for progress. */
+function withStalled(
+  conditions: readonly KubeCondition[],
+  ready: ConditionFacts | undefined,
+  moment: ConditionMoment,
+): KubeCondition[] {
+  if (ready === undefined) return [...conditions];
+  const isStalled = ready.status === 'False' && !WAITING.has(ready.reason);
+  if (!isStalled) return removeCondition(conditions, 'Stalled');
+  return setCondition(conditions, { ...ready, type: 'Stalled', status: 'True' }, moment);
 }
 
 export interface StatusFacts {
@@ -43,16 +65,16 @@ export function statusOf<O extends ReconciledObject, D extends Desired, E>(
   const { metadata, status: previous = {} } = pass.object;
   const own = kind.statusOf(pass);
   const moment = { generation: metadata.generation, nowMs };
-  // `Stalled` is there while it is true, and tools take its absence for progress.
-  const isStalled = conditions.some(({ type }) => type === 'Stalled');
-  const removed = [...(own.removed ?? []), ...(isStalled ? [] : ['Stalled'])];
-  const kept = removed.reduce(removeCondition, previous.conditions ?? []);
+  const kept = (own.removed ?? []).reduce(removeCondition, previous.conditions ?? []);
+  const found = [...conditions, ...own.conditions];
+  const all = found.reduce((some, one) => setCondition(some, one, moment), kept);
+  const ready = found.find(({ type }) => type === 'Ready');
   return {
     ...previous,
     ...pass.fields,
     observedGeneration: isObserved ? metadata.generation : previous.observedGeneration,
     ...own.fields,
-    conditions: [...conditions, ...own.conditions].reduce((all, one) => setCondition(all, one, moment), kept),
+    conditions: withStalled(all, ready, moment),
   };
 }
 

@@ -1,0 +1,50 @@
+// When an object is stalled: what tools that wait for it take for a failure.
+import { describe, expect, it } from 'vitest';
+import type { ConditionFacts, KubeCondition } from '../../../src/kube/conditions.ts';
+import { faultConditions, statusOf, syncedCondition } from '../../../src/operator/pass/status.ts';
+import { type KStatus, kstatusOf } from '../../support/kstatus.ts';
+import { monitorObject, NOW } from './resources.ts';
+
+describe('an object', () => {
+  /** As a pass writes it that has found these conditions. */
+  function written(conditions: readonly ConditionFacts[], before?: KubeCondition[], isObserved = true) {
+    const object = monitorObject({}, {}, { observedGeneration: 3, conditions: before });
+    const pass = { object, fields: {}, memory: {}, signal: new AbortController().signal, dueInMs: 0 };
+    const kind = { statusOf: () => ({ fields: {}, conditions: [] }) };
+    return { ...object, status: statusOf(kind, pass, { conditions, isObserved, nowMs: NOW }) };
+  }
+  const stalled = ({ status }: ReturnType<typeof written>) =>
+    status.conditions?.find(({ type }) => type === 'Stalled');
+  const ready = { type: 'Ready', status: 'True', reason: 'Available', message: 'It works.' } as const;
+  const refused = written(faultConditions({ reason: 'Refused', message: 'Correct it.' }));
+
+  it.each<[string, KStatus]>([
+    ['Refused', 'Failed'],
+    ['Conflict', 'Failed'],
+    ['AliasConflict', 'Failed'],
+    ['SecretConflict', 'Failed'],
+    ['DisabledByReceiver', 'Failed'],
+    ['SecretNotFound', 'InProgress'],
+    ['CallbackNotFound', 'InProgress'],
+    ['NoOrganizationDefault', 'InProgress'],
+    ['EndpointDisabled', 'InProgress'],
+  ])('an object that is not ready for the reason %s is %s to tools that wait', (reason, expected) => {
+    const object = written([syncedCondition(), { ...ready, status: 'False', reason }]);
+    expect(kstatusOf(object)).toBe(expected);
+  });
+
+  it('a stalled object says why in the words of Ready', () => {
+    expect(stalled(refused)).toMatchObject({ status: 'True', reason: 'Refused', message: 'Correct it.' });
+  });
+
+  it('an object that became ready is stalled no more', () => {
+    const mended = written([syncedCondition(), ready], refused.status.conditions);
+    expect(stalled(mended)).toBeUndefined();
+    expect(kstatusOf(mended)).toBe('Current');
+  });
+
+  it('an API that is away changes nothing about what is stalled', () => {
+    const away = syncedCondition({ reason: 'ApiUnavailable', message: 'The API does not answer.' });
+    expect(stalled(written([away], refused.status.conditions, false))).toEqual(stalled(refused));
+  });
+});

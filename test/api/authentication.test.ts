@@ -111,6 +111,7 @@ describe('presets and roles', () => {
     manage: ['manage', 'member', 'owner', 'operator'],
     owner: ['owner'],
     owner_or_operator: ['owner', 'operator'],
+    operator: ['operator'],
   };
 
   it.each(operations.map((one) => [one.operationId, one] as const))(

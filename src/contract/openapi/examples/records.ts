@@ -126,6 +126,7 @@ export const monitor: Monitor = {
     firstBeatAt: BEAT,
     lastBeatAt: FAILED,
     lastSequence: 2,
+    lastDurationSeconds: 61.5,
     nextDeadlineAt: '2026-11-22T11:05:00.000Z',
     cadence: waiting.cadence,
     openIncidents: [

@@ -91,9 +91,12 @@ class Run {
     try {
       if (await persist(() => this.#release(resource, object))) this.released += 1;
     } catch (error) {
+      const what = { kind: resource.kind, object: objectKey(object), err: error };
+      // Whoever writes his objects all the time keeps their finalizers, and nobody from an uninstall.
+      if (isConflict(error))
+        return this.#log.warn(what, 'Left an object that changes all the time as it is.');
       this.failed += 1;
       this.firstError ??= error as Error;
-      const what = { kind: resource.kind, object: objectKey(object), err: error };
       this.#log.warn(what, 'Could not release an object; going on with the others.');
     }
   }

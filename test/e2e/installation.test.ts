@@ -299,6 +299,10 @@ describe('a release', () => {
     expect(await cluster.kubectl('get', 'clusterrole,clusterrolebinding', '-o', 'name')).not.toContain(
       'beatkeeper',
     );
+    const { status } = (await findMonitor(JOBS[0] ?? '')) ?? {};
+    expect(status?.health).toBe('unknown');
+    expect(new Set(status?.conditions?.map(({ reason }) => reason))).toEqual(new Set(['NotInstalled']));
+    expect(await cluster.kubectl('-n', SYSTEM, 'get', 'leases', '-o', 'name')).toBe('');
     await cluster.kubectl('-n', TEAM, 'delete', 'monitor', JOBS.at(-1) ?? '', '--timeout=60s');
   });
 

@@ -155,6 +155,13 @@ describe.skipIf(!hasCluster)('the objects of a release that is uninstalled', () 
     expect(await release()).toBe(1);
   });
 
+  it('an object that somebody writes all the time keeps nobody from the uninstall', async () => {
+    for (const name of ['busy', 'z']) await create(name);
+    transport.fault = ({ method, path }) => (method === 'PATCH' && path.includes('/busy') ? 409 : undefined);
+    expect(await release()).toBe(1);
+    expect((await read('busy')).metadata.finalizers).toEqual([FINALIZER]);
+  });
+
   it('an object that changed since it was listed is released as it is now', async () => {
     await create('changing');
     let hasChanged = false;

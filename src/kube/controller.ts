@@ -127,13 +127,11 @@ export class Controller {
   }
 
   #settle(key: string, result: ReconcileResult | undefined): void {
+    const requeueAfterMs = result?.requeueAfterMs;
+    // A delay that the queue refuses is a failure of the reconcile.
+    if (requeueAfterMs !== undefined) this.queue.addAfter(key, requeueAfterMs, result?.priority);
     this.queue.forget(key);
-    if (result?.requeueAfterMs === undefined) {
-      this.#count('success');
-      return;
-    }
-    this.queue.addAfter(key, result.requeueAfterMs, result.priority);
-    this.#count('requeue_after');
+    this.#count(requeueAfterMs === undefined ? 'success' : 'requeue_after');
   }
 
   #settleError(key: string, error: unknown): void {

@@ -105,8 +105,12 @@ export class WorkQueue {
     this.#serve();
   }
 
-  /** Makes a key ready after `delayMs`. Of two delays the shorter counts; a ready key stays ready. */
+  /**
+   * Makes a key ready after `delayMs`. Of two delays the shorter counts; a ready key stays ready. Throws a RangeError for
+   * a delay that is no number: with it the key would be ready again and again.
+   */
   addAfter(key: string, delayMs: number, priority: QueuePriority = 'normal'): void {
+    if (Number.isNaN(delayMs)) throw new RangeError(`The delay of the key ${key} is not a number.`);
     if (this.#isShutDown) return;
     if (delayMs <= 0) {
       this.add(key, priority);

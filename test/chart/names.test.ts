@@ -1,6 +1,7 @@
 // Names that users choose: releases, overrides, Secrets. If helm accepts a name, a cluster accepts the objects.
 import { describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { releaseOf } from '../../src/contract/crd/custom-resources.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, type Manifest, NAMESPACE, requireHelm, template } from './helm.ts';
 
@@ -48,6 +49,20 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
       namesOf(inner, 'ClusterRole').includes(name),
     );
     expect(shared).toEqual([]);
+  });
+
+  it('the operator and the hook of an uninstall know the release by one name', async () => {
+    const manifests = await renderAs('prod');
+    const read = (kind: string, name: RegExp, variable: string) => {
+      const found = manifests.find((one) => one.kind === kind && name.test(one.metadata.name));
+      return new RegExp(`"name":"${variable}","value":"([^"]*)"`).exec(JSON.stringify(found))?.[1] ?? '';
+    };
+    const names = [
+      read('Deployment', /-operator$/, 'BEATKEEPER_LEASE_NAME'),
+      read('Job', /finalizers/, 'BEATKEEPER_OPERATOR_DEPLOYMENT'),
+    ];
+    const releases = names.map((name) => releaseOf({ namespace: NAMESPACE, name }));
+    expect(releases).toEqual([`${NAMESPACE}/prod-beatkeeper`, `${NAMESPACE}/prod-beatkeeper`]);
   });
 
   it('a value that looks like a number stays text in the objects', async () => {

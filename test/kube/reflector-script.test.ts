@@ -172,13 +172,16 @@ describe('a reflector', () => {
     expect([...reflector.store.keys()]).toEqual(['n/kept']);
   });
 
-  it('a resource that the server does not serve is no refusal of a namespace', async () => {
+  it('neither a resource that the server does not serve nor a 403 for all namespaces is a refusal of a namespace', async () => {
     const heard: unknown[] = [];
-    const { server } = await reflect([status(404, 'NotFound'), json(404, {})], open, quick, {
+    const onRefused = (refusal: unknown) => heard.push(refusal);
+    const notServed = await reflect([status(404, 'NotFound'), json(404, {})], open, quick, {
       namespace: 'n',
-      onRefused: (refusal) => heard.push(refusal),
+      onRefused,
     });
-    await requested(server, 3);
+    const everywhere = await reflect([status(403, 'Forbidden')], open, quick, { onRefused });
+    await requested(notServed.server, 3);
+    await requested(everywhere.server, 2);
     expect(heard).toEqual([]);
   });
 

@@ -32,6 +32,23 @@ describe('a work queue', () => {
     expect(await drain(queue)).toEqual(['a', 'b', 'c']);
   });
 
+  it('a delay that is no number is refused, and a reconcile that returns one is retried with backoff', async () => {
+    const queue = newQueue();
+    expect(() => queue.addAfter('a', Number.NaN)).toThrow(RangeError);
+    expect([queue.depth, queue.waiting]).toEqual([0, 0]);
+    const tries: number[] = [];
+    const reconcile = async (_key: string, { failures }: { failures: number }) => {
+      tries.push(failures);
+      return { requeueAfterMs: Number.NaN };
+    };
+    const controller = new Controller({ name: 'test', reconcile, queue });
+    controller.enqueue('a');
+    controller.start();
+    await vi.advanceTimersByTimeAsync(4000);
+    expect(tries).toEqual([0, 1, 2]);
+    await controller.stop();
+  });
+
   it('a key that is added while in work is given again, after it is done', async () => {
     const queue = newQueue();
     queue.add('a');

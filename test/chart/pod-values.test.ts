@@ -95,6 +95,13 @@ describe.skipIf(found === undefined)('values of pods and accounts', () => {
     }
   });
 
+  it('null removes what a value has by default, and is no fault', async () => {
+    const none = { podLabels: null, podAnnotations: null, podSecurityContext: null, securityContext: null };
+    const role = { ...none, serviceAccount: null, extraVolumes: null, extraVolumeMounts: null };
+    const values = { api: role, sweeper: role, operator: role, postgresql: none };
+    expect(await render(helm, values)).toEqual(await render(helm));
+  });
+
   it.each(ROLES)('volumes of the values are mounted in the container of %s', async (role) => {
     const { spec } = pickPod(await render(helm, {}, everything), `Deployment/${NAME}-${role}`);
     expect(spec.volumes).toContainEqual({ name: 'authorities', configMap: { name: 'authorities' } });

@@ -36,7 +36,7 @@ topologySpreadConstraints:
 
 {{/* {root, component, values}: the chart's own labels, which select the pods, and those of the values. */}}
 {{- define "beatkeeper.podLabels" -}}
-{{- toYaml (merge (include "beatkeeper.selectorLabels" . | fromYaml) .values.podLabels) -}}
+{{- toYaml (merge (include "beatkeeper.selectorLabels" . | fromYaml) (.values.podLabels | default dict)) -}}
 {{- end -}}
 
 {{/* {root, values, id}: the id of user and group, except where the platform gives each namespace ids of its own. */}}
@@ -45,7 +45,7 @@ topologySpreadConstraints:
 {{- if not (include "beatkeeper.onOpenshift" .root) -}}
 {{- $security = merge $security (dict "runAsUser" .id "runAsGroup" .id "fsGroup" .id "fsGroupChangePolicy" "OnRootMismatch") -}}
 {{- end -}}
-{{- toYaml (mergeOverwrite $security (deepCopy .values.podSecurityContext)) -}}
+{{- toYaml (mergeOverwrite $security (deepCopy (.values.podSecurityContext | default dict))) -}}
 {{- end -}}
 
 {{- define "beatkeeper.onOpenshift" -}}
@@ -56,7 +56,7 @@ topologySpreadConstraints:
 {{/* {values} */}}
 {{- define "beatkeeper.containerSecurity" -}}
 {{- $security := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
-{{- toYaml (mergeOverwrite $security (deepCopy .values.securityContext)) -}}
+{{- toYaml (mergeOverwrite $security (deepCopy (.values.securityContext | default dict))) -}}
 {{- end -}}
 
 {{/*

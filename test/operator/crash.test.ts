@@ -52,7 +52,10 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
     });
   };
 
-  async function expectWhole(name: string, wanted: { interval: number; lifecycle: string }): Promise<void> {
+  async function expectWhole(
+    name: string,
+    wanted: { interval: number; lifecycle: string; statesLifecycle?: boolean },
+  ): Promise<void> {
     const [object, callback] = [await fixture.monitor(name), await fixture.callback(name)];
     const { rows: monitors } = await fixture.apiFixture.pool.query(
       'select monitor_id from monitors where name = $1',
@@ -74,7 +77,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       ownedFields: [
         'callback',
         'intervalSeconds',
-        'lifecycle',
+        ...(wanted.statesLifecycle === false ? [] : ['lifecycle']),
         'measurements.rows',
         'measurements.rows.minimum',
       ],
@@ -109,6 +112,48 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         await fixture.kube.client.delete(CALLBACKS, ref);
       }
       expect(count).toBeGreaterThan(12);
+    },
+    600_000,
+  );
+
+  it.each(['before', 'after'] as const)(
+    'a takeover by origin is completed by the next operator when one dies %s any write',
+    async (mode) => {
+      let isDead = true;
+      let count = 0;
+      const { lifecycle: _lifecycle, ...active } = spec;
+      for (; isDead; count += 1) {
+        const name = `again-${mode}-${count}`;
+        const ref = { namespace: fixture.namespace, name };
+        const make = async () => {
+          await fixture.createCallback(name, { alias: name });
+          await fixture.createMonitor(name, active);
+        };
+        await make();
+        const first = await fixture.startOperator();
+        await waitFor(() => isReady(name), { what: `${name} is made` });
+        const { status } = await fixture.monitor(name);
+        const { status: endpoint } = await fixture.callback(name);
+        const { client } = fixture.kube;
+        await client.delete(MONITORS, ref);
+        await waitFor(async () => (await client.find(MONITORS, ref)) === undefined, {
+          what: 'it is archived',
+        });
+        await first.stop();
+        await client.mergePatch(CALLBACKS, ref, { metadata: { finalizers: null } });
+        await client.delete(CALLBACKS, ref);
+
+        await make();
+        isDead = await runUntilDead(new Crash(count + 1, mode), () => isReady(name));
+        const next = await fixture.startOperator();
+        await waitFor(() => isReady(name), { what: `${name} is complete` });
+        await expectWhole(name, { interval: 300, lifecycle: 'active', statesLifecycle: false });
+        expect((await fixture.monitor(name)).status?.monitorId).toBe(status?.monitorId);
+        expect((await fixture.callback(name)).status?.endpointId).toBe(endpoint?.endpointId);
+        await fixture.eventAppears(name, 'Adopted');
+        await next.stop();
+      }
+      expect(count).toBeGreaterThan(15);
     },
     600_000,
   );

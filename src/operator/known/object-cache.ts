@@ -16,7 +16,7 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   held?: Held;
   /** When the Secret was last found intact, ms of the process's clock. */
   secretCheckedAtMs?: number;
-  /** When a status was last written only because of a beat, ms of the process's clock. */
+  /** When a status, and with it the last beat, was last written, ms of the process's clock. */
   beatWrittenAtMs?: number;
   /** Since when the monitor is late without the status saying so, ms of the process's clock. */
   lateSinceMs?: number;

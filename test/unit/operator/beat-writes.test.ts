@@ -25,10 +25,13 @@ describe('the status of one Monitor', () => {
     const history: string[] = [];
     return {
       history,
-      sees(seen: Partial<Status>): number {
+      /** `isFailing`: the API server refuses the write. */
+      sees(seen: Partial<Status>, isFailing = false): number {
         const next = { ...status, ...seen };
         const waitMs = writes.holdBack(monitorObject({}, {}, status), memory, next);
         if (waitMs > 0) return waitMs;
+        if (isFailing) return 0;
+        writes.written(memory);
         status = next;
         history.push(`${Date.now() - NOW} ${next.health}`);
         return 0;
@@ -58,6 +61,14 @@ describe('the status of one Monitor', () => {
       vi.advanceTimersByTime(25_000);
     }
     expect(monitor.history.length).toBeLessThanOrEqual(10);
+  });
+
+  it('a write that failed is tried again at once', () => {
+    const monitor = written(up(-3600));
+    expect(monitor.sees(up(0), true)).toBe(0);
+    expect(monitor.sees(up(0))).toBe(0);
+    expect(monitor.history).toHaveLength(1);
+    expect(monitor.sees(up(1))).toBe(PERIOD_MS);
   });
 
   it('a job that stays late is shown as late after a period', () => {

@@ -28,9 +28,12 @@ export class BeatWrites {
     }
     const waitMs = Math.max(this.#beatWaitMs(object, memory), this.#lateWaitMs(object, memory, status));
     if (waitMs > 0) return waitMs;
-    if (!this.#budget.take(key)) return Number.POSITIVE_INFINITY;
+    return this.#budget.take(key) ? 0 : Number.POSITIVE_INFINITY;
+  }
+
+  /** Every write brings the last beat along. One that failed does not count. */
+  written(memory: ObjectMemory): void {
     memory.beatWrittenAtMs = performance.now();
-    return 0;
   }
 
   /** Counted from the last write, or, after a restart, from the last beat in the status. */

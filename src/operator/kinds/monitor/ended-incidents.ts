@@ -52,7 +52,6 @@ export class IncidentEnds {
   }
 
   ask(ended: EndedIncidents): void {
-    if (ended.incidents.length === 0) return;
     const key = objectKey(ended.object);
     const incidents = [...(this.#waiting.get(key)?.incidents ?? []), ...ended.incidents];
     this.#waiting.set(key, { ...ended, incidents: incidents.slice(0, MAX_OPEN_INCIDENTS) });

@@ -223,10 +223,11 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   /** Records incidents that began, and asks how those ended that did: no status waits for that answer. */
-  statusWritten({ object, desired }: MonitorPass, before: MonitorStatusFields | undefined): void {
+  statusWritten({ object, desired, memory }: MonitorPass, before: MonitorStatusFields | undefined): void {
+    this.#beats.written(memory);
     const { opened, ended } = incidentChanges(before?.openIncidents, object.status?.openIncidents ?? []);
     for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
-    if (desired !== undefined) this.#ends.ask({ object, ref: desired, incidents: ended });
+    if (desired !== undefined && ended.length > 0) this.#ends.ask({ object, ref: desired, incidents: ended });
   }
 
   async stop(graceMs: number): Promise<unknown> {

@@ -49,7 +49,7 @@ describe.skipIf(helm === undefined)('the hook of an uninstall', () => {
       metadata.namespace !== closed;
     for (const object of [namespace, ...manifests.filter(isPart)])
       await applyManifest(test, object, { namespace: NAMESPACE, force: true });
-    await test.client.create(LEASES, { metadata: OPERATOR });
+    await test.client.apply(LEASES, { metadata: OPERATOR }, { fieldManager: 'test' });
     const object = await test.client.create(MONITORS, {
       metadata: { name: 'backup', namespace: watched, finalizers: [FINALIZER] },
       spec: { intervalSeconds: 60 } as never,

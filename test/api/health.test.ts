@@ -98,6 +98,8 @@ it('an api whose two ports are one does not start and says so', async () => {
 describe('an api that has too much to do', () => {
   it('health and metrics are answered while calls are shed', async () => {
     const api = await openApiFixture({ config: { maxEventLoopDelayMs: 50 } });
+    const isReady = async () => (await fetch(`${api.healthUrl}/readyz`)).ok;
+    await waitFor(isReady, { what: 'the api is ready' });
     // The api runs in this process.
     const load = setInterval(() => stall(100), 1);
     try {

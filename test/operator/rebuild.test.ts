@@ -71,12 +71,14 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
 
     // It has no object, and shows what the deadlines of the others would have led to.
     const { body: control } = await old.api.expectSuccess('createMonitor', {
-      body: { name: 'control', intervalSeconds: 300, callback: { kind: 'disabled' } },
+      body: { name: 'control', intervalSeconds: 300, awaitFirstBeat: false, callback: { kind: 'disabled' } },
     });
     // The deadlines passed while there was no cluster, and so no sweeper.
-    await pool.query(`update monitor_live set deadline_ms = deadline_ms - $1 where deadline_ms is not null`, [
-      2 * (INTERVAL_MS + GRACE_MS),
-    ]);
+    await pool.query(
+      `update monitor_live set anchor_ms = anchor_ms - $1, deadline_ms = deadline_ms - $1, wake_ms = wake_ms - $1
+       where deadline_ms is not null`,
+      [2 * (INTERVAL_MS + GRACE_MS)],
+    );
     await apply(fresh);
     const startedMs = Date.now();
     const second = await fresh.startOperator();

@@ -58,6 +58,11 @@ const refusals: [string, object, RegExp][] = [
     { operator: { sharedProjects: [{ project: 'shop', namespaces: ['Shop'] }] } },
     /operator\/sharedProjects\/0/,
   ],
+  [
+    'shared projects where the name of a namespace is its project',
+    { operator: { watchNamespaces: ['shop'], sharedProjects: [{ project: 'web', namespaces: ['shop'] }] } },
+    /operator.sharedProjects.*empty with operator\.watchNamespaces/,
+  ],
   ['an install without a database', { postgresql: { enabled: false } }, /set database\.existingSecret/],
   [
     'an install with two databases',

@@ -108,7 +108,6 @@ export class OperatorRuntime {
     this.#abort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
     await this.#context.feed.stop();
-    this.#context.publishBase.stop();
     await Promise.all([this.#namespaces?.stop(), this.#context.watched.stop()]);
   }
 

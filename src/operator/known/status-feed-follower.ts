@@ -32,6 +32,8 @@ export interface FeedListener {
 
 const PAGE = 200;
 const WAIT_SECONDS = 25;
+/** While another beginning of publish addresses waits for a second answer. */
+const DOUBT_WAIT_SECONDS = 5;
 const POLL_TIMEOUT_MS = (WAIT_SECONDS + 10) * 1000;
 const BACKOFF = { baseMs: 250, maxMs: 5000 };
 
@@ -96,7 +98,9 @@ export class StatusFeedFollower {
   async #poll(signal: AbortSignal): Promise<void> {
     const { api, metrics, publishBase } = this.#options;
     // The first call is a listing. After a failure the answer shows at once that the API is back.
-    const waitSeconds = this.#hasSynced && this.#failures === 0 ? WAIT_SECONDS : 0;
+    const isWaiting = this.#hasSynced && this.#failures === 0;
+    const longestSeconds = publishBase.isInDoubt ? DOUBT_WAIT_SECONDS : WAIT_SECONDS;
+    const waitSeconds = isWaiting ? longestSeconds : 0;
     const query = { limit: PAGE, waitSeconds, cursor: this.#cursor };
     const options = { signal, timeoutMs: POLL_TIMEOUT_MS, isLongPoll: true };
     const { body } = await api.call('getStatusFeed', { query }, options);

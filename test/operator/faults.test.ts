@@ -98,9 +98,12 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
     const ended = () => [...calls.values()].reduce((sum, count) => sum + count, 0);
     const torn = tearEachFewCalls(proxy, ended);
     for (const name of names) await fixture.createMonitor(name, { ...disabled, lifecycle: 'paused' });
-    for (const name of names) {
-      await waitFor(async () => (await fixture.monitor(name)).status?.lifecycle === 'paused', { what: name });
-    }
+    // A Monitor whose calls break several times in a row waits up to a minute for its next try.
+    const arePaused = async () => {
+      const monitors = await Promise.all(names.map((name) => fixture.monitor(name)));
+      return monitors.every(({ status }) => status?.lifecycle === 'paused');
+    };
+    await waitFor(arePaused, { what: 'all are paused', timeoutMs: 220_000, intervalMs: 100 });
     // Enough broken calls that some were creations, which were repeated after their answers were lost.
     expect(await torn.stop()).toBeGreaterThan(names.length);
     const { rows } = await fixture.apiFixture.pool.query(

@@ -4,7 +4,12 @@ import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts'
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
+import {
+  type OperatorFixture,
+  type OperatorOptions,
+  openOperatorFixture,
+  type TestOperator,
+} from './operator-fixture.ts';
 
 const MANAGED_BY = 'beatkeeper.dev/managed-by';
 const RELEASES = ['team-a/beatkeeper', 'team-b/beatkeeper'] as const;
@@ -21,8 +26,10 @@ describe.skipIf(!hasCluster)('two releases that watch one namespace', () => {
   afterAll(async () => {
     for (const fixture of fixtures) await fixture.close();
   });
-  const start = (which: 0 | 1): Promise<TestOperator> =>
-    fixtures[which].startOperator({ watchNamespaces: [objects.namespace], release: RELEASES[which] });
+  const start = (which: 0 | 1, more: OperatorOptions = {}): Promise<TestOperator> => {
+    const options = { watchNamespaces: [objects.namespace], release: RELEASES[which], ...more };
+    return fixtures[which].startOperator(options);
+  };
   const count = async (which: 0 | 1, table: 'monitors' | 'callback_endpoints', id: string) => {
     const column = table === 'monitors' ? 'monitor_id' : 'endpoint_id';
     const { rows } = await fixtures[which].apiFixture.pool.query(
@@ -96,5 +103,59 @@ describe.skipIf(!hasCluster)('two releases that watch one namespace', () => {
       what: 'the object is gone',
     });
     await operator.stop();
+  });
+
+  const FORCE = { annotations: { 'beatkeeper.dev/force-delete': 'true' } };
+  const isGone = async (name: string) => (await objects.kube.client.find(MONITORS, ref(name))) === undefined;
+  const forceIsNamed = (name: string) =>
+    waitFor(async () => (await objects.events(name)).find(({ note }) => note?.includes('force-delete')), {
+      what: `an Event of ${name} names force-delete`,
+    });
+  const lifecycleOf = async (monitorId: string | undefined) => {
+    const { pool } = fixtures[1].apiFixture;
+    const text = 'select lifecycle from monitors where monitor_id = $1';
+    return (await pool.query(text, [monitorId])).rows[0]?.lifecycle;
+  };
+
+  it('an object of a release that is gone loses its finalizer by force-delete, and nothing else of it is touched', async () => {
+    const former = await start(1);
+    // The finalizer of somebody else keeps the object, so that what is left of it can be read.
+    await objects.createMonitor('forced', disabled, { finalizers: ['example.com/held'] });
+    await objects.monitorBecomes('forced', 'Ready', 'True');
+    await former.stop();
+    const { metadata, status } = await objects.monitor('forced');
+    const operator = await start(0);
+    await objects.kube.client.delete(MONITORS, ref('forced'));
+    const told = await forceIsNamed('forced');
+    expect(told).toMatchObject({ reason: 'Conflict', note: expect.stringContaining(RELEASES[1]) });
+    expect((await objects.monitor('forced')).metadata.finalizers).toEqual(metadata.finalizers);
+
+    await objects.kube.client.mergePatch(MONITORS, ref('forced'), { metadata: FORCE });
+    expect((await objects.eventAppears('forced', 'Released')).note).toContain(RELEASES[1]);
+    const left = await objects.monitor('forced');
+    expect(left.metadata.finalizers).toEqual(['example.com/held']);
+    expect([left.status, left.metadata.annotations]).toEqual([
+      status,
+      { ...metadata.annotations, ...FORCE.annotations },
+    ]);
+    expect(await objects.secret('forced-beat')).toBeDefined();
+    expect(await lifecycleOf(status?.monitorId)).toBe('active');
+    await operator.stop();
+    await objects.kube.client.mergePatch(MONITORS, ref('forced'), { metadata: { finalizers: null } });
+  });
+
+  it('the release that manages an object has the time to end its monitor before another one forces it', async () => {
+    const manager = await start(1);
+    const annotations = { ...FORCE.annotations, [MANAGED_BY]: RELEASES[1] };
+    await objects.createMonitor('in-order', disabled, { annotations });
+    const { status } = await objects.monitorBecomes('in-order', 'Ready', 'True');
+    await manager.stop();
+    const other = await start(0, { resyncMs: 600_000 });
+    await objects.kube.client.delete(MONITORS, ref('in-order'));
+    await forceIsNamed('in-order');
+    const back = await start(1);
+    await waitFor(() => isGone('in-order'), { what: 'the object is gone' });
+    expect(await lifecycleOf(status?.monitorId)).toBe('archived');
+    for (const operator of [other, back]) await operator.stop();
   });
 });

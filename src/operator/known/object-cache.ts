@@ -11,8 +11,10 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   written?: O;
   /** The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never). */
   refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
-  /** The other release that manages the object, and when an Event said so last, ms of the process's clock. */
-  otherRelease?: { name: string; toldAtMs: number };
+  /** The words of the last Event about another release that manages the object, and when, ms of the process's clock. */
+  otherRelease?: { note: string; toldAtMs: number };
+  /** Since when the object of another release is to go by force, ms of the process's clock. */
+  forcedSinceMs?: number;
   held?: Held;
   /** When the Secret was last found intact, ms of the process's clock. */
   secretCheckedAtMs?: number;

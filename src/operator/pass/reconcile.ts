@@ -4,12 +4,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ApiProblem } from '../../client/api-problem.ts';
 import { FINALIZER, MANAGED_BY } from '../../contract/crd/custom-resources.ts';
-import { jitterMs } from '../../kube/backoff.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
 import { hasFinalizer } from '../../kube/kube-object.ts';
-import { newestOf, type ObjectMemory, refusedFault } from '../known/object-cache.ts';
+import { newestOf, refusedFault } from '../known/object-cache.ts';
 import { readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
@@ -20,8 +19,9 @@ import type { Change, Desired, Kind, Pass, Work } from './kind.ts';
 import { formerOf, leaveAll, leaveFormer } from './leave.ts';
 import type { ReconciledObject } from './object.ts';
 import { findClaimedId, findEarlier, originHolderOf, resolveHolders, settleOrigin } from './origin.ts';
+import { leaveToOther } from './other-release.ts';
 import { deleteFormerSecret, deleteSecrets, ensureSecret, isSecretIntact } from './owned-secret.ts';
-import { describeOtherRelease, otherReleaseOf } from './release.ts';
+import { otherReleaseOf } from './release.ts';
 import { announceFields, faultConditions, syncedCondition, writeStatus } from './status.ts';
 
 /** How this pass found or created the external resource. */
@@ -32,9 +32,6 @@ interface Found extends Change {
   /** An object of this name had it before, the same one or an earlier one. */
   isKnown: boolean;
 }
-
-/** How often an Event repeats that another release manages an object. */
-const OTHER_RELEASE_MS = 1_800_000;
 
 export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   readonly #context: OperatorContext;
@@ -53,7 +50,7 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const memory = cache.memoryOf(cached);
     const object = newestOf(cached, memory);
     const other = otherReleaseOf(object, this.#context.settings.release);
-    if (other !== undefined) return this.#leaveAlone(object, memory, other);
+    if (other !== undefined) return await leaveToOther(this.#context, this.#kind, { object, memory }, other);
     const pass: Pass<O, D, E> = { object, memory, signal, fields: {}, dueInMs: Number.POSITIVE_INFINITY };
     try {
       if (object.metadata.deletionTimestamp === undefined) return await this.#run(pass);
@@ -71,19 +68,6 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
       memory.written = pass.object;
     }
   };
-
-  /** Two releases never work on one object: this one does nothing but say which manages it. */
-  #leaveAlone(object: O, memory: ObjectMemory<O>, other: string): ReconcileResult {
-    const { name, toldAtMs = 0 } = memory.otherRelease ?? {};
-    const nowMs = performance.now();
-    // Each status that the other one writes leads to a pass.
-    if (name !== other || nowMs - toldAtMs >= OTHER_RELEASE_MS / 2) {
-      memory.otherRelease = { name: other, toldAtMs: nowMs };
-      const note = describeOtherRelease(object, this.#context.settings.release, other);
-      this.#kind.events.record(object, 'Conflict', note);
-    }
-    return { requeueAfterMs: jitterMs(OTHER_RELEASE_MS) };
-  }
 
   async #run(pass: Pass<O, D, E>): Promise<ReconcileResult> {
     const work = await this.#desire(pass);

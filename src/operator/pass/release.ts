@@ -7,9 +7,3 @@ export function otherReleaseOf({ metadata }: KubeObject, release: string): strin
   const stated = metadata.annotations?.[MANAGED_BY];
   return stated === undefined || stated === '' || stated === release ? undefined : stated;
 }
-
-/** What users read on an object that another release manages. */
-export function describeOtherRelease({ kind }: KubeObject, release: string, other: string): string {
-  const name = other.slice(0, 320);
-  return `This ${kind} is managed by the release ${name}: the release ${release} leaves it alone. If ${name} is gone or was renamed, remove the annotation ${MANAGED_BY}.`;
-}

@@ -11,5 +11,8 @@ export const MONITOR_DEFAULTS = {
 
 export const SCHEDULE_TIME_ZONE = 'UTC';
 
+/** Of a project: older ones are forgotten. */
+export const MAX_FORMER_NAMES = 10;
+
 /** How long the signing secret before the newest one stays valid. */
 export const SIGNING_OVERLAP_SECONDS = 300;

@@ -147,7 +147,7 @@ export class OperatorRuntime {
   /** Lists the whole feed at every resync: the feed does not report deleted monitors. */
   async #runHousekeeping(): Promise<void> {
     const { signal } = this.#abort;
-    const { settings, bindings, feed, log } = this.#context;
+    const { settings, bindings, feed, projects, log } = this.#context;
     while (!signal.aborted) {
       const pauseMs = settings.resyncMs * (0.85 + 0.3 * Math.random());
       await delay(pauseMs, undefined, { signal }).catch(() => undefined);
@@ -155,6 +155,7 @@ export class OperatorRuntime {
       bindings.sweep();
       for (const worker of this.#all) worker.measure();
       try {
+        await projects.refresh();
         await feed.readAll(signal);
         await this.#orphans.settle(signal);
       } catch (error) {

@@ -49,6 +49,13 @@ describe('a monitor whose object is gone', () => {
     expect(last.body.items).toEqual([]);
   });
 
+  it('that was archived meanwhile, as a deleted object ends it, is not orphaned by a late report', async () => {
+    const { monitorId } = await calls.create({ origin: newOrigin() });
+    await calls.changeLifecycle(monitorId, 'archive');
+    expect(await calls.report({ orphaned: [monitorId] })).toEqual({ orphaned: 0, seen: 0 });
+    expect((await calls.read(monitorId)).origin?.orphanedAt).toBeUndefined();
+  });
+
   it('is in no list of orphans while it is archived', async () => {
     const { monitorId } = await calls.create({ origin: newOrigin() });
     await calls.report({ orphaned: [monitorId] });

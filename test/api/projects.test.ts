@@ -64,8 +64,29 @@ describe('projects', () => {
     expect((await byNewName.call('listCredentials')).status).toBe(200);
     const byOldName = api.owner.as(api.tokens.owner, 'before');
     expect((await byOldName.call('listCredentials')).status).toBe(404);
+    expect(renamed.body.formerNames).toEqual(['before']);
     const taken = { params, body: { name: api.projectName }, ifMatch: renamed.etag };
     expect((await api.owner.call('updateProject', taken)).problem?.code).toBe('service.conflict');
+  });
+
+  it('a project remembers its last ten former names, each once, and not the one that it has', async () => {
+    const made = await api.owner.expectSuccess('createProject', { body: { name: 'name 0' } });
+    const params = { projectId: made.body.projectId };
+    let { etag: ifMatch, body } = made;
+    const rename = async (name: string) => {
+      ({ etag: ifMatch, body } = await api.owner.expectSuccess('updateProject', {
+        ...{ params, ifMatch },
+        body: { name },
+      }));
+      return body.formerNames;
+    };
+    expect(body.formerNames).toEqual([]);
+    expect(await rename('Name  0')).toEqual([]);
+    await rename('name 1');
+    expect(await rename('name 0')).toEqual(['name 1']);
+    for (let index = 2; index < 12; index += 1) await rename(`name ${index}`);
+    const latest = await rename('name 12');
+    expect(latest).toEqual([11, 10, 9, 8, 7, 6, 5, 4, 3, 2].map((index) => `name ${index}`));
   });
 
   it('a credential sees its own project, a session all projects of its organization', async () => {

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import type { SharedProject } from '../../src/operator/known/shared-projects.ts';
 import { NAMESPACES } from '../../src/operator/resources/core-resources.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+import { type OperatorFixture, type OperatorOptions, openOperatorFixture } from './operator-fixture.ts';
 
 describe.skipIf(!hasCluster)('a namespace that names a project', () => {
   const id = randomUUID().slice(0, 8);
@@ -43,8 +43,8 @@ describe.skipIf(!hasCluster)('a namespace that names a project', () => {
       what: 'the Monitor is gone',
     });
   const apiOf = (name: string) => fixture.api.as(fixture.apiFixture.tokens.operator, name);
-  const start = (sharedProjects: readonly SharedProject[]) =>
-    fixture.startOperator({ watchNamespaces: [], sharedProjects });
+  const start = (sharedProjects: readonly SharedProject[], more: OperatorOptions = {}) =>
+    fixture.startOperator({ watchNamespaces: [], sharedProjects, ...more });
 
   it('it belongs to it where an entry names it, and any other one is ProjectNotAllowed and makes nothing', async () => {
     const operator = await start(shared);
@@ -110,4 +110,33 @@ describe.skipIf(!hasCluster)('a namespace that names a project', () => {
     await isGone(namespace);
     await again.stop();
   });
+
+  it.each(['Keep', 'Archive'] as const)(
+    'with orphans: %s, a namespace that names a project that is not its own loses no monitor by that',
+    async (orphans) => {
+      await fixture.apiFixture.owner.call('createProject', { body: { name: project } });
+      const namespace = `mover-${orphans.toLowerCase()}-${id}`;
+      await client().create(NAMESPACES, { metadata: { name: namespace } });
+      const operator = await start(shared, { orphans, orphanArchiveAfterMs: 0, resyncMs: 300 });
+      await makeMonitor(namespace);
+      const { object } = await becomes(namespace, 'Available');
+      const annotate = (annotations: object | null) =>
+        client().mergePatch(NAMESPACES, { name: namespace }, { metadata: { annotations } });
+      await annotate({ 'beatkeeper.dev/project': project });
+      await becomes(namespace, 'ProjectNotAllowed');
+      const reads = () => operator.calls.get('getStatusFeed') ?? 0;
+      const before = reads();
+      await waitFor(() => reads() >= before + 6, { what: 'the feed was listed again' });
+      const params = { monitorId: object.status?.monitorId ?? '' };
+      const { body } = await apiOf(namespace).expectSuccess('getMonitor', { params });
+      expect(body).toMatchObject({ lifecycle: 'active', configurationVersion: 1 });
+      expect(body.origin?.orphanedAt).toBeUndefined();
+      expect(await metricValue(operator.registry, 'beatkeeper_monitors_orphaned', {})).toBe(0);
+      await annotate(null);
+      await becomes(namespace, 'Available');
+      await client().delete(MONITORS, { namespace, name: 'job' });
+      await isGone(namespace);
+      await operator.stop();
+    },
+  );
 });

@@ -9,6 +9,7 @@ export function presentProject(project: Project): ProjectBody {
   return {
     projectId: project.projectId,
     name: project.name,
+    formerNames: project.formerNames,
     createdAt: toTime(project.createdMs),
     updatedAt: toTime(project.updatedMs),
     version: project.version,

@@ -1,7 +1,9 @@
-// The project of an object: its name by the namespace, and its id by the API. Ids are cached for good: a project is never deleted.
+// The project of an object: its name by the namespace, and its id by the API. A project is never deleted. One that is
+// renamed keeps its namespaces: a former name stands for the name now, until another project has it.
 import { randomUUID } from 'node:crypto';
 import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
+import type { Project } from '../../contract/resources/project.ts';
 import { projectNameKey } from '../../domain/name-key.ts';
 import type { KubeClient } from '../../kube/kube-client.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
@@ -18,6 +20,8 @@ const FRESH_MS = 5000;
 export class ProjectDirectory {
   readonly #api: RestClient;
   readonly #ids = new Map<string, string>();
+  /** Former names, and the names now. */
+  #renamed: ReadonlyMap<string, string> = new Map();
   #listedAtMs: number | undefined;
   #listing: Promise<void> | undefined;
 
@@ -25,13 +29,33 @@ export class ProjectDirectory {
     this.#api = api;
   }
 
-  /** The id of a project, by name; undefined if there is none. Throws ApiProblem. */
+  /** The name now of the project that has or had this one, as far as is known. */
+  currentName(name: string): string {
+    return this.#renamed.get(projectNameKey(name)) ?? name;
+  }
+
+  /** Like `currentName`, but asks the API about an unknown name. Throws ApiProblem. */
+  async readCurrentName(name: string): Promise<string> {
+    await this.find(name);
+    return this.currentName(name);
+  }
+
+  /** Like `find`, as far as is known. */
+  knownId(name: string): string | undefined {
+    return this.#ids.get(projectNameKey(this.currentName(name)));
+  }
+
+  /** Reads again which projects there are and what they are called. Throws ApiProblem. */
+  async refresh(): Promise<void> {
+    if (!this.#isFresh) await this.#list();
+  }
+
+  /** The id of a project, by its name or a former one; undefined if there is none. Throws ApiProblem. */
   async find(name: string): Promise<string | undefined> {
-    const key = projectNameKey(name);
-    const known = this.#ids.get(key);
+    const known = this.knownId(name);
     if (known !== undefined || this.#isFresh) return known;
     await this.#list();
-    return this.#ids.get(key);
+    return this.knownId(name);
   }
 
   /** Like `find`, but creates a missing project. Throws ApiProblem; Blocked if the API refuses the name. */
@@ -53,7 +77,7 @@ export class ProjectDirectory {
       // Another namespace or another replica created it first. A list that began before that may lack it.
       await this.#listing?.catch(() => undefined);
       await this.#list();
-      const created = this.#ids.get(projectNameKey(name));
+      const created = this.knownId(name);
       if (created === undefined) throw error;
       return created;
     }
@@ -78,14 +102,28 @@ export class ProjectDirectory {
   }
 
   async #listAll(): Promise<void> {
+    const projects: Project[] = [];
     let cursor: string | undefined;
     do {
       const { body } = await this.#api.call('listProjects', { query: { limit: 200, cursor } });
-      for (const { name, projectId } of body.items) this.#ids.set(projectNameKey(name), projectId);
+      projects.push(...body.items);
       cursor = body.nextCursor;
     } while (cursor !== undefined);
+    const renamed = new Map<string, string>();
+    // Of those that had a name once, the one that was changed last has it.
+    for (const { name, formerNames } of projects.toSorted(compareUpdate))
+      for (const former of formerNames) renamed.set(projectNameKey(former), name);
+    for (const { projectId, name } of projects) {
+      renamed.delete(projectNameKey(name));
+      this.#ids.set(projectNameKey(name), projectId);
+    }
+    this.#renamed = renamed;
     this.#listedAtMs = performance.now();
   }
+}
+
+function compareUpdate(a: Project, b: Project): number {
+  return Date.parse(a.updatedAt) - Date.parse(b.updatedAt);
 }
 
 /** The name of a namespace is always valid, so the annotation must be wrong. */
@@ -99,18 +137,23 @@ function refusedName(name: string, { fieldErrors, detail }: ApiProblem): Blocked
 export interface Namespaces {
   readonly namespaces: ObjectStore<KubeObject>;
   readonly sharedProjects: SharedProjects;
+  readonly projects: Pick<ProjectDirectory, 'currentName'>;
 }
 
 /** The part of the context that can also read a namespace. */
 interface ReadableNamespaces extends Namespaces {
   readonly kube: KubeClient;
+  readonly projects: ProjectDirectory;
   readonly settings: { readonly isClusterWide: boolean };
 }
 
-/** The project name of an object by the cache: the annotation of its namespace, else the namespace's name. */
-export function projectNameOf({ namespaces }: Pick<Namespaces, 'namespaces'>, object: KubeObject): string {
+/** The project name of an object by the caches: the annotation of its namespace, else the namespace's name. */
+export function projectNameOf(
+  { namespaces, projects }: Pick<Namespaces, 'namespaces' | 'projects'>,
+  object: KubeObject,
+): string {
   const { namespace = '' } = object.metadata;
-  return projectNameIn(namespaces.get(namespace)) || namespace;
+  return projects.currentName(projectNameIn(namespaces.get(namespace)) || namespace);
 }
 
 /** Undefined if the namespace may not belong to that project: then the object claims nothing in it. */
@@ -121,14 +164,15 @@ export function findProjectName(context: Namespaces, object: KubeObject): string
 
 /**
  * The project name of an object, also where the cache lacks its namespace: nothing may be created in a project other than
- * the annotated one. The namespace may not be allowed to belong to it. Throws KubeError.
+ * the annotated one. The namespace may not be allowed to belong to it. Throws KubeError and ApiProblem.
  */
 export async function readProjectName(context: ReadableNamespaces, object: KubeObject): Promise<string> {
   const { namespace = '' } = object.metadata;
-  const { namespaces, kube, settings } = context;
+  const { namespaces, kube, projects, settings } = context;
   const cached = namespaces.get(namespace);
   const isKnown = !settings.isClusterWide || cached !== undefined;
-  return projectNameIn(isKnown ? cached : await kube.find(NAMESPACES, { name: namespace })) || namespace;
+  const annotated = projectNameIn(isKnown ? cached : await kube.find(NAMESPACES, { name: namespace }));
+  return await projects.readCurrentName(annotated || namespace);
 }
 
 /** The project name in the annotation of a namespace. */

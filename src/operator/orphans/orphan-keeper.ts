@@ -1,6 +1,5 @@
 // Monitors whose object is gone, from the judgement by the caches to what the setting says about them. Called by the leader
 // after each whole listing of the feed, and never before the caches are full.
-import { projectNameKey } from '../../domain/name-key.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { projectNameOf } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
@@ -35,14 +34,20 @@ export class OrphanKeeper {
 function lookForMonitor(
   context: OperatorContext,
   findMonitor: FindMonitor,
-  { namespace, name, projectName }: Declared,
+  { namespace, name, projectId }: Declared,
 ): Sight {
-  const { watched, namespaces, settings } = context;
+  const { watched, namespaces, projects, sharedProjects, settings } = context;
   if (!watched.isWatched(namespace)) return 'unknown';
   const object = findMonitor(`${namespace}/${name}`);
   if (object === undefined) return 'gone';
   if (otherReleaseOf(object, settings.release) !== undefined) return 'unknown';
   // The caches fill one by one: the namespace of a new object may come later.
   if (settings.isClusterWide && namespaces.get(namespace) === undefined) return 'unknown';
-  return projectNameKey(projectNameOf(context, object)) === projectNameKey(projectName) ? 'there' : 'gone';
+  const projectName = projectNameOf(context, object);
+  // Its monitors stay as they are, and its condition says so.
+  if (!sharedProjects.allows(namespace, projectName)) return 'unknown';
+  // Names of projects change. A name that leads nowhere yet says nothing of where the object was.
+  const id = projects.knownId(projectName);
+  if (id === undefined) return 'unknown';
+  return id === projectId ? 'there' : 'gone';
 }

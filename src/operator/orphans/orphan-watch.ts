@@ -12,7 +12,6 @@ import type { OperatorMetrics } from '../operator-metrics.ts';
 /** A monitor that is not archived, and the Monitor that declared it. */
 export interface Declared {
   projectId: string;
-  projectName: string;
   monitorId: string;
   namespace: string;
   name: string;
@@ -31,6 +30,11 @@ export interface OrphanWatchOptions {
   lookFor(declared: Declared): Sight;
 }
 
+interface Change {
+  declared: Declared;
+  sight: Sight;
+}
+
 /** How many names a line of the log may have. */
 const MAX_NAMED = 10;
 
@@ -38,6 +42,8 @@ export class OrphanWatch implements FeedListener {
   readonly #options: OrphanWatchOptions;
   readonly #listing = new Map<string, Declared>();
   #listed: readonly Declared[] = [];
+  /** What the last judgement called gone. */
+  #gone: ReadonlySet<string> = new Set();
   /** As last logged. */
   #known: ReadonlySet<string> = new Set();
 
@@ -49,11 +55,11 @@ export class OrphanWatch implements FeedListener {
     // The next listing has it.
   }
 
-  itemListed({ projectId, projectName, monitorId, lifecycle, origin }: StatusFeedItem): void {
-    const key = `${projectId}/${monitorId}`;
+  itemListed({ projectId, monitorId, lifecycle, origin }: StatusFeedItem): void {
+    const key = keyOf({ projectId, monitorId });
     if (origin?.kind !== 'Monitor' || lifecycle === 'archived') return void this.#listing.delete(key);
     const { namespace, name, orphanedAt } = origin;
-    this.#listing.set(key, { projectId, projectName, monitorId, namespace, name, orphanedAt });
+    this.#listing.set(key, { projectId, monitorId, namespace, name, orphanedAt });
   }
 
   /** Without what a listing that failed has left. */
@@ -62,13 +68,20 @@ export class OrphanWatch implements FeedListener {
     this.#listing.clear();
   }
 
-  /** Judges the last listing. Returns the orphans, and how many monitors were judged. Never throws an ApiProblem. */
+  /**
+   * Judges the last listing. An object may go while the feed is listed, before its monitor is archived there: only what two
+   * listings in a row call gone is orphaned. Returns the orphans, and how many monitors were judged. Never throws an
+   * ApiProblem.
+   */
   async settle(signal: AbortSignal): Promise<{ orphans: Declared[]; judged: number }> {
     const { lookFor, metrics } = this.#options;
     const sights = this.#listed.map((declared) => ({ declared, sight: lookFor(declared) }));
     const seenAs = (wanted: Sight) =>
       sights.filter(({ sight }) => sight === wanted).map(({ declared }) => declared);
-    const [orphans, seen] = [seenAs('gone'), seenAs('there')];
+    const [gone, seen] = [seenAs('gone'), seenAs('there')];
+    const wasGone = this.#gone;
+    this.#gone = new Set(gone.map(keyOf));
+    const orphans = gone.filter((one) => one.orphanedAt !== undefined || wasGone.has(keyOf(one)));
     const unjudged = seenAs('unknown').filter(({ orphanedAt }) => orphanedAt !== undefined);
     metrics.monitorsOrphaned.set(orphans.length + unjudged.length);
     this.#say(orphans);
@@ -77,37 +90,37 @@ export class OrphanWatch implements FeedListener {
       seen.filter(({ orphanedAt }) => orphanedAt !== undefined),
       signal,
     );
-    return { orphans, judged: orphans.length + seen.length };
+    return { orphans, judged: gone.length + seen.length };
   }
 
   /** Changes only. What fails is reported after the next listing. */
   async #report(orphaned: Declared[], seen: Declared[], signal: AbortSignal): Promise<void> {
-    const { api, log } = this.#options;
-    const projects = Map.groupBy(
-      [...orphaned.map((one) => ({ one, isGone: true })), ...seen.map((one) => ({ one, isGone: false }))],
-      ({ one }) => one.projectId,
-    );
-    for (const [project, changes] of projects) {
-      for (let start = 0; start < changes.length; start += MAX_REPORTED) {
-        const part = changes.slice(start, start + MAX_REPORTED);
-        const idsOf = (wanted: boolean) =>
-          part.filter(({ isGone }) => isGone === wanted).map(({ one }) => one.monitorId);
-        const body = { orphaned: idsOf(true), seen: idsOf(false) };
-        try {
-          await api.call('reportMonitorOrigins', { body }, { project, signal });
-        } catch (error) {
-          if (!isProblem(error)) throw error;
-          log.debug(
-            { err: error, project },
-            'Could not report orphaned monitors; the next listing tries again.',
-          );
-        }
-      }
+    const changes = [
+      ...orphaned.map((declared): Change => ({ declared, sight: 'gone' })),
+      ...seen.map((declared): Change => ({ declared, sight: 'there' })),
+    ];
+    for (const [project, ofProject] of Map.groupBy(changes, ({ declared }) => declared.projectId))
+      for (let start = 0; start < ofProject.length; start += MAX_REPORTED)
+        await this.#send(project, ofProject.slice(start, start + MAX_REPORTED), signal);
+  }
+
+  /** What has changed while earlier calls ran is left to the next listing. */
+  async #send(project: string, changes: readonly Change[], signal: AbortSignal): Promise<void> {
+    const { api, log, lookFor } = this.#options;
+    const still = changes.filter(({ declared, sight }) => lookFor(declared) === sight);
+    if (still.length === 0) return;
+    const idsOf = (wanted: Sight) =>
+      still.filter(({ sight }) => sight === wanted).map(({ declared }) => declared.monitorId);
+    const body = { orphaned: idsOf('gone'), seen: idsOf('there') };
+    try {
+      await api.call('reportMonitorOrigins', { body }, { project, signal });
+    } catch (error) {
+      if (!isProblem(error)) throw error;
+      log.debug({ err: error, project }, 'Could not report orphaned monitors; the next listing tries again.');
     }
   }
 
   #say(orphans: readonly Declared[]): void {
-    const keyOf = ({ projectId, monitorId }: Declared) => `${projectId}/${monitorId}`;
     const known = this.#known;
     this.#known = new Set(orphans.map(keyOf));
     const news = orphans.filter((one) => !known.has(keyOf(one)));
@@ -118,4 +131,8 @@ export class OrphanWatch implements FeedListener {
       'Monitors at the API have lost their objects: apply those again, or archive what nobody needs. GET /v1/monitors?origin=orphaned lists them.',
     );
   }
+}
+
+function keyOf({ projectId, monitorId }: Pick<Declared, 'projectId' | 'monitorId'>): string {
+  return `${projectId}/${monitorId}`;
 }

@@ -1,5 +1,7 @@
 // Projects: create and rename (docs/contract/tenancy.md). A project that the caller may not see is `not_found`.
+import { MAX_FORMER_NAMES } from '../../domain/defaults.ts';
 import { newUuid } from '../../domain/id.ts';
+import { projectNameKey } from '../../domain/name-key.ts';
 import { notFound } from '../../domain/problem.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { insertProject, lockProject, type Project, updateProjectName } from '../../store/tenancy/projects.ts';
@@ -24,5 +26,17 @@ export async function renameProject(tx: Connection, rename: Rename): Promise<Pro
   if (!project) throw notFound();
   requireVersion(project, rename.version);
   if (project.name === rename.name) return project;
-  return await updateProjectName(tx, { projectId: project.projectId, name: rename.name });
+  const { projectId } = project;
+  return await updateProjectName(tx, {
+    projectId,
+    name: rename.name,
+    formerNames: formerNamesOf(project, rename.name),
+  });
+}
+
+/** By them the operator finds the project of namespaces that name it as it was. */
+function formerNamesOf({ name, formerNames }: Project, next: string): string[] {
+  const keys = new Set([projectNameKey(next)]);
+  const isNew = (one: string) => !keys.has(projectNameKey(one)) && keys.add(projectNameKey(one));
+  return [name, ...formerNames].filter(isNew).slice(0, MAX_FORMER_NAMES);
 }

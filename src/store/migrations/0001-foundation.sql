@@ -22,6 +22,8 @@ create table projects (
   name text not null,
   -- The application folds case and extra spaces: names are unique, ignoring both.
   name_key text collate "C" not null,
+  -- The newest first.
+  former_names text[] not null default '{}',
   version integer not null default 1,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),

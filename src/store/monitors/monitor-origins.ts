@@ -56,7 +56,7 @@ export interface OriginReport {
   seen: readonly string[];
 }
 
-/** The monitors with an origin that the report would change. */
+/** The monitors with an origin that the report would change. No archived one becomes orphaned: its object may have ended it. */
 export async function findReported(
   db: Queryable,
   projectId: string,
@@ -66,7 +66,8 @@ export async function findReported(
     name: 'find-reported-origins',
     text: `select monitor_key from monitors
       where project_id = $1 and monitor_id = any ($2::text[] || $3::text[]) and origin_kind is not null
-        and (monitor_id = any ($2)) = (orphaned_at is null)`,
+        and (monitor_id = any ($2)) = (orphaned_at is null)
+        and (lifecycle <> 'archived' or orphaned_at is not null)`,
     values: [projectId, orphaned, seen],
   });
   return rows.map((row) => ({ projectId, monitorKey: row.monitor_key }));
@@ -88,6 +89,7 @@ export async function writeReport(
        set orphaned_at = case when m.monitor_id = any ($3) then ${fromMillis('$4::bigint')} end
        where (m.project_id, m.monitor_key) in (select * from unnest($1::uuid[], $2::uuid[]))
          and m.origin_kind is not null and (m.monitor_id = any ($3)) = (m.orphaned_at is null)
+         and (m.lifecycle <> 'archived' or m.orphaned_at is not null)
        returning m.project_id, m.monitor_key, m.orphaned_at is not null as is_orphaned),
      touched as (
        update monitor_live l set changed_xid = pg_current_xact_id()

@@ -10,6 +10,8 @@ export interface Project {
   projectId: string;
   organizationId: string;
   name: string;
+  /** The newest first. */
+  formerNames: string[];
   version: number;
   createdMs: number;
   updatedMs: number;
@@ -19,6 +21,7 @@ const PROJECT: Columns<Project> = {
   projectId: column.plain('project_id', 'uuid'),
   organizationId: column.plain('organization_id', 'uuid'),
   name: column.quoted('name', 'text'),
+  formerNames: column.quoted('former_names', 'text[]'),
   version: column.plain('version', 'integer'),
   createdMs: column.clockMoment('created_at'),
   updatedMs: column.clockMoment('updated_at'),
@@ -75,13 +78,13 @@ export async function lockProject(
 /** Renames it and raises its version. Throws `conflict` when the name is taken. */
 export async function updateProjectName(
   tx: Queryable,
-  project: Pick<Project, 'projectId' | 'name'>,
+  project: Pick<Project, 'projectId' | 'name' | 'formerNames'>,
 ): Promise<Project> {
   const { rows } = await refuseTakenName(
     tx.query(
-      `update projects p set name = $2, name_key = $3, version = p.version + 1, updated_at = clock_timestamp()
+      `update projects p set name = $2, name_key = $3, former_names = $4, version = p.version + 1, updated_at = clock_timestamp()
        where p.project_id = $1 returning ${COLUMNS}`,
-      [project.projectId, project.name, projectNameKey(project.name)],
+      [project.projectId, project.name, projectNameKey(project.name), project.formerNames],
     ),
   );
   const [updated] = rows.map(toProject);

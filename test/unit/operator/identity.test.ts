@@ -75,7 +75,8 @@ describe('the holder of an id that several objects claim', () => {
     return monitorObject({}, { name: uid, uid, creationTimestamp, annotations, ...rest }, status);
   };
   const sharedProjects = new SharedProjects();
-  const none = { namespaces: new ObjectStore<KubeObject>(), sharedProjects };
+  const projects = { currentName: (name: string) => name };
+  const none = { namespaces: new ObjectStore<KubeObject>(), sharedProjects, projects };
   const holderAmong = (id: string, objects: readonly [MonitorObject, ...MonitorObject[]]) =>
     holdersIn(claimedBy(objects), id, objects[0]);
   const holdersIn = (claims: ReturnType<typeof claimedBy>, id: string, object: MonitorObject) =>
@@ -122,15 +123,15 @@ describe('the holder of an id that several objects claim', () => {
 
   it('claims are compared in all namespaces of one project, however they write its name', () => {
     const namespaces = new ObjectStore<KubeObject>();
-    const projects = { shop: 'Web  Shop', stock: ' web shop', other: 'Web Shop 2' };
-    for (const [name, project] of Object.entries(projects))
+    const named = { shop: 'Web  Shop', stock: ' web shop', other: 'Web Shop 2' };
+    for (const [name, project] of Object.entries(named))
       namespaces.put({ metadata: { name, annotations: { 'beatkeeper.dev/project': project } } });
     const shop = claim('shared', { namespace: 'shop', uid: 'bb' }, { monitorId: 'shared', projectId: 'p1' });
     const stock = claim('shared', { namespace: 'stock', uid: 'aa' });
     const other = claim('shared', { namespace: 'other', uid: 'cc' });
     const claims = claimedBy([shop, stock, other]);
     const holderFor = (object: MonitorObject, projectId: string) =>
-      findHolders({ namespaces, sharedProjects }, claims, { object, id: 'shared', projectId });
+      findHolders({ namespaces, sharedProjects, projects }, claims, { object, id: 'shared', projectId });
     expect(holderFor(shop, 'p1')).toEqual([shop]);
     expect(holderFor(stock, 'p1')).toEqual([shop]);
     expect(holderFor(other, 'p2')).toEqual([other]);
@@ -148,8 +149,8 @@ describe('the holder of an id that several objects claim', () => {
     const stranger = claim('shared', { namespace: 'stranger', uid: 'aa' }, had);
     const claims = claimedBy([shop, stranger]);
     const facts = { object: shop, id: 'shared', projectId: 'p1' };
-    expect(findHolders({ namespaces, sharedProjects }, claims, facts)).toEqual([stranger]);
-    expect(findHolders({ namespaces, sharedProjects: restricted }, claims, facts)).toEqual([shop]);
+    expect(findHolders({ namespaces, sharedProjects, projects }, claims, facts)).toEqual([stranger]);
+    expect(findHolders({ namespaces, sharedProjects: restricted, projects }, claims, facts)).toEqual([shop]);
   });
 });
 

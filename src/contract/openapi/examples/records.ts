@@ -34,6 +34,7 @@ const FAILED = '2026-11-22T10:00:00.000Z';
 export const project: Project = {
   projectId: ID.project,
   name: 'Payments',
+  formerNames: [],
   createdAt: CREATED,
   updatedAt: CREATED,
   version: 1,

@@ -63,7 +63,7 @@ describe('the directory of projects', () => {
         names.add(name);
         return { status: 409, body: { code: 'service.conflict', detail: 'It is there.' } };
       }
-      const items = [...names].map((name) => ({ name, projectId: `id of ${name}` }));
+      const items = [...names].map((name) => ({ name, formerNames: [], projectId: `id of ${name}` }));
       lists += 1;
       if (lists === 2) await listed.promise;
       return { status: 200, body: { items } };

@@ -1,6 +1,6 @@
 // The bundled Postgres keeps its data on its claim, whatever image the values name.
 import { describe, expect, it } from 'vitest';
-import { render, requireHelm, template } from './helm.ts';
+import { type Manifest, render, requireHelm, template } from './helm.ts';
 import { pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
@@ -57,4 +57,33 @@ describe.skipIf(found === undefined)('the data of the bundled Postgres', () => {
     expect(code).not.toBe(0);
     expect(stderr).toContain('/postgresql/image/tag');
   });
+
+  it.each([{}, { fullnameOverride: 'beats', commonLabels: { team: 'a' } }])(
+    'Argo CD takes the claim for none of its own, and no tool deletes it with the release: %j',
+    async (values) => {
+      const manifests = await render(helm, values);
+      const set = manifests.find(({ kind }) => kind === 'StatefulSet');
+      const { spec } = set as Manifest & { spec: DatabaseSet };
+      const { metadata } = spec.volumeClaimTemplates[0] ?? {};
+      // Kubernetes gives a claim the labels of its template and of the selector.
+      const labels = { ...metadata?.labels, ...spec.selector.matchLabels };
+      expect(labels).not.toHaveProperty(['app.kubernetes.io/instance']);
+      expect(metadata?.annotations).toMatchObject({
+        'helm.sh/resource-policy': 'keep',
+        'argocd.argoproj.io/sync-options': 'Delete=false,Prune=false',
+      });
+      // A selector selects the pods of this release alone.
+      expect(pickPod(manifests, `StatefulSet/${set?.metadata.name}`).labels).toMatchObject(
+        spec.selector.matchLabels,
+      );
+      expect(Object.values(spec.selector.matchLabels)).toContain(
+        set?.metadata.name.replace('-postgresql', ''),
+      );
+    },
+  );
 });
+
+interface DatabaseSet {
+  selector: { matchLabels: Record<string, string> };
+  volumeClaimTemplates: { metadata: Partial<Manifest['metadata']> }[];
+}

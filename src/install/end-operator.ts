@@ -1,11 +1,15 @@
 // Ends the operator of a release before its finalizers are removed: a running operator would add them again.
 import { setTimeout as delay } from 'node:timers/promises';
-import { isForbidden, isNotFound } from '../kube/kube-error.ts';
-import type { KubeResource, ObjectRef } from '../kube/kube-object.ts';
+import { isConflict, isForbidden, isNotFound } from '../kube/kube-error.ts';
+import type { KubeObject, KubeResource, ObjectRef } from '../kube/kube-object.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Cluster } from './apply-manifests.ts';
 
-const PODS: KubeResource = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
+interface Pod extends KubeObject {
+  status?: { phase?: string };
+}
+
+const PODS: KubeResource<Pod> = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
 const LEASES: KubeResource = {
   apiVersion: 'coordination.k8s.io/v1',
   kind: 'Lease',
@@ -24,17 +28,43 @@ export interface OperatorPlace {
   leaseName?: string | undefined;
 }
 
-/** Scales the Deployment to 0 and waits a minute at most until its pods are gone. Throws KubeError. */
-export async function endOperator(cluster: Cluster, place: OperatorPlace, log: Log): Promise<void> {
+/**
+ * Scales the Deployment to 0 and waits, a minute at most, until none of its pods runs. Then it deletes the Lease; without
+ * such an end only a Lease that nobody has renewed for half of that time. Throws KubeError.
+ */
+export async function endOperator(
+  cluster: Cluster,
+  place: OperatorPlace,
+  log: Log,
+  limitMs = LIMIT_MS,
+): Promise<void> {
   const { namespace, operatorDeployment, operatorSelector } = place;
   if (operatorDeployment === undefined) return;
   await scaleToNothing(cluster, { namespace, name: operatorDeployment });
   if (operatorSelector === undefined) return;
-  for (const deadline = performance.now() + LIMIT_MS; performance.now() < deadline; await delay(500)) {
-    const { items } = await cluster.client.list(PODS, { namespace, labelSelector: operatorSelector });
-    if (items.length === 0) return await deleteLease(cluster, place, log);
-  }
+  if (await endsWithin(cluster, place, limitMs / 2)) return await deleteLease(cluster, place, log);
+  const halfway = await leaseVersion(cluster, place);
+  if (await endsWithin(cluster, place, limitMs / 2)) return await deleteLease(cluster, place, log);
   log.warn({ operatorSelector }, 'The operator has not ended within a minute; continuing without it.');
+  // A pod of a lost node never ends. By version, and not by time: the leader's clock may be another one.
+  if (halfway !== undefined) await deleteLease(cluster, place, log, halfway);
+}
+
+async function endsWithin(
+  { client }: Cluster,
+  { namespace, operatorSelector }: OperatorPlace,
+  limitMs: number,
+): Promise<boolean> {
+  for (const deadline = performance.now() + limitMs; performance.now() < deadline; await delay(500)) {
+    const { items } = await client.list(PODS, { namespace, labelSelector: operatorSelector });
+    if (items.every(hasEnded)) return true;
+  }
+  return false;
+}
+
+/** An evicted pod stays in the list until somebody deletes it. */
+function hasEnded({ status }: Pod): boolean {
+  return status?.phase === 'Failed' || status?.phase === 'Succeeded';
 }
 
 async function scaleToNothing(
@@ -50,16 +80,32 @@ async function scaleToNothing(
   }
 }
 
+/** Undefined: there is none, or this account may not read it. Each renewal changes it. */
+async function leaseVersion(
+  { client }: Cluster,
+  { namespace, leaseName }: OperatorPlace,
+): Promise<string | undefined> {
+  if (leaseName === undefined) return undefined;
+  try {
+    return (await client.find(LEASES, { namespace, name: leaseName }))?.metadata.resourceVersion;
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    return undefined;
+  }
+}
+
+/** With `resourceVersion`: only if it still has that one. */
 async function deleteLease(
   { client }: Cluster,
   { namespace, leaseName }: OperatorPlace,
   log: Log,
+  resourceVersion?: string,
 ): Promise<void> {
   if (leaseName === undefined) return;
   try {
-    await client.delete(LEASES, { namespace, name: leaseName });
+    await client.delete(LEASES, { namespace, name: leaseName }, { resourceVersion });
   } catch (error) {
-    if (!isForbidden(error)) throw error;
-    log.warn({ leaseName, err: error }, 'Could not delete the Lease of the operator.');
+    if (!isForbidden(error) && !isConflict(error)) throw error;
+    log.warn({ leaseName, err: error }, 'Did not delete the Lease of the operator.');
   }
 }

@@ -14,11 +14,17 @@ export interface Origin<Kind extends string = MonitorOriginKind | EndpointOrigin
   name: string;
 }
 
-/** With the UID, which an object that is made again under the same name does not have. Never shown. */
-export interface ObjectOrigin<Kind extends string = MonitorOriginKind | EndpointOriginKind>
-  extends Origin<Kind> {
+/** What the operator alone sees of an origin. */
+export interface Declaration {
+  /** An object that is made again under the same name has another one. */
   uid: string;
+  /** The fields that the objects of this name have ever set; an object that is made again gives up those that it lacks. */
+  ownedFields?: readonly string[];
 }
+
+export interface ObjectOrigin<Kind extends string = MonitorOriginKind | EndpointOriginKind>
+  extends Origin<Kind>,
+    Declaration {}
 
 export interface MonitorOrigin extends ObjectOrigin<MonitorOriginKind> {
   /** Since when the operator does not see the object. */
@@ -40,7 +46,16 @@ export function nameOfOrigin({ kind, namespace, name }: Origin): string {
   return `${kind} ${namespace}/${name}`;
 }
 
-/** As the API and alerts show it: without the UID. */
+/** With the owned fields of the origin before, where it states none and the object has the same name. */
+export function withOwnedFields<Stated extends ObjectOrigin>(
+  stated: Stated,
+  before: ObjectOrigin | undefined,
+): Stated {
+  if (stated.ownedFields !== undefined || !isSameOrigin(stated, before)) return stated;
+  return { ...stated, ownedFields: before?.ownedFields };
+}
+
+/** As alerts and everybody but the operator see it. */
 export function toOriginRecord({ kind, namespace, name, orphanedMs }: MonitorOrigin) {
   return { kind, namespace, name, orphanedAt: optionalTime(orphanedMs) };
 }

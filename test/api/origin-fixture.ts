@@ -19,7 +19,7 @@ export const newOrigin = (): TestOrigin => ({
 });
 /** The object under the same name, after it was deleted and made again. */
 export const madeAgain = (origin: TestOrigin): TestOrigin => ({ ...origin, uid: randomUUID() });
-/** As the API shows it. */
+/** As the API shows it to everybody but the operator. */
 export const shown = ({ uid: _, ...origin }: TestOrigin) => origin;
 
 export function originCalls(api: ApiFixture) {

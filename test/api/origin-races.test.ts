@@ -115,7 +115,7 @@ describe('calls at the same time', () => {
     const deleted = `with live as (delete from monitor_live where project_id = $1 and monitor_key = $2)
       delete from monitors where project_id = $1 and monitor_key = $2`;
     const { body } = await whileLocked(holder.monitorId, deleted, () => calls.setOrigin(monitorId, origin));
-    expect(body.origin).toEqual(shown(origin));
+    expect(body.origin).toMatchObject(shown(origin));
   });
 
   it('a report never marks a monitor whose origin was released meanwhile', async () => {

@@ -125,11 +125,11 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
       for (; isDead; count += 1) {
         const name = `again-${mode}-${count}`;
         const ref = { namespace: fixture.namespace, name };
-        const make = async () => {
+        const make = async (more: object = {}) => {
           await fixture.createCallback(name, { alias: name });
-          await fixture.createMonitor(name, active);
+          await fixture.createMonitor(name, { ...active, ...more });
         };
-        await make();
+        await make({ recoveryBeats: 3 });
         const first = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is made` });
         const { status } = await fixture.monitor(name);
@@ -148,7 +148,10 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         const next = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is complete` });
         await expectWhole(name, { interval: 300, lifecycle: 'active', statesLifecycle: false });
-        expect((await fixture.monitor(name)).status?.monitorId).toBe(status?.monitorId);
+        const params = { monitorId: status?.monitorId ?? '' };
+        expect((await fixture.monitor(name)).status?.monitorId).toBe(params.monitorId);
+        const { body } = await fixture.api.expectSuccess('getMonitor', { params });
+        expect(body.recoveryBeats).toBe(1);
         expect((await fixture.callback(name)).status?.endpointId).toBe(endpoint?.endpointId);
         await fixture.eventAppears(name, 'Adopted');
         await next.stop();

@@ -33,7 +33,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
   it('a Monitor that is deleted and applied again has its monitor again, with address and history', async () => {
     const before = await make('again', { ...disabled, intervalSeconds: 300 });
     const id = before.status?.monitorId;
-    expect((await read(id)).origin).toEqual(originOf('again'));
+    expect((await read(id)).origin).toMatchObject(originOf('again'));
     const address = await fixture.secret('again-beat');
     await fixture.beat('again-beat');
     await waitFor(async () => (await fixture.monitor('again')).status?.lastBeatAt, { what: 'the beat' });
@@ -80,7 +80,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     const after = await make('moved', { ...disabled, jurisdiction: 'us' });
     expect(after.status?.monitorId).toBe(ownId('mon', after.metadata.uid));
     expect(await read(before.status?.monitorId)).toMatchObject({ lifecycle: 'archived' });
-    expect((await read(after.status?.monitorId)).origin).toEqual(originOf('moved'));
+    expect((await read(after.status?.monitorId)).origin).toMatchObject(originOf('moved'));
   });
 
   it('an id that the manifest states comes first, and the origin goes along', async () => {
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     await remove('stated');
     const after = await make('stated', disabled, claiming('stated-id'));
     expect(after.status?.monitorId).toBe('stated-id');
-    expect((await read('stated-id')).origin).toEqual(originOf('stated'));
+    expect((await read('stated-id')).origin).toMatchObject(originOf('stated'));
     expect((await read(before.status?.monitorId)).origin).toBeUndefined();
   });
 
@@ -105,7 +105,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     expect(heir.status?.monitorId).toBe(id);
     expect(after.status?.monitorId).toBe(ownId('mon', after.metadata.uid));
     await waitFor(async () => (await read(id)).origin?.name === 'heir', { what: 'the origin is right' });
-    expect((await read(after.status?.monitorId)).origin).toEqual(originOf('gone'));
+    expect((await read(after.status?.monitorId)).origin).toMatchObject(originOf('gone'));
   });
 
   it('a monitor that has lost its origin at the API gets it again', async () => {
@@ -113,7 +113,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     const params = { monitorId: status?.monitorId ?? '' };
     await fixture.api.expectSuccess('setMonitorOrigin', { params, body: { origin: null } });
     const isSet = async () => (await read(params.monitorId)).origin;
-    expect(await waitFor(isSet, { what: 'the origin' })).toEqual(originOf('without'));
+    expect(await waitFor(isSet, { what: 'the origin' })).toMatchObject(originOf('without'));
   });
 
   it('an endpoint goes to the Callback that is applied again without its finalizer, with a new secret beside the old one', async () => {
@@ -133,7 +133,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     const { body } = await fixture.api.expectSuccess('getCallback', {
       params: { endpointId: after.status?.endpointId ?? '' },
     });
-    expect(body.origin).toEqual({ ...originOf('pager'), kind: 'Callback' });
+    expect(body.origin).toMatchObject({ ...originOf('pager'), kind: 'Callback' });
     expect(body.secret).toMatchObject({ version: 2, previousVersion: 1 });
     expect((await fixture.secret('pager-signing'))?.secret).not.toBe(old?.secret);
     await fixture.eventAppears('pager', 'Adopted');

@@ -120,4 +120,18 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
     expect(third.calls.get('rotateSigningSecret')).toBeUndefined();
     await third.stop();
   }, 300_000);
+
+  it('keeps its monitors and its endpoint when the old cluster comes back and is torn down', async () => {
+    const [first, second] = [await old.startOperator(), await fresh.startOperator()];
+    const params = { endpointId: (await old.callback('oncall')).status?.endpointId ?? '' };
+    expect((await old.kubectl(['delete', 'mon,cb', '--all', '--timeout=120s'])).code).toBe(0);
+    for (const name of names) {
+      await old.eventAppears(name, 'Released');
+      const { status } = await fresh.monitorBecomes(name, 'Synced', 'True');
+      expect(status?.lifecycle).toBe(name === 'paused' ? 'paused' : 'active');
+    }
+    expect((await old.api.call('getCallback', { params })).status).toBe(200);
+    await first.stop();
+    await second.stop();
+  }, 300_000);
 });

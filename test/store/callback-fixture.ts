@@ -23,6 +23,7 @@ export function callerOf(project: SeedProject): Caller {
     organizationId: project.organizationId,
     projectId: project.projectId,
     mayManage: true,
+    isOperator: false,
     requestId: 'request',
   };
 }

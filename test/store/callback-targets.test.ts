@@ -37,7 +37,7 @@ async function resolveOne(binding: StoredBinding, projectId = fixture.project.pr
 /** As a member of the endpoint's own project sees it. */
 function show(target: Target) {
   const context = { secrets: fixture.secrets, publicUrl: '' };
-  return presentTarget(target, target, { context, caller: { mayManage: true } });
+  return presentTarget(target, target, { context, caller: { mayManage: true, isOperator: false } });
 }
 
 async function urlOf(binding: StoredBinding) {

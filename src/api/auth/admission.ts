@@ -52,6 +52,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
       organizationId: organization.organizationId,
       projectId: projectId ?? NO_PROJECT,
       mayManage: mayCall(principal, 'manage'),
+      isOperator: principal.role === 'operator',
       requestId: request.id,
     };
     if (!mayCall(principal, spec.preset)) {

@@ -3,7 +3,7 @@
 import type { OperationOutput } from '../../contract/operations/operations.ts';
 import type { CallbackEndpoint, SigningSecret } from '../../contract/resources/callback.ts';
 import type { CallbackChange } from '../../contract/resources/change.ts';
-import type { EndpointOrigin } from '../../domain/origin.ts';
+import type { Declaration, EndpointOrigin } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { Target } from '../../service/callbacks/callback-targets.ts';
 import { type IssuedSecret, openUrl } from '../../service/callbacks/endpoint-seal.ts';
@@ -14,7 +14,7 @@ import type { EndpointChangeRecord } from '../../store/callbacks/endpoint-change
 /** Who looks, and what opens the addresses. */
 export interface Viewer {
   context: Pick<ServiceContext, 'publicUrl' | 'secrets'>;
-  caller: Pick<Caller, 'mayManage'>;
+  caller: Pick<Caller, 'mayManage' | 'isOperator'>;
 }
 
 /** The URL of an endpoint for a caller. The path of a webhook often is a secret: who may only read sees the origin. */
@@ -32,7 +32,7 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
     url: row.urlBox && visibleUrl(openUrl(context.secrets, row, row.urlBox), caller),
     relay: row.relay,
     relayGroup: row.relayGroup,
-    origin: row.origin && presentOrigin(row.origin),
+    origin: row.origin && presentOrigin(row.origin, caller),
     lifecycle: row.lifecycle,
     isOrganizationDefault: row.isOrganizationDefault,
     generation: row.generation,
@@ -50,9 +50,16 @@ export function presentCallback(row: EndpointRow, { context, caller }: Viewer): 
   };
 }
 
-/** Without the UID of the object. */
-function presentOrigin({ kind, namespace, name }: EndpointOrigin): CallbackEndpoint['origin'] {
-  return { kind, namespace, name };
+function presentOrigin(
+  { kind, namespace, name, ...declaration }: EndpointOrigin,
+  caller: Viewer['caller'],
+): CallbackEndpoint['origin'] {
+  return { kind, namespace, name, ...presentDeclaration(declaration, caller) };
+}
+
+/** What the operator alone sees of an origin. */
+export function presentDeclaration({ uid, ownedFields }: Declaration, { isOperator }: Viewer['caller']) {
+  return isOperator ? { uid, ownedFields: ownedFields && [...ownedFields] } : {};
 }
 
 export function presentCallbackChange(record: EndpointChangeRecord): CallbackChange {

@@ -14,7 +14,7 @@ import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
 import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { FeedItem } from '../../store/monitors/status-feed.ts';
-import { type Viewer, visibleUrl } from './present-callback.ts';
+import { presentDeclaration, type Viewer, visibleUrl } from './present-callback.ts';
 
 /** Only a caller who may manage sees the publish address. */
 export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor {
@@ -28,7 +28,10 @@ export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor 
     jurisdiction: monitor.jurisdiction,
     callback: presentBinding(monitor, viewer),
     measurements: presentMeasurements(measurements),
-    origin: monitor.origin && toOriginRecord(monitor.origin),
+    origin: monitor.origin && {
+      ...toOriginRecord(monitor.origin),
+      ...presentDeclaration(monitor.origin, viewer.caller),
+    },
     lifecycle: monitor.lifecycle,
     restorableUntil: optionalTime(restorableUntilMs),
     publishUrl: viewer.caller.mayManage ? publishUrlOf(monitor, viewer.context) : undefined,

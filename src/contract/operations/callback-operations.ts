@@ -146,7 +146,7 @@ export const callbackOperations = {
     path: '/v1/callbacks/{endpointId}/origin',
     summary: 'Set the origin of a callback endpoint',
     description:
-      'Takes the origin from the endpoint of the project that has it. The same origin again changes nothing, so that it needs neither a key nor an ETag.',
+      'Takes the origin from the endpoint of the project that has it. The same origin again changes nothing but its owned fields, so that it needs neither a key nor an ETag.',
     preset: 'operator',
     params,
     body: setCallbackOriginBody,

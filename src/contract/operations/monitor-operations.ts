@@ -264,7 +264,7 @@ export function monitorOperations(limits: ContractLimits) {
       path: '/v1/monitors/{monitorId}/origin',
       summary: 'Set the origin of a monitor',
       description:
-        'Takes the origin from the monitor of the project that has it. Where another object stood for the monitor before, its clock starts again with a full interval plus grace. The same origin again changes nothing, so that it needs neither a key nor an ETag.',
+        'Takes the origin from the monitor of the project that has it. Where another object stood for the monitor before, its clock starts again with a full interval plus grace. The same origin again changes nothing but its owned fields, so that it needs neither a key nor an ETag.',
       preset: 'operator',
       params,
       query,

@@ -18,7 +18,23 @@ const uid = patterned(
   /^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$/,
   64,
   'Must be the object\'s UID: at most 64 letters, digits or "-".',
-).describe('Stored and never shown: it tells an object that was made again from the one before.');
+).describe('Shown to the operator alone: it tells an object that was made again from the one before.');
+
+export const MAX_OWNED_FIELDS = 200;
+const ownedFields = z
+  .array(
+    patterned(
+      /^[A-Za-z0-9._/*-]+$/,
+      324,
+      'Must be the name of a field: at most 324 letters, digits, ".", "_", "/", "*" or "-".',
+    ),
+  )
+  .max(MAX_OWNED_FIELDS)
+  .describe(
+    'Shown to the operator alone: the fields that objects of this name have set. Default: those of the same origin before.',
+  );
+const declaration = { uid: uid.optional(), ownedFields: ownedFields.optional() };
+const stated = { uid, ownedFields: ownedFields.optional() };
 
 const ofMonitor = { kind: z.enum(MONITOR_ORIGIN_KINDS), namespace, name: objectName };
 const ofEndpoint = { kind: z.enum(ENDPOINT_ORIGIN_KINDS), namespace, name: objectName };
@@ -29,15 +45,20 @@ const UNIQUE = 'Unique among those of the project that are not deleted.';
 export const monitorOrigin = z
   .object({
     ...ofMonitor,
+    ...declaration,
     orphanedAt: timestamp
       .optional()
       .describe('Since when the operator does not see the object. Absent while it does.'),
   })
   .describe(`${DECLARED} ${UNIQUE}`);
-export const monitorOriginInput = z.strictObject({ ...ofMonitor, uid }).describe(`${DECLARED} ${UNIQUE}`);
+export const monitorOriginInput = z
+  .strictObject({ ...ofMonitor, ...stated })
+  .describe(`${DECLARED} ${UNIQUE}`);
 
-export const endpointOrigin = z.object(ofEndpoint).describe(`${DECLARED} ${UNIQUE}`);
-export const endpointOriginInput = z.strictObject({ ...ofEndpoint, uid }).describe(`${DECLARED} ${UNIQUE}`);
+export const endpointOrigin = z.object({ ...ofEndpoint, ...declaration }).describe(`${DECLARED} ${UNIQUE}`);
+export const endpointOriginInput = z
+  .strictObject({ ...ofEndpoint, ...stated })
+  .describe(`${DECLARED} ${UNIQUE}`);
 
 const RELEASED = 'Null: no object declares it any more.';
 export const setMonitorOriginBody = z.strictObject({

@@ -1,6 +1,6 @@
 // The interfaces that a kind implements for the one reconcile pass (reconcile.ts).
 import type { ApiProblem } from '../../client/api-problem.ts';
-import type { Origin } from '../../domain/origin.ts';
+import type { Declaration, Origin } from '../../domain/origin.ts';
 import type { ConditionFacts, KubeCondition } from '../../kube/conditions.ts';
 import type { KubeResource } from '../../kube/kube-object.ts';
 import type { QueuePriority } from '../../kube/work-queue.ts';
@@ -40,6 +40,11 @@ export interface Pass<O extends ReconciledObject = ReconciledObject, D = Desired
   external?: E;
   /** Identifies what the API is asked for: a refusal holds for this hash. */
   desiredHash?: string;
+  /**
+   * The fields that the object set before this pass, and of a resource that it takes over by its origin those that
+   * earlier objects of its name have set.
+   */
+  ownedBefore?: readonly string[];
   /** The status fields that this pass has determined. */
   fields: Partial<ReconciledStatus>;
   /** When the kind needs the next pass; Infinity: at the usual resync. */
@@ -73,6 +78,14 @@ export interface Creation {
   wasThere: boolean;
   /** The origin is part of the creation; else it is set afterwards, and taken from what has it. */
   hasOrigin: boolean;
+}
+
+/** An origin as the API shows it to the operator. */
+export type KnownOrigin = Origin & Partial<Declaration>;
+
+/** The object that an external resource is given to, and what the API keeps of it. */
+export interface Claimant<O> extends Declaration {
+  object: O;
 }
 
 /** A Secret that the object owns. */
@@ -151,9 +164,9 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   observe(external: E, object: O): Promise<boolean>;
   create(work: Work<O, D, E>, how: Creation): Promise<void>;
   /** The origin of the external resource, as last read or changed. */
-  originOf(external: E): Origin | undefined;
-  /** Gives the external resource to the object, or to none. */
-  setOrigin(external: E, object: O | undefined): Promise<void>;
+  originOf(external: E): KnownOrigin | undefined;
+  /** Gives the external resource to an object, or to none. */
+  setOrigin(external: E, claimant: Claimant<O> | undefined): Promise<void>;
   /** False if the object can never match the external resource of an earlier object of its name, and gets another one. */
   canTakeOver(external: E, object: O): boolean;
   /** The next id to try after `create` failed because the id was used before; undefined: it failed for another reason. */

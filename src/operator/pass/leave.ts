@@ -3,12 +3,13 @@
 // from the object's UID, or is named by the annotation in the project of the namespace.
 import { isGone } from '../../client/api-problem.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
+import { nameOfOrigin } from '../../domain/origin.ts';
 import { readProjectName } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { hasHad, isNamedByAnother, isOwnId, nameSome, type ResourceRef, statusIdOf } from './identity.ts';
 import type { Desired, Kind, Pass } from './kind.ts';
 import type { ReconciledObject } from './object.ts';
-import { findClaimedId, findFrom, releaseOrigin, resolveHolders } from './origin.ts';
+import { findClaimedId, findFrom, isOfAnother, releaseOrigin, resolveHolders } from './origin.ts';
 
 /** The resource of the last pass by the status, if it is another one than `current`; its id may be unknown. */
 export function formerOf<O extends ReconciledObject, D extends Desired, E>(
@@ -88,7 +89,11 @@ async function isOurs<O extends ReconciledObject, D extends Desired, E>(
   return false;
 }
 
-/** As the deletion policy says. Accepts that it is gone. Throws ApiProblem. */
+/**
+ * As the deletion policy says. Accepts that it is gone. What another object has taken over, as one of the same name in a
+ * new cluster beside this one, is left as it is; the version of the read guards it against a takeover since. Throws
+ * ApiProblem.
+ */
 async function end<O extends ReconciledObject, D extends Desired, E>(
   kind: Kind<O, D, E>,
   { object, signal }: Pass<O, D, E>,
@@ -96,6 +101,11 @@ async function end<O extends ReconciledObject, D extends Desired, E>(
 ): Promise<void> {
   const external = kind.connect({ ...ref, uid: object.metadata.uid ?? '', signal });
   if (!(await kind.observe(external, object))) return;
+  const origin = kind.originOf(external);
+  if (origin !== undefined && isOfAnother(origin, object)) {
+    const note = `Left the ${kind.identity.noun} ${ref.id} as it is, because another object has taken it over: ${nameOfOrigin(origin)} with another UID.`;
+    return kind.events.record(object, 'Released', note);
+  }
   try {
     await kind.delete(external, object);
   } catch (error) {

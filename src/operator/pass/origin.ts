@@ -1,6 +1,7 @@
 // An object and the resource that another object of its kind, namespace and name had before it: an object that was made
 // again finds by its origin what the earlier one had, also in a cluster that was rebuilt. The API keeps the origin, and
 // takes it from the operator alone, so that no status can forge it (docs/contract/kubernetes.md, "Identity").
+import { isDeepStrictEqual } from 'node:util';
 import { ApiProblem } from '../../client/api-problem.ts';
 import type { Origin } from '../../domain/origin.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
@@ -14,18 +15,37 @@ import {
   type ResourceRef,
   statusIdOf,
 } from './identity.ts';
-import type { Desired, Kind, Pass, Work } from './kind.ts';
+import type { Claimant, Desired, Kind, KnownOrigin, Pass, Work } from './kind.ts';
 import type { ReconciledObject } from './object.ts';
+import { fieldsToRecord } from './recorded-fields.ts';
 
 /** The object as the origin of its resource. */
-export function objectOrigin<Name extends Origin['kind']>(kind: Name, { metadata }: KubeObject) {
-  const { namespace = '', name, uid = '' } = metadata;
-  return { kind, namespace, name, uid };
+export function objectOrigin<Name extends Origin['kind']>(
+  kind: Name,
+  { object, uid, ownedFields = [] }: Claimant<KubeObject>,
+) {
+  const { namespace = '', name } = object.metadata;
+  return { kind, namespace, name, uid, ownedFields: [...ownedFields] };
+}
+
+/** As a creation states it. */
+export function newOrigin<Name extends Origin['kind']>(
+  kind: Name,
+  object: KubeObject,
+  { ownedFields }: Desired,
+) {
+  const { uid = '' } = object.metadata;
+  return objectOrigin(kind, { object, uid, ownedFields: fieldsToRecord([], ownedFields) });
 }
 
 /** True if the resource stands for an object of this kind, namespace and name. */
 export function isFrom(origin: Origin | undefined, { kind, metadata }: KubeObject): boolean {
   return origin?.kind === kind && origin?.namespace === metadata.namespace && origin?.name === metadata.name;
+}
+
+/** True if the API says that the resource stands for another object than this one, be it of the same name. */
+export function isOfAnother(origin: KnownOrigin | undefined, { metadata }: KubeObject): boolean {
+  return origin?.uid !== undefined && origin.uid !== metadata.uid;
 }
 
 /**
@@ -102,16 +122,27 @@ export function originHolderOf(error: unknown): string | undefined {
 }
 
 /**
- * Gives the resource to the object. A resource that was taken over is given again after a crash: the API does not show
- * the UID of the object that has it, and the same one changes nothing. True if an object of that name had it before.
+ * Gives the resource to the object, and records the fields that it is about to set, before any of them is: an object that
+ * is made again gives up what earlier ones of its name have set. True if an object of that name had it before.
  */
 export async function settleOrigin<O extends ReconciledObject, D extends Desired, E>(
   kind: Kind<O, D, E>,
-  { object, external }: Work<O, D, E>,
+  work: Work<O, D, E>,
   isTakenOver: boolean,
 ): Promise<boolean> {
-  const isKnown = isFrom(kind.originOf(external), object);
-  if (!isKnown || isTakenOver) await kind.setOrigin(external, object);
+  const { object, external, desired } = work;
+  const { uid = '' } = object.metadata;
+  const origin = kind.originOf(external);
+  const isKnown = isFrom(origin, object);
+  const recorded = isKnown ? (origin?.ownedFields ?? []) : [];
+  work.ownedBefore = [...(object.status?.ownedFields ?? []), ...(isTakenOver ? recorded : [])];
+  const ownedFields = fieldsToRecord(recorded, desired.ownedFields);
+  // A resource that was taken over is given again after a crash: the same object changes nothing.
+  if (!isKnown || isTakenOver) await kind.setOrigin(external, { object, uid, ownedFields });
+  else if (!isDeepStrictEqual(ownedFields, recorded)) {
+    // An object of this name in another cluster may have taken it over: it is not taken back, or they would never end.
+    await kind.setOrigin(external, { object, uid: origin?.uid ?? uid, ownedFields });
+  }
   return isKnown;
 }
 
@@ -122,5 +153,6 @@ export async function releaseOrigin<O extends ReconciledObject, D extends Desire
   ref: ResourceRef,
 ): Promise<void> {
   const external = await findFrom(kind, pass, ref);
-  if (external !== undefined) await kind.setOrigin(external, undefined);
+  if (external === undefined || isOfAnother(kind.originOf(external), pass.object)) return;
+  await kind.setOrigin(external, undefined);
 }

@@ -1,5 +1,12 @@
 // Which object of the cluster an endpoint stands for (docs/contract/callbacks.md). The api lets the operator alone in here.
-import { type EndpointOrigin, isSameObject, isSameOrigin, nameOfOrigin } from '../../domain/origin.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type EndpointOrigin,
+  isSameObject,
+  isSameOrigin,
+  nameOfOrigin,
+  withOwnedFields,
+} from '../../domain/origin.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import {
   type EndpointRef,
@@ -21,8 +28,8 @@ export interface EndpointOriginChange {
 }
 
 /**
- * Sets the origin, and takes it from the endpoint of the project that has it. The same object again changes nothing.
- * Throws `not_found`.
+ * Sets the origin, and takes it from the endpoint of the project that has it. The same object again only adds its
+ * owned fields. Throws `not_found`.
  */
 export async function setEndpointOrigin(
   tx: Queryable,
@@ -38,14 +45,30 @@ export async function setEndpointOrigin(
 
   const endpoint = locked.get(endpointId);
   if (!endpoint || endpoint.monitorKey !== undefined) throw notFound();
-  if (isSameObject(endpoint.origin, origin)) return { endpoint, hasChanged: false };
+  if (isSameObject(endpoint.origin, origin))
+    return { endpoint: await addOwnedFields(tx, endpoint, origin), hasChanged: false };
   const holder = holderId === endpointId ? undefined : locked.get(holderId ?? '');
   if (origin && holder && isSameOrigin(holder.origin, origin))
     await writeOrigin(tx, { endpoint: holder, caller, origin: undefined }, nowMs);
-  await writeOrigin(tx, { endpoint, caller, origin }, nowMs);
+  const declared = origin && withOwnedFields(origin, endpoint.origin);
+  await writeOrigin(tx, { endpoint, caller, origin: declared }, nowMs);
   const changed = await findEndpoint(tx, ref);
   if (!changed) throw notFound();
   return { endpoint: changed, hasChanged: true };
+}
+
+/** That an object has set more fields is no change of the endpoint. */
+async function addOwnedFields(
+  tx: Queryable,
+  endpoint: EndpointRow,
+  stated: EndpointOrigin | undefined,
+): Promise<EndpointRow> {
+  const { origin: before } = endpoint;
+  if (before === undefined || stated?.ownedFields === undefined) return endpoint;
+  if (isDeepStrictEqual(before.ownedFields, stated.ownedFields)) return endpoint;
+  const changed = { ...endpoint, origin: { ...before, ownedFields: stated.ownedFields } };
+  await updateEndpoint(tx, endpoint, changed);
+  return changed;
 }
 
 async function writeOrigin(

@@ -22,5 +22,7 @@ export interface Caller {
   projectId: string;
   /** May see publish addresses. */
   mayManage: boolean;
+  /** Sees what the operator alone has stored of an object. */
+  isOperator: boolean;
   requestId: string;
 }

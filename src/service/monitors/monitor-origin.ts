@@ -1,7 +1,14 @@
 // Which object of the cluster a monitor stands for (docs/contract/monitors.md, "Origin"). The api lets the operator alone
 // in here.
+import { isDeepStrictEqual } from 'node:util';
 import { takeOver } from '../../domain/lifecycle.ts';
-import { isSameObject, isSameOrigin, type MonitorOrigin, nameOfOrigin } from '../../domain/origin.ts';
+import {
+  isSameObject,
+  isSameOrigin,
+  type MonitorOrigin,
+  nameOfOrigin,
+  withOwnedFields,
+} from '../../domain/origin.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { lockLive, type MonitorRef, touchLive } from '../../store/monitors/live.ts';
 import {
@@ -27,7 +34,7 @@ export interface OriginChange {
 
 /**
  * Sets the origin, and takes it from the monitor of the project that has it. Where another object stood for the monitor
- * before, its clock starts again. The same object again changes nothing. Throws `not_found` and `conflict`.
+ * before, its clock starts again. The same object again only adds its owned fields. Throws `not_found` and `conflict`.
  */
 export async function setMonitorOrigin(
   tx: Queryable,
@@ -37,12 +44,13 @@ export async function setMonitorOrigin(
 ): Promise<MonitorRecord> {
   const ref = await findMonitorRef(tx, name);
   const { record, holder, nowMs } = await lockWithHolder(tx, ref, origin);
-  if (isSameObject(record.origin, origin)) return await markSeen(tx, record);
+  if (isSameObject(record.origin, origin)) return await renew(tx, record, origin);
   const by = { caller, nowMs };
   if (holder) await release(tx, holder, by);
   const isMadeAgain = record.origin !== undefined && origin !== undefined && record.origin.uid !== origin.uid;
   const live = isMadeAgain ? takeOver(timingOf(context, record), record.live, nowMs) : record.live;
-  return await save(tx, { ...record, origin, live }, by);
+  const declared = origin && withOwnedFields(origin, record.origin);
+  return await save(tx, { ...record, origin: declared, live }, by);
 }
 
 /** Locks the monitor and the one that has the origin, in key order. `holder`: undefined where it is the same monitor. */
@@ -76,13 +84,20 @@ async function save(tx: Queryable, record: MonitorRecord, { caller, nowMs }: By)
   }
 }
 
-/** That an object is there again is no change of the configuration. */
-async function markSeen(tx: Queryable, record: MonitorRecord): Promise<MonitorRecord> {
-  if (record.origin?.orphanedMs === undefined) return record;
-  const seen = { ...record, origin: { ...record.origin, orphanedMs: undefined } };
-  await updateMonitor(tx, seen);
-  await touchLive(tx, seen);
-  return seen;
+/** That an object is there again, or has set more fields, is no change of the configuration. */
+async function renew(
+  tx: Queryable,
+  record: MonitorRecord,
+  stated: MonitorOrigin | undefined,
+): Promise<MonitorRecord> {
+  const { origin: before } = record;
+  if (before === undefined || stated === undefined) return record;
+  const origin = { ...before, ownedFields: stated.ownedFields ?? before.ownedFields, orphanedMs: undefined };
+  if (isDeepStrictEqual(origin, before)) return record;
+  const renewed = { ...record, origin };
+  await updateMonitor(tx, renewed);
+  if (before.orphanedMs !== undefined) await touchLive(tx, renewed);
+  return renewed;
 }
 
 /**

@@ -86,6 +86,7 @@ const STATE: Columns<EndpointState> = {
     namespace: column.quoted('origin_namespace', 'text'),
     name: column.quoted('origin_name', 'text'),
     uid: column.quoted('origin_uid', 'text'),
+    ownedFields: column.json('origin_owned_fields'),
   }),
 };
 
@@ -233,6 +234,7 @@ export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: num
   await tx.query(
     `update callback_endpoints set removed_at = ${fromMillis('$3')}, updated_at = ${fromMillis('$3')},
        origin_kind = null, origin_namespace = null, origin_name = null, origin_uid = null,
+       origin_owned_fields = null,
        url_box = null, relay = null, relay_group = null, last_delivery = null, generation = generation + 1
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId, nowMs],

@@ -101,6 +101,8 @@ create table monitors (
   origin_namespace text collate "C",
   origin_name text collate "C",
   origin_uid text collate "C",
+  -- The fields that objects of this name have set, as an array.
+  origin_owned_fields jsonb,
   -- Since when the operator does not see the object.
   orphaned_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
@@ -306,6 +308,7 @@ create table callback_endpoints (
   origin_namespace text collate "C",
   origin_name text collate "C",
   origin_uid text collate "C",
+  origin_owned_fields jsonb,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
   removed_at timestamptz,

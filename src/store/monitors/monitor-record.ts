@@ -95,6 +95,7 @@ export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
     namespace: column.quoted('origin_namespace', 'text'),
     name: column.quoted('origin_name', 'text'),
     uid: column.quoted('origin_uid', 'text'),
+    ownedFields: column.json('origin_owned_fields'),
     orphanedMs: column.moment('orphaned_at'),
   }),
   maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),

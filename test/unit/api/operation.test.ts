@@ -68,7 +68,14 @@ async function serve(handler: Handler<typeof getLines>) {
     organizationId,
   } as const;
   const actor = { kind: 'session', id: 'ada', display: 'Ada' } as const;
-  const caller = { actor, organizationId, projectId: 'main', mayManage: false, requestId: 'request' };
+  const caller = {
+    actor,
+    organizationId,
+    projectId: 'main',
+    mayManage: false,
+    isOperator: false,
+    requestId: 'request',
+  };
   const admit = async () => ({ principal, caller, scopeId: 'main' });
   const openCalls = new OpenCalls();
   app = Fastify();

@@ -6,7 +6,14 @@ import { ALIAS, actor, ENDPOINT_URL, endpoint, ID, REQUEST_ID, rotation, signing
 const params = { endpointId: ID.endpoint };
 const rotated = { version: 2, issuedAt: endpoint.createdAt, ...rotation };
 const lastDelivery = { state: 'delivered', at: '2026-11-22T10:00:00.180Z', statusCode: 204 } as const;
-const origin = { kind: 'Callback', namespace: 'payments', name: 'on-call' } as const;
+/** As the operator states and sees it. */
+const origin = {
+  kind: 'Callback' as const,
+  namespace: 'payments',
+  name: 'on-call',
+  uid: '0b8a4d7c-1f6e-4b0e-8c1b-5b7f0d2a9e63',
+  ownedFields: ['alias'],
+};
 
 export const callbackExamples: Examples<keyof typeof callbackOperations> = {
   listCallbacks: { query: { limit: 50 }, answer: { items: [endpoint] } },
@@ -73,7 +80,7 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
   },
   setCallbackOrigin: {
     params,
-    body: { origin: { ...origin, uid: '0b8a4d7c-1f6e-4b0e-8c1b-5b7f0d2a9e63' } },
+    body: { origin },
     answer: { ...endpoint, generation: 3, origin, secret: rotated, lastDelivery },
   },
   setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },

@@ -24,6 +24,12 @@ const window = {
   reason: 'New disks',
 };
 const origin = { kind: 'Monitor', namespace: 'payments', name: 'nightly-backup' } as const;
+/** As the operator states and sees it. */
+const declared = {
+  ...origin,
+  uid: '6f1c2f0e-6f0a-4c55-9a52-0c9e3c9b7d11',
+  ownedFields: ['graceSeconds', 'labels.team'],
+};
 const changed = { ...monitor, configurationVersion: 2, updatedAt: '2026-11-22T10:05:00.000Z' };
 
 export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations>> = {
@@ -121,8 +127,8 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
   },
   setMonitorOrigin: {
     params,
-    body: { origin: { ...origin, uid: '6f1c2f0e-6f0a-4c55-9a52-0c9e3c9b7d11' } },
-    answer: { ...changed, origin },
+    body: { origin: declared },
+    answer: { ...changed, origin: declared },
   },
   reportMonitorOrigins: {
     body: { orphaned: [MONITOR], seen: [] },

@@ -2,17 +2,25 @@
 // feed of endpoints: each is read again about twice a minute.
 import { type ApiProblem, isTaken } from '../../../client/api-problem.ts';
 import { CALLBACK_PENDING } from '../../../contract/crd/callback-resource.ts';
-import type { CallbackEndpoint } from '../../../contract/resources/callback.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import { findDestinationFault } from '../../pass/destination.ts';
 import { nextOwnId } from '../../pass/identity.ts';
-import type { Change, Creation, DesireFacts, ExternalRef, Kind, KindStatus } from '../../pass/kind.ts';
+import type {
+  Change,
+  Claimant,
+  Creation,
+  DesireFacts,
+  ExternalRef,
+  Kind,
+  KindStatus,
+  KnownOrigin,
+} from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
-import { objectOrigin } from '../../pass/origin.ts';
+import { newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { readSecretValue } from '../../pass/owned-secret.ts';
 import { problemText, withoutAddress } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, CALLBACKS, type CallbackObject } from './callback-object.ts';
@@ -71,16 +79,16 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   }
 
   async create({ object, desired, external }: CallbackWork, { hasOrigin }: Creation): Promise<void> {
-    const origin = hasOrigin ? objectOrigin('Callback', object) : undefined;
+    const origin = hasOrigin ? newOrigin('Callback', object, desired) : undefined;
     await external.create({ ...createCallbackBodyOf(desired), origin });
   }
 
-  originOf({ endpoint }: ExternalCallback): CallbackEndpoint['origin'] {
+  originOf({ endpoint }: ExternalCallback): KnownOrigin | undefined {
     return endpoint.origin;
   }
 
-  async setOrigin(external: ExternalCallback, object: CallbackObject | undefined): Promise<void> {
-    await external.setOrigin(object === undefined ? null : objectOrigin('Callback', object));
+  async setOrigin(external: ExternalCallback, claimant: Claimant<CallbackObject> | undefined): Promise<void> {
+    await external.setOrigin(claimant === undefined ? null : objectOrigin('Callback', claimant));
   }
 
   /** An endpoint of another kind has the alias: `update` says what to do. */
@@ -93,13 +101,13 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     return isTaken(error, 'endpointId') ? nextOwnId(this.identity, object, desired.id) : undefined;
   }
 
-  async update({ object, desired, external }: CallbackWork, { isChanged }: Change): Promise<string[]> {
+  async update({ desired, external, ownedBefore }: CallbackWork, { isChanged }: Change): Promise<string[]> {
     const { id, kind } = external.endpoint;
     if (kind !== desired.kind) {
       const message = `The endpoint ${id} is of the kind ${kind}, which cannot change: remove it through the API, or give this object another name.`;
       throw new Blocked('Refused', message, 600_000);
     }
-    const facts = { endpoint: external.endpoint, owned: object.status?.ownedFields, isChanged };
+    const facts = { endpoint: external.endpoint, owned: ownedBefore, isChanged };
     const { patch, fields } = planCallback(desired, facts);
     if (patch !== undefined) await external.update(patch);
     return fields;

@@ -51,16 +51,14 @@ export interface EnsuredDefault {
 }
 
 /** Sets, clears or leaves the default. Throws ApiProblem. */
-export async function ensureDefault(
-  context: DefaultContext,
-  { object, desired, external }: CallbackWork,
-): Promise<EnsuredDefault> {
+export async function ensureDefault(context: DefaultContext, work: CallbackWork): Promise<EnsuredDefault> {
+  const { object, desired, external } = work;
   const { projectId, id: endpointId } = desired;
   const rank = rankDefault(object, requesting(context), context.settings.defaultCallbackNamespaces);
   const { isOrganizationDefault } = external.endpoint;
   const gives = rank.state === 'first' && !isOrganizationDefault;
   if (gives) await setDefault(context, projectId, { endpointId });
-  else if (isOrganizationDefault && givesUp(object, rank, context.settings.defaultCallbackNamespaces))
+  else if (isOrganizationDefault && givesUp(work, rank, context.settings.defaultCallbackNamespaces))
     await clearDefault(context, object, { projectId, endpointId });
   else return { rank, isRestored: false };
   await external.read();
@@ -68,13 +66,17 @@ export async function ensureDefault(
 }
 
 /** A spec that never set organizationDefault leaves the default alone, and so does every spec of another namespace. */
-function givesUp(object: CallbackObject, rank: DefaultRank, allowedNamespaces: readonly string[]): boolean {
+function givesUp(
+  { object, ownedBefore = [] }: CallbackWork,
+  rank: DefaultRank,
+  allowedNamespaces: readonly string[],
+): boolean {
   const { spec, status } = object;
   // It set the default before its namespace lost the permission. If that is forged, it gives up only its own endpoint.
   if (!isAllowed(object, allowedNamespaces))
     return findCondition(status?.conditions, 'Default')?.status === 'True';
   if (spec.organizationDefault === false) return true;
-  return rank.state === 'not_asked' && (status?.ownedFields?.includes('organizationDefault') ?? false);
+  return rank.state === 'not_asked' && ownedBefore.includes('organizationDefault');
 }
 
 /**

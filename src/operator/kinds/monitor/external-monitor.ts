@@ -49,8 +49,8 @@ export class ExternalMonitor {
   /** The version of the configuration, and a hash of everything that the API shows of it. */
   get visible(): { configurationVersion: number; hash: string } {
     const { configurationVersion, status: _status, updatedAt: _at, origin, ...shown } = this.record;
-    // That an object is gone or there again is no new version.
-    const { orphanedAt: _orphanedAt, ...declared } = origin ?? {};
+    // That an object is gone or there again, or has set more fields, is no new version.
+    const { orphanedAt: _orphanedAt, ownedFields: _owned, ...declared } = origin ?? {};
     return { configurationVersion, hash: contentHash({ ...shown, origin: declared }) };
   }
 

@@ -12,16 +12,18 @@ import { DESTINATION_REJECTED } from '../../pass/destination.ts';
 import { idOf } from '../../pass/identity.ts';
 import type {
   Change,
+  Claimant,
   Creation,
   DesireFacts,
   Enqueue,
   ExternalRef,
   Kind,
   KindStatus,
+  KnownOrigin,
 } from '../../pass/kind.ts';
 import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
-import { isFrom, objectOrigin } from '../../pass/origin.ts';
+import { isFrom, newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { BeatWrites } from './beat-writes.ts';
@@ -139,16 +141,16 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
         'The archived monitor was deleted: set lifecycle to active to create it again, or delete this object.';
       throw new Blocked('Refused', message, 600_000);
     }
-    const origin = hasOrigin ? objectOrigin('Monitor', object) : undefined;
+    const origin = hasOrigin ? newOrigin('Monitor', object, desired) : undefined;
     await external.create({ ...createMonitorBodyOf(desired), origin });
   }
 
-  originOf({ record }: ExternalMonitor): Monitor['origin'] {
+  originOf({ record }: ExternalMonitor): KnownOrigin | undefined {
     return record.origin;
   }
 
-  async setOrigin(external: ExternalMonitor, object: MonitorObject | undefined): Promise<void> {
-    await external.setOrigin(object === undefined ? null : objectOrigin('Monitor', object));
+  async setOrigin(external: ExternalMonitor, claimant: Claimant<MonitorObject> | undefined): Promise<void> {
+    await external.setOrigin(claimant === undefined ? null : objectOrigin('Monitor', claimant));
   }
 
   /** A Monitor that is made again with another jurisdiction, because that cannot change, leaves the archived monitor. */
@@ -157,14 +159,14 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async update(work: MonitorWork, change: Change): Promise<string[]> {
-    const { object, desired, external, memory } = work;
+    const { desired, external, memory, ownedBefore: owned } = work;
     const { record } = external;
     if (isElsewhere(desired.spec, record)) {
       const message = `The monitor ${record.monitorId} is in the jurisdiction ${record.jurisdiction}, which cannot change: create this object again with that jurisdiction, or name another monitor.`;
       throw new Blocked('Refused', message, 600_000);
     }
     external.isRotatedElsewhere = external.isRotatedSince(memory.seen);
-    const plan = planMonitor(desired, { ...change, record, owned: object.status?.ownedFields });
+    const plan = planMonitor(desired, { ...change, record, owned });
     for (const step of plan.steps) await external.run(step);
     return plan.fields;
   }

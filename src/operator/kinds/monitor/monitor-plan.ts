@@ -7,6 +7,7 @@ import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
 import type { Lifecycle } from '../../../domain/monitor.ts';
 import type { Change } from '../../pass/kind.ts';
+import { anyOf } from '../../pass/recorded-fields.ts';
 import { releasedFields } from '../../pass/status.ts';
 import { type DesiredMonitor, SCALAR_FIELDS } from './desired-monitor.ts';
 import type { MonitorObject } from './monitor-object.ts';
@@ -28,7 +29,7 @@ export interface MonitorPlan {
 /** An archived monitor that was just taken over is restored, unless the spec archives it. */
 export interface MonitorPlanFacts extends Change {
   record: Monitor;
-  /** `status.ownedFields`. */
+  /** What the object has set before, and of a monitor that it takes over what earlier ones of its name have set. */
   owned: readonly string[] | undefined;
 }
 
@@ -93,7 +94,10 @@ function planLabels(
 ): Record<string, string | null> {
   const changes: Record<string, string | null> = {};
   for (const [key, value] of Object.entries(desired)) if (current[key] !== value) changes[key] = value;
-  for (const key of Object.keys(current)) if (released.has(`labels.${key}`)) changes[key] = null;
+  const isAny = released.has(anyOf('labels'));
+  for (const key of Object.keys(current)) {
+    if (released.has(`labels.${key}`) || (isAny && desired[key] === undefined)) changes[key] = null;
+  }
   return changes;
 }
 
@@ -204,10 +208,9 @@ function planMeasurements(
     const changes = planRule(key, rule, { current, released });
     if (current === undefined || Object.keys(changes).length > 0) patch[key] = changes;
   }
-  for (const name of released) {
-    const [group, key, field] = name.split('.');
-    if (group !== 'measurements' || key === undefined || field !== undefined) continue;
-    if (desired[key] === undefined && record[key] !== undefined) patch[key] = null;
+  const isAny = released.has(anyOf('measurements'));
+  for (const key of Object.keys(record)) {
+    if (desired[key] === undefined && (isAny || released.has(`measurements.${key}`))) patch[key] = null;
   }
   return patch;
 }
@@ -218,12 +221,14 @@ function planRule(
   { current, released }: { current: Fields | undefined; released: ReadonlySet<string> },
 ): Fields {
   const changes: Fields = {};
-  for (const [field, value] of Object.entries(effective(rule))) {
+  const stated = effective(rule);
+  for (const [field, value] of Object.entries(stated)) {
     const isThere = current?.[field] !== undefined;
     if (value === null ? isThere : !isDeepStrictEqual(current?.[field], value)) changes[field] = value;
   }
   for (const field of Object.keys(current ?? {})) {
-    if (released.has(`measurements.${key}.${field}`)) changes[field] = null;
+    const isAny = released.has(anyOf('measurements')) && stated[field] === undefined;
+    if (isAny || released.has(`measurements.${key}.${field}`)) changes[field] = null;
   }
   return changes;
 }

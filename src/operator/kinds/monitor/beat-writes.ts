@@ -24,6 +24,7 @@ export class BeatWrites {
     const key = objectKey(object);
     if (!isBeatAlone(object.status, status)) {
       this.#budget.forget(key);
+      memory.lateSinceMs = undefined;
       return 0;
     }
     const waitMs = Math.max(this.#beatWaitMs(object, memory), this.#lateWaitMs(object, memory, status));
@@ -36,10 +37,15 @@ export class BeatWrites {
     memory.beatWrittenAtMs = performance.now();
   }
 
-  /** Counted from the last write, or, after a restart, from the last beat in the status. */
+  /**
+   * Counted from the last write, or, after a restart, from the last beat in the status. A time of the future there, forged
+   * or of another clock, would hold the status back until then.
+   */
   #beatWaitMs({ status }: MonitorObject, { beatWrittenAtMs }: ObjectMemory): number {
     if (beatWrittenAtMs !== undefined) return beatWrittenAtMs + this.#periodMs - performance.now();
-    return status?.lastBeatAt === undefined ? 0 : Date.parse(status.lastBeatAt) + this.#periodMs - Date.now();
+    if (status?.lastBeatAt === undefined) return 0;
+    const waitMs = Date.parse(status.lastBeatAt) + this.#periodMs - Date.now();
+    return waitMs <= this.#periodMs ? waitMs : 0;
   }
 
   /** A job that is late for a moment at each of its runs is not worth a write; one that stays late is, after a period. */

@@ -10,14 +10,14 @@ const TURN_MS = 5000;
 export class BeatBudget {
   readonly #perSecond: number;
   readonly #bucket: TokenBucket;
-  readonly #wake: (key: string) => void;
+  readonly #wake: (key: string) => boolean;
   readonly #waiting = new FairKeys(namespaceOfKey);
   /** The keys whose turn it is, with its end; at most those of one second, however long no pass comes. */
   readonly #turns = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `wake` has the next pass over an object whose turn has come run soon. */
-  constructor(perSecond: number, wake: (key: string) => void) {
+  /** `wake` has the next pass over an object whose turn has come run soon; false: there is no such object any more. */
+  constructor(perSecond: number, wake: (key: string) => boolean) {
     this.#perSecond = perSecond;
     this.#bucket = new TokenBucket(perSecond, Math.max(1, perSecond));
     this.#wake = wake;
@@ -33,7 +33,7 @@ export class BeatBudget {
     return false;
   }
 
-  /** The status was written for another reason: nothing waits any more. */
+  /** The status was written for another reason, or the object is gone: nothing waits any more. */
   forget(key: string): void {
     this.#waiting.delete(key);
     this.#turns.delete(key);
@@ -47,11 +47,17 @@ export class BeatBudget {
   #serve(nowMs: number): void {
     this.#timer = undefined;
     for (const [key, endsMs] of this.#turns) if (endsMs <= nowMs) this.#turns.delete(key);
-    while (this.#waiting.size > 0 && this.#turns.size < this.#perSecond && this.#bucket.tryTake(nowMs)) {
-      const key = this.#waiting.next() ?? '';
-      this.#turns.set(key, nowMs + TURN_MS);
-      this.#wake(key);
-    }
+    while (this.#waiting.size > 0 && this.#turns.size < this.#perSecond && this.#bucket.tryTake(nowMs))
+      this.#wakeNext(nowMs);
     if (this.#waiting.size > 0) this.#schedule();
+  }
+
+  /** The first whose object is there has the turn. */
+  #wakeNext(nowMs: number): void {
+    for (let key = this.#waiting.next(); key !== undefined; key = this.#waiting.next()) {
+      this.#turns.set(key, nowMs + TURN_MS);
+      if (this.#wake(key)) return;
+      this.#turns.delete(key);
+    }
   }
 }

@@ -19,7 +19,7 @@ describe('the status of one Monitor', () => {
   const at = (seconds: number) => new Date(NOW + seconds * 1000).toISOString();
   /** A Monitor whose status is written as soon as it is not held back. */
   function written(first: Status) {
-    const writes = new BeatWrites({ lastBeatPeriodMs: PERIOD_MS, beatWritesPerSecond: 50 }, () => undefined);
+    const writes = new BeatWrites({ lastBeatPeriodMs: PERIOD_MS, beatWritesPerSecond: 50 }, () => true);
     const memory: ObjectMemory = {};
     let status = first;
     const history: string[] = [];
@@ -86,16 +86,29 @@ describe('the status of one Monitor', () => {
     expect(monitor.sees({ health: 'down' })).toBe(0);
     expect(monitor.history).toEqual(['1000 down']);
   });
+
+  it('a job that was late and down before is held back as any other when it is late again', () => {
+    const monitor = written(up(-3600));
+    monitor.sees({ health: 'late' });
+    for (const seen of [{ health: 'down' }, up(0)] as const) expect(monitor.sees(seen)).toBe(0);
+    vi.advanceTimersByTime(2 * PERIOD_MS);
+    expect(monitor.sees({ health: 'late' })).toBe(PERIOD_MS);
+  });
+
+  it('a last beat of the future, which somebody wrote or another clock stated, holds nothing back', () => {
+    expect(written(up(86_400)).sees(up(0))).toBe(0);
+  });
 });
 
 describe('the budget of all Monitors', () => {
   const keys = (namespace: string, count: number) =>
     Array.from({ length: count }, (_, i) => `${namespace}/${i}`);
   /** A budget of 50 a second whose woken objects write at once. */
-  function budget(isUsed = (_key: string) => true) {
+  function budget(isUsed = (_key: string) => true, isThere = (_key: string) => true) {
     const writes: string[] = [];
     const made: BeatBudget = new BeatBudget(50, (key) => {
-      if (isUsed(key) && made.take(key)) writes.push(key);
+      if (isThere(key) && isUsed(key) && made.take(key)) writes.push(key);
+      return isThere(key);
     });
     const ask = (all: readonly string[]) => {
       for (const key of all) if (made.take(key)) writes.push(key);
@@ -131,6 +144,15 @@ describe('the budget of all Monitors', () => {
     ask(keys('there', 200));
     vi.advanceTimersByTime(60_000);
     expect(writes.filter((key) => key.startsWith('there/'))).toHaveLength(200);
+  });
+
+  it('objects that are gone take no turn of others', () => {
+    const { writes, ask } = budget(undefined, (key) => !key.startsWith('gone/'));
+    ask(keys('first', 50));
+    ask(keys('gone', 2000));
+    ask(keys('there', 50));
+    vi.advanceTimersByTime(1020);
+    expect(writes.filter((key) => key.startsWith('there/')).length).toBeGreaterThanOrEqual(49);
   });
 
   it('a Monitor whose status was written for another reason waits no more', () => {

@@ -13,8 +13,8 @@ export class BeatWrites {
   readonly #periodMs: number;
   readonly #budget: BeatBudget;
 
-  /** `wake` enqueues the object of this key: its status may be written now. */
-  constructor({ lastBeatPeriodMs, beatWritesPerSecond }: Settings, wake: (key: string) => void) {
+  /** `wake` enqueues the object of this key, whose status may be written now; false: there is none. */
+  constructor({ lastBeatPeriodMs, beatWritesPerSecond }: Settings, wake: (key: string) => boolean) {
     this.#periodMs = lastBeatPeriodMs;
     this.#budget = new BeatBudget(beatWritesPerSecond, wake);
   }
@@ -30,6 +30,11 @@ export class BeatWrites {
     const waitMs = Math.max(this.#beatWaitMs(object, memory), this.#lateWaitMs(object, memory, status));
     if (waitMs > 0) return waitMs;
     return this.#budget.take(key) ? 0 : Number.POSITIVE_INFINITY;
+  }
+
+  /** The object is gone. */
+  forget(key: string): void {
+    this.#budget.forget(key);
   }
 
   /** Every write brings the last beat along. One that failed does not count. */

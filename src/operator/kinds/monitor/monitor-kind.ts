@@ -4,7 +4,7 @@ import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
-import type { KubeResource } from '../../../kube/kube-object.ts';
+import { type KubeResource, objectKey } from '../../../kube/kube-object.ts';
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
@@ -88,7 +88,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     this.#callbacks = callbacks;
     this.#beats = new BeatWrites(context.settings, (key) => {
       const object = this.cache.get(key);
-      if (object !== undefined) this.#enqueue([object], 'low');
+      if (object === undefined) return false;
+      this.#enqueue([object], 'low');
+      return true;
     });
     this.#ends = new IncidentEnds(context, (object, { reason, note }) =>
       this.events.record(object, reason, note),
@@ -104,6 +106,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   watch(enqueue: Enqueue<MonitorObject>): void {
     this.#enqueue = enqueue;
+    this.cache.subscribe(({ type, object }) => {
+      if (type === 'deleted') this.#beats.forget(objectKey(object));
+    });
     watchMonitors(this.#context, { monitors: this.cache, callbacks: this.#callbacks }, enqueue);
   }
 

@@ -65,6 +65,27 @@ describe('a monitor whose object is gone', () => {
     expect((await listOrphans()).has(monitorId)).toBe(true);
   });
 
+  it('belongs to whoever restores it, and to no object any more; the operator restores it for its object', async () => {
+    const [theirs, itsOwn, seen] = [newOrigin(), newOrigin(), newOrigin()];
+    const made = await Promise.all([theirs, itsOwn, seen].map((origin) => calls.create({ origin })));
+    const [one = '', two = '', three = ''] = made.map(({ monitorId }) => monitorId);
+    await calls.report({ orphaned: [one, two] });
+    for (const id of [one, two, three]) await calls.changeLifecycle(id, 'archive');
+    await calls.changeLifecycle(two, 'restore');
+    expect((await calls.read(two)).origin).toMatchObject(shown(itsOwn));
+    for (const monitorId of [one, three]) {
+      const { etag: ifMatch } = await api.member.expectSuccess('getMonitor', { params: { monitorId } });
+      const body = { action: 'restore' };
+      await api.member.expectSuccess('changeMonitorLifecycle', { params: { monitorId }, ifMatch, body });
+    }
+    expect((await calls.read(one)).origin).toBeUndefined();
+    expect((await listOrphans()).has(one)).toBe(false);
+    // Its object may come back: only an orphan is given up.
+    expect((await calls.read(three)).origin).toMatchObject(shown(seen));
+    // The object, made again, gets a monitor of its own.
+    expect((await calls.create({ origin: madeAgain(theirs) })).monitorId).not.toBe(one);
+  });
+
   it('is orphaned no more once an object takes its origin, be it the same or one that was made again', async () => {
     const [same, other] = [newOrigin(), newOrigin()];
     const ids = [await calls.create({ origin: same }), await calls.create({ origin: other })].map(

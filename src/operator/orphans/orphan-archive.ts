@@ -1,10 +1,10 @@
 // Archives monitors that have been orphaned for long enough (`operator.orphans: Archive`). An object that is applied again
 // within 30 days restores its monitor.
-import { isProblem } from '../../client/api-problem.ts';
+import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
 import type { KubeLog } from '../../kube/kube-log.ts';
 import { ExternalMonitor } from '../kinds/monitor/external-monitor.ts';
-import type { Declared, Sight } from './orphan-watch.ts';
+import { type Declared, keyOf, type Sight } from './orphan-watch.ts';
 
 export interface OrphanArchiveOptions {
   api: RestClient;
@@ -20,6 +20,8 @@ const MAX_AT_ONCE = 100;
 export class OrphanArchive {
   readonly #options: OrphanArchiveOptions;
   #isHeldBack: boolean = false;
+  /** What the API refused to archive, the one that was tried longest ago first. */
+  readonly #refused = new Set<string>();
 
   constructor(options: OrphanArchiveOptions) {
     this.#options = options;
@@ -41,11 +43,23 @@ export class OrphanArchive {
         );
       return;
     }
+    const { oldest, refused } = this.#split(orphans);
+    let count = 0;
+    for (const orphan of oldest.slice(0, MAX_AT_ONCE)) {
+      if (!(await this.#archive(orphan, signal))) break;
+      count += 1;
+    }
+    for (const orphan of refused.slice(0, MAX_AT_ONCE - count)) await this.#archive(orphan, signal);
+  }
+
+  /** Those that were refused come last, and in turns: they hold up no other. */
+  #split(orphans: readonly Declared[]): { oldest: Declared[]; refused: Declared[] } {
+    const known = new Map(orphans.map((orphan) => [keyOf(orphan), orphan]));
+    for (const key of this.#refused) if (!known.has(key)) this.#refused.delete(key);
     const oldest = orphans
-      .filter(({ orphanedAt }) => orphanedAt !== undefined)
-      .toSorted((a, b) => ((a.orphanedAt ?? '') < (b.orphanedAt ?? '') ? -1 : 1))
-      .slice(0, MAX_AT_ONCE);
-    for (const orphan of oldest) if (!(await this.#archive(orphan, signal))) return;
+      .filter((orphan) => orphan.orphanedAt !== undefined && !this.#refused.has(keyOf(orphan)))
+      .toSorted((a, b) => ((a.orphanedAt ?? '') < (b.orphanedAt ?? '') ? -1 : 1));
+    return { oldest, refused: [...this.#refused].flatMap((key) => known.get(key) ?? []) };
   }
 
   /** False if it is not time yet, as it is not for younger orphans either. */
@@ -71,8 +85,19 @@ export class OrphanArchive {
         );
     } catch (error) {
       if (!isProblem(error, 'permanent', 'conflict', 'gone')) throw error;
-      log.debug({ err: error, monitorId: id }, 'Could not archive an orphan; the next listing tries again.');
+      this.#postpone(orphan, error);
     }
     return true;
+  }
+
+  #postpone(orphan: Declared, error: ApiProblem): void {
+    const key = keyOf(orphan);
+    const isNew = !this.#refused.delete(key);
+    this.#refused.add(key);
+    const { monitorId, namespace, name } = orphan;
+    this.#options.log[isNew ? 'warn' : 'debug'](
+      { err: error, monitorId, namespace, name },
+      'The API does not archive a monitor whose Monitor is gone; it is tried again after the others.',
+    );
   }
 }

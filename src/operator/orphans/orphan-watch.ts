@@ -133,6 +133,6 @@ export class OrphanWatch implements FeedListener {
   }
 }
 
-function keyOf({ projectId, monitorId }: Pick<Declared, 'projectId' | 'monitorId'>): string {
+export function keyOf({ projectId, monitorId }: Pick<Declared, 'projectId' | 'monitorId'>): string {
   return `${projectId}/${monitorId}`;
 }

@@ -41,6 +41,7 @@ export async function changeLifecycle(
   if (isArchived) await endIncidents(tx, locked, caller);
   const changed: MonitorRecord = {
     ...record,
+    origin: isGivenUp(record, action, caller) ? undefined : record.origin,
     lifecycle: next.timing.lifecycle,
     maintenance: action === 'enter_maintenance' ? maintenance : undefined,
     restorableUntilMs: isArchived ? nowMs + RESTORABLE_MS : undefined,
@@ -55,6 +56,11 @@ export async function changeLifecycle(
   );
   await countSlots(tx, record, action);
   return saved;
+}
+
+/** What somebody restores without its object is theirs from then on: else it would be archived again. */
+function isGivenUp({ origin }: MonitorRecord, action: LifecycleAction, { actor }: Caller): boolean {
+  return action === 'restore' && origin?.orphanedMs !== undefined && actor.kind !== 'operator';
 }
 
 function changeKind(from: Lifecycle, changed: MonitorRecord, change: LifecycleChange): ChangeKind {

@@ -72,7 +72,7 @@ describe('a monitor whose object is gone', () => {
     await calls.report({ orphaned: [one, two] });
     for (const id of [one, two, three]) await calls.changeLifecycle(id, 'archive');
     await calls.changeLifecycle(two, 'restore');
-    expect((await calls.read(two)).origin).toMatchObject(shown(itsOwn));
+    expect((await calls.read(two)).origin).toMatchObject({ name: itsOwn.name });
     for (const monitorId of [one, three]) {
       const { etag: ifMatch } = await api.member.expectSuccess('getMonitor', { params: { monitorId } });
       const body = { action: 'restore' };
@@ -81,7 +81,7 @@ describe('a monitor whose object is gone', () => {
     expect((await calls.read(one)).origin).toBeUndefined();
     expect((await listOrphans()).has(one)).toBe(false);
     // Its object may come back: only an orphan is given up.
-    expect((await calls.read(three)).origin).toMatchObject(shown(seen));
+    expect((await calls.read(three)).origin).toMatchObject({ name: seen.name });
     // The object, made again, gets a monitor of its own.
     expect((await calls.create({ origin: madeAgain(theirs) })).monitorId).not.toBe(one);
   });

@@ -93,7 +93,22 @@ it('the own token is read again when the cluster has got another issuer, at most
   expect(await outcome(fresh)).toBe('authentication_required');
   nowMs += 1_000;
   expect(await outcome(fresh)).toBe('ok');
-  expect(await outcome(await sign(EKS, { claims: { jti: 'another' } }))).toBe('authentication_required');
+});
+
+it('tokens of the name before stay good for a day, as they last no longer', async () => {
+  await mountTokenOf(EKS);
+  open();
+  expect(await outcome(await sign(EKS))).toBe('ok');
+  await mountTokenOf(OPENSHIFT);
+  nowMs += 1_000;
+  expect(await outcome(await sign(OPENSHIFT))).toBe('ok');
+  const before = (jti: string) => sign(EKS, { claims: { jti } });
+  expect(await outcome(await before('at once'))).toBe('ok');
+  nowMs += 86_390_000;
+  expect(await outcome(await before('at the end'))).toBe('ok');
+  nowMs += 11_000;
+  expect(await outcome(await before('after a day'))).toBe('authentication_required');
+  expect(await outcome(await sign(OPENSHIFT, { claims: { jti: 'after a day' } }))).toBe('ok');
 });
 
 it('a configured issuer is the only one, whatever the own token says', async () => {

@@ -6,11 +6,14 @@ import { type IssuerAccess, IssuerUnreachable, nameOf } from './issuer-connectio
 
 /** Between two reads of the own token for an unknown `iss`: strangers must not make the process read it for each call. */
 const COOL_DOWN_MS = 1_000;
+/** A cluster that changes its issuer signs with the same keys, and takes the tokens of the name before until they end. */
+const FORMER_MS = 86_400_000;
 
 export class IssuerName {
   readonly #access: IssuerAccess;
   readonly #now: () => number;
   #known: string | undefined;
+  #former: { name: string; untilMs: number } | undefined;
   #reading: Promise<string> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
 
@@ -26,6 +29,7 @@ export class IssuerName {
     if (typeof iss !== 'string' || iss === '') return false;
     if (this.#known === iss) return true;
     if (this.#access.issuer !== undefined) return false;
+    if (this.#former?.name === iss && this.#now() < this.#former.untilMs) return true;
     // The cluster may have got another issuer: the kubelet has renewed the token since.
     const isFresh = this.#known !== undefined && this.#now() - this.#readAtMs < COOL_DOWN_MS;
     if (isFresh && this.#reading === undefined) return false;
@@ -45,6 +49,8 @@ export class IssuerName {
       // Not verified: it is this process's own, and only says whose keys to verify others with.
       const { iss } = decodeJwt((await readFile(this.#access.tokenFile ?? '', 'utf8')).trim());
       if (!iss) throw new Error('The own token names no issuer.');
+      if (this.#known !== undefined && this.#known !== iss)
+        this.#former = { name: this.#known, untilMs: this.#now() + FORMER_MS };
       this.#known = iss;
       return iss;
     } catch (cause) {

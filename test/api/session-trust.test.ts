@@ -134,6 +134,46 @@ describe('the keys of an issuer', () => {
   });
 });
 
+describe('two issuers of one name and audience, as those of two clusters', () => {
+  let other: TokenIssuer;
+  beforeEach(async () => {
+    other = await startTokenIssuer();
+    return () => other.close();
+  });
+  const openBoth = () => {
+    const trusted = [issuer, other].map(({ url }, index) => ({
+      ...issuer.trusted({ organization: 'acme', roles: { [index === 0 ? 'ann' : 'bob']: 'owner' } }),
+      jwksUri: `${url}/keys`,
+    }));
+    sessions = new SessionAuthenticator(database.pool, trusted, () => nowSeconds * 1_000);
+  };
+  const signOther = (options: Parameters<TokenIssuer['sign']>[0] = {}) =>
+    other.sign({ subject: 'bob', issuer: issuer.url, ...options });
+
+  it('each signs in with its own keys and roles', async () => {
+    openBoth();
+    expect(await outcome(await sign())).toBe('ok');
+    expect(await outcome(await signOther())).toBe('ok');
+    expect(await outcome(await signOther({ subject: 'ann' }))).toBe('permission_denied');
+    expect(await outcome(await signOther({ lifeSeconds: -60 }))).toBe('authentication_required');
+  });
+
+  it('one that is away does not keep the tokens of the other out', async () => {
+    openBoth();
+    issuer.broken = true;
+    expect(await outcome(await signOther())).toBe('ok');
+    expect(await outcome(await sign())).toBe('temporarily_unavailable');
+  });
+
+  it('a token that neither has signed is refused', async () => {
+    openBoth();
+    const stranger = await startTokenIssuer();
+    const token = await stranger.sign({ subject: 'ann', issuer: issuer.url });
+    await stranger.close();
+    expect(await outcome(token)).toBe('authentication_required');
+  });
+});
+
 it('a token older than maxTokenAge of its issuer, or of no known age, is refused, whatever its expiry is', async () => {
   open({ maxTokenAge: 600 });
   expect(await outcome(await sign({ ageSeconds: 540, lifeSeconds: 86_400 }))).toBe('ok');

@@ -62,6 +62,12 @@ interface Verified {
   set: KeySet;
 }
 
+interface Proof {
+  verifier: Verifier;
+  claims: JWTPayload;
+  set: KeySet;
+}
+
 export class SessionAuthenticator {
   readonly #db: Queryable;
   readonly #now: () => number;
@@ -111,9 +117,8 @@ export class SessionAuthenticator {
 
   async #verify(name: string, token: string, unverified: JWTPayload): Promise<Session> {
     const startMs = this.#now();
-    const { trusted, keys, reviews } = await this.#verifierOf(unverified);
-    const issuer = unverified.iss ?? '';
-    const { claims, set } = await asProblem(verify(token, { trusted: { ...trusted, issuer }, keys }));
+    const { verifier, claims, set } = await asProblem(this.#prove(token, unverified));
+    const { trusted, keys, reviews } = verifier;
     const session = readSession(claims, trusted);
     await this.#organization(session.organizationName);
     const isGood = !reviews || (await asProblem(reviews.isAuthenticated(token, session.subject)));
@@ -128,19 +133,26 @@ export class SessionAuthenticator {
     return admit(verified);
   }
 
-  /** The claims are not verified yet: they only choose the keys to verify with. */
-  async #verifierOf({ iss, aud }: JWTPayload): Promise<Verifier> {
+  /**
+   * The claims are not verified yet: they only choose the keys to verify with. Several issuers may have one name, as those
+   * of two clusters have: the one whose keys fit has signed the token. Rejects as `verify`.
+   */
+  async #prove(token: string, { iss, aud }: JWTPayload): Promise<Proof> {
     const audiences = [aud].flat();
-    let unknown: unknown;
+    let fault: unknown;
     for (const verifier of this.#verifiers) {
-      if (!audiences.includes(verifier.trusted.audience)) continue;
-      const isIts = await verifier.name.is(iss).catch((cause: unknown) => {
-        unknown = cause;
-        return false;
-      });
-      if (isIts) return verifier;
+      const { trusted, keys } = verifier;
+      if (!audiences.includes(trusted.audience)) continue;
+      try {
+        if (!(await verifier.name.is(iss))) continue;
+        const proof = await verify(token, { trusted: { ...trusted, issuer: iss ?? '' }, keys });
+        return { verifier, ...proof };
+      } catch (error) {
+        if (!isPerhapsOfAnother(error)) throw error;
+        if (!(fault instanceof IssuerUnreachable)) fault = error;
+      }
     }
-    throw unknown instanceof IssuerUnreachable ? issuerUnreachable(unknown) : authenticationRequired();
+    throw fault ?? new errors.JWTInvalid('No issuer has the name and the audience of this token.');
   }
 
   /** Throws `permission_denied`; rejects with the database's error when it is away. */
@@ -171,6 +183,15 @@ function ownerOf({ iss, sub }: JWTPayload): string {
 function admit({ session }: Verified): Session {
   if (session === 'refused') throw authenticationRequired();
   return session;
+}
+
+/** The keys of an issuer do not fit, or nothing is known of them: the token may be of another one of that name. */
+function isPerhapsOfAnother(error: unknown): boolean {
+  return (
+    error instanceof errors.JWKSNoMatchingKey ||
+    error instanceof errors.JWSSignatureVerificationFailed ||
+    error instanceof IssuerUnreachable
+  );
 }
 
 /** Turns errors of the issuer and of the library into problems. */

@@ -1,7 +1,8 @@
 // Refusals that depend on how the API is installed: they end when its administrator changes that, without a change of
 // the object, and the message names the value.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { hasCluster } from '../kube/cluster.ts';
+import { findCondition } from '../../src/kube/conditions.ts';
+import { hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
   type OperatorFixture,
@@ -85,7 +86,11 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
 
   it('a destination that is allowed no more shows on its Callback and on the Monitors that alert there, until it is allowed again', async () => {
     proxy.moveTo(generous);
-    await start({ refusalRetryMs: 400, resyncMs: 300, defaultCallbackNamespaces: [fixture.namespace] });
+    const options = {
+      ...{ refusalRetryMs: 400, resyncMs: 300 },
+      defaultCallbackNamespaces: [fixture.namespace],
+    };
+    await start(options);
     await fixture.createCallback('moved', { ...PRIVATE, organizationDefault: true });
     await fixture.createCallback('allowed');
     await fixture.createMonitor('named', { callback: { kind: 'named', callbackRef: { name: 'moved' } } });
@@ -95,7 +100,8 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
       callback: { kind: 'named', callbackRef: { name: 'allowed' } },
     });
     const before = await fixture.callbackBecomes('moved', 'Ready', 'True');
-    const monitors = ['named', 'inline', 'default'];
+    await fixture.createMonitor('aliased', { callback: { kind: 'named', alias: 'moved' } });
+    const monitors = ['named', 'inline', 'default', 'aliased'];
     for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');
     const versionOf = async (name: string) => (await fixture.monitor(name)).status?.configurationVersion;
     const version = await versionOf('inline');
@@ -106,6 +112,18 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'False', 'DestinationRejected');
     await fixture.monitorBecomes('elsewhere', 'Ready', 'True');
     expect((await fixture.eventAppears('moved', 'Refused')).note).toContain(VALUE);
+    await operator?.stop();
+    proxy.answer = ({ path }) => (path.startsWith('/v1/callbacks/') ? { status: 503 } : undefined);
+    const next = await start(options);
+    const passes = { controller: 'monitor', result: 'requeue_after' };
+    const count = () => metricValue(next.registry, 'controller_runtime_reconcile_total', passes);
+    await waitFor(async () => (await count()) >= 12, { what: 'passes over the Monitors' });
+    for (const name of ['aliased', 'default']) {
+      const { reason } = findCondition((await fixture.monitor(name)).status?.conditions, 'Ready') ?? {};
+      // The new leader does not know yet, and takes nothing back.
+      expect([name, reason]).toEqual([name, 'DestinationRejected']);
+    }
+    proxy.answer = () => undefined;
     proxy.moveTo(generous);
     const after = await fixture.callbackBecomes('moved', 'Ready', 'True');
     for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');

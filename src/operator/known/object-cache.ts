@@ -27,6 +27,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The endpoint was the organization's default, as last read. */
   isDefault?: boolean;
   destination?: KnownDestination;
+  /** A pass has found out whether the installation sends to the address. */
+  isDestinationJudged?: boolean;
   /** The version of the configuration and a hash of its visible part, as last read. */
   seen?: { configurationVersion: number; hash: string };
 }

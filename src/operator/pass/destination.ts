@@ -5,7 +5,7 @@ import { jitterMs } from '../../kube/backoff.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { isDestinationRefused } from '../resources/remedies.ts';
 import type { Pass } from './kind.ts';
-import type { Fault } from './object.ts';
+import type { Fault, ReconciledObject } from './object.ts';
 
 export interface DestinationQuestion {
   url: string;
@@ -23,17 +23,27 @@ export async function findDestinationFault(
   { object, memory }: Pass,
   { url, periodMs, ask, explain }: DestinationQuestion,
 ): Promise<Fault | undefined> {
-  const wasShown = findCondition(object.status?.conditions, 'Ready')?.reason === DESTINATION_REJECTED;
+  const shown = shownDestinationFault(object);
   const known = memory.destination?.url === url ? memory.destination : undefined;
   // Spread over the period, so that the start of an operator does not ask about all objects at once.
-  const dueAtMs = known?.dueAtMs ?? (wasShown ? 0 : performance.now() + (periodMs / 2) * (1 + Math.random()));
+  const dueAtMs =
+    known?.dueAtMs ?? (shown !== undefined ? 0 : performance.now() + (periodMs / 2) * (1 + Math.random()));
   if (performance.now() < dueAtMs) {
     memory.destination = { url, fault: known?.fault, dueAtMs };
     return known?.fault;
   }
-  const fault = await askFor(known?.fault, ask, explain);
+  // After a start, the last answer is the one that the status shows.
+  const before = memory.destination === undefined ? shown : known?.fault;
+  const fault = await askFor(before, ask, explain);
   memory.destination = { url, fault, dueAtMs: performance.now() + jitterMs(periodMs) };
   return fault;
+}
+
+/** What the status says: it stays as long as this process has not found out itself. */
+export function shownDestinationFault({ status }: ReconciledObject): Fault | undefined {
+  const ready = findCondition(status?.conditions, 'Ready');
+  if (ready?.reason !== DESTINATION_REJECTED) return undefined;
+  return { reason: ready.reason, message: ready.message };
 }
 
 async function askFor(

@@ -57,6 +57,17 @@ describe('the question whether the API still sends to an address', () => {
     expect((await find())?.reason).toBe(DESTINATION_REJECTED);
   });
 
+  it('keeps after a restart what the status says, while DNS gives no answer', async () => {
+    const lastTransitionTime = new Date(0).toISOString();
+    const ready = { type: 'Ready', status: 'False', ...fault, lastTransitionTime } as const;
+    pass.object = callbackObject({}, {}, { conditions: [ready] });
+    ask.mockRejectedValue(problem('host_not_found'));
+    expect(await find()).toEqual(fault);
+    // And from then on what it has found out.
+    know({ dueAtMs: 0 });
+    expect(await find()).toBeUndefined();
+  });
+
   it('is open again for another address', async () => {
     know({ fault, dueAtMs: Number.POSITIVE_INFINITY });
     expect(await find('https://example.com/b')).toBeUndefined();

@@ -138,6 +138,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   async conditions(work: CallbackWork): Promise<ConditionFacts[]> {
     const ready = callbackReady(work.external.endpoint);
     const fault = ready.status === 'True' ? await this.#destinationFault(work) : undefined;
+    work.memory.isDestinationJudged = true;
     return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }
 
@@ -155,7 +156,10 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   async #destinationFault(work: CallbackWork): Promise<Fault | undefined> {
     const { object, desired, external, memory } = work;
     const { url } = desired;
-    if (url === undefined) return undefined;
+    if (url === undefined) {
+      delete memory.destination;
+      return undefined;
+    }
     const before = memory.destination?.fault;
     const fault = await findDestinationFault(work, {
       url,

@@ -2,7 +2,7 @@
 // a Callback, of which that object's pass has found it out.
 import type { BindingState } from '../../known/binding-directory.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
-import { DESTINATION_REJECTED, findDestinationFault } from '../../pass/destination.ts';
+import { DESTINATION_REJECTED, findDestinationFault, shownDestinationFault } from '../../pass/destination.ts';
 import type { Fault } from '../../pass/object.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
@@ -25,7 +25,9 @@ export async function monitorDestinationFault(
     const ask = () => external.restateBinding(binding, object.spec.jurisdiction);
     return await findDestinationFault(work, { url: binding.url, periodMs, ask, explain: problemText });
   }
-  if (!isRejected(state, desired.projectId, callbacks)) return undefined;
+  const judged = isRejected(state, desired.projectId, callbacks);
+  if (judged === 'unknown') return shownDestinationFault(object);
+  if (!judged) return undefined;
   const endpoint =
     state.binding.kind === 'named'
       ? `callback endpoint ${state.binding.alias}`
@@ -34,17 +36,24 @@ export async function monitorDestinationFault(
   return { reason: DESTINATION_REJECTED, message };
 }
 
-/** By what the operator has found out itself, and never by a status. */
+/**
+ * By what this process has found out itself, and never by the status of a Callback. `unknown`: an object stands for the
+ * endpoint, as it seems, and no pass has judged it since the start.
+ */
 function isRejected(
   { binding, target }: BindingState,
   projectId: string,
   callbacks: ObjectCache<CallbackObject>,
-): boolean {
+): boolean | 'unknown' {
   if (target === undefined) return false;
-  return callbacks.listBy('id', target.endpointId).some((callback) => {
-    const { held, destination, isDefault } = callbacks.memoryOf(callback);
-    if (destination?.fault === undefined || held?.id !== target.endpointId) return false;
-    // The default may be in another project, where other endpoints may have the same id.
-    return binding.kind === 'organization_default' ? isDefault === true : held.projectId === projectId;
-  });
+  const memories = callbacks.listBy('id', target.endpointId).map((callback) => callbacks.memoryOf(callback));
+  const judged = memories.filter(
+    ({ held, isDefault, isDestinationJudged }) =>
+      isDestinationJudged === true &&
+      held?.id === target.endpointId &&
+      // The default may be in another project, where other endpoints may have the same id.
+      (binding.kind === 'organization_default' ? isDefault === true : held.projectId === projectId),
+  );
+  if (judged.length > 0) return judged.some(({ destination }) => destination?.fault !== undefined);
+  return memories.some(({ isDestinationJudged }) => isDestinationJudged !== true) ? 'unknown' : false;
 }

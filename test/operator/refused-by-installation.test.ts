@@ -2,7 +2,8 @@
 // the object, and the message names the value.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { findCondition } from '../../src/kube/conditions.ts';
-import { hasCluster, metricValue } from '../kube/cluster.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { createNamespace, hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
   type OperatorFixture,
@@ -66,6 +67,35 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     await fixture.monitorBecomes('odd', 'Ready', 'False', 'Refused');
     await waitFor(() => (calls.get('createCallback') ?? 0) >= 4, { what: 'the Callback is tried again' });
     expect(asked).toBe(1);
+  });
+
+  it('a project that the API refuses to make is asked for once in a while and not at each resync, and its objects count as refused', async () => {
+    const namespace = await createNamespace(fixture.kube.client);
+    const problem = { code: 'service.permission_denied', detail: 'Not you.' };
+    let asked = 0;
+    proxy.answer = ({ method, path }) => {
+      if (method !== 'POST' || path !== '/v1/projects') return undefined;
+      asked += 1;
+      return { status: 403, body: JSON.stringify(problem) };
+    };
+    const { calls, registry } = await start({ watchNamespaces: [namespace], resyncMs: 200 });
+    const metadata = { name: 'homeless', namespace };
+    const spec = disabled as MonitorObject['spec'];
+    await fixture.kube.client.create(MONITORS, { metadata, spec });
+    const readyOf = async () =>
+      findCondition((await fixture.kube.client.get(MONITORS, metadata)).status?.conditions, 'Ready');
+    await waitFor(async () => (await readyOf())?.reason === 'Refused', { what: 'the refusal shows' });
+    const refused = () => metricValue(registry, 'beatkeeper_operator_refused_objects', { kind: 'Monitor' });
+    await waitFor(async () => (await refused()) === 1, { what: 'it counts' });
+    const listed = calls.get('getStatusFeed') ?? 0;
+    await waitFor(() => (calls.get('getStatusFeed') ?? 0) >= listed + 8, { what: 'some resyncs' });
+    // Once more when the watch brings the status that the first pass has written.
+    expect(asked).toBeLessThanOrEqual(2);
+    await operator?.stop();
+    proxy.answer = () => undefined;
+    const { registry: next } = await start({ watchNamespaces: [namespace], resyncMs: 200 });
+    await waitFor(async () => (await readyOf())?.status === 'True', { what: 'it is ready' });
+    expect(await metricValue(next, 'beatkeeper_operator_refused_objects', { kind: 'Monitor' })).toBe(0);
   });
 
   it('a refused object is tried at the start of an operator, and not before ten minutes by a running one', async () => {

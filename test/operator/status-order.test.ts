@@ -5,7 +5,7 @@ import type { OperationId, OperationRequest } from '../../src/contract/operation
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createNamespace, hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
 interface Call {
   operation: OperationId;
@@ -29,6 +29,14 @@ class WatchedClient extends RestClient {
     await this.#before({ operation, project: options?.project });
     return await super.call(operation, request, options);
   }
+}
+
+async function becomesIdle({ registry }: TestOperator, controller: string): Promise<void> {
+  const isIdle = async () => {
+    const read = (name: string) => metricValue(registry, name, { controller });
+    return (await read('workqueue_depth')) + (await read('controller_runtime_active_workers')) === 0;
+  };
+  await waitFor(isIdle, { what: `nothing waits for the controller ${controller}` });
 }
 
 describe.skipIf(!hasCluster)('a status', () => {
@@ -61,11 +69,7 @@ describe.skipIf(!hasCluster)('a status', () => {
     for (const name of all) await fixture.beat(`${name}-beat`);
     await fixture.beat('beating7-beat', '/fail');
     await healthBecomes('beating7', 'down');
-    const isIdle = async () => {
-      const read = (name: string) => metricValue(operator.registry, name, { controller: 'monitor' });
-      return (await read('workqueue_depth')) + (await read('controller_runtime_active_workers')) === 0;
-    };
-    await waitFor(isIdle, { what: 'each beat was looked at' });
+    await becomesIdle(operator, 'monitor');
     // One for a beat, one for the failure.
     expect((await writes()) - before).toBeLessThanOrEqual(2);
     await operator.stop();
@@ -92,6 +96,30 @@ describe.skipIf(!hasCluster)('a status', () => {
       const { note } = await fixture.eventAppears(name, 'IncidentRecovered');
       expect(note).toMatch(/^A run failed \(reported_failure, critical\): was open from \S+Z to \S+Z, /);
     }
+    await operator.stop();
+  });
+
+  it('a Callback that requests the default where it may not provide it wakes no Monitor of another project', async () => {
+    const other = await createNamespace(fixture.kube.client);
+    const calls: Call[] = [];
+    const operator = await fixture.startOperator({
+      watchNamespaces: [fixture.namespace, other],
+      resyncMs: 600_000,
+      defaultCallbackNamespaces: ['elsewhere'],
+      makeClient: (options) => new WatchedClient(options, async (call) => void calls.push(call)),
+    });
+    const metadata = { name: 'theirs', namespace: other };
+    await fixture.kube.client.create(MONITORS, { metadata, spec: {} as MonitorObject['spec'] });
+    const theirs = () => fixture.kube.client.get(MONITORS, metadata);
+    const waits = async () =>
+      (await theirs()).status?.conditions?.some(({ reason }) => reason === 'NoOrganizationDefault');
+    await waitFor(waits, { what: 'theirs waits for the default' });
+    const { projectId } = (await theirs()).status ?? {};
+    calls.length = 0;
+    await fixture.createCallback('greedy', { organizationDefault: true });
+    await fixture.callbackBecomes('greedy', 'Default', 'False', 'NotAllowed');
+    for (const controller of ['callback', 'monitor']) await becomesIdle(operator, controller);
+    expect(calls.filter(({ project }) => project === projectId)).toEqual([]);
     await operator.stop();
   });
 

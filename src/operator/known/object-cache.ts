@@ -9,8 +9,11 @@ import { otherReleaseOf } from '../pass/release.ts';
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The object after the operator's last write: the cache may be behind it. */
   written?: O;
-  /** The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never). */
-  refusal?: { desiredHash: string; code: string; fault: Fault; untilMs: number };
+  /**
+   * The API refused this desired state. It is not called again before `untilMs` (process's clock; Infinity: never).
+   * Without a hash: it refused a call before the desired state was known, and each pass makes that call again.
+   */
+  refusal?: { desiredHash: string | undefined; code: string; fault: Fault; untilMs: number };
   /** The words of the last Event about another release that manages the object, and when, ms of the process's clock. */
   otherRelease?: { note: string; toldAtMs: number };
   /** Since when the object of another release is to go by force, ms of the process's clock. */
@@ -73,8 +76,8 @@ export class ObjectCache<O extends ReconciledObject> extends ObjectStore<O> {
 
   /** Notifies the listeners of a change that the store has applied. */
   publish(change: StoreChange<O>): void {
-    if (change.type === 'deleted') this.#memories.delete(change.object.metadata.uid ?? '');
     for (const listener of this.#listeners) listener(change);
+    if (change.type === 'deleted') this.#memories.delete(change.object.metadata.uid ?? '');
   }
 
   /** The time between two resyncs of an object: longer with many objects, so that at most about 40 run a second. */

@@ -79,10 +79,11 @@ async function refuse(
   // The API may allow it later without notice: a value of the chart was changed, or another monitor was deleted.
   const waitMs = mayEndByItself(problem) ? jitterMs(retryMs) : Number.POSITIVE_INFINITY;
   const untilMs = performance.now() + waitMs;
-  if (desiredHash !== undefined) memory.refusal = { desiredHash, code: problem.code, fault, untilMs };
+  memory.refusal = { desiredHash, code: problem.code, fault, untilMs };
   display.events.record(pass.object, 'Refused', fault.message);
   await display.show(faultConditions(fault), true);
-  return { requeueAfterMs: display.resyncMs };
+  // What the API was asked for on the way to the desired state, such as the project, would be asked at each resync.
+  return { requeueAfterMs: desiredHash === undefined ? jitterMs(retryMs) : display.resyncMs };
 }
 
 /**

@@ -13,6 +13,7 @@ import type {
   Claimant,
   Creation,
   DesireFacts,
+  Enqueue,
   ExternalRef,
   Kind,
   KindStatus,
@@ -61,8 +62,8 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     this.events = new ObjectEvents(context, {});
   }
 
-  watch(enqueue: (objects: Iterable<CallbackObject>) => void): void {
-    watchCallbacks(this.cache, enqueue);
+  watch(enqueue: Enqueue<CallbackObject>): void {
+    watchCallbacks(this.cache, this.#context.settings, enqueue);
   }
 
   async desire(object: CallbackObject, { id, projectId }: DesireFacts): Promise<DesiredCallback> {

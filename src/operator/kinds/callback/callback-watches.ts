@@ -1,22 +1,29 @@
 // Enqueues the Callbacks that a change of another Callback concerns.
 import type { StoreChange } from '../../../kube/object-store.ts';
-import type { ObjectCache } from '../../known/object-cache.ts';
+import type { ObjectCache, ObjectMemory } from '../../known/object-cache.ts';
+import type { OperatorTuning } from '../../operator-context.ts';
+import type { Enqueue } from '../../pass/kind.ts';
 import type { CallbackObject } from './callback-object.ts';
+import { isAllowed } from './organization-default.ts';
 
 /** Subscribes to the Callbacks themselves. */
 export function watchCallbacks(
   callbacks: ObjectCache<CallbackObject>,
-  enqueue: (objects: Iterable<CallbackObject>) => void,
+  { defaultCallbackNamespaces: allowed }: Pick<OperatorTuning, 'defaultCallbackNamespaces'>,
+  enqueue: Enqueue<CallbackObject>,
 ): void {
+  const isConcerned = (object: CallbackObject) =>
+    concernsDefault(object, callbacks.memoryOf(object), allowed);
   callbacks.subscribe((change) => {
     if (!concernsTargets(change)) return;
     const { object, previous } = change;
-    if (object.spec.organizationDefault || previous?.spec.organizationDefault) {
-      enqueue([...callbacks.values()].filter(concernsDefault));
-    }
+    if (
+      [object, previous].some((one) => one !== undefined && requestsDefault(one) && isAllowed(one, allowed))
+    )
+      enqueue([...callbacks.values()].filter(isConcerned), 'low');
     // An alias may have become free.
     callbacks.forgetRefusals('service.conflict');
-    enqueue(callbacks.listBy('waitsForAlias', 'true'));
+    enqueue(callbacks.listBy('waitsForAlias', 'true'), 'low');
   });
 }
 
@@ -44,7 +51,16 @@ function requestsDefault({ spec }: CallbackObject): boolean {
   return spec.organizationDefault ?? false;
 }
 
-/** It requests the organization's default, or was the default in the last pass. */
-export function concernsDefault({ spec, status }: CallbackObject): boolean {
-  return spec.organizationDefault === true || status?.isOrganizationDefault === true;
+/**
+ * It was the organization's default when a pass last looked, or its namespace may provide it, and it requests it or says
+ * that it was. What others request or say wakes nobody.
+ */
+export function concernsDefault(
+  object: CallbackObject,
+  { isDefault }: Pick<ObjectMemory, 'isDefault'>,
+  allowedNamespaces: readonly string[],
+): boolean {
+  if (isDefault === true) return true;
+  const isMeant = requestsDefault(object) || object.status?.isOrganizationDefault === true;
+  return isMeant && isAllowed(object, allowedNamespaces);
 }

@@ -34,7 +34,8 @@ function candidates(
     .toSorted(compareAge);
 }
 
-function isAllowed({ metadata }: CallbackObject, allowedNamespaces: readonly string[]): boolean {
+/** The namespace may provide the default. */
+export function isAllowed({ metadata }: CallbackObject, allowedNamespaces: readonly string[]): boolean {
   return allowedNamespaces.includes(metadata.namespace ?? '');
 }
 

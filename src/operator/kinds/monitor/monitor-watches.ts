@@ -37,8 +37,10 @@ export function watchMonitors(
     if (!concernsTargets(change)) return;
     const { object, previous } = change;
     // As a pass has found it. The status says it also of a deleted Callback; at worst, other answers are read again.
-    const projectId = callbacks.memoryOf(object).held?.projectId ?? object.status?.projectId;
-    const isDefault = concernsDefault(object) || (previous !== undefined && concernsDefault(previous));
+    const memory = callbacks.memoryOf(object);
+    const projectId = memory.held?.projectId ?? object.status?.projectId;
+    const { defaultCallbackNamespaces: allowed } = context.settings;
+    const isDefault = [object, previous].some((one) => one && concernsDefault(one, memory, allowed));
     bindings.clear({ projectId, isDefault });
     // Behind others: a project with very many Monitors has as many to look at.
     enqueue(monitors.listBy('callbackRef', change.key), 'low');

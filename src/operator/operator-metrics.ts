@@ -12,6 +12,7 @@ export interface OperatorMetrics {
   /** 1 while a namespace of `operator.watchNamespaces` cannot be read. */
   readonly degradedNamespaces: Gauge<'namespace'>;
   readonly monitorsOrphaned: Gauge;
+  readonly callbacksOrphaned: Gauge;
   readonly feedItems: Counter;
   readonly feedFailures: Counter;
   /** 1 while the status feed answers. */
@@ -80,6 +81,11 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
     monitorsOrphaned: new Gauge({
       name: 'beatkeeper_monitors_orphaned',
       help: 'Monitors at the API whose object is gone. Of the leader; 0 on the others.',
+      registers,
+    }),
+    callbacksOrphaned: new Gauge({
+      name: 'beatkeeper_callbacks_orphaned',
+      help: 'Active endpoints at the API whose Callback is gone. Of the leader; 0 on the others.',
       registers,
     }),
     feedItems: new Counter({

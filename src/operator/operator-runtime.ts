@@ -71,7 +71,10 @@ export class OperatorRuntime {
       for (const worker of this.#all) worker.namespaceChanged(namespace);
     });
     if (settings.isClusterWide) this.#namespaces = this.#watchNamespaces(kubeMetrics);
-    this.#orphans = new OrphanKeeper(this.#context, (key) => this.workers.Monitor.find(key));
+    this.#orphans = new OrphanKeeper(this.#context, {
+      Monitor: (key) => this.workers.Monitor.find(key),
+      Callback: (key) => this.workers.Callback.find(key),
+    });
   }
 
   /**

@@ -182,6 +182,9 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   BeatkeeperMonitorsOrphaned: above(of('operator', 'beatkeeper_monitors_orphaned'), 0, {
     summary: '1 monitors of Beatkeeper have lost the object that declares them',
   }),
+  BeatkeeperCallbacksOrphaned: above(of('operator', 'beatkeeper_callbacks_orphaned'), 0, {
+    summary: '1 callback endpoints of Beatkeeper have lost the Callback that declares them',
+  }),
   BeatkeeperMonitorsWithoutMetrics: above(of('operator', 'beatkeeper_monitor_series_omitted'), 0, {
     summary: '1 Monitors have no metrics of their own',
   }),

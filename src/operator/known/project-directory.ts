@@ -45,6 +45,11 @@ export class ProjectDirectory {
     return this.#ids.get(projectNameKey(this.currentName(name)));
   }
 
+  /** Of all projects, as last read. */
+  get knownIds(): ReadonlySet<string> {
+    return new Set(this.#ids.values());
+  }
+
   /** Reads again which projects there are and what they are called. Throws ApiProblem. */
   async refresh(): Promise<void> {
     if (!this.#isFresh) await this.#list();

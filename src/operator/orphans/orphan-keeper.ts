@@ -1,23 +1,30 @@
-// Monitors whose object is gone, from the judgement by the caches to what the setting says about them. Called by the leader
+// Monitors and endpoints whose object is gone, from the judgement by the caches to what the setting says about them. Called by the leader
 // after each whole listing of the feed, and never before the caches are full.
+import type { CustomKind } from '../../contract/crd/custom-resources.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { projectNameOf } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { otherReleaseOf } from '../pass/release.ts';
+import { CallbackOrphans } from './callback-orphans.ts';
 import { OrphanArchive } from './orphan-archive.ts';
-import { type Declared, OrphanWatch, type Sight } from './orphan-watch.ts';
+import { type DeclaredObject, OrphanWatch, type Sight } from './orphan-watch.ts';
 
-/** The cached Monitor under `namespace/name`. */
-type FindMonitor = (key: string) => KubeObject | undefined;
+/** Finds the cached object under `namespace/name`. */
+type Find = (key: string) => KubeObject | undefined;
 
 export class OrphanKeeper {
+  readonly #context: OperatorContext;
   readonly #watch: OrphanWatch;
+  readonly #callbacks: CallbackOrphans;
   readonly #archive: OrphanArchive | undefined;
 
-  constructor(context: OperatorContext, findMonitor: FindMonitor) {
+  constructor(context: OperatorContext, find: Readonly<Record<CustomKind, Find>>) {
     const { api, log, metrics, feed, settings } = context;
-    const lookFor = (declared: Declared) => lookForMonitor(context, findMonitor, declared);
+    this.#context = context;
+    const lookFor = (declared: DeclaredObject) => lookForObject(context, find.Monitor, declared);
+    const lookForCallback = (declared: DeclaredObject) => lookForObject(context, find.Callback, declared);
     this.#watch = new OrphanWatch({ api, log, metrics, lookFor });
+    this.#callbacks = new CallbackOrphans({ api, log, metrics, lookFor: lookForCallback });
     const afterMs = settings.orphanArchiveAfterMs;
     if (settings.orphans === 'Archive') this.#archive = new OrphanArchive({ api, log, lookFor, afterMs });
     feed.subscribe(this.#watch);
@@ -27,18 +34,19 @@ export class OrphanKeeper {
   async settle(signal: AbortSignal): Promise<void> {
     const { orphans, judged } = await this.#watch.settle(signal);
     await this.#archive?.settle(orphans, judged, signal);
+    await this.#callbacks.settle(this.#context.projects.knownIds, signal);
   }
 }
 
-/** An object whose namespace is in another project declares another monitor. */
-function lookForMonitor(
+/** An object whose namespace is in another project declares another monitor or endpoint. */
+function lookForObject(
   context: OperatorContext,
-  findMonitor: FindMonitor,
-  { namespace, name, projectId }: Declared,
+  find: Find,
+  { namespace, name, projectId }: DeclaredObject,
 ): Sight {
   const { watched, namespaces, projects, sharedProjects, settings } = context;
   if (!watched.isWatched(namespace)) return 'unknown';
-  const object = findMonitor(`${namespace}/${name}`);
+  const object = find(`${namespace}/${name}`);
   if (object === undefined) return 'gone';
   if (otherReleaseOf(object, settings.release) !== undefined) return 'unknown';
   // The caches fill one by one: the namespace of a new object may come later.

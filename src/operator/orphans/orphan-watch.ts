@@ -1,6 +1,6 @@
 // Finds monitors whose Monitor is gone: it was deleted while nothing was installed, or with its whole cluster. Judges after
 // each whole listing of the feed, and tells the API what has changed (docs/contract/kubernetes.md, "Orphans"). The leader
-// does it. Callbacks are not judged: an endpoint without an object does nothing.
+// does it. Endpoints are in callback-orphans.ts.
 import { isProblem } from '../../client/api-problem.ts';
 import type { RestClient } from '../../client/rest-client.ts';
 import { MAX_REPORTED } from '../../contract/resources/origin.ts';
@@ -9,12 +9,16 @@ import type { KubeLog } from '../../kube/kube-log.ts';
 import type { FeedListener } from '../known/status-feed-follower.ts';
 import type { OperatorMetrics } from '../operator-metrics.ts';
 
-/** A monitor that is not archived, and the Monitor that declared it. */
-export interface Declared {
+/** An object by what the API knows of it. */
+export interface DeclaredObject {
   projectId: string;
-  monitorId: string;
   namespace: string;
   name: string;
+}
+
+/** A monitor that is not archived, and the Monitor that declared it. */
+export interface Declared extends DeclaredObject {
+  monitorId: string;
   /** Since when it is orphaned, as the API has it. */
   orphanedAt: string | undefined;
 }

@@ -70,6 +70,14 @@ describe.skipIf(found === undefined)('the database', () => {
     expect(envOf(api)).toMatchObject({ DATABASE_URL: { name: 'beatkeeper-database', key: 'DATABASE_URL' } });
   });
 
+  it('of the Jobs of hooks only migrate has the authority of the database, whose Secret may be missing', async () => {
+    const file = join(CHART, 'ci', 'external-database-values.yaml');
+    const manifests = await render(helm, {}, file);
+    const hasAuthority = (name: string) =>
+      JSON.stringify(pickPod(manifests, `Job/beatkeeper-${name}`).spec).includes('"database-ca"');
+    expect(['migrate', 'crds', 'finalizers'].filter(hasAuthority)).toEqual(['migrate']);
+  });
+
   it("an init container too migrates an external database with the owner's URL, and with one role nothing is granted", async () => {
     const external = { postgresql: { enabled: false }, database: { existingSecret: 'mine' } };
     const initOf = async (values: object) => {

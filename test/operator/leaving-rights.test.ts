@@ -8,12 +8,19 @@ import { applyManifest } from '../../src/install/apply-manifests.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
-import { NAMESPACE, pick, render, requireHelm } from '../chart/helm.ts';
+import { type Manifest, NAMESPACE, pick, render, requireHelm } from '../chart/helm.ts';
 import { connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
 import { runRole } from '../support/run-program.ts';
 
 interface Job {
-  spec: { template: { spec: { containers: { args: string[]; env: { name: string; value?: string }[] }[] } } };
+  spec: {
+    template: {
+      spec: {
+        serviceAccountName: string;
+        containers: { args: string[]; env: { name: string; value?: string }[] }[];
+      };
+    };
+  };
 }
 
 const LEASES: KubeResource = {
@@ -24,6 +31,7 @@ const LEASES: KubeResource = {
 };
 const OPERATOR = { namespace: NAMESPACE, name: 'beatkeeper-operator' };
 const FINALIZER = 'beatkeeper.dev/sync';
+const ACCOUNT = 'beatkeeper-finalizers';
 
 const helm = hasCluster ? await requireHelm() : undefined;
 
@@ -45,7 +53,7 @@ describe.skipIf(helm === undefined)('the hook of an uninstall', () => {
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } };
     const isPart = ({ kind, metadata }: KubeObject) =>
       /^(Role|RoleBinding|ServiceAccount|Deployment)$/.test(kind ?? '') &&
-      /operator|finalizers/.test(metadata.name) &&
+      /operator$|finalizers/.test(metadata.name) &&
       metadata.namespace !== closed;
     for (const object of [namespace, ...manifests.filter(isPart)])
       await applyManifest(test, object, { namespace: NAMESPACE, force: true });
@@ -55,16 +63,7 @@ describe.skipIf(helm === undefined)('the hook of an uninstall', () => {
       spec: { intervalSeconds: 60 } as never,
     });
 
-    const job = pick(manifests, 'Job', 'beatkeeper-finalizers') as unknown as Job;
-    const [container] = job.spec.template.spec.containers;
-    const stated =
-      container?.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])) ?? [];
-    const env = {
-      ...Object.fromEntries(stated),
-      POD_NAMESPACE: NAMESPACE,
-      KUBECONFIG: await accountConfig(),
-    };
-    const { code, stdout, stderr } = await runRole(container?.args ?? [], env);
+    const { code, stdout, stderr } = await runHook(manifests);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain(closed);
 
@@ -80,11 +79,40 @@ describe.skipIf(helm === undefined)('the hook of an uninstall', () => {
     expect(await test.client.get(deployments, OPERATOR)).toMatchObject({ spec: { replicas: 0 } });
   });
 
-  /** The path of a kubeconfig with a token of the operator's account. */
+  it('ends well where an install failed before it made an object: what is left is what the hook itself brings', async () => {
+    for (const values of [{}, { operator: { watchNamespaces: [await createNamespace(test.client)] } }]) {
+      const manifests = await render(helm ?? '', values);
+      const isOfHook = ({ kind, metadata }: KubeObject) =>
+        kind !== 'Job' && metadata.annotations?.['helm.sh/hook'] === 'pre-delete';
+      const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } };
+      for (const object of [namespace, ...manifests.filter(isOfHook)])
+        await applyManifest(test, object, { namespace: NAMESPACE, force: true });
+      const { spec } = pick(manifests, 'Job', 'beatkeeper-finalizers') as unknown as Job;
+      expect(spec.template.spec.serviceAccountName).toBe(ACCOUNT);
+      const { code, stderr } = await runHook(manifests);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    }
+  });
+
+  /** Runs what the Job of the hook would run, as its account. */
+  async function runHook(manifests: Manifest[]) {
+    const job = pick(manifests, 'Job', 'beatkeeper-finalizers') as unknown as Job;
+    const [container] = job.spec.template.spec.containers;
+    const stated =
+      container?.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])) ?? [];
+    const env = {
+      ...Object.fromEntries(stated),
+      POD_NAMESPACE: NAMESPACE,
+      KUBECONFIG: await accountConfig(),
+    };
+    return await runRole(container?.args ?? [], env);
+  }
+
+  /** The path of a kubeconfig with a token of the hook's account. */
   async function accountConfig(): Promise<string> {
     const answer = (await test.transport.request({
       method: 'POST',
-      path: `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/${OPERATOR.name}/token`,
+      path: `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/${ACCOUNT}/token`,
       body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} },
     })) as { status: { token: string } };
     const { clusters, contexts, currentContext } = loadKubeConfig(inject('kubeconfig'));

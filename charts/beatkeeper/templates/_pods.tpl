@@ -183,7 +183,8 @@ requests: {cpu: 50m, memory: 128Mi}
 limits: {memory: 512Mi}
 {{- end -}}
 
-{{/* {root, component, command, account, env, seconds}: the spec of a hook's Job, which retries for up to five minutes by default. */}}
+{{/* {root, component, command, account, env, seconds, database}: the spec of a hook's Job, which retries for up to five minutes
+by default. `database`: whether it connects to it. A Secret that is not there would keep every other Job from its start. */}}
 {{- define "beatkeeper.jobSpec" -}}
 backoffLimit: 3
 activeDeadlineSeconds: {{ .seconds | default 300 }}
@@ -213,6 +214,11 @@ template:
         securityContext: {{- include "beatkeeper.containerSecurity" $role | nindent 10 }}
         resources: {{- include "beatkeeper.taskResources" .root | nindent 10 }}
         terminationMessagePolicy: FallbackToLogsOnError
+        {{- if .database }}
         volumeMounts: {{- include "beatkeeper.databaseMounts" .root | nindent 10 }}
     volumes: {{- include "beatkeeper.databaseVolumes" .root | nindent 6 }}
+        {{- else }}
+        volumeMounts: [{name: tmp, mountPath: /tmp}]
+    volumes: [{name: tmp, emptyDir: {}}]
+        {{- end }}
 {{- end -}}

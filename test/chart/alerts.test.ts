@@ -7,12 +7,12 @@ import { stringify } from 'yaml';
 import { findPromtool, HOW_TO_GET_PROMTOOL } from '../support/promtool.ts';
 import { runProgram } from '../support/run-program.ts';
 import { ALERT_CASES, type AlertCase, type Samples } from './alert-cases.ts';
-import { CHART, NAMESPACE, pick, RELEASE, render, requireHelm } from './helm.ts';
+import { CHART, NAMESPACE, pick, RELEASE, readManifests, render, requireHelm } from './helm.ts';
 
 interface Rule {
   alert: string;
   expr: string;
-  labels: { severity: string };
+  labels: Record<string, string>;
   annotations: { summary: string; description: string };
 }
 
@@ -63,7 +63,7 @@ async function evaluate(tests: { rule: Rule; samples: Samples; fires?: AlertCase
 }
 
 const expected = ({ labels, annotations }: Rule, { labels: more, summary }: AlertCase) => ({
-  exp_labels: { severity: labels.severity, ...more },
+  exp_labels: { ...labels, ...more },
   exp_annotations: { ...annotations, ...(summary && { summary }) },
 });
 
@@ -111,6 +111,26 @@ describe.skipIf(helm === undefined || promtool === '')('the alerts', () => {
     const others = rules.filter(({ alert }) => !/(Api|Sweeper|Operator)Down$/.test(alert));
     const tests = others.map((rule) => ({ rule, samples: elsewhere(caseOf(rule.alert).fires) }));
     expect(await evaluate(tests)).toMatchObject(PASSED);
+  });
+
+  it('no alert of one installation has the labels of another one of the cluster', async () => {
+    const labelsOf = async (release: string, namespace: string) => {
+      const values = ['--values', '-'];
+      const args = ['template', release, CHART, '--namespace', namespace, ...values];
+      const { stdout } = await runProgram(helm ?? '', args, { input: stringify(ENABLED) });
+      const rule = readManifests(stdout).find(({ kind }) => kind === 'PrometheusRule');
+      const spec = rule?.spec as { groups: { rules: Rule[] }[] } | undefined;
+      return (spec?.groups ?? []).flatMap((group) =>
+        group.rules.map(({ alert, labels }) => stringify({ alert, labels })),
+      );
+    };
+    const all = [
+      ...(await labelsOf('beatkeeper', 'one')),
+      ...(await labelsOf('beatkeeper', 'two')),
+      ...(await labelsOf('other', 'two')),
+    ];
+    expect(all.length).toBe(3 * rules.length);
+    expect(new Set(all).size).toBe(all.length);
   });
 
   it('an alert says what it means and what to do', () => {

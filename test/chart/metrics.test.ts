@@ -105,6 +105,21 @@ describe.skipIf(found === undefined)('the optional parts', () => {
     },
   );
 
+  it('the dashboard of Monitors tells two of one name apart where Prometheus keeps its own label of the namespace', async ({
+    skip,
+  }) => {
+    const promtool = await findPromtool();
+    if (promtool === undefined) return skip('no promtool');
+    const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
+    const { panels } = JSON.parse(
+      (data as Record<string, string>)['beatkeeper-monitors.json'] ?? '',
+    ) as Dashboard;
+    const expression = panels[0]?.targets[0]?.expr ?? '';
+    expect(await checkCount(promtool, expression, ['payments', 'shop'])).toBe('');
+    for (const { expr } of panels.flatMap(({ targets }) => targets))
+      if (expr.includes('by (namespace')) expect(expr).toContain('"exported_namespace", "(.+)"');
+  });
+
   it('the ServiceMonitor leaves a Monitor its namespace, and gives each series that of Beatkeeper', async () => {
     const { spec } = pick(await render(found ?? '', {}, everything), 'ServiceMonitor', FULLNAME);
     expect(spec).toMatchObject({
@@ -144,6 +159,29 @@ async function checkExpressions(promtool: string, expressions: string[]): Promis
     const file = join(folder, 'rules.yaml');
     await writeFile(file, stringify({ groups: [{ name: 'panels', rules }] }));
     const { code, stdout, stderr } = await runProgram(promtool, ['check', 'rules', '--lint=none', file]);
+    return code === 0 ? '' : stdout + stderr;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** What promtool says unless the expression counts one Monitor `backup` that is up in each of the namespaces. */
+async function checkCount(promtool: string, expression: string, namespaces: string[]): Promise<string> {
+  const series = namespaces.map((name) => ({
+    series: `beatkeeper_monitor_health{namespace="beatkeeper",exported_namespace="${name}",name="backup",health="up"}`,
+    values: '1',
+  }));
+  const expr = expression.replace('$namespace', '.*');
+  const expected = {
+    expr,
+    eval_time: '0',
+    exp_samples: [{ labels: '{health="up"}', value: namespaces.length }],
+  };
+  const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-dashboard-'));
+  try {
+    const file = join(folder, 'tests.yaml');
+    await writeFile(file, stringify({ tests: [{ input_series: series, promql_expr_test: [expected] }] }));
+    const { code, stdout, stderr } = await runProgram(promtool, ['test', 'rules', file]);
     return code === 0 ? '' : stdout + stderr;
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -269,7 +269,7 @@ describe.skipIf(helm === undefined)('an API server', () => {
       NAMESPACE,
     ]);
     const examples = [...findExamples(readReadme()), ...findExamples(notes)];
-    expect(examples.map(({ kind }) => kind)).toEqual(['Callback', 'Monitor', 'Monitor']);
+    expect(examples.map(({ kind }) => kind)).toEqual(['Callback', 'Monitor', 'Callback', 'Monitor']);
     for (const { metadata, ...rest } of examples) {
       const example = { ...rest, metadata: { ...metadata, namespace: NAMESPACE } };
       expect(await apply([example], '--dry-run=server')).toEqual({ code: 0, stderr: '' });

@@ -1,7 +1,7 @@
 // Whether the API takes the operator's token, by the answers to the status feed, which leader and standby read alike. No
 // answer says nothing: an API that is away for a while changes nothing here.
 import { readFile } from 'node:fs/promises';
-import { isProblem } from '../../client/api-problem.ts';
+import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
 
 type State = 'unknown' | 'accepted' | 'refused';
 
@@ -13,11 +13,12 @@ export class SignIn {
     this.#state = 'accepted';
   }
 
-  /** A 401 or 403 refuses the token; every other failure is about something else. */
+  /** A 401, or a 403 that denies the role, refuses the token; every other failure is about something else. */
   fail(error: unknown): void {
-    const isRefused = isProblem(error) && (error.status === 401 || error.status === 403);
+    const isRefused = isProblem(error) && (error.status === 401 || isDenied(error));
     if (isRefused) this.#state = 'refused';
-    if (this.#state !== 'accepted') this.#words = error instanceof Error ? error.message : String(error);
+    if (isRefused || this.#state === 'unknown')
+      this.#words = error instanceof Error ? error.message : String(error);
   }
 
   /** A sentence for people, with what the token says of itself; undefined if the API takes it. Never rejects. */
@@ -27,6 +28,10 @@ export class SignIn {
       return `The API has not accepted the operator's token yet. Its last answer: ${this.#words || 'none'}`;
     return `The API refuses the operator's token. ${await describeToken(tokenFile)} The API's answer: ${this.#words}`;
   }
+}
+
+function isDenied({ status, code }: ApiProblem): boolean {
+  return status === 403 && code === 'service.permission_denied';
 }
 
 /** Only who signed it, for whom and of whom: none of it is a secret. */

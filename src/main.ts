@@ -67,8 +67,7 @@ const ROLES: Readonly<Record<string, Role>> = {
     await endOperator(cluster, config, log);
     const { namespace, operatorDeployment: name, watchNamespaces } = config;
     const release = name === undefined ? undefined : releaseOf({ namespace, name });
-    const count = await releaseObjects(cluster.client, { watchNamespaces, release }, log);
-    log.info({ count }, 'Removed the finalizers.');
+    await releaseObjects(cluster.client, { watchNamespaces, release }, log);
     await cluster.transport.close();
     return 0;
   }),

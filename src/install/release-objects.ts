@@ -22,6 +22,8 @@ const PAGE = 500;
 /** How many calls run at once: the API server keeps most of its places for others. */
 const CONCURRENCY = 16;
 const MAX_TRIES = 8;
+/** Of what was left, in the log. */
+const MOST_NAMED = 20;
 
 /** Resolves to the number of changed objects. Goes on after an object that fails, and throws an Error at the end. */
 export async function releaseObjects(client: KubeClient, options: ReleaseOptions, log: Log): Promise<number> {
@@ -30,11 +32,34 @@ export async function releaseObjects(client: KubeClient, options: ReleaseOptions
   for (const namespace of watchNamespaces.length > 0 ? watchNamespaces : [undefined]) {
     for (const resource of Object.values(CUSTOM_RESOURCES)) await run.releaseAll(resource, namespace);
   }
-  if (run.failed === 0) return run.released;
+  await run.releaseBusy();
+  if (run.failed === 0) {
+    reportReleased(run, log);
+    return run.released;
+  }
   const first = run.firstError?.message ?? '';
   throw new Error(
     `${run.failed} objects still have the finalizer ${FINALIZER}, and ${run.released} were released. The first fault: ${first}`,
   );
+}
+
+function reportReleased({ released: count, busy }: Run, log: Log): void {
+  if (busy.length === 0) {
+    log.info({ count }, 'Removed the finalizers.');
+    return;
+  }
+  const objects = busy
+    .slice(0, MOST_NAMED)
+    .map(({ resource, object }) => `${resource.kind} ${objectKey(object)}`);
+  log.warn(
+    { count, left: busy.length, objects },
+    `Removed the finalizers, but not those of ${busy.length} objects that somebody changes all the time. Stop who changes them, or remove them: kubectl --namespace NAMESPACE patch KIND NAME --type merge --patch '{"metadata":{"finalizers":null}}'`,
+  );
+}
+
+interface Busy {
+  resource: KubeResource<OurObject>;
+  object: OurObject;
 }
 
 class Run {
@@ -44,6 +69,8 @@ class Run {
   released = 0;
   failed = 0;
   firstError: Error | undefined;
+  /** What changed at each try. Whoever writes his objects all the time keeps their finalizers, and nobody from an uninstall. */
+  busy: Busy[] = [];
 
   constructor(client: KubeClient, options: ReleaseOptions, log: Log) {
     this.#client = client;
@@ -62,6 +89,16 @@ class Run {
       const what = { namespace, kind: resource.kind, err: error };
       this.#log.warn(what, 'Cannot read the objects of a namespace: left them as they are.');
     }
+  }
+
+  /** Tries once more: who wrote an object may have been at work for that moment alone. */
+  async releaseBusy(): Promise<void> {
+    const rest = this.busy.values();
+    this.busy = [];
+    const work = async () => {
+      for (const { resource, object } of rest) await this.#releaseOne(resource, object);
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, work));
   }
 
   async #releasePages(resource: KubeResource<OurObject>, namespace: string | undefined): Promise<void> {
@@ -92,9 +129,10 @@ class Run {
       if (await persist(() => this.#release(resource, object))) this.released += 1;
     } catch (error) {
       const what = { kind: resource.kind, object: objectKey(object), err: error };
-      // Whoever writes his objects all the time keeps their finalizers, and nobody from an uninstall.
-      if (isConflict(error))
-        return this.#log.warn(what, 'Left an object that changes all the time as it is.');
+      if (isConflict(error)) {
+        this.busy.push({ resource, object });
+        return;
+      }
       this.failed += 1;
       this.firstError ??= error as Error;
       this.#log.warn(what, 'Could not release an object; going on with the others.');

@@ -15,7 +15,11 @@ import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts
 const FINALIZER = 'beatkeeper.dev/sync';
 const MANAGED_BY = 'beatkeeper.dev/managed-by';
 const OURS = 'monitoring/beatkeeper';
-const log = createLog({ role: 'finalizers', level: 'silent' });
+const lines: { msg: string; [fact: string]: unknown }[] = [];
+const log = createLog(
+  { role: 'finalizers', level: 'warn' },
+  { write: (line: string) => void lines.push(JSON.parse(line)) },
+);
 
 /** Notes the calls, and fails those that `fault` names. */
 class Watched extends KubeTransport {
@@ -160,6 +164,18 @@ describe.skipIf(!hasCluster)('the objects of a release that is uninstalled', () 
     transport.fault = ({ method, path }) => (method === 'PATCH' && path.includes('/busy') ? 409 : undefined);
     expect(await release()).toBe(1);
     expect((await read('busy')).metadata.finalizers).toEqual([FINALIZER]);
+    const last = lines.at(-1);
+    expect(last).toMatchObject({ count: 1, left: 1, objects: [`Monitor ${namespace}/busy`] });
+    expect(last?.msg).toContain(`patch KIND NAME --type merge --patch '{"metadata":{"finalizers":null}}'`);
+  });
+
+  it('an object that somebody wrote all the time is tried once more when the others are done', async () => {
+    for (const name of ['busy', 'z']) await create(name);
+    const isDone = () => transport.calls.some(({ path }) => path.includes('/callbacks'));
+    transport.fault = ({ method, path }) =>
+      method === 'PATCH' && path.includes('/busy') && !isDone() ? 409 : undefined;
+    expect(await release()).toBe(2);
+    expect((await read('busy')).metadata.finalizers).toBeUndefined();
   });
 
   it('an object that changed since it was listed is released as it is now', async () => {

@@ -1,6 +1,7 @@
 // Writes Events about objects. Repeats become a count on one Event, and everything is bounded: the recorder may drop an
-// Event, but never delays its caller, and the Events of one namespace neither delay nor displace those of others. The Events are those of the core group: the API server refuses a `lastTimestamp` in
-// events.k8s.io/v1, and by it people sort (`kubectl get events --sort-by=.lastTimestamp`).
+// Event, but never delays its caller, and the Events of one namespace neither delay nor displace those of others. The Events
+// are those of the core group: the API server refuses a `lastTimestamp` in events.k8s.io/v1, and by it people sort
+// (`kubectl get events --sort-by=.lastTimestamp`).
 
 import { randomBytes } from 'node:crypto';
 import { TokenBucket } from './backoff.ts';
@@ -90,7 +91,7 @@ export class EventRecorder {
   readonly #repeatMs: number;
   readonly #seriesMs: number;
   readonly #capacity: number;
-  /** Both maps have the least recently used entry first, and drop that one when they are full. */
+  /** Both maps have the least recently used entry first. */
   readonly #series = new Map<string, Series>();
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #unwritten = new Set<string>();
@@ -282,7 +283,9 @@ export class EventRecorder {
   }
 
   #forgetOldest(): void {
-    if (this.#series.size > this.#capacity) deleteFirst(this.#series);
+    if (this.#series.size <= this.#capacity) return;
+    const oldest = oldestOfLargest([...this.#series.keys()]);
+    if (oldest !== undefined) this.#series.delete(oldest);
   }
 
   #count(outcome: 'created' | 'repeated' | 'dropped', howMany = 1): void {
@@ -300,6 +303,14 @@ function cutToBytes(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;
   return new TextDecoder().decode(encoded.subarray(0, bytes - 4)).replace(/\uFFFD+$/, '');
+}
+
+/** The first key of the namespace that has most: one with very many ends its own series, and none of another. */
+function oldestOfLargest(keys: readonly string[]): string | undefined {
+  const byNamespace = Map.groupBy(keys, namespaceOfKey);
+  let largest: readonly string[] = [];
+  for (const ofOne of byNamespace.values()) if (ofOne.length > largest.length) largest = ofOne;
+  return largest[0];
 }
 
 function deleteFirst(map: Map<string, unknown>): void {

@@ -149,6 +149,21 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     expect(await counted('dropped')).toBeGreaterThan(0);
   });
 
+  it('Events of a namespace with very many end no series of another: its repeats stay a count', async () => {
+    const other = await createNamespace(test.client);
+    const theirs = await test.client.create(configMaps, { metadata: { name: 'theirs', namespace: other } });
+    const recorder = record({ capacity: 8, repeatMs: 0 });
+    recorder.record(theirs, made);
+    for (let i = 1; i <= 20; i += 1) {
+      recorder.record({ ...about, metadata: { ...about.metadata, uid: `uid-${i}` } }, made);
+      await waitFor(async () => (await list()).length === i, { what: 'the Event is written' });
+    }
+    recorder.record(theirs, made);
+    await recorder.stop(patienceMs);
+    const { items } = await test.client.list(events, { namespace: other });
+    expect(items.map(({ count }) => count)).toEqual([2]);
+  });
+
   it('a repeat after the Event was deleted creates a new Event', async () => {
     const recorder = record({ repeatMs: 50 });
     recorder.record(about, made);

@@ -2,7 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { findCondition } from '../../src/kube/conditions.ts';
-import { KubeTransport } from '../../src/kube/kube-transport.ts';
+import { kubeErrorFromAnswer } from '../../src/kube/kube-error.ts';
+import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
 import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster, startClusterProxy } from '../kube/cluster.ts';
@@ -11,6 +12,22 @@ import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
 const disabled = { callback: { kind: 'disabled' } };
+
+/** As a webhook that lets nobody delete what is at the path. */
+class KeepingTransport extends KubeTransport {
+  readonly #path: string;
+
+  constructor(options: ConstructorParameters<typeof KubeTransport>[0], path: string) {
+    super(options);
+    this.#path = path;
+  }
+
+  override async request(request: KubeRequest): Promise<unknown> {
+    if (request.method === 'DELETE' && request.path.endsWith(this.#path))
+      throw kubeErrorFromAnswer(403, JSON.stringify({ kind: 'Status', message: 'Kept.', code: 403 }));
+    return await super.request(request);
+  }
+}
 
 describe.skipIf(!hasCluster)('an operator in trouble', () => {
   let fixture: OperatorFixture;
@@ -89,6 +106,28 @@ describe.skipIf(!hasCluster)('an operator in trouble', () => {
       what: 'it is gone',
     });
     expect(await fixture.secret('held-beat')).toBeUndefined();
+  });
+
+  it('a deleted object whose Secret the cluster does not let go says so, and the force-delete annotation releases it', async () => {
+    operator = await fixture.startOperator({
+      apiUrl,
+      makeTransport: (options) => new KeepingTransport(options, '/secrets/kept-beat'),
+    });
+    await fixture.createMonitor('kept', disabled);
+    await fixture.monitorBecomes('kept', 'Ready', 'True');
+    await fixture.kube.client.delete(MONITORS, ref('kept'));
+    const synced = async () => findCondition((await fixture.monitor('kept')).status?.conditions, 'Synced');
+    await waitFor(async () => (await synced())?.reason === 'Refused', {
+      what: 'the status says why it stays',
+    });
+    expect((await synced())?.message).toMatch(/ The deletion waits for the cluster since .* "true": then /);
+    const force = { metadata: { annotations: { 'beatkeeper.dev/force-delete': 'true' } } };
+    await fixture.kube.client.mergePatch(MONITORS, ref('kept'), force);
+    await waitFor(async () => (await fixture.kube.client.find(MONITORS, ref('kept'))) === undefined, {
+      what: 'it is gone',
+    });
+    expect((await fixture.eventAppears('kept', 'Released')).note).toContain('is left');
+    expect(await fixture.secret('kept-beat')).toBeDefined();
   });
 
   it('each Monitor has one monitor although connections to the API break all the time', async () => {

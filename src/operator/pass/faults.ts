@@ -88,7 +88,7 @@ async function refuse(
 
 /**
  * The cluster refuses to store or to show a Secret: a quota, a name that is too long, a webhook, a missing right. The
- * pass is retried with backoff, because nothing announces the end of the cause.
+ * pass is retried with backoff, because nothing announces the end of the cause. A deleted object says what lets it go.
  */
 async function showRefusedByCluster(
   { object }: Pass,
@@ -97,19 +97,23 @@ async function showRefusedByCluster(
 ): Promise<void> {
   const fault = { reason: 'Refused', message: `Kubernetes refused a call of the operator: ${message}` };
   events.record(object, 'Refused', fault.message);
-  if (object.metadata.deletionTimestamp !== undefined) return;
+  const { deletionTimestamp: leavingSince } = object.metadata;
+  const shown =
+    leavingSince === undefined
+      ? show(faultConditions(fault), true)
+      : show(
+          [syncedCondition({ ...fault, message: `${fault.message} ${wayOut('cluster', leavingSince)}` })],
+          false,
+        );
   // If the cluster refuses the status too, the Event is all that users see.
-  await show(faultConditions(fault), true).catch(() => undefined);
+  await shown.catch(() => undefined);
 }
 
 /** `Ready` keeps its last value: the external resource works without the operator. */
 async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: ApiProblem): Promise<void> {
   const { deletionTimestamp: leavingSince } = object.metadata;
-  const wayOut =
-    leavingSince === undefined
-      ? ''
-      : ` The deletion waits for the API since ${leavingSince}. If the API is gone for good, set the annotation ${ANNOTATION.forceDelete}: "true": then the object goes without it.`;
-  const fault = { reason: unsyncedReason(problem), message: `${display.explain(problem).message}${wayOut}` };
+  const hint = leavingSince === undefined ? '' : ` ${wayOut('API', leavingSince)}`;
+  const fault = { reason: unsyncedReason(problem), message: `${display.explain(problem).message}${hint}` };
   const isKnown = (findCondition(object.status?.conditions, 'Ready')?.status ?? 'Unknown') !== 'Unknown';
   const ready: ConditionFacts[] = isKnown ? [] : [{ type: 'Ready', status: 'Unknown', ...fault }];
   try {
@@ -118,6 +122,11 @@ async function showUnsynced({ object }: Pass, display: FaultDisplay, problem: Ap
     // The caller retries because of the problem itself.
     if (!isConflict(error)) throw error;
   }
+}
+
+function wayOut(what: 'API' | 'cluster', since: string): string {
+  const end = what === 'API' ? 'the API is gone for good' : 'that stays so';
+  return `The deletion waits for the ${what} since ${since}. If ${end}, set the annotation ${ANNOTATION.forceDelete}: "true": then the object goes without it.`;
 }
 
 function unsyncedReason(problem: ApiProblem): string {

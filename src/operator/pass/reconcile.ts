@@ -7,6 +7,7 @@ import { FINALIZER, MANAGED_BY } from '../../contract/crd/custom-resources.ts';
 import { type ConditionFacts, findCondition } from '../../kube/conditions.ts';
 import type { Reconcile, ReconcileResult } from '../../kube/controller.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
+import { isForbidden, isInvalid } from '../../kube/kube-error.ts';
 import { hasFinalizer } from '../../kube/kube-object.ts';
 import { newestOf, refusedFault } from '../known/object-cache.ts';
 import { readProjectName } from '../known/project-directory.ts';
@@ -261,24 +262,26 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     const { object } = pass;
     const { kube } = this.#context;
     if (!hasFinalizer(object, FINALIZER)) return;
-    await this.#leaveUnlessForced(pass);
-    await deleteSecrets(kube, this.#kind, object);
+    await this.#unlessForced(pass, () => leaveAll(this.#context, this.#kind, pass));
+    await this.#unlessForced(pass, () => deleteSecrets(kube, this.#kind, object));
     await removeFinalizer(kube, this.#kind.resource, object, FINALIZER);
   }
 
-  /** With `force-delete`, a refusal or the silence of the API does not keep the object. */
-  async #leaveUnlessForced(pass: Pass<O, D, E>): Promise<void> {
-    const { metadata } = pass.object;
+  /** With `force-delete`, a refusal of the API or the cluster, or the silence of the API, does not keep the object. */
+  async #unlessForced({ object }: Pass<O, D, E>, work: () => Promise<void>): Promise<void> {
+    const { annotations, namespace, name } = object.metadata;
     try {
-      await leaveAll(this.#context, this.#kind, pass);
+      await work();
     } catch (error) {
-      const isForced = metadata.annotations?.[ANNOTATION.forceDelete] === 'true';
-      if (!isForced || !(error instanceof ApiProblem)) throw error;
-      const { namespace, name } = metadata;
-      this.#context.log.warn(
-        { err: error, namespace, name },
-        'Released an object that the API did not release: its annotation force-delete is set.',
-      );
+      const isRefused = isForbidden(error) || isInvalid(error);
+      if (annotations?.[ANNOTATION.forceDelete] !== 'true' || !(error instanceof ApiProblem || isRefused))
+        throw error;
+      const who = isRefused ? 'cluster' : 'API';
+      const words = `Released the object although the ${who} refused what its deletion asks for or did not answer: its annotation force-delete is set.`;
+      this.#context.log.warn({ err: error, namespace, name }, words);
+      if (!isRefused) return;
+      const note = `${words} What the operator could not delete is left: ${error.message}`;
+      this.#kind.events.record(object, 'Released', note);
     }
   }
 

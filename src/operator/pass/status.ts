@@ -4,6 +4,7 @@ import { applyStatus, isSameStatus } from '../../kube/apply-status.ts';
 import {
   type ConditionFacts,
   type ConditionMoment,
+  findCondition,
   type KubeCondition,
   removeCondition,
   setCondition,
@@ -49,6 +50,19 @@ function withStalled(
   return setCondition(conditions, { ...ready, type: 'Stalled', status: 'True' }, moment);
 }
 
+/** What nobody knows yet, because a fault keeps the object from being reconciled, is unknown for the reason of that fault. */
+function unknownBy(kept: readonly KubeCondition[], given: readonly ConditionFacts[]): ConditionFacts[] {
+  const fault = given.find(({ type, status }) => type === 'Synced' && status === 'False');
+  if (fault === undefined) return [];
+  const reasons = ['Pending', findCondition(kept, 'Synced')?.reason];
+  return kept
+    .filter(({ type, status, reason }) => {
+      const isGiven = given.some((one) => one.type === type);
+      return type !== 'Ready' && !isGiven && status === 'Unknown' && reasons.includes(reason);
+    })
+    .map(({ type }) => ({ ...fault, type, status: 'Unknown' }));
+}
+
 export interface StatusFacts {
   /** These conditions are replaced; the kind adds its own. */
   conditions: readonly ConditionFacts[];
@@ -66,7 +80,8 @@ export function statusOf<O extends ReconciledObject, D extends Desired, E>(
   const own = kind.statusOf(pass);
   const moment = { generation: metadata.generation, nowMs };
   const kept = (own.removed ?? []).reduce(removeCondition, previous.conditions ?? []);
-  const found = [...conditions, ...own.conditions];
+  const given = [...conditions, ...own.conditions];
+  const found = [...given, ...unknownBy(kept, given)];
   const all = found.reduce((some, one) => setCondition(some, one, moment), kept);
   const ready = found.find(({ type }) => type === 'Ready');
   return {

@@ -37,6 +37,25 @@ describe('an object', () => {
     expect(stalled(refused)).toMatchObject({ status: 'True', reason: 'Refused', message: 'Correct it.' });
   });
 
+  it('a refused object whose health nobody knows says why in Healthy, by the words of its latest fault', () => {
+    const lastTransitionTime = '1970-01-01T00:00:00Z';
+    const healthy = { type: 'Healthy', status: 'Unknown', reason: 'Pending', message: 'Not yet.' } as const;
+    const first = written(faultConditions({ reason: 'Refused', message: 'Correct it.' }), [
+      { ...healthy, lastTransitionTime },
+    ]);
+    const healthyOf = ({ status }: typeof first) => status.conditions?.find(({ type }) => type === 'Healthy');
+    expect(healthyOf(first)).toMatchObject({ status: 'Unknown', reason: 'Refused', message: 'Correct it.' });
+    const second = written(
+      faultConditions({ reason: 'Conflict', message: 'Taken.' }),
+      first.status.conditions,
+    );
+    expect(healthyOf(second)).toMatchObject({ status: 'Unknown', reason: 'Conflict', message: 'Taken.' });
+    const known = { ...healthy, reason: 'Paused', lastTransitionTime };
+    expect(healthyOf(written(faultConditions({ reason: 'Refused', message: 'No.' }), [known]))).toEqual(
+      known,
+    );
+  });
+
   it('an object that became ready is stalled no more', () => {
     const mended = written([syncedCondition(), ready], refused.status.conditions);
     expect(stalled(mended)).toBeUndefined();

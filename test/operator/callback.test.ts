@@ -218,7 +218,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     const object = await fixture.monitorBecomes('waiting', 'Ready', 'True');
     expect(object.status?.display?.callback).toBe('the-pager');
     await patch('pager', { spec: { lifecycle: 'disabled' } });
-    await fixture.callbackBecomes('pager', 'Ready', 'False', 'EndpointDisabled');
+    await fixture.callbackBecomes('pager', 'Ready', 'True', 'Disabled');
     await fixture.monitorBecomes('waiting', 'Ready', 'False', 'EndpointDisabled');
     await fixture.kube.client.delete(CALLBACKS, ref('pager'));
     await fixture.monitorBecomes('waiting', 'Ready', 'False', 'CallbackNotFound');

@@ -1,5 +1,6 @@
 // What an object shows from its first second on: to people, and to tools that wait for it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { kstatusOf } from '../support/kstatus.ts';
@@ -64,6 +65,40 @@ describe.skipIf(!hasCluster)('an object', () => {
     await fixture.createCallback('hidden', { url: undefined, urlSecretRef: { name: 'none', key: 'url' } });
     const hidden = await fixture.callbackBecomes('hidden', 'Ready', 'False', 'SecretNotFound');
     expect(kstatusOf(hidden)).toBe('InProgress');
+  });
+
+  it('a Callback that its spec disables is settled, and so are the Monitors that it leaves without alerts', async () => {
+    await fixture.createCallback('off', { lifecycle: 'disabled' });
+    const off = await fixture.callbackBecomes('off', 'Ready', 'True', 'Disabled');
+    expect(kstatusOf(off)).toBe('Current');
+    const said = off.status?.conditions?.find(({ type }) => type === 'Ready')?.message;
+    expect(said).toContain('To enable it, set lifecycle to active.');
+    await fixture.createMonitor('silent', {
+      callback: { kind: 'named', callbackRef: { name: 'off' } },
+    });
+    const silent = await fixture.monitorBecomes('silent', 'Stalled', 'True', 'EndpointDisabled');
+    expect(kstatusOf(silent)).toBe('Failed');
+    const ref = { namespace: fixture.namespace, name: 'off' };
+    await fixture.kube.client.mergePatch(CALLBACKS, ref, { spec: { lifecycle: 'active' } });
+    await fixture.callbackBecomes('off', 'Ready', 'True', 'Available');
+    expect(kstatusOf(await fixture.monitorBecomes('silent', 'Ready', 'True'))).toBe('Current');
+  });
+
+  it('a Callback that was disabled through the API, and not by its spec, is stalled until its spec says what is meant', async () => {
+    await fixture.createCallback('hushed');
+    const { status } = await fixture.callbackBecomes('hushed', 'Ready', 'True');
+    const params = { endpointId: status?.endpointId ?? '' };
+    const { etag } = await fixture.api.expectSuccess('getCallback', { params });
+    const body = { lifecycle: 'disabled' };
+    await fixture.api.expectSuccess('updateCallback', { params, ifMatch: etag, body });
+    const hushed = await fixture.callbackBecomes('hushed', 'Stalled', 'True', 'EndpointDisabled');
+    expect(kstatusOf(hushed)).toBe('Failed');
+    const ref = { namespace: fixture.namespace, name: 'hushed' };
+    await fixture.kube.client.mergePatch(CALLBACKS, ref, { spec: { lifecycle: 'disabled' } });
+    const meant = await fixture.callbackBecomes('hushed', 'Ready', 'True', 'Disabled');
+    expect(kstatusOf(meant)).toBe('Current');
+    await fixture.kube.client.mergePatch(CALLBACKS, ref, { spec: { lifecycle: 'active' } });
+    await fixture.callbackBecomes('hushed', 'Ready', 'True', 'Available');
   });
 
   it('a refused Callback shows the kind that it asks for', async () => {

@@ -29,14 +29,8 @@ export function faultConditions(fault: Fault): ConditionFacts[] {
   return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
 }
 
-/** Reasons of `Ready` that end when another object comes or changes: it may be on its way, from the same tool. */
-const WAITING = new Set([
-  'CallbackNotFound',
-  'CallbackUnknown',
-  'EndpointDisabled',
-  'NoOrganizationDefault',
-  'SecretNotFound',
-]);
+/** Reasons of `Ready` that end when another object comes: it may be on its way, from the same tool. */
+const WAITING = new Set(['CallbackNotFound', 'CallbackUnknown', 'NoOrganizationDefault', 'SecretNotFound']);
 
 /** `Stalled` is there while only a person can help; tools take its absence for progress. */
 function withStalled(

@@ -1,6 +1,7 @@
 // Which changes bring an endpoint to what its Callback wants, and which Callback is the organization's default.
 import { describe, expect, it } from 'vitest';
 import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
+import type { CallbackObject } from '../../../src/operator/kinds/callback/callback-object.ts';
 import { callbackReady } from '../../../src/operator/kinds/callback/callback-status.ts';
 import {
   createCallbackBodyOf,
@@ -101,13 +102,21 @@ describe('the plan of an endpoint', () => {
     expect(rotationEveryMs(callbackObject({ rotation: { every } }).spec)).toBe(ms),
   );
 
-  it.each<[Partial<CallbackEndpoint>, string, string]>([
-    [{}, 'True', 'Available'],
-    [{ lifecycle: 'disabled' }, 'False', 'EndpointDisabled'],
-    [gone, 'False', 'DisabledByReceiver'],
-  ])('an endpoint with %j has the condition Ready %s %s', (fields, status, reason) => {
-    expect(callbackReady(endpoint(fields))).toMatchObject({ status, reason });
-  });
+  it.each<[Partial<CallbackEndpoint>, CallbackObject['spec']['lifecycle'], string, string]>([
+    [{}, undefined, 'True', 'Available'],
+    [{}, 'active', 'True', 'Available'],
+    [{ lifecycle: 'disabled' }, undefined, 'False', 'EndpointDisabled'],
+    [{ lifecycle: 'disabled' }, 'disabled', 'True', 'Disabled'],
+    [gone, undefined, 'False', 'DisabledByReceiver'],
+    [gone, 'active', 'False', 'DisabledByReceiver'],
+    [gone, 'disabled', 'True', 'Disabled'],
+  ])(
+    'an endpoint with %j whose spec says %s has the condition Ready %s %s',
+    (fields, said, status, reason) => {
+      const object = callbackObject({ lifecycle: said });
+      expect(callbackReady(object, endpoint(fields))).toMatchObject({ status, reason });
+    },
+  );
 });
 
 describe('the default endpoint', () => {

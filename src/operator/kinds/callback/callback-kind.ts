@@ -137,8 +137,10 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   }
 
   async conditions(work: CallbackWork): Promise<ConditionFacts[]> {
-    const ready = callbackReady(work.external.endpoint);
-    const fault = ready.status === 'True' ? await this.#destinationFault(work) : undefined;
+    const { endpoint } = work.external;
+    const ready = callbackReady(work.object, endpoint);
+    // Where nothing is sent, it does not matter what the installation thinks of the address.
+    const fault = endpoint.lifecycle === 'active' ? await this.#destinationFault(work) : undefined;
     work.memory.isDestinationJudged = true;
     return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }

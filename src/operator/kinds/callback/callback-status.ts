@@ -55,21 +55,29 @@ function defaultCondition(rank: DefaultRank): ConditionFacts[] {
   }
 }
 
-/** Whether the endpoint receives alerts. */
-export function callbackReady(endpoint: CallbackEndpoint): ConditionFacts {
+/** Whether the endpoint is as somebody who reads the spec expects: receives alerts, or is disabled on purpose. */
+export function callbackReady({ spec }: CallbackObject, endpoint: CallbackEndpoint): ConditionFacts {
   const no = (reason: string, message: string): ConditionFacts => ({
     type: 'Ready',
     status: 'False',
     reason,
     message,
   });
+  if (spec.lifecycle === 'disabled' && endpoint.lifecycle === 'disabled') {
+    const message =
+      'The endpoint is disabled, as the spec says, and nothing is sent to it. To enable it, set lifecycle to active.';
+    return { type: 'Ready', status: 'True', reason: 'Disabled', message };
+  }
   if (isDisabledByReceiver(endpoint)) {
     const message =
       'The receiver answered 410 Gone, so the API disabled the endpoint: change the spec to activate it again.';
     return no('DisabledByReceiver', message);
   }
-  if (endpoint.lifecycle === 'disabled')
-    return no('EndpointDisabled', 'The endpoint is disabled and receives no alerts.');
+  if (endpoint.lifecycle === 'disabled') {
+    const message =
+      'The endpoint was disabled through the API, and nothing is sent to it. To enable it, set lifecycle to active; if it is meant to be so, set lifecycle to disabled.';
+    return no('EndpointDisabled', message);
+  }
   return {
     type: 'Ready',
     status: 'True',

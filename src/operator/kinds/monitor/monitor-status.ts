@@ -246,12 +246,8 @@ export function monitorReady(facts: {
 function bindingFault({ binding, unavailableReason }: BindingState): Fault | undefined {
   if (unavailableReason === undefined) return undefined;
   const named = binding.kind === 'named' ? ` ${binding.alias}` : '';
-  if (unavailableReason === 'endpoint_disabled') {
-    return {
-      reason: 'EndpointDisabled',
-      message: `The callback endpoint${named} is disabled: activate it.`,
-    };
-  }
+  if (unavailableReason === 'endpoint_disabled')
+    return { reason: 'EndpointDisabled', message: disabledEndpointText(binding) };
   if (binding.kind === 'organization_default') {
     const message =
       'The organization has no default callback endpoint: create one, or name a callback in the spec.';
@@ -259,6 +255,16 @@ function bindingFault({ binding, unavailableReason }: BindingState): Fault | und
   }
   const message = `There is no callback endpoint${named} in the project: create it, or name another one.`;
   return { reason: 'CallbackNotFound', message };
+}
+
+function disabledEndpointText(binding: Binding): string {
+  if (binding.kind === 'inline')
+    return 'The inline callback was disabled, as by a receiver that answers 410 Gone, so the monitor sends no alerts: give it another url.';
+  const endpoint =
+    binding.kind === 'named'
+      ? `callback endpoint ${binding.alias}`
+      : "organization's default callback endpoint";
+  return `The ${endpoint} is disabled, so the monitor sends no alerts: enable it, or choose another one. If it is meant to send none, set callback to {kind: disabled}.`;
 }
 
 const WORDS: Readonly<

@@ -13,6 +13,8 @@ import { idOf } from './pass/identity.ts';
 import type { Desired, Kind } from './pass/kind.ts';
 import type { ReconciledObject } from './pass/object.ts';
 import { Reconciler } from './pass/reconcile.ts';
+import { otherReleaseOf } from './pass/release.ts';
+import { countStalled } from './stalled-objects.ts';
 
 export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   readonly #context: OperatorContext;
@@ -112,9 +114,18 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   measure(): void {
     const { cache, resource } = this.#kind;
     const { kind } = resource;
-    const { refused, otherReleases } = this.#context.metrics;
-    refused.set({ kind }, cache.refused);
+    const { stalled, otherReleases } = this.#context.metrics;
+    for (const [reason, count] of countStalled(this.#objectsInCare())) stalled.set({ kind, reason }, count);
     otherReleases.set({ kind }, cache.ofOtherReleases);
+  }
+
+  /** Those that no other release manages, in namespaces that can be read. */
+  *#objectsInCare(): Iterable<O> {
+    const { settings, watched } = this.#context;
+    for (const object of this.#kind.cache.values()) {
+      if (otherReleaseOf(object, settings.release) !== undefined) continue;
+      if (!watched.isDegraded(object.metadata.namespace ?? '')) yield object;
+    }
   }
 
   /** Enqueues the object, and those that claim an id that it gave up. */

@@ -1,13 +1,14 @@
 // The operator's own metrics, beside those of src/kube, on the given registry.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { CUSTOM_RESOURCES } from '../contract/crd/custom-resources.ts';
+import { STALLED_REASONS } from './stalled-objects.ts';
 
 export interface OperatorMetrics {
   readonly apiRequests: Counter<'operation' | 'code'>;
   readonly apiSeconds: Histogram<'operation'>;
   readonly statusWrites: Counter<'kind'>;
   readonly drifts: Counter<'kind'>;
-  readonly refused: Gauge<'kind'>;
+  readonly stalled: Gauge<'kind' | 'reason'>;
   readonly otherReleases: Gauge<'kind'>;
   /** 1 while a namespace of `operator.watchNamespaces` cannot be read. */
   readonly degradedNamespaces: Gauge<'namespace'>;
@@ -26,7 +27,7 @@ export function createOperatorMetrics(registry: Registry): OperatorMetrics {
   for (const kind of Object.keys(CUSTOM_RESOURCES)) {
     metrics.statusWrites.inc({ kind }, 0);
     metrics.drifts.inc({ kind }, 0);
-    metrics.refused.set({ kind }, 0);
+    for (const reason of STALLED_REASONS) metrics.stalled.set({ kind, reason }, 0);
     metrics.otherReleases.set({ kind }, 0);
   }
   return metrics;
@@ -60,10 +61,10 @@ function makeMetrics(registers: Registry[]): OperatorMetrics {
       labelNames: ['kind'],
       registers,
     }),
-    refused: new Gauge({
-      name: `${prefix}_refused_objects`,
-      help: 'Objects that the API refuses.',
-      labelNames: ['kind'],
+    stalled: new Gauge({
+      name: `${prefix}_stalled_objects`,
+      help: 'Objects that only a person can help, by the reason in their conditions. Of the leader; 0 on the others.',
+      labelNames: ['kind', 'reason'],
       registers,
     }),
     otherReleases: new Gauge({

@@ -45,6 +45,8 @@ const lateness = (le: string) => of('sweeper', 'beatkeeper_detection_lateness_se
 const failures = of('sweeper', 'beatkeeper_sweep_failures_total', { sweep: 'retention' });
 const sealed = (kind: string) =>
   of('sweeper', 'beatkeeper_sealed_values', { key_id: 'k1', kind, configured: 'no' });
+const stalled = (kind: string, reason: string, pod = 'operator-1') =>
+  of('operator', 'beatkeeper_operator_stalled_objects', { kind, reason, pod });
 const errors = of('operator', 'controller_runtime_reconcile_errors_total', { controller: 'monitor' });
 
 /** A gauge that is too high, and one that is at its bound. */
@@ -163,14 +165,22 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     labels: { name: 'monitor' },
     summary: 'The operator of Beatkeeper has 1001 objects of monitor to catch up with',
   }),
-  BeatkeeperObjectsRefused: above(
-    of('operator', 'beatkeeper_operator_refused_objects', { kind: 'Monitor' }),
-    0,
-    {
-      labels: { kind: 'Monitor' },
-      summary: 'Beatkeeper refuses 1 objects of the kind Monitor',
+  BeatkeeperObjectsStalled: {
+    fires: {
+      [stalled('Monitor', 'SecretConflict')]: always(2),
+      [stalled('Callback', 'SecretConflict')]: always(1),
+      [stalled('Monitor', 'SecretConflict', 'operator-2')]: always(0),
+      [stalled('Monitor', 'Refused')]: '1x95 0x25',
     },
-  ),
+    labels: { reason: 'SecretConflict' },
+    summary: '3 objects of Beatkeeper wait for a person: SecretConflict',
+    silent: {
+      [stalled('Monitor', 'EndpointDisabled')]: always(9),
+      [stalled('Monitor', 'DestinationRejected')]: always(0),
+      // Somebody is at it.
+      [stalled('Monitor', 'Refused')]: '0x95 1x25',
+    },
+  },
   BeatkeeperObjectsOfOtherReleases: above(
     of('operator', 'beatkeeper_operator_objects_of_other_releases', { kind: 'Monitor' }),
     0,

@@ -1,5 +1,6 @@
 // Refusals that depend on how the API is installed: they end when its administrator changes that, without a change of
 // the object, and the message names the value.
+import type { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { findCondition } from '../../src/kube/conditions.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
@@ -69,7 +70,7 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     expect(asked).toBe(1);
   });
 
-  it('a project that the API refuses to make is asked for once in a while and not at each resync, and its objects count as refused', async () => {
+  it('a project that the API refuses to make is asked for once in a while and not at each resync, and its objects count as stalled', async () => {
     const namespace = await createNamespace(fixture.kube.client);
     const problem = { code: 'service.permission_denied', detail: 'Not you.' };
     let asked = 0;
@@ -85,8 +86,9 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     const readyOf = async () =>
       findCondition((await fixture.kube.client.get(MONITORS, metadata)).status?.conditions, 'Ready');
     await waitFor(async () => (await readyOf())?.reason === 'Refused', { what: 'the refusal shows' });
-    const refused = () => metricValue(registry, 'beatkeeper_operator_refused_objects', { kind: 'Monitor' });
-    await waitFor(async () => (await refused()) === 1, { what: 'it counts' });
+    const series = { kind: 'Monitor', reason: 'Refused' };
+    const stalled = (from: Registry) => metricValue(from, 'beatkeeper_operator_stalled_objects', series);
+    await waitFor(async () => (await stalled(registry)) === 1, { what: 'it counts' });
     const listed = calls.get('getStatusFeed') ?? 0;
     await waitFor(() => (calls.get('getStatusFeed') ?? 0) >= listed + 8, { what: 'some resyncs' });
     // Once more when the watch brings the status that the first pass has written.
@@ -95,7 +97,7 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     proxy.answer = () => undefined;
     const { registry: next } = await start({ watchNamespaces: [namespace], resyncMs: 200 });
     await waitFor(async () => (await readyOf())?.status === 'True', { what: 'it is ready' });
-    expect(await metricValue(next, 'beatkeeper_operator_refused_objects', { kind: 'Monitor' })).toBe(0);
+    await waitFor(async () => (await stalled(next)) === 0, { what: 'it counts no more' });
   });
 
   it('a refused object is tried at the start of an operator, and not before ten minutes by a running one', async () => {

@@ -99,10 +99,6 @@ export class ObjectCache<O extends ReconciledObject> extends ObjectStore<O> {
     return fresh;
   }
 
-  get refused(): number {
-    return [...this.#memories.values()].filter(({ refusal }) => refusal !== undefined).length;
-  }
-
   /** Forgets refusals of this code, because their cause may be over: a right was granted, an alias became free. */
   forgetRefusals(code: string): void {
     for (const memory of this.#memories.values())

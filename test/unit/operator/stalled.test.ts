@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ConditionFacts, KubeCondition } from '../../../src/kube/conditions.ts';
 import { faultConditions, statusOf, syncedCondition } from '../../../src/operator/pass/status.ts';
+import { countStalled, STALLED_REASONS } from '../../../src/operator/stalled-objects.ts';
 import { type KStatus, kstatusOf } from '../../support/kstatus.ts';
 import { monitorObject, NOW } from './resources.ts';
 
@@ -23,11 +24,13 @@ describe('an object', () => {
     ['Conflict', 'Failed'],
     ['AliasConflict', 'Failed'],
     ['SecretConflict', 'Failed'],
+    ['ProjectNotAllowed', 'Failed'],
+    ['DestinationRejected', 'Failed'],
     ['DisabledByReceiver', 'Failed'],
+    ['EndpointDisabled', 'Failed'],
     ['SecretNotFound', 'InProgress'],
     ['CallbackNotFound', 'InProgress'],
     ['NoOrganizationDefault', 'InProgress'],
-    ['EndpointDisabled', 'InProgress'],
   ])('an object that is not ready for the reason %s is %s to tools that wait', (reason, expected) => {
     const object = written([syncedCondition(), { ...ready, status: 'False', reason }]);
     expect(kstatusOf(object)).toBe(expected);
@@ -54,6 +57,16 @@ describe('an object', () => {
     expect(healthyOf(written(faultConditions({ reason: 'Refused', message: 'No.' }), [known]))).toEqual(
       known,
     );
+  });
+
+  it('stalled objects count by their reason, unknown reasons together, and a reason without objects is 0', () => {
+    const because = (reason: string) => written(faultConditions({ reason, message: 'Correct it.' }));
+    const forged = ['Made', 'Up'].map(because);
+    const objects = [refused, because('Conflict'), refused, because('CallbackNotFound'), ...forged];
+    const counts = Object.fromEntries(countStalled(objects));
+    const none = Object.fromEntries(STALLED_REASONS.map((reason) => [reason, 0]));
+    expect(counts).toEqual({ ...none, Refused: 2, Conflict: 1, Other: 2 });
+    expect(Object.fromEntries(countStalled([]))).toEqual(none);
   });
 
   it('an object that became ready is stalled no more', () => {

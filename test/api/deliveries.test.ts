@@ -34,12 +34,13 @@ async function alert() {
 async function finish(deliveryId: string, state: 'delivered' | 'exhausted'): Promise<void> {
   await api.pool.query(
     `update deliveries set state = $2, attempt_count = 2, next_attempt_at = null, ended_at = clock_timestamp(),
-       delivered_at = case when $2 = 'delivered' then clock_timestamp() end where delivery_id = $1`,
+       delivered_at = case when $2 = 'delivered' then clock_timestamp() end,
+       first_at = '2026-01-01T00:00:00Z', first_latency_ms = 10000, first_error = 'timeout'
+     where delivery_id = $1`,
     [deliveryId, state],
   );
   await api.pool.query(
     `insert into delivery_attempts (project_id, delivery_id, attempt, at, status_code, latency_ms, error) values
-       ($1, $2, 1, '2026-01-01T00:00:00Z', null, 10000, 'timeout'),
        ($1, $2, 2, '2026-01-01T00:00:05Z', 200, 12, null)`,
     [api.projectId, deliveryId],
   );

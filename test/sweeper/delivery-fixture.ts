@@ -123,8 +123,13 @@ export class DeliveryFixture implements ProjectFixture {
   }
 
   attemptsOf({ deliveryId }: Ref) {
-    const text = 'select * from delivery_attempts where delivery_id = $1 order by attempt';
-    return this.#query(text, deliveryId);
+    return this.#query(
+      `select 1 as attempt, first_at as at, first_status_code as status_code, first_error as error
+       from deliveries where delivery_id = $1 and first_at is not null
+       union all
+       select attempt, at, status_code, error from delivery_attempts where delivery_id = $1 order by attempt`,
+      deliveryId,
+    );
   }
 
   async endpointRow({ endpointId }: SeedEndpoint) {

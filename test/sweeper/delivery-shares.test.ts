@@ -42,10 +42,9 @@ const asked = (receiver: Receiver) => receiver.requests.length;
 /** The deliveries of a project that no dispatcher has touched. */
 async function untouched({ project: { projectId }, pool }: DeliveryFixture): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
-    `select count(*)::integer as count from deliveries d
+    `select count(*)::integer as count from deliveries
      where project_id = $1 and state = 'pending' and attempt_count = 0 and lease_owner is null
-       and next_attempt_at <= created_at
-       and not exists (select from delivery_attempts a where a.delivery_id = d.delivery_id)`,
+       and next_attempt_at <= created_at and first_at is null`,
     [projectId],
   );
   return rows[0]?.count ?? Number.NaN;

@@ -246,7 +246,7 @@ describe('retention', () => {
           [projectId],
         );
         await pool.query(
-          `insert into delivery_attempts (project_id, delivery_id, attempt, at) values ($1, 'dlv_${incident}', 1, ${at})`,
+          `insert into delivery_attempts (project_id, delivery_id, attempt, at) values ($1, 'dlv_${incident}', 2, ${at})`,
           [projectId],
         );
       }

@@ -260,25 +260,28 @@ export async function findEndpointOfOrigin(
   return rows[0]?.endpoint_id;
 }
 
-interface NewestDelivery extends EndpointRef {
-  last: LastDelivery;
+export interface NewestDelivery extends EndpointRef {
+  /** Absent: no attempt was made. */
+  last?: LastDelivery;
 }
 
-const NEWEST: Columns<NewestDelivery> = {
+export const NEWEST_DELIVERY: Columns<NewestDelivery> = {
   projectId: NEW.projectId,
   endpointId: NEW.endpointId,
   last: LAST_DELIVERY,
 };
 
-const UPDATE_LAST = statement(
-  'update-last-deliveries',
-  (
-    bind: Bind<readonly NewestDelivery[]>,
-  ) => `update callback_endpoints e set ${sql.assignments({ last: LAST_DELIVERY })}
-    from ${sql.unnest(NEWEST, bind, (rows) => rows)}
+/** SQL: the update to the newest deliveries `v`, the rows of `from`; an older one never replaces a newer one. */
+export function setLastDelivery(from: string): string {
+  return `update callback_endpoints e set ${sql.assignments({ last: LAST_DELIVERY })}
+    from ${from} v
     where e.project_id = v.project_id and e.endpoint_id = v.endpoint_id and e.removed_at is null
-      and (e.last_delivery is null
-        or (e.last_delivery->>'at')::timestamptz <= (v.last_delivery->>'at')::timestamptz)`,
+      and v.last_delivery is not null and (e.last_delivery is null
+        or (e.last_delivery->>'at')::timestamptz <= (v.last_delivery->>'at')::timestamptz)`;
+}
+
+const UPDATE_LAST = statement('update-last-deliveries', (bind: Bind<readonly NewestDelivery[]>) =>
+  setLastDelivery(`(select v.* from ${sql.unnest(NEWEST_DELIVERY, bind, (rows) => rows)})`),
 );
 
 /**

@@ -160,6 +160,11 @@ export const ATTEMPT: Columns<AttemptRow> = {
 };
 const toAttemptRow = rowReader(ATTEMPT);
 
+/** The first attempt, which is in the delivery's row: the columns of `ATTEMPT`. */
+const FIRST_ATTEMPT = `select 1::smallint as attempt, first_at as at, first_status_code as status_code,
+  first_latency_ms as latency_ms, first_error as error
+  from deliveries where project_id = $1 and delivery_id = $2 and first_at is not null`;
+
 /** Every attempt, oldest first. The retry schedule limits their number. */
 export async function listAttempts(
   db: Queryable,
@@ -168,8 +173,11 @@ export async function listAttempts(
 ): Promise<AttemptRow[]> {
   const { rows } = await db.query({
     name: 'list-attempts',
-    text: `select ${sql.select(ATTEMPT, 'a')} from delivery_attempts a
-      where a.project_id = $1 and a.delivery_id = $2 order by a.attempt`,
+    text: `select ${sql.select(ATTEMPT, 'a')} from (
+        ${FIRST_ATTEMPT}
+        union all
+        select ${sql.names(ATTEMPT)} from delivery_attempts where project_id = $1 and delivery_id = $2) a
+      order by a.attempt`,
     values: [projectId, deliveryId],
   });
   return rows.map(toAttemptRow);

@@ -2,10 +2,8 @@
 // delivery over.
 import type { DeliveryState } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
-import { sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { ATTEMPT } from './deliveries.ts';
 
 export interface TestDelivery extends EndpointRef {
   deliveryId: string;
@@ -79,15 +77,12 @@ export interface TestAttempt {
 export async function finishTestDelivery(tx: Queryable, attempt: TestAttempt): Promise<void> {
   const state: DeliveryState = attempt.delivered ? 'delivered' : 'exhausted';
   await tx.query(
-    `with finished as (
-       update deliveries set attempt_count = 1, next_attempt_at = null,
-         state = case when state = 'canceled' then state else $3 end,
-         ended_at = coalesce(ended_at, ${fromMillis('$4')}),
-         delivered_at = case when $3 = 'delivered' and state <> 'canceled' then ${fromMillis('$4')} end
-       where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null
-       returning attempt_count)
-     insert into delivery_attempts (project_id, delivery_id, ${sql.names(ATTEMPT)})
-     select $1, $2, attempt_count, ${fromMillis('$5')}, $6, $7, $8 from finished`,
+    `update deliveries set attempt_count = 1, next_attempt_at = null,
+       state = case when state = 'canceled' then state else $3 end,
+       ended_at = coalesce(ended_at, ${fromMillis('$4')}),
+       delivered_at = case when $3 = 'delivered' and state <> 'canceled' then ${fromMillis('$4')} end,
+       first_at = ${fromMillis('$5')}, first_status_code = $6, first_latency_ms = $7, first_error = $8
+     where project_id = $1 and delivery_id = $2 and attempt_count = 0 and lease_owner is null`,
     [
       attempt.projectId,
       attempt.deliveryId,

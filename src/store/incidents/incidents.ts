@@ -132,7 +132,10 @@ const TIMELINE_ENTRY: Columns<StoredEntry> = {
   detail: column.json('detail'),
 };
 
-const NEW_ENTRY: Columns<TimelineRow & { entryId: string }> = {
+/** An entry with its id. */
+export type NewEntry = TimelineRow & { entryId: string };
+
+export const NEW_ENTRY: Columns<NewEntry> = {
   projectId: column.plain('project_id', 'uuid'),
   incidentId: column.plain('incident_id', 'text'),
   entryId: column.plain('entry_id', 'uuid'),
@@ -141,16 +144,19 @@ const NEW_ENTRY: Columns<TimelineRow & { entryId: string }> = {
 
 const INSERT_ENTRIES = statement(
   'insert-timeline-entries',
-  (
-    bind: Bind<readonly (TimelineRow & { entryId: string })[]>,
-  ) => `insert into timeline_entries (${sql.names(NEW_ENTRY)})
+  (bind: Bind<readonly NewEntry[]>) => `insert into timeline_entries (${sql.names(NEW_ENTRY)})
     select ${sql.values(NEW_ENTRY)} from ${sql.unnest(NEW_ENTRY, bind, (rows) => rows)}`,
 );
 
 /** Appends entries. Their order is (at, entry id). Ids ascend, so entries of one moment keep their order. */
 export async function insertTimelineEntries(tx: Queryable, rows: readonly TimelineRow[]): Promise<void> {
   if (rows.length === 0) return;
-  await tx.query(INSERT_ENTRIES(rows.map((row, index) => ({ ...row, entryId: orderedUuid(index) }))));
+  await tx.query(INSERT_ENTRIES(rows.map(toNewEntry)));
+}
+
+/** Gives the entries of one statement their ids: `rows.map(toNewEntry)`. */
+export function toNewEntry(row: TimelineRow, index: number): NewEntry {
+  return { ...row, entryId: orderedUuid(index) };
 }
 
 /** A UUIDv7 whose counter field (rand_a, RFC 9562 6.2) is the index in the batch. */

@@ -386,6 +386,11 @@ create table deliveries (
   lease_owner uuid,
   delivered_at timestamptz,
   ended_at timestamptz,
+  -- The first attempt. Nearly all deliveries have no other: delivery_attempts has those.
+  first_at timestamptz,
+  first_status_code smallint,
+  first_latency_ms integer,
+  first_error text,
   primary key (project_id, delivery_id)
   -- Room for the row version that a claim writes: it needs no index entry, so the table and its indexes take less disk.
 ) with (fillfactor = 50);
@@ -419,6 +424,7 @@ create table cancellations (
 );
 create index cancellations_turn on cancellations (turn_at);
 
+-- From the second on.
 create table delivery_attempts (
   project_id uuid not null,
   delivery_id text collate "C" not null,

@@ -7,9 +7,9 @@ import {
 } from '../../delivery/retry-schedule.ts';
 import type { AttemptResult } from '../../delivery/sender.ts';
 import type { CancellationReason } from '../../domain/callback.ts';
-import type { EndpointRef, LastDelivery } from '../../store/callbacks/callback-endpoints.ts';
+import type { LastDelivery, NewestDelivery } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
-import type { DeliveryResult, WrittenResult } from '../../store/deliveries/delivery-results.ts';
+import type { DeliveryResult } from '../../store/deliveries/delivery-results.ts';
 import type { TimelineRow } from '../../store/incidents/incidents.ts';
 import { endpointKeyOf } from './due-queues.ts';
 
@@ -25,32 +25,32 @@ export type DeliveryOutcome = { claim: ClaimedDelivery } & (
 /** An internal fault lasts until somebody reads the log. */
 const POSTPONED_MS = 60_000;
 
-/** This moment on both clocks: the database's, and `performance.now()`. */
-export interface Clocks {
-  nowMs: number;
-  performanceMs: number;
-}
-
 export interface DescribedOutcome {
   outcome: DeliveryOutcome;
+  /** The database's clock. */
+  nowMs: number;
   result: DeliveryResult;
   last?: LastDelivery;
   /** Set after a 410. */
   disable?: DisabledReason;
 }
 
-/** What is written for an outcome. A test delivery is never tried again (docs/contract/callbacks.md). */
-export function describeOutcome(outcome: DeliveryOutcome, clocks: Clocks): DescribedOutcome {
+/**
+ * What is written for an outcome at `now`, of `performance.now()`. A test delivery is never tried again
+ * (docs/contract/callbacks.md).
+ */
+export function describeOutcome(outcome: DeliveryOutcome, now: number): DescribedOutcome {
   const { claim, kind } = outcome;
-  const { projectId, deliveryId } = claim;
-  const row = { projectId, deliveryId, attempt: claim.attemptCount + 1 };
+  const { projectId, deliveryId, endpoint, claimed } = claim;
+  const row = { projectId, deliveryId, endpoint, attempt: claim.attemptCount + 1 };
+  const toDatabaseMs = (at: number) => Math.round(claimed.nowMs + at - claimed.performanceMs);
+  const nowMs = toDatabaseMs(now);
   if (kind === 'postponed') {
-    const nextAttemptMs = clocks.nowMs + POSTPONED_MS;
-    return { outcome, result: { ...row, state: 'unchanged', nextAttemptMs } };
+    return { outcome, nowMs, result: { ...row, state: 'unchanged', nextAttemptMs: nowMs + POSTPONED_MS } };
   }
-  if (kind === 'canceled') return { outcome, result: { ...row, state: 'canceled', endedMs: clocks.nowMs } };
-
-  const toDatabaseMs = (at: number) => Math.round(clocks.nowMs - (clocks.performanceMs - at));
+  if (kind === 'canceled') {
+    return { outcome, nowMs, result: { ...row, state: 'canceled', endedMs: nowMs } };
+  }
   const finishedAtMs = toDatabaseMs(outcome.finishedAt);
   const { statusCode, latencyMs, error } = outcome.result;
   const next = decide(outcome, finishedAtMs);
@@ -62,7 +62,8 @@ export function describeOutcome(outcome: DeliveryOutcome, clocks: Clocks): Descr
     sent: { atMs: toDatabaseMs(outcome.startedAt), statusCode, latencyMs, error },
   };
   const last = { state: next.state, atMs: finishedAtMs, statusCode };
-  return { outcome, result, last, disable: next.state === 'exhausted' ? next.disableEndpoint : undefined };
+  const disable = next.state === 'exhausted' ? next.disableEndpoint : undefined;
+  return { outcome, nowMs, result, last, disable };
 }
 
 function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: number): NextDeliveryState {
@@ -76,31 +77,27 @@ function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: numbe
   return claim.event === 'callback.test' && next.state === 'failing' ? { state: 'exhausted' } : next;
 }
 
-/** An entry only where the state changed: eight failures in a row make one entry, and the attempts show the rest. */
-export function timelineOf(
-  { outcome, result }: DescribedOutcome,
-  written: WrittenResult,
-  nowMs: number,
-): TimelineRow | undefined {
+/** The entry is written only where the state changes: eight failures in a row make one entry, and the attempts show the rest. */
+export function timelineOf({ outcome, result, nowMs }: DescribedOutcome): TimelineRow | undefined {
   const { projectId, deliveryId, incidentId, endpoint, event } = outcome.claim;
-  if (incidentId === undefined || written.before === written.state) return undefined;
+  if (incidentId === undefined || result.state === 'unchanged') return undefined;
   const detail =
     outcome.kind === 'canceled'
       ? { reason: outcome.reason }
       : { attempt: result.attempt, statusCode: result.sent?.statusCode, error: result.sent?.error };
-  const delivery = { deliveryId, endpointId: endpoint.endpointId, event, state: written.state };
+  const delivery = { deliveryId, endpointId: endpoint.endpointId, event, state: result.state };
   return { projectId, incidentId, entry: { type: 'delivery', atMs: nowMs, delivery, detail } };
 }
 
-/** The newest result of each endpoint. */
-export function newestOf(described: readonly DescribedOutcome[]): (EndpointRef & { last: LastDelivery })[] {
-  const newest = new Map<string, EndpointRef & { last: LastDelivery }>();
+/** Each endpoint once, with its newest attempt if there was one. */
+export function endpointsOf(described: readonly DescribedOutcome[]): NewestDelivery[] {
+  const endpoints = new Map<string, NewestDelivery>();
   for (const { outcome, last } of described) {
-    if (!last) continue;
     const { endpoint } = outcome.claim;
     const key = endpointKeyOf(endpoint);
-    const known = newest.get(key);
-    if (!known || known.last.atMs <= last.atMs) newest.set(key, { ...endpoint, last });
+    const known = endpoints.get(key);
+    if (!known) endpoints.set(key, { ...endpoint, last });
+    else if (last && (known.last?.atMs ?? 0) <= last.atMs) known.last = last;
   }
-  return [...newest.values()];
+  return [...endpoints.values()];
 }

@@ -5,14 +5,14 @@ import type { DeliveryState } from '../../domain/callback.ts';
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { disableEndpoint, type GoneEndpoint } from '../../service/callbacks/callback-changes.ts';
 import { isSameUrl } from '../../service/callbacks/endpoint-seal.ts';
-import { type EndpointRef, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
+import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import {
-  lockFreeEndpoints,
-  type WrittenResult,
+  type DeliveryResult,
+  type WrittenResults,
   writeDeliveryResults,
 } from '../../store/deliveries/delivery-results.ts';
-import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
+import { toNewEntry } from '../../store/incidents/incidents.ts';
 import { findInlineMonitor, type MonitorName } from '../../store/monitors/monitors.ts';
 import { isFaultOfData, isTimedOut } from '../../store/postgres/database-error.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
@@ -25,7 +25,7 @@ import {
   type DeliveryOutcome,
   type DescribedOutcome,
   describeOutcome,
-  newestOf,
+  endpointsOf,
   timelineOf,
 } from './delivery-outcome.ts';
 import { endpointKeyOf } from './due-queues.ts';
@@ -196,42 +196,45 @@ function isAt(endpoints: readonly EndpointRef[], expected: boolean) {
     keys.has(endpointKeyOf(outcome.claim.endpoint)) === expected;
 }
 
+interface WrittenBatch {
+  written: WrittenOutcome[];
+  busy: EndpointRef[];
+  disabled: DisabledEndpoint[];
+}
+
+/** One statement, unless an endpoint is to be disabled: that commits together with the outcome that shows it. */
 async function writeOutcomes(
   { pool, secrets, owner }: OutcomeWriterOptions,
   outcomes: readonly DeliveryOutcome[],
-): Promise<{ written: WrittenOutcome[]; busy: EndpointRef[]; disabled: DisabledEndpoint[] }> {
+): Promise<WrittenBatch> {
+  const now = performance.now();
+  const described = outcomes.map((outcome) => describeOutcome(outcome, now));
+  const batch = { owner, results: resultsOf(described), endpoints: endpointsOf(described) };
+  if (described.every(({ disable }) => disable === undefined)) {
+    const results = await writeDeliveryResults(pool, batch);
+    return { written: join(described, results), busy: results.busy, disabled: [] };
+  }
   return await inTransaction(pool, async (tx) => {
-    const endpoints = new Map(outcomes.map(({ claim }) => [endpointKeyOf(claim.endpoint), claim.endpoint]));
-    const { nowMs, busy } = await lockFreeEndpoints(tx, [...endpoints.values()]);
-    const clocks = { nowMs, performanceMs: performance.now() };
-    const described = outcomes
-      .filter((outcome) => isAt(busy, false)({ outcome }))
-      .map((outcome) => describeOutcome(outcome, clocks));
-    const results = await writeDeliveryResults(
-      tx,
-      owner,
-      described.map(({ result }) => result),
-    );
-    const written = join(described, results);
-    const entries = written.flatMap(({ of, result }) => timelineOf(of, result, nowMs) ?? []);
-    await insertTimelineEntries(tx, entries);
-    await updateLastDeliveries(tx, newestOf(written.map(({ of }) => of)));
-    const disabled = await disableEndpoints(tx, secrets, described, nowMs);
-    const settled = written.map(({ of, result }) => ({
-      outcome: of.outcome,
-      state: result.state,
-      endedMs: of.result.endedMs,
-    }));
-    return { written: settled, busy, disabled };
+    const results = await writeDeliveryResults(tx, batch);
+    const free = described.filter(isAt(results.busy, false));
+    const disabled = await disableEndpoints(tx, secrets, free, results.nowMs);
+    return { written: join(described, results), busy: results.busy, disabled };
   });
 }
 
-function join(described: readonly DescribedOutcome[], results: readonly WrittenResult[]) {
+function resultsOf(described: readonly DescribedOutcome[]): DeliveryResult[] {
+  return described.map((of, index) => {
+    const row = timelineOf(of);
+    return row ? { ...of.result, entry: toNewEntry(row, index) } : of.result;
+  });
+}
+
+function join(described: readonly DescribedOutcome[], { written }: WrittenResults): WrittenOutcome[] {
   const keyOf = (of: { projectId: string; deliveryId: string }) => `${of.projectId} ${of.deliveryId}`;
-  const byKey = new Map(results.map((result) => [keyOf(result), result]));
-  return described.flatMap((of) => {
-    const result = byKey.get(keyOf(of.result));
-    return result ? [{ of, result }] : [];
+  const states = new Map(written.map((result) => [keyOf(result), result.state]));
+  return described.flatMap(({ outcome, result }) => {
+    const state = states.get(keyOf(result));
+    return state ? { outcome, state, endedMs: result.endedMs } : [];
   });
 }
 

@@ -7,6 +7,7 @@ import { OutcomeWriter } from '../../../src/sweeper/deliveries/outcome-writer.ts
 import { createLog } from '../../../src/telemetry/log.ts';
 
 const TIMEOUT_MS = 40;
+const NOW = { nowMs: 0, performanceMs: 0 };
 
 /** The endpoints of each batch, in the order in which they were tried. */
 let batches: string[][] = [];
@@ -21,19 +22,18 @@ afterEach(async () => {
 
 function start(): void {
   batches = [];
-  const query = async (statement: string | { name?: string; values?: unknown[][] }) => {
-    if (typeof statement === 'string' || statement.name !== 'lock-free-endpoints') return { rows: [] };
-    const endpoints = statement.values?.[1] as string[];
+  const query = async ({ values = [] }: { values?: unknown[] }) => {
+    // Ids are the only array of texts; the results are one text.
+    const endpoints = values.find((value) => Array.isArray(value)) as string[];
     batches.push(endpoints);
     if (endpoints.some((endpoint) => slow.has(endpoint))) {
       await sleep(TIMEOUT_MS);
       throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
     }
-    return { rows: [{ now_ms: 0, project_id: null, endpoint_id: null }] };
+    return { rows: [{ now_ms: 0, busy: null, delivery_id: null }] };
   };
-  const connection = { query, release: () => undefined };
   writer = new OutcomeWriter({
-    pool: { connect: async () => connection } as unknown as Pool,
+    pool: { query } as unknown as Pool,
     secrets: {} as SecretBox,
     owner: 'test',
     log: createLog({ role: 'test', level: 'fatal' }),
@@ -44,7 +44,7 @@ function start(): void {
 /** Resolves when the outcome is written. */
 function add(endpointId: string): Promise<void> {
   const endpoint = { projectId: 'p', endpointId };
-  const claim = { projectId: 'p', deliveryId: `to ${endpointId}`, endpoint, attemptCount: 0 };
+  const claim = { projectId: 'p', deliveryId: `to ${endpointId}`, endpoint, attemptCount: 0, claimed: NOW };
   return new Promise((resolve) => {
     writer.add({ claim: claim as ClaimedDelivery, kind: 'postponed' }, resolve);
   });

@@ -32,8 +32,8 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
   verbs: [create, patch]
 {{- end -}}
 
-{{/* Whether the release has policies of the whole cluster that hold its accounts to their own Secrets. */}}
-{{- define "beatkeeper.hasSecretPolicies" -}}
+{{/* Whether the release may have policies, which are objects of the whole cluster. */}}
+{{- define "beatkeeper.hasPolicies" -}}
 {{- $policy := .Values.operator.secretPolicy -}}
 {{- if or (eq $policy "always") (and (eq $policy "auto") (not .Values.operator.watchNamespaces)) }}yes{{ end -}}
 {{- end -}}

@@ -45,9 +45,10 @@ describe.skipIf(helm === undefined)('an API server with the chart', () => {
     const policy = (await render(helm ?? '', { operator })).filter(({ metadata }) =>
       metadata.name.endsWith('-cronjobs'),
     );
-    expect(policy.map(({ kind }) => kind)).toEqual([
-      'ValidatingAdmissionPolicy',
-      'ValidatingAdmissionPolicyBinding',
+    // Neither hooks nor kept: an uninstall removes both.
+    expect(policy.map(({ kind, metadata }) => [kind, metadata.annotations])).toEqual([
+      ['ValidatingAdmissionPolicy', undefined],
+      ['ValidatingAdmissionPolicyBinding', undefined],
     ]);
     for (const object of policy) expect(await run(['apply'], object)).toEqual(TAKEN);
   };

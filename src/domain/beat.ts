@@ -2,7 +2,6 @@
 // state, the observation and the incidents that change. Pure: one function for the ping address and for test beats.
 import { learnGap } from './cadence.ts';
 import { nextWake, runDue, startClock } from './deadline.ts';
-import { newId } from './id.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
@@ -160,7 +159,6 @@ function changeIncidents(
   return [
     openIncident(
       {
-        incidentId: newId('inc'),
         kind: 'reported_failure',
         severity: 'critical',
         sequence,

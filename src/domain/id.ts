@@ -13,16 +13,26 @@ export const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
  */
 export function newUuid(): string {
   const random = randomUUID();
-  const time = timeHex();
+  const time = timeHex(Date.now());
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(15)}`;
 }
 
-/** `mon_0192…`: typed prefix and 32 hex digits. */
-export function newId(prefix: IdPrefix): string {
+/**
+ * `mon_0192…`: typed prefix and 32 hex digits. `atMs`: of the database's clock where a list has the order of the ids
+ * (incidents, deliveries).
+ */
+export function newId(prefix: IdPrefix, atMs = Date.now()): string {
   const random = randomUUID();
-  return `${prefix}_${timeHex()}7${random.slice(15, 18)}${random.slice(19, 23)}${random.slice(24)}`;
+  return `${prefix}_${timeHex(atMs)}7${random.slice(15, 18)}${random.slice(19, 23)}${random.slice(24)}`;
 }
 
-function timeHex(): string {
-  return Date.now().toString(16).padStart(12, '0');
+/** The ids that `newId` makes at `atMs` or later, and no earlier ones, come after it. */
+export function firstIdAt(prefix: IdPrefix, atMs: number): string {
+  return `${prefix}_${timeHex(Math.min(Math.max(Math.ceil(atMs), 0), MAX_TIME))}`;
+}
+
+const MAX_TIME = 2 ** 48 - 1;
+
+function timeHex(ms: number): string {
+  return ms.toString(16).padStart(12, '0');
 }

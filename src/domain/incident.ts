@@ -1,5 +1,6 @@
 // The incident state machine (docs/contract/incidents.md): (incident, cause, now) -> the next incident, its timeline
 // entries, and the event to send. Pure; the writer holds the lock of the monitor's live row.
+import { newId } from './id.ts';
 
 export const INCIDENT_KINDS = [
   'missed_deadline',
@@ -98,7 +99,6 @@ export interface Transition {
 export const REALERT_MS = 5 * 60_000;
 
 export interface Opening {
-  incidentId: string;
   kind: IncidentKind;
   severity: Severity;
   summary: string;
@@ -114,6 +114,8 @@ export function openIncident(opening: Opening, nowMs: number): Transition {
     isNew: true,
     incident: {
       ...rest,
+      // The list of incidents has the order of their ids: by `openedMs`.
+      incidentId: newId('inc', nowMs),
       state: 'open',
       openedMs: nowMs,
       openSequence: sequence,

@@ -2,7 +2,6 @@
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { nextWake, outOfWindow, stopClock } from './deadline.ts';
-import { newId } from './id.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
@@ -119,7 +118,6 @@ function missedDeadline(timing: Timing, deadlineMs: number): Opening {
   const times =
     timing.missedBeatsToOpen === 1 ? 'No beat' : `No beat for ${timing.missedBeatsToOpen} intervals`;
   return {
-    incidentId: newId('inc'),
     kind: 'missed_deadline',
     severity: 'critical',
     deadlineMs,
@@ -129,7 +127,6 @@ function missedDeadline(timing: Timing, deadlineMs: number): Opening {
 
 function overdueRun(timing: Timing, { startedMs, dueMs }: OpenRun): Opening {
   return {
-    incidentId: newId('inc'),
     kind: 'overdue_run',
     severity: 'critical',
     deadlineMs: dueMs,

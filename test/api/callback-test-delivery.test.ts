@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { newId } from '../../src/domain/id.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
@@ -241,7 +242,7 @@ describe('one test delivery at a time', () => {
          created_at, next_attempt_at)
        select $1, $2, $3, $1, 'callback.test', $2, '{}', v.at, v.at + interval '60 seconds'
        from (select clock_timestamp() - $4 * interval '1 second') as v (at)`,
-      [api.projectId, `dlv_${randomUUID()}`, endpoint.params.endpointId, seconds],
+      [api.projectId, newId('dlv', Date.now() - seconds * 1_000), endpoint.params.endpointId, seconds],
     );
   }
 

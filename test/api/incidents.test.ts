@@ -1,6 +1,7 @@
 // Reads of incidents: lists with their filters and pages, one record, its timeline.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../src/domain/id.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { makeMonitor } from './monitor-fixture.ts';
 
@@ -19,7 +20,8 @@ const list = async (query: Record<string, unknown>) => {
 
 /** Incidents that ended, written as they would be in the past. */
 async function insertPast(monitorId: string, columns: Record<string, unknown>[]): Promise<string[]> {
-  const ids = columns.map(() => `inc_${randomUUID().replaceAll('-', '')}`);
+  const opened = (row: Record<string, unknown>) => row.opened_at ?? '2026-01-01T00:00:00Z';
+  const ids = columns.map((row) => newId('inc', Date.parse(String(opened(row)))));
   const rows = columns.map((row, index) => ({
     project_id: api.projectId,
     incident_id: ids[index],
@@ -29,7 +31,7 @@ async function insertPast(monitorId: string, columns: Record<string, unknown>[])
     kind: 'missed_deadline',
     state: 'recovered',
     severity: 'critical',
-    opened_at: '2026-01-01T00:00:00Z',
+    opened_at: opened(row),
     violation_count: 1,
     summary: 'No beat came.',
     recovery_count: 0,
@@ -125,7 +127,7 @@ describe('the list', () => {
       { opened_at: '2026-01-01T00:00:00Z' },
       { opened_at: '2026-01-02T00:00:00Z', state: 'resolved', resolved_at: '2026-01-02T01:00:00Z' },
       { opened_at: '2026-01-03T00:00:00Z', jurisdiction: 'eu', severity: 'info' },
-      { opened_at: '2026-01-04T00:00:00.5Z', severity: 'warning' },
+      { opened_at: '2026-01-04T00:00:00.500Z', severity: 'warning' },
     ]);
     expect(await list({ monitorId })).toEqual([late, eu, resolved, old]);
     expect(await list({ monitorId, state: 'resolved' })).toEqual([resolved]);

@@ -9,6 +9,7 @@ import {
   updateEndpoint,
   updateLastDeliveries,
 } from '../../src/store/callbacks/callback-endpoints.ts';
+import type { KeysetPosition } from '../../src/store/postgres/keyset.ts';
 import { seedProject } from '../support/seed.ts';
 import { type CallbackFixture, NOW_MS, openCallbackFixture } from './callback-fixture.ts';
 
@@ -85,7 +86,7 @@ describe('pages', () => {
       "update callback_endpoints set created_at = created_at + interval '7 microseconds' where endpoint_id = 'page-3'",
     );
     const seen: string[] = [];
-    let after: { micros: number; id: string } | undefined;
+    let after: KeysetPosition | undefined;
     do {
       const rows = await listEndpoints(pool, projectId, { limit: 2, after });
       seen.push(...rows.map(({ item }) => item.endpointId));

@@ -61,9 +61,11 @@ export function makeDelivery(
   { endpointId }: { endpointId: string },
   more: Partial<OutboxRow> = {},
 ): OutboxRow {
+  const createdMs = more.createdMs ?? Date.now();
   return {
     projectId,
-    deliveryId: newId('dlv'),
+    deliveryId: newId('dlv', createdMs),
+    createdMs,
     endpointId,
     endpointProjectId: projectId,
     incidentId: newId('inc'),

@@ -13,13 +13,13 @@ type DeliveryOperation = 'listDeliveries' | 'listIncidentDeliveries' | 'getDeliv
 export const deliveryHandlers: Handlers<DeliveryOperation> = {
   listDeliveries: async ({ input: { query }, caller, db }) => {
     const { state, endpointId, incidentId } = query;
-    const page = readPage(LIST, query);
+    const page = readPage(LIST, query, 'id');
     const rows = await listDeliveries(db, caller.projectId, { state, endpointId, incidentId }, page);
     return { body: presentPage(LIST, query, rows, presentDelivery) };
   },
 
   listIncidentDeliveries: async ({ input: { params, query }, caller, db }) => {
-    const page = readPage(LIST, query);
+    const page = readPage(LIST, query, 'id');
     const { incidentId } = params;
     await requireIncident(db, caller.projectId, incidentId);
     const rows = await listDeliveries(db, caller.projectId, { incidentId }, page);

@@ -37,13 +37,13 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
       sinceMs: optionalMs(query.since),
       untilMs: optionalMs(query.until),
     };
-    const rows = await listIncidents(db, filter, readPage(LIST, query));
+    const rows = await listIncidents(db, filter, readPage(LIST, query, 'id'));
     return { body: presentPage(LIST, query, rows, presentIncident) };
   },
 
   listMonitorIncidents: async (call) => {
     const { query } = call.input;
-    const page = readPage(LIST, query);
+    const page = readPage(LIST, query, 'id');
     const { projectId, monitorId } = monitorNameOf(call);
     const { monitorKey } = await findMonitorRef(call.db, monitorNameOf(call));
     const filter = { projectId, monitorKey, monitorId, state: query.state };

@@ -23,6 +23,8 @@ export interface Target {
   lifecycle: EndpointLifecycle;
   /** Sealed. */
   urlBox?: Buffer;
+  /** The database's clock, after what is said here was committed. */
+  readMs: number;
 }
 
 export type TargetResult = { target: Target } | { unavailableReason: UnavailableReason };

@@ -10,6 +10,7 @@ import {
 } from '../../store/deliveries/deliveries.ts';
 import { insertTimelineEntries } from '../../store/incidents/incidents.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { readNow } from '../../store/postgres/transaction.ts';
 import type { Caller } from '../calls/context.ts';
 
 /** A delivery of the project, or `not_found`. */
@@ -37,7 +38,8 @@ export async function redeliver(
   const message = await findMessage(tx, projectId, deliveryId);
   if (!message) throw notFound();
   await requireOpenEndpoint(tx, original);
-  const newDeliveryId = newId('dlv');
+  const createdMs = await readNow(tx);
+  const newDeliveryId = newId('dlv', createdMs);
   const { endpointId, endpointProjectId, incidentId, monitorKey, monitorId, event, sequence } = original;
   const copy = {
     projectId,
@@ -49,11 +51,8 @@ export async function redeliver(
     event,
     sequence,
   };
-  await insertDeliveries(
-    tx,
-    [{ ...copy, ...message, deliveryId: newDeliveryId, redeliveryOf: deliveryId }],
-    nowMs,
-  );
+  const row = { ...copy, ...message, deliveryId: newDeliveryId, createdMs, redeliveryOf: deliveryId };
+  await insertDeliveries(tx, [row], createdMs);
   if (incidentId !== undefined) {
     const delivery = { deliveryId: newDeliveryId, endpointId, event, state: 'pending' };
     const entry = { type: 'delivery', atMs: nowMs, actor: caller.actor, delivery } as const;

@@ -16,6 +16,7 @@ import {
 } from '../../store/callbacks/callback-endpoints.ts';
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
 import {
+  findTestDelivery,
   finishTestDelivery,
   insertTestDelivery,
   isTestUnderWay,
@@ -107,13 +108,13 @@ async function prepare(
   const endpoint = await lockCallback(tx, ref);
   requireActive(endpoint);
   const nowMs = await readNow(tx);
-  const deliveryId = deliveryIdOf(call, nowMs);
+  const deliveryId = newId('dlv', nowMs);
   const body = buildTestEvent({ atMs: nowMs, organizationId: call.caller.organizationId, ...ref });
-  const message = { webhookId: newId('msg'), body };
+  const message = { webhookId: webhookIdOf(call, nowMs), body };
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
   const delivery = { ...ref, deliveryId, ...message, ...times };
   const isNew = await insertTestDelivery(tx, delivery);
-  if (!isNew) return { record: await readDuplicate(tx, ref.projectId, deliveryId) };
+  if (!isNew) return { record: await readDuplicate(tx, delivery) };
   if (await isTestUnderWay(tx, delivery)) throw otherTestRuns();
   const { kind, urlBox } = endpoint;
   return { deliveryId, kind, urlBox, message, secrets: await openValidSecrets(tx, secrets, ref) };
@@ -139,19 +140,20 @@ function requireActive(endpoint: EndpointRow): void {
  * The same id for every call with one key, so that concurrent duplicates on several replicas, and a repeated call
  * after a crash, send one message. The day is part of it, because a key may be used again after 24 hours.
  */
-function deliveryIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
+function webhookIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
   const text = [caller.projectId, endpointId, idempotencyKey, Math.floor(nowMs / DAY_MS)].join('\n');
-  return `dlv_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+  return `msg_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
 /** The result of the call that came first, without the body of the receiver's answer, which is not kept. */
 async function readDuplicate(
   tx: Queryable,
-  projectId: string,
-  deliveryId: string,
+  message: { projectId: string; webhookId: string },
 ): Promise<TestDeliveryRecord> {
-  const delivery = await findDelivery(tx, projectId, deliveryId);
-  const attempt = (await listAttempts(tx, projectId, deliveryId)).at(-1);
+  const { projectId } = message;
+  const deliveryId = await findTestDelivery(tx, message);
+  const delivery = deliveryId && (await findDelivery(tx, projectId, deliveryId));
+  const attempt = deliveryId && (await listAttempts(tx, projectId, deliveryId)).at(-1);
   if (!delivery || !attempt) {
     throw new ProblemError('conflict', {
       detail: 'The test delivery of this Idempotency-Key is still running: try again with the same key.',

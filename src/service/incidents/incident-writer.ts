@@ -123,11 +123,13 @@ function alert(
     sequence,
     previousState: event.previousState,
   });
+  const { endpointId, projectId: endpointProjectId, readMs } = target.target;
   out.outbox.push({
     projectId: monitor.projectId,
-    deliveryId: newId('dlv'),
-    endpointId: target.target.endpointId,
-    endpointProjectId: target.target.projectId,
+    deliveryId: newId('dlv', readMs),
+    createdMs: readMs,
+    endpointId,
+    endpointProjectId,
     incidentId: incident.incidentId,
     monitorKey: monitor.monitorKey,
     monitorId: monitor.monitorId,

@@ -3,6 +3,7 @@
 
 import type { BindingKind, EndpointKind, EndpointLifecycle } from '../../domain/callback.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
+import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { ENDPOINT } from './callback-endpoints.ts';
 
@@ -23,6 +24,8 @@ export interface FoundEndpoint {
   urlBox?: Buffer;
   lifecycle: EndpointLifecycle;
   isRemoved: boolean;
+  /** The database's clock, after what is read here was committed. */
+  readMs: number;
 }
 
 const TARGET: Columns<FoundEndpoint> = {
@@ -33,6 +36,7 @@ const TARGET: Columns<FoundEndpoint> = {
   urlBox: ENDPOINT.urlBox,
   lifecycle: ENDPOINT.lifecycle,
   isRemoved: column.computed('is_removed', 'e.removed_at is not null'),
+  readMs: column.computed('read_ms', NOW_MS),
 };
 const toFoundEndpoint = rowReader(TARGET);
 

@@ -4,7 +4,7 @@
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
-import { fromMillis, NOW_MS } from '../postgres/moments.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 interface DeliverySubject {
@@ -24,6 +24,11 @@ interface DeliverySubject {
 
 /** A delivery to send. */
 export interface OutboxRow extends DeliverySubject {
+  /**
+   * The database's clock, not before the endpoint was read: what was there when an endpoint is disabled is canceled
+   * (delivery-queue.ts). The id is made from it.
+   */
+  createdMs: number;
   /** The same on every attempt and redelivery of the message. */
   webhookId: string;
   /** The exact bytes that are signed and sent. */
@@ -54,6 +59,7 @@ const SUBJECT: Columns<DeliverySubject> = {
 
 const OUTBOX: Columns<OutboxRow> = {
   ...SUBJECT,
+  createdMs: column.moment('created_at'),
   webhookId: column.plain('webhook_id', 'text'),
   body: column.line('body'),
 };
@@ -62,7 +68,7 @@ const LISTED: Columns<DeliveryRow> = {
   ...SUBJECT,
   state: column.plain('state', 'text'),
   attemptCount: column.plain('attempt_count', 'smallint'),
-  createdMs: column.moment('created_at'),
+  createdMs: OUTBOX.createdMs,
   nextAttemptMs: column.moment('next_attempt_at'),
   deliveredMs: column.moment('delivered_at'),
 };
@@ -70,26 +76,24 @@ const LISTED: Columns<DeliveryRow> = {
 /** Of `deliveries d`. */
 export const DELIVERY = { ...OUTBOX, ...LISTED };
 
-// The moment of creation is compared with the disabling of the endpoint (delivery-queue.ts). `nowMs` may be from before
-// that, although the endpoint was active again when the row was written.
-const INSERT = statement('insert-deliveries', (bind: Bind<{ rows: readonly OutboxRow[]; nowMs: number }>) => {
-  const now = fromMillis(bind(({ nowMs }) => nowMs));
-  return `insert into deliveries (${sql.names(OUTBOX)}, next_attempt_at, created_at)
-      select v.*, ${now}, ${fromMillis(NOW_MS)} from ${sql.unnest(OUTBOX, bind, ({ rows }) => rows)}`;
+const INSERT = statement('insert-deliveries', (bind: Bind<{ rows: readonly OutboxRow[]; dueMs: number }>) => {
+  const due = fromMillis(bind(({ dueMs }) => dueMs));
+  return `insert into deliveries (${sql.names(OUTBOX)}, next_attempt_at)
+      select ${sql.values(OUTBOX)}, ${due} from ${sql.unnest(OUTBOX, bind, ({ rows }) => rows)}`;
 });
 
-/** Inserts deliveries that are due at `nowMs`: at once. They are created at the moment of the insert. */
+/** Inserts deliveries that are due at `dueMs`. */
 export async function insertDeliveries(
   tx: Queryable,
   rows: readonly OutboxRow[],
-  nowMs: number,
+  dueMs: number,
 ): Promise<void> {
-  if (rows.length > 0) await tx.query(INSERT({ rows, nowMs }));
+  if (rows.length > 0) await tx.query(INSERT({ rows, dueMs }));
 }
 
 const COLUMNS = sql.select(LISTED, 'd');
 const toDeliveryRow = rowReader(LISTED);
-const list = keysetList(LISTED, { from: 'deliveries d', alias: 'd', time: 'created_at', id: 'delivery_id' });
+const list = keysetList(LISTED, { from: 'deliveries d', alias: 'd', id: 'delivery_id' });
 
 export interface DeliveryFilter {
   state?: DeliveryState;
@@ -97,7 +101,7 @@ export interface DeliveryFilter {
   incidentId?: string;
 }
 
-/** Newest first. */
+/** Newest first: ids are made from `createdMs`. */
 export async function listDeliveries(
   db: Queryable,
   projectId: string,

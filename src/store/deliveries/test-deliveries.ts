@@ -1,6 +1,7 @@
 // Rows of test deliveries, which the api itself sends. It inserts the row first: after a crash the dispatcher takes the
 // delivery over.
 import type { DeliveryState } from '../../domain/callback.ts';
+import { firstIdAt } from '../../domain/id.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -14,13 +15,13 @@ export interface TestDelivery extends EndpointRef {
   takeoverMs: number;
 }
 
-/** False when the id exists: a duplicate of the same call sends it, or has sent it. */
+/** False when the `webhookId` exists: a duplicate of the same call sends it, or has sent it (index deliveries_test). */
 export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery): Promise<boolean> {
   const { rowCount } = await tx.query(
     `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,
        created_at, next_attempt_at)
      values ($1, $2, $3, $1, 'callback.test', $4, $5, ${fromMillis('$6')}, ${fromMillis('$7')})
-     on conflict (project_id, delivery_id) do nothing`,
+     on conflict (project_id, webhook_id) where event = 'callback.test' and redelivery_of is null do nothing`,
     [
       delivery.projectId,
       delivery.deliveryId,
@@ -34,6 +35,19 @@ export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery):
   return rowCount === 1;
 }
 
+/** The id of the test delivery with this `webhookId`. */
+export async function findTestDelivery(
+  db: Queryable,
+  { projectId, webhookId }: Pick<TestDelivery, 'projectId' | 'webhookId'>,
+): Promise<string | undefined> {
+  const { rows } = await db.query<{ delivery_id: string }>(
+    `select delivery_id from deliveries
+     where project_id = $1 and webhook_id = $2 and event = 'callback.test' and redelivery_of is null`,
+    [projectId, webhookId],
+  );
+  return rows[0]?.delivery_id;
+}
+
 /**
  * Whether another test delivery is on its way to the endpoint: its api may still send it, or the dispatcher that took it
  * over when it was due. One whose api died is not, from its `takeoverMs` on; nor is a redelivery, which waits as other
@@ -44,7 +58,7 @@ export async function isTestUnderWay(tx: Queryable, delivery: TestDelivery): Pro
   const { rowCount } = await tx.query(
     `select from deliveries
      where project_id = $1 and endpoint_id = $2 and event = 'callback.test' and redelivery_of is null
-       and state in ('pending', 'failing') and delivery_id <> $3 and created_at > ${fromMillis('$4')}
+       and state in ('pending', 'failing') and delivery_id <> $3 and delivery_id >= $4
        and (created_at > ${fromMillis('$5')} or lease_until > clock_timestamp())
      limit 1`,
     [
@@ -52,7 +66,7 @@ export async function isTestUnderWay(tx: Queryable, delivery: TestDelivery): Pro
       delivery.endpointId,
       delivery.deliveryId,
       // Bounds what is read (index deliveries_endpoint): a dispatcher that runs takes it over at once.
-      createdMs - 2 * (takeoverMs - createdMs),
+      firstIdAt('dlv', createdMs - 2 * (takeoverMs - createdMs)),
       createdMs - (takeoverMs - createdMs),
     ],
   );

@@ -1,12 +1,11 @@
 // Incidents and their timelines: what the state machine reads and writes, and the lists that people see. Every writer
 // holds the lock of the monitor's live row, so an incident has one writer at a time; the unique index
 // incidents_one_open is the second guard. Incidents of deleted monitors are read for as long as their rows exist.
-import { newUuid } from '../../domain/id.ts';
+import { firstIdAt, newUuid } from '../../domain/id.ts';
 import type { Actor, Incident, IncidentState, Severity, TimelineEntry } from '../../domain/incident.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
-import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 /** An incident with a copy of its monitor's names: it outlives the monitor. */
@@ -180,14 +179,9 @@ export interface IncidentFilter {
   untilMs?: number;
 }
 
-const list = keysetList(INCIDENT_ROW, {
-  from: 'incidents i',
-  alias: 'i',
-  time: 'opened_at',
-  id: 'incident_id',
-});
+const list = keysetList(INCIDENT_ROW, { from: 'incidents i', alias: 'i', id: 'incident_id' });
 
-/** Newest first. */
+/** Newest first: ids are made from `openedMs`. */
 export async function listIncidents(
   db: Queryable,
   filter: IncidentFilter,
@@ -200,8 +194,8 @@ export async function listIncidents(
     ['i.jurisdiction = $', filter.jurisdiction],
     ['i.state = $', filter.state],
     ['i.severity = $', filter.severity],
-    [`i.opened_at >= ${fromMillis('$')}`, filter.sinceMs],
-    [`i.opened_at < ${fromMillis('$')}`, filter.untilMs],
+    ['i.incident_id >= $', filter.sinceMs === undefined ? undefined : firstIdAt('inc', filter.sinceMs)],
+    ['i.incident_id < $', filter.untilMs === undefined ? undefined : firstIdAt('inc', filter.untilMs)],
   ];
   return await list(db, conditions, page);
 }

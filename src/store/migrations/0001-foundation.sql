@@ -262,9 +262,9 @@ create table incidents (
 create unique index incidents_one_open on incidents
   (project_id, monitor_key, kind, coalesce(measurement, ''), coalesce(rule, ''))
   where state in ('open', 'recovering');
-create index incidents_list on incidents (project_id, opened_at desc, incident_id desc);
+-- Ids are made from opened_at, so the primary key has the order of the list.
 -- By the public id, which also finds the incidents of a deleted monitor. A query by the key states the id too.
-create index incidents_monitor_id on incidents (project_id, monitor_id, opened_at desc, incident_id desc);
+create index incidents_monitor_id on incidents (project_id, monitor_id, incident_id);
 create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;
 
 create table timeline_entries (
@@ -394,18 +394,21 @@ create table deliveries (
   primary key (project_id, delivery_id)
   -- Room for the row version that a claim writes: it needs no index entry, so the table and its indexes take less disk.
 ) with (fillfactor = 50);
-create index deliveries_list on deliveries (project_id, created_at desc, delivery_id desc);
+-- Ids are made from created_at, so the primary key has the order of the list.
 create index deliveries_incident on deliveries (project_id, incident_id, sequence);
-create index deliveries_endpoint on deliveries (project_id, endpoint_id, created_at desc, delivery_id desc);
--- For the rare states. Nearly all rows are delivered, and deliveries_list finds those; pending rows are in the next
+create index deliveries_endpoint on deliveries (project_id, endpoint_id, delivery_id);
+-- For the rare states. Nearly all rows are delivered, and the primary key finds those; pending rows are in the next
 -- index for a short time, so that a delivery that succeeds never enters this one.
-create index deliveries_state on deliveries (project_id, state, created_at desc, delivery_id desc)
+create index deliveries_state on deliveries (project_id, state, delivery_id)
   where state in ('failing', 'exhausted', 'canceled');
 -- Used by the dispatcher too: what each project has to send to each endpoint, in the order in which it is due.
 create index deliveries_endpoint_pending on deliveries (endpoint_project_id, endpoint_id, project_id, next_attempt_at)
   where state in ('pending', 'failing');
 -- For the deletion of a monitor. Not by the project first: claims would take it for the index of an incident's events.
 create index deliveries_monitor_pending on deliveries (monitor_key) where state in ('pending', 'failing');
+-- A test delivery that is asked for twice under one Idempotency-Key is sent once.
+create unique index deliveries_test on deliveries (project_id, webhook_id)
+  where event = 'callback.test' and redelivery_of is null;
 create index deliveries_ended on deliveries (ended_at) where ended_at is not null;
 
 -- Cancellations that are under way: of the deliveries to an endpoint, or of a monitor, that were created until a moment.

@@ -1,13 +1,14 @@
-// Lists with optional conditions, paged by (time, id): the cost of a page does not grow with its depth. Cursors hold
-// microseconds, the full precision of Postgres, so that no row is skipped or repeated.
+// Lists with optional conditions, paged by (time, id), or by the id where ids are made from that time: the cost of a page
+// does not grow with its depth. Cursors hold microseconds, the full precision of Postgres, so that no row is skipped or
+// repeated.
 import { type Columns, rowReader, sql } from './columns.ts';
 import { fromMicros, micros } from './moments.ts';
 import type { Queryable } from './pool.ts';
 
 /** The last row of the previous page. */
 export interface KeysetPosition {
-  /** Microseconds since 1970. */
-  micros: number;
+  /** Microseconds since 1970. Absent in a list by id. */
+  micros?: number;
   id: string;
 }
 
@@ -45,7 +46,8 @@ export interface KeysetList {
   from: string;
   /** Of the table that has `time` and `id`. */
   alias: string;
-  time: string;
+  /** Absent where the ids are made from the time (`newId`): the primary key is the list's index. */
+  time?: string;
   id: string;
   /** Default: newest first. */
   order?: 'asc' | 'desc';
@@ -59,9 +61,12 @@ export function keysetList<Item>(
   { from, alias, order = 'desc', ...names }: KeysetList,
 ) {
   const read = rowReader(columns);
-  const [time, id] = [`${alias}.${names.time}`, `${alias}.${names.id}`];
-  const select = `select ${sql.select(columns, alias)}, ${micros(time)} as position_us, ${id} as position_id
-    from ${from}`;
+  const id = `${alias}.${names.id}`;
+  const time = names.time && `${alias}.${names.time}`;
+  const position = time ? `${micros(time)} as position_us, ${id} as position_id` : `${id} as position_id`;
+  const select = `select ${sql.select(columns, alias)}, ${position} from ${from}`;
+  const ordered = `order by ${time ? `${time} ${order}, ` : ''}${id} ${order}`;
+  const than = order === 'asc' ? '>' : '<';
   return async (
     db: Queryable,
     conditions: readonly Condition[],
@@ -69,12 +74,11 @@ export function keysetList<Item>(
   ): Promise<Positioned<Item>[]> => {
     const query = new ListQuery();
     let where = query.where(conditions);
-    if (after) {
-      const beyond = `(${fromMicros(query.bind(after.micros))}, ${query.bind(after.id)})`;
-      where += ` and (${time}, ${id}) ${order === 'asc' ? '>' : '<'} ${beyond}`;
-    }
-    const { rows } = await db.query<{ position_us: number; position_id: string }>(
-      `${select} ${where} order by ${time} ${order}, ${id} ${order} limit ${query.bind(limit)}`,
+    if (after && time) {
+      where += ` and (${time}, ${id}) ${than} (${fromMicros(query.bind(after.micros))}, ${query.bind(after.id)})`;
+    } else if (after) where += ` and ${id} ${than} ${query.bind(after.id)}`;
+    const { rows } = await db.query<{ position_us?: number; position_id: string }>(
+      `${select} ${where} ${ordered} limit ${query.bind(limit)}`,
       query.values,
     );
     return rows.map((row) => ({

@@ -72,7 +72,7 @@ describe('the kinds of beats (docs/contract/beats.md)', () => {
     const patient = timingOf({ missedBeatsToOpen: 3 });
     expect(apply({ kind: 'success' }, { ...started, missedCount: 1 }, patient).late).toBe(true);
     const { incident } = openIncident(
-      { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' },
+      { kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' },
       NOW - SECOND,
     );
     const down = { ...started, deadlineMs: undefined, openIncidents: 1 };

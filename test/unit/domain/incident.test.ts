@@ -15,10 +15,7 @@ import {
 import { NOW, SECOND } from './timing.ts';
 
 const opened = () =>
-  openIncident(
-    { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' },
-    NOW,
-  );
+  openIncident({ kind: 'missed_deadline', severity: 'critical', summary: 'No beat.' }, NOW);
 const by = { actor: SYSTEM_ACTOR };
 
 type Step = { kind: 'violate' | 'conform' | 'resolve' | 'acknowledge'; afterMs: number };
@@ -74,7 +71,7 @@ describe('an incident', () => {
     const first = NOW - SECOND;
     const again = NOW + 60 * SECOND;
     const { incident } = openIncident(
-      { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', summary: '', deadlineMs: first },
+      { kind: 'missed_deadline', severity: 'critical', summary: '', deadlineMs: first },
       NOW,
     );
     const recovering = conformIncident(incident, { sequence: 1, needed: 2 }, NOW + SECOND).incident;

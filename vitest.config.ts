@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 // The caller's settings for other programs (databases, clusters, the product) reach no test and no process that a test
@@ -13,15 +14,19 @@ for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete proc
 const project = (name: string, include: string[], more: object = {}) => ({
   test: { name, include, environment: 'node', testTimeout: 240_000, hookTimeout: 240_000, ...more },
 });
-const postgres = { globalSetup: ['test/support/postgres-setup.ts'], pool: 'forks', maxWorkers: 2 };
+const postgres = { globalSetup: ['test/support/postgres-setup.ts'], pool: 'forks' };
 const cluster = {
   globalSetup: ['test/support/postgres-setup.ts', 'test/support/control-plane-setup.ts'],
   pool: 'forks',
-  maxWorkers: 1,
 };
+
+// Projects with one number of workers run at once, the others after each other. Most tests wait more than they compute, so
+// there is a worker more than there are processors. A cluster that the caller names is for one test file at a time.
+const WORKERS = process.env.TEST_KUBECONFIG ? 1 : Math.min(availableParallelism() + 1, 6);
 
 export default defineConfig({
   test: {
+    maxWorkers: WORKERS,
     // A server that ends slowly must end before the run does, else its folder stays.
     teardownTimeout: 60_000,
     projects: [
@@ -39,11 +44,10 @@ export default defineConfig({
       ),
       project('chart', ['test/chart/**/*.test.ts']),
       project('operator', ['test/kube/**/*.test.ts', 'test/operator/**/*.test.ts'], cluster),
-      project('trips', ['test/trips/**/*.test.ts'], cluster),
+      project('trips', ['test/trips/**/*.test.ts'], { ...cluster, maxWorkers: 1 }),
       project('dev', ['test/dev/**/*.test.ts'], {
         testTimeout: 600_000,
         hookTimeout: 600_000,
-        maxWorkers: 1,
       }),
       project('e2e', ['test/e2e/**/*.test.ts'], {
         globalSetup: ['test/support/postgres-setup.ts'],

@@ -30,8 +30,11 @@ export const namespaces: KubeResource = {
   namespaced: false,
 };
 
+/** Path of an administrator's kubeconfig for the control plane of this worker; '' where none can be had. */
+export const adminKubeconfig = await askForControlPlane();
+
 /** False where no control plane can be had: then the suite is skipped, and its set-up has printed why. */
-export const hasCluster = inject('kubeconfig') !== '';
+export const hasCluster = adminKubeconfig !== '';
 
 export interface TestClient {
   client: KubeClient;
@@ -41,7 +44,7 @@ export interface TestClient {
   close(): Promise<void>;
 }
 
-export function connect(loadConfig = () => loadKubeConfig(inject('kubeconfig'))): TestClient {
+export function connect(loadConfig = () => loadKubeConfig(adminKubeconfig)): TestClient {
   const registry = new Registry();
   const metrics = createKubeMetrics(registry);
   const transport = new KubeTransport({ loadConfig, userAgent: 'kube-test/1', metrics });
@@ -50,7 +53,7 @@ export function connect(loadConfig = () => loadKubeConfig(inject('kubeconfig')))
 
 /** A proxy to the cluster, and the kubeconfig that leads through it. */
 export async function startClusterProxy(): Promise<{ proxy: TcpProxy; proxied: KubeConfig }> {
-  const direct = loadKubeConfig(inject('kubeconfig'));
+  const direct = loadKubeConfig(adminKubeconfig);
   const cluster = direct.getCurrentCluster();
   if (cluster === null) throw new Error('The kubeconfig has no cluster.');
   const { hostname } = new URL(cluster.server);
@@ -94,4 +97,10 @@ export async function metricValue(
     Object.entries(labels).every(([label, wanted]) => value.labels[label] === wanted),
   );
   return found.reduce((sum, { value }) => sum + value, 0);
+}
+
+async function askForControlPlane(): Promise<string> {
+  const answer = await fetch(`${inject('controlPlanes')}/${process.env.VITEST_POOL_ID}`);
+  if (!answer.ok) throw new Error(await answer.text());
+  return await answer.text();
 }

@@ -3,12 +3,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { createLeaseIdentity, LeaseElector, type LeaseTuning } from '../../src/kube/lease-elector.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
+  adminKubeconfig,
   connect,
   connectThroughProxy,
   createNamespace,
@@ -69,7 +70,7 @@ describe.skipIf(!hasCluster)('leader election', () => {
   }
 
   async function spawnHolder(): Promise<ChildProcess> {
-    const args = [holderScript, inject('kubeconfig'), lease.namespace, lease.name];
+    const args = [holderScript, adminKubeconfig, lease.namespace, lease.name];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     children.push(child);
     if (child.stdout === null) throw new Error('The holder has no output.');

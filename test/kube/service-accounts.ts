@@ -1,12 +1,11 @@
 // Service accounts of the test run's cluster, their tokens, and the cluster as an issuer that an api trusts.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inject } from 'vitest';
 import type { TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { Role } from '../../src/domain/access.ts';
 import type { KubeResource } from '../../src/kube/kube-object.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
-import type { TestClient } from './cluster.ts';
+import { adminKubeconfig, type TestClient } from './cluster.ts';
 
 export const serviceAccounts: KubeResource = {
   apiVersion: 'v1',
@@ -55,7 +54,7 @@ export async function trustCluster(
   roles: Record<string, Role>,
   { folder, tokenFile, url }: { folder: string; tokenFile: string; url?: string },
 ): Promise<TrustedIssuer> {
-  const cluster = loadKubeConfig(inject('kubeconfig')).getCurrentCluster();
+  const cluster = loadKubeConfig(adminKubeconfig).getCurrentCluster();
   const caFile = cluster?.caFile ?? join(folder, 'ca.crt');
   if (cluster?.caData) await writeFile(caFile, Buffer.from(cluster.caData, 'base64'));
   return {

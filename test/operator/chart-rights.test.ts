@@ -1,6 +1,6 @@
 // The operator does its work with the rights that the chart gives it, and uses every one of them.
 import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { KubeClient } from '../../src/kube/kube-client.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
@@ -9,7 +9,7 @@ import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { type Manifest, NAMESPACE, render, requireHelm } from '../chart/helm.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { adminKubeconfig, hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
@@ -52,7 +52,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
   /** A connection with the token of the operator's account, which notes each right that a call needs. */
   async function accountConfig(): Promise<() => KubeConfig> {
     const { stdout } = await fixture.kubectl(['create', 'token', ACCOUNT, '--namespace', NAMESPACE]);
-    const { clusters, contexts, currentContext } = loadKubeConfig(inject('kubeconfig'));
+    const { clusters, contexts, currentContext } = loadKubeConfig(adminKubeconfig);
     const [{ user = '' } = {}] = contexts;
     const config = new KubeConfig();
     config.loadFromOptions({

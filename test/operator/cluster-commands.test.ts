@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Cluster } from '../../src/install/apply-manifests.ts';
 import { connectCluster } from '../../src/install/connect-cluster.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import { adminKubeconfig, hasCluster } from '../kube/cluster.ts';
 import { runRole } from '../support/run-program.ts';
 
 const MONITORS: KubeResource<KubeObject & { spec?: object }> = {
@@ -24,9 +25,9 @@ const LEASES: KubeResource = {
 };
 const FINALIZER = 'beatkeeper.dev/sync';
 
-describe.skipIf(inject('kubeconfig') === '')('the commands of the hooks', () => {
+describe.skipIf(!hasCluster)('the commands of the hooks', () => {
   let cluster: Cluster;
-  const env = { KUBECONFIG: inject('kubeconfig') };
+  const env = { KUBECONFIG: adminKubeconfig };
 
   beforeAll(() => {
     cluster = connectCluster(env.KUBECONFIG);

@@ -2,19 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane/control-plane-binaries.ts';
+import { adminKubeconfig, hasCluster } from '../kube/cluster.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const kubeconfig = inject('kubeconfig');
 const namespace = `crd-${randomUUID().slice(0, 8)}`;
 let program = 'kubectl';
 
 function kubectl(args: string[], input?: string): Promise<Outcome> {
-  return runProgram(program, ['--kubeconfig', kubeconfig, '--namespace', namespace, ...args], { input });
+  return runProgram(program, ['--kubeconfig', adminKubeconfig, '--namespace', namespace, ...args], { input });
 }
 
 type Kind = 'Monitor' | 'Callback';
@@ -194,7 +194,7 @@ const badCallbacks: [name: string, spec: object, words: string][] = [
   ['bad-alias', { url, alias: 'a.b' }, 'Must start with a letter or digit'],
 ];
 
-describe.runIf(kubeconfig !== '')('custom resource definitions', () => {
+describe.skipIf(!hasCluster)('custom resource definitions', () => {
   beforeAll(async () => {
     const folder = await findControlPlaneBinaries(() => undefined);
     const found = folder === undefined ? '' : join(folder, 'kubectl');

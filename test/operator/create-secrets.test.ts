@@ -1,18 +1,16 @@
 // The command `secrets`, which a Job of the chart runs: it creates what is missing and leaves alone what is there.
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../src/config/shared-settings.ts';
 import type { Cluster } from '../../src/install/apply-manifests.ts';
 import { connectCluster } from '../../src/install/connect-cluster.ts';
 import { createSecrets } from '../../src/install/create-secrets.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { connectThroughProxy } from '../kube/cluster.ts';
+import { connectThroughProxy, hasCluster, adminKubeconfig as KUBECONFIG } from '../kube/cluster.ts';
 import { runRole } from '../support/run-program.ts';
 
-const KUBECONFIG = inject('kubeconfig');
-
-describe.skipIf(KUBECONFIG === '')('the command that makes the Secrets of an installation', () => {
+describe.skipIf(!hasCluster)('the command that makes the Secrets of an installation', () => {
   let cluster: Cluster;
   beforeAll(() => {
     cluster = connectCluster(KUBECONFIG);

@@ -1,12 +1,12 @@
 // The end of an operator before an uninstall: which pods it waits for, and when it deletes the Lease.
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { endOperator } from '../../src/install/end-operator.ts';
 import { KubeClient } from '../../src/kube/kube-client.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { createNamespace, hasCluster } from '../kube/cluster.ts';
+import { adminKubeconfig, createNamespace, hasCluster } from '../kube/cluster.ts';
 
 interface Pod extends KubeObject {
   spec?: object;
@@ -44,7 +44,7 @@ describe.skipIf(!hasCluster)('an operator is ended before its release is uninsta
   let client: KubeClient;
   let lease: { namespace: string; name: string };
   beforeAll(() => {
-    const loadConfig = () => loadKubeConfig(inject('kubeconfig'));
+    const loadConfig = () => loadKubeConfig(adminKubeconfig);
     transport = new Watched({ loadConfig, userAgent: 'beatkeeper-setup/test' });
     client = new KubeClient(transport);
   });

@@ -3,13 +3,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { applyManifest } from '../../src/install/apply-manifests.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { type Manifest, NAMESPACE, pick, render, requireHelm } from '../chart/helm.ts';
-import { connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
+import { adminKubeconfig, connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
 import { runRole } from '../support/run-program.ts';
 
 interface Job {
@@ -115,7 +115,7 @@ describe.skipIf(helm === undefined)('the hook of an uninstall', () => {
       path: `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/${ACCOUNT}/token`,
       body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} },
     })) as { status: { token: string } };
-    const { clusters, contexts, currentContext } = loadKubeConfig(inject('kubeconfig'));
+    const { clusters, contexts, currentContext } = loadKubeConfig(adminKubeconfig);
     const [{ user = '' } = {}] = contexts;
     const config = new KubeConfig();
     const users = [{ name: user, token: answer.status.token }];

@@ -1,5 +1,5 @@
 // The end of an installation: what the hook leaves behind, whatever fails meanwhile, and what a new install makes of it.
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { releaseObjects } from '../../src/install/release-objects.ts';
 import { findCondition } from '../../src/kube/conditions.ts';
 import { KubeClient } from '../../src/kube/kube-client.ts';
@@ -8,7 +8,7 @@ import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.t
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import { connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
+import { adminKubeconfig, connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
@@ -50,7 +50,7 @@ describe.skipIf(!hasCluster)('the objects of a release that is uninstalled', () 
   });
   beforeEach(async () => {
     namespace = await createNamespace(test.client);
-    const loadConfig = () => loadKubeConfig(inject('kubeconfig'));
+    const loadConfig = () => loadKubeConfig(adminKubeconfig);
     transport = new Watched({ loadConfig, userAgent: 'beatkeeper-setup/test' });
     return () => transport.close();
   });

@@ -3,12 +3,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { inject } from 'vitest';
 import { RestClient } from '../../src/client/rest-client.ts';
 import { findControlPlaneBinaries } from '../../src/dev/control-plane/control-plane-binaries.ts';
 import { type KubeLog, silentLog } from '../../src/kube/kube-log.ts';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
-import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
+import {
+  type KubeObject,
+  type KubeResource,
+  type ObjectRef,
+  resourcePath,
+} from '../../src/kube/kube-object.ts';
 import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
@@ -19,7 +23,7 @@ import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import type { OperatorRuntime } from '../../src/operator/operator-runtime.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { composeOperator } from '../../src/operator/start-operator.ts';
-import { connect, createNamespace, type TestClient } from '../kube/cluster.ts';
+import { adminKubeconfig, connect, createNamespace, type TestClient } from '../kube/cluster.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
@@ -109,7 +113,7 @@ export interface OtherCluster {
 }
 
 export async function openOperatorFixture(other?: OtherCluster): Promise<OperatorFixture> {
-  const kubeconfig = other?.kubeconfig ?? inject('kubeconfig');
+  const kubeconfig = other?.kubeconfig ?? adminKubeconfig;
   const kube = connect(() => loadKubeConfig(kubeconfig));
   const apiFixture = other?.apiFixture ?? (await openApiFixture());
   const namespace = await createNamespace(kube.client, other?.namespace);
@@ -184,11 +188,23 @@ export async function openOperatorFixture(other?: OtherCluster): Promise<Operato
     },
     async close() {
       for (const operator of operators) await operator.stop();
+      await deleteObjects(kube, namespace);
       await kube.close();
       if (other === undefined) await apiFixture.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
+}
+
+/** An operator of a later test file that watches all namespaces would care for what is left. */
+async function deleteObjects({ client, transport }: TestClient, namespace: string): Promise<void> {
+  const release = async (resource: KubeResource, ref: ObjectRef) =>
+    await client.mergePatch(resource, ref, { metadata: { finalizers: null } });
+  for (const resource of [MONITORS, CALLBACKS]) {
+    const { items } = await client.list<KubeObject>(resource, { namespace });
+    await Promise.all(items.map(({ metadata }) => release(resource, { namespace, name: metadata.name })));
+    await transport.request({ method: 'DELETE', path: resourcePath(resource, { namespace }) });
+  }
 }
 
 async function startTestOperator(

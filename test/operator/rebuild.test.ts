@@ -1,7 +1,7 @@
 // A cluster that is made anew from the same YAML, with the database kept: nobody notices. Two control planes in turn.
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
-import { hasCluster } from '../kube/cluster.ts';
+import { adminKubeconfig, hasCluster } from '../kube/cluster.ts';
 import { startTestControlPlane, type TestControlPlane } from '../support/control-plane.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -22,7 +22,7 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
     plane = await startTestControlPlane();
     const { namespace, apiFixture } = old;
     fresh = await openOperatorFixture({
-      ...{ kubeconfig: plane?.kubeconfig ?? inject('kubeconfig'), namespace, apiFixture },
+      ...{ kubeconfig: plane?.kubeconfig ?? adminKubeconfig, namespace, apiFixture },
     });
   });
   afterAll(async () => {

@@ -4,14 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { startOperator } from '../../src/operator/start-operator.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { Readiness } from '../../src/telemetry/readiness.ts';
 import type { Running } from '../../src/telemetry/run-until-signal.ts';
-import { connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
+import { adminKubeconfig, connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
 import { mountAccount, trustCluster } from '../kube/service-accounts.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -59,7 +59,7 @@ describe.skipIf(!hasCluster)("an operator with a token of a cluster's own issuer
     );
     const readiness = new Readiness(log);
     const settings = {
-      ...{ apiUrl, tokenFile, kubeconfig: inject('kubeconfig'), namespace },
+      ...{ apiUrl, tokenFile, kubeconfig: adminKubeconfig, namespace },
       watchNamespaces: [namespace],
       defaultCallbackNamespaces: [],
       leaseName: 'beatkeeper-operator',

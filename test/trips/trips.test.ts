@@ -5,9 +5,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
-import { connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
+import { adminKubeconfig, connect, createNamespace, hasCluster, type TestClient } from '../kube/cluster.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
@@ -150,7 +150,7 @@ it.skipIf(!hasCluster)(
     const operator = await CountedProcess.start('operator', {
       BEATKEEPER_API_URL: addressOfApi(''),
       BEATKEEPER_TOKEN_FILE: tokenFile,
-      KUBECONFIG: inject('kubeconfig'),
+      KUBECONFIG: adminKubeconfig,
       POD_NAMESPACE: namespace,
     });
     try {

@@ -13,6 +13,7 @@ import {
 } from '../src/dev/postgres/postgres-server.ts';
 import { findFreePort } from '../src/dev/processes/free-port.ts';
 import { migrate } from '../src/store/postgres/migrate.ts';
+import { outputOf } from './programs.ts';
 
 /**
  * Ends a benchmark that the machine spoiled: it stopped for longer than a caller waits, or other programs used it up. Its
@@ -20,12 +21,22 @@ import { migrate } from '../src/store/postgres/migrate.ts';
  */
 export class VoidMeasurement extends Error {}
 
+export interface ServerProcess {
+  port: number;
+  /** Resident memory, in bytes. */
+  memory(): Promise<number>;
+  /** Ends the process: its connections hand their statistics to Postgres. */
+  end(): Promise<void>;
+}
+
 export interface Environment {
   databaseUrl: string;
   /** For files of the benchmark; `close` removes it. */
   folder: string;
   /** Runs a program of `bench/` in a process of its own and resolves with the port that it prints. */
   startServer(program: string, args: string[]): Promise<number>;
+  /** As `startServer`, for measurements of the process itself. */
+  startProcess(program: string, args: string[]): Promise<ServerProcess>;
   close(): Promise<void>;
 }
 
@@ -61,19 +72,25 @@ export async function startEnvironment(): Promise<Environment> {
     await close();
     throw error;
   }
+  const startProcess = async (program: string, args: string[]) => {
+    const child = spawn(process.execPath, [join(import.meta.dirname, program), databaseUrl, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    children.unshift(child);
+    const [line] = (await once(child.stdout, 'data')) as [Buffer];
+    return { port: Number(line.toString()), memory: () => memoryOf(child), end: () => end(child) };
+  };
   return {
     databaseUrl,
     folder,
-    startServer: async (program, args) => {
-      const child = spawn(process.execPath, [join(import.meta.dirname, program), databaseUrl, ...args], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      children.unshift(child);
-      const [line] = (await once(child.stdout, 'data')) as [Buffer];
-      return Number(line.toString());
-    },
+    startProcess,
+    startServer: async (program, args) => (await startProcess(program, args)).port,
     close,
   };
+}
+
+async function memoryOf({ pid }: ChildProcess): Promise<number> {
+  return Number(await outputOf('ps', ['-o', 'rss=', '-p', String(pid)])) * 1_024;
 }
 
 async function end(child: ChildProcess): Promise<void> {

@@ -35,7 +35,7 @@ export async function measureIdlePoll(environment: Environment, { pairs }: { pai
     {
       name: `${count} dead entries under an old snapshot / clean`,
       values: ratiosTo(clean.polls, dead.polls),
-      goal: '<= 2',
+      goal: '<= 1.5',
     },
   ]);
   console.log(

@@ -1,47 +1,81 @@
 // `npm run bench`: runs every benchmark behind the README's figures, or the named ones: `npm run bench -- deadlines
-// deliveries`. `--short`, for CI: the quick benchmarks, with fewer and shorter pairs.
+// deliveries`. `--short`, for CI: the quick benchmarks, with fewer and shorter pairs. `--soak`: the soak takes half an hour.
 import { measureAlerts } from './alerts.ts';
+import { measureBeatCost } from './beat-cost.ts';
 import { measureClaims } from './claims.ts';
 import { measureCreates } from './creates.ts';
 import { measureDeadlines } from './deadlines.ts';
+import { measureDeadlinesBesideBeats } from './deadlines-beside-beats.ts';
 import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment, VoidMeasurement } from './environment.ts';
+import { measureHealthchecks } from './healthchecks.ts';
+import { measureHostileSenders } from './hostile-senders.ts';
 import { measureIdlePoll } from './idle-poll.ts';
+import { measureLatency } from './latency.ts';
+import { measureMillion } from './million.ts';
 import { measureNeighbours } from './neighbours.ts';
+import { measureOverload } from './overload.ts';
+import { measurePages } from './pages.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
 import { measureSlowCommits } from './slow-commits.ts';
+import { measureSoak } from './soak.ts';
 
 // The log of the product's parts shows their errors.
 process.env.TEST_LOG_LEVEL ??= 'error';
-const isShort = process.argv.includes('--short');
+
+interface Extent {
+  pairs: number;
+  seconds: number;
+}
+
+interface Benchmark {
+  measure: (environment: Environment, extent: Extent) => Promise<void>;
+  full: Extent;
+  /** Without it `--short` leaves the benchmark out. */
+  short?: Extent;
+}
+
+const soakSeconds = process.argv.includes('--soak') ? 1_800 : 120;
+const USUAL = { pairs: 5, seconds: 4 };
+const BRIEF = { pairs: 2, seconds: 2 };
 
 /** Each starts on a new database. */
-const measurements: Record<string, (environment: Environment) => Promise<void>> = {
-  ping: (environment) =>
-    measurePingThroughput(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
-  'slow-commits': (environment) => measureSlowCommits(environment, { pairs: 5, seconds: isShort ? 2 : 4 }),
-  deliveries: (environment) => measureDeliveries(environment, { pairs: isShort ? 2 : 5 }),
-  claims: (environment) => measureClaims(environment, { pairs: isShort ? 2 : 5 }),
-  alerts: (environment) => measureAlerts(environment, { pairs: isShort ? 1 : 3 }),
-  neighbours: (environment) => measureNeighbours(environment, { pairs: isShort ? 1 : 2 }),
-  creates: (environment) =>
-    measureCreates(environment, isShort ? { pairs: 2, seconds: 2 } : { pairs: 5, seconds: 4 }),
-  'idle-poll': (environment) => measureIdlePoll(environment, { pairs: 5 }),
-  deadlines: (environment) => measureDeadlines(environment, { pairs: isShort ? 2 : 5 }),
+const benchmarks: Record<string, Benchmark> = {
+  ping: { measure: measurePingThroughput, full: USUAL, short: BRIEF },
+  'beat-cost': { measure: measureBeatCost, full: USUAL, short: BRIEF },
+  healthchecks: { measure: measureHealthchecks, full: USUAL },
+  latency: { measure: measureLatency, full: { pairs: 5, seconds: 8 }, short: BRIEF },
+  'slow-commits': { measure: measureSlowCommits, full: USUAL },
+  overload: { measure: measureOverload, full: USUAL, short: BRIEF },
+  hostile: { measure: measureHostileSenders, full: { pairs: 5, seconds: 10 } },
+  million: { measure: measureMillion, full: USUAL },
+  soak: { measure: measureSoak, full: { pairs: 1, seconds: soakSeconds } },
+  deadlines: { measure: measureDeadlines, full: USUAL, short: BRIEF },
+  'deadlines-beside-beats': { measure: measureDeadlinesBesideBeats, full: USUAL },
+  'idle-poll': { measure: measureIdlePoll, full: USUAL },
+  deliveries: { measure: measureDeliveries, full: USUAL, short: BRIEF },
+  claims: { measure: measureClaims, full: USUAL },
+  alerts: { measure: measureAlerts, full: { pairs: 3, seconds: 5 } },
+  neighbours: { measure: measureNeighbours, full: { pairs: 2, seconds: 20 } },
+  creates: { measure: measureCreates, full: USUAL, short: BRIEF },
+  pages: { measure: measurePages, full: USUAL },
 };
 
-/** Each takes less than twenty seconds. */
-const SHORT = ['ping', 'deliveries', 'creates', 'deadlines'];
-
+const isShort = process.argv.includes('--short');
 const named = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-const all = isShort ? SHORT : Object.keys(measurements);
-for (const name of named.length > 0 ? named : all) {
-  const measure = measurements[name];
-  if (!measure)
-    throw new Error(`There is no benchmark ${name}. Name some of ${Object.keys(measurements).join(', ')}.`);
+const isLeftOut = (name: string) => isShort && benchmarks[name]?.short === undefined;
+const all = Object.keys(benchmarks);
+if (named.length === 0 && isShort) console.log(`Left out by --short: ${all.filter(isLeftOut).join(', ')}.`);
+for (const name of named.length > 0 ? named : all.filter((one) => !isLeftOut(one))) {
+  const benchmark = benchmarks[name];
+  if (!benchmark) throw new Error(`There is no benchmark ${name}. Name some of ${all.join(', ')}.`);
+  await run(name, benchmark);
+}
+
+async function run(name: string, { measure, full, short = BRIEF }: Benchmark): Promise<void> {
   const environment = await startEnvironment();
   try {
-    await measure(environment);
+    await measure(environment, isShort ? short : full);
   } catch (error) {
     if (!(error instanceof VoidMeasurement)) throw error;
     console.log(

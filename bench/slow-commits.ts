@@ -26,8 +26,8 @@ export async function measureSlowCommits(
   };
   await run(64, 0);
   const ratios = [
-    { connections: 256, goal: '>= 0.85', values: [] as number[] },
-    { connections: 64, goal: '>= 0.55', values: [] as number[] },
+    { connections: 256, goal: '>= 0.9', values: [] as number[] },
+    { connections: 64, goal: '>= 0.6', values: [] as number[] },
   ];
   for (const { connections, values } of ratios) {
     for (let pair = 0; pair < pairs; pair += 1) {

@@ -14,6 +14,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
 }
 
+/** The value below which `share` of them are. `sorted` is in ascending order. */
+export function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+}
+
 /** Each value against the value of the same pair. */
 export function ratiosTo(base: readonly number[], values: readonly number[]): number[] {
   return values.map((value, pair) => value / (base[pair] ?? Number.NaN));

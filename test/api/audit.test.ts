@@ -192,6 +192,7 @@ const SHOWN = ['secret', 'signingSecret'];
 const NOT_AUDITED = [
   'acknowledgeIncident',
   'changeMonitorLifecycle',
+  'checkDestinations',
   'noteIncident',
   'redeliver',
   'reportMonitorOrigins',

@@ -29,7 +29,7 @@ getMonitor listMonitors getFirstBeat listObservations getMonitorBinding listMoni
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
 acknowledgeIncident noteIncident redeliver resolveIncident
 updateMonitor setMonitorOrigin changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
-reportMonitorOrigins setCallbackOrigin
+reportMonitorOrigins setCallbackOrigin checkDestinations
 listCallbackChanges getOpenApi deleteMonitor deleteCallback
 `
   .trim()

@@ -43,6 +43,7 @@ POST   /v1/callbacks/{endpointId}/test                    K - 200 manage
 DELETE /v1/callbacks/{endpointId}                         - E 204 manage
 PUT    /v1/callbacks/default                              K - 200 owner_or_operator
 PUT    /v1/callbacks/{endpointId}/origin                  - - 200 operator
+POST   /v1/destination-checks                             - - 200 operator
 GET    /v1/projects                                       - - 200 read
 POST   /v1/projects                                       K - 201 owner_or_operator
 GET    /v1/projects/{projectId}                           - - 200 read

@@ -16,6 +16,7 @@ import {
   requireCallback,
 } from '../../service/callbacks/callbacks.ts';
 import { setDefaultCallback } from '../../service/callbacks/default-endpoint.ts';
+import { checkDestinations } from '../../service/callbacks/destination-checks.ts';
 import { setEndpointOrigin } from '../../service/callbacks/endpoint-origin.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
@@ -123,6 +124,11 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
         audit: hasChanged ? audited('update', endpoint) : undefined,
       }),
     );
+  },
+
+  checkDestinations: async ({ input: { body }, caller, context, db, signal }) => {
+    const question = { projectId: caller.projectId, endpointIds: body.endpointIds, signal };
+    return { body: { items: await checkDestinations(db, context, question) } };
   },
 
   setDefaultCallback: ({ input: { body }, caller, write }) =>

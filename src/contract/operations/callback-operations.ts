@@ -13,6 +13,7 @@ import {
   updateCallbackBody,
 } from '../resources/callback.ts';
 import { callbackChange } from '../resources/change.ts';
+import { checkDestinationsBody, checkDestinationsResult } from '../resources/destination-check.ts';
 import { setCallbackOriginBody } from '../resources/origin.ts';
 import { operation } from './operation.ts';
 
@@ -153,6 +154,19 @@ export const callbackOperations = {
     etag: 'callback-endpoint',
     success: 200,
     response: callbackEndpoint,
+  }),
+  checkDestinations: operation({
+    ...base,
+    operationId: 'checkDestinations',
+    method: 'POST',
+    path: '/v1/destination-checks',
+    summary: 'Check where callbacks may go',
+    description:
+      'Of at most 100 endpoints in one call: whether the address that each has would be accepted now, for nothing announces that the installation allows one no more. Changes nothing. Endpoints that do not exist are passed over.',
+    preset: 'operator',
+    body: checkDestinationsBody,
+    success: 200,
+    response: checkDestinationsResult,
   }),
   setDefaultCallback: operation({
     ...base,

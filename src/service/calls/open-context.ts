@@ -14,6 +14,8 @@ export interface ContextSettings {
   encryptionKeys: readonly EncryptionKey[];
   /** CIDRs and host suffixes, separated by commas. */
   allowedPrivateDestinations: string;
+  /** Default: those of the system; tests ask their own. */
+  dnsServers?: readonly string[];
   publicUrl: string;
   minimumIntervalSeconds: number;
 }
@@ -35,7 +37,7 @@ export function openContext(
     secrets: new SecretBox(settings.encryptionKeys),
     destinations: {
       allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),
-      resolver: createNameResolver(),
+      resolver: createNameResolver({ servers: settings.dnsServers }),
     },
     publicUrl: settings.publicUrl.replace(/\/+$/, ''),
     minimumIntervalSeconds: settings.minimumIntervalSeconds,

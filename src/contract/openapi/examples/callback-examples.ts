@@ -83,5 +83,9 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
     body: { origin },
     answer: { ...endpoint, generation: 3, origin, secret: rotated, lastDelivery },
   },
+  checkDestinations: {
+    body: { endpointIds: [ID.endpoint] },
+    answer: { items: [{ endpointId: ID.endpoint, verdict: 'accepted' }] },
+  },
   setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },
 };

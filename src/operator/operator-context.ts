@@ -6,6 +6,7 @@ import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import type { ObjectStore } from '../kube/object-store.ts';
 import type { BindingDirectory } from './known/binding-directory.ts';
+import type { DestinationChecks } from './known/destination-checks.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import type { ProjectDirectory } from './known/project-directory.ts';
 import type { PublishBase } from './known/publish-base.ts';
@@ -26,6 +27,7 @@ export interface OperatorContext {
   sharedProjects: SharedProjects;
   projects: ProjectDirectory;
   bindings: BindingDirectory;
+  destinationChecks: DestinationChecks;
   statusCache: MonitorStatusCache;
   feed: StatusFeedFollower;
   publishBase: PublishBase;

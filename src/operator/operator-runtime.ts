@@ -12,6 +12,7 @@ import { Reflector } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { type FollowedMonitor, listFollowedMonitors } from './kinds/monitor/followed-monitors.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
+import { DestinationChecks } from './known/destination-checks.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
 import { ProjectDirectory, projectNameIn } from './known/project-directory.ts';
 import { PublishBase } from './known/publish-base.ts';
@@ -103,7 +104,8 @@ export class OperatorRuntime {
   /** Starts no more passes and waits for the running ones, at most `graceMs`. */
   async stopWork(graceMs: number): Promise<void> {
     this.#work = 'stopped';
-    await Promise.all(this.#all.map((worker) => worker.stop(graceMs)));
+    const { destinationChecks } = this.#context;
+    await Promise.all([destinationChecks.stop(), ...this.#all.map((worker) => worker.stop(graceMs))]);
   }
 
   /** Stops the caches and the feed; call it after `stopWork`. */
@@ -192,6 +194,7 @@ function createContext(
     sharedProjects: new SharedProjects(options.sharedProjects),
     projects: new ProjectDirectory(api),
     bindings: new BindingDirectory(api),
+    destinationChecks: new DestinationChecks({ api, log }),
     statusCache: new MonitorStatusCache(),
     settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
   };

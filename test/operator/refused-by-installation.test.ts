@@ -148,13 +148,21 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     proxy.answer = ({ path }) => (path.startsWith('/v1/callbacks/') ? { status: 503 } : undefined);
     const next = await start(options);
     const passes = { controller: 'monitor', result: 'requeue_after' };
-    const count = () => metricValue(next.registry, 'controller_runtime_reconcile_total', passes);
-    await waitFor(async () => (await count()) >= 12, { what: 'passes over the Monitors' });
-    for (const name of ['aliased', 'default']) {
-      const { reason } = findCondition((await fixture.monitor(name)).status?.conditions, 'Ready') ?? {};
-      // The new leader does not know yet, and takes nothing back.
-      expect([name, reason]).toEqual([name, 'DestinationRejected']);
-    }
+    const count = async () =>
+      (await metricValue(next.registry, 'controller_runtime_reconcile_total', passes)) ?? 0;
+    const stay = async (names: readonly string[]) => {
+      const passed = (await count()) + 12;
+      await waitFor(async () => (await count()) >= passed, { what: 'passes over the Monitors' });
+      for (const name of names) {
+        const { reason } = findCondition((await fixture.monitor(name)).status?.conditions, 'Ready') ?? {};
+        // The new leader does not know yet, and takes nothing back.
+        expect([name, reason]).toEqual([name, 'DestinationRejected']);
+      }
+    };
+    await stay(['aliased', 'default']);
+    proxy.answer = ({ path }) => (path === '/v1/destination-checks' ? { status: 503 } : undefined);
+    await stay(monitors);
+    await fixture.callbackBecomes('moved', 'Ready', 'False', 'DestinationRejected');
     proxy.answer = () => undefined;
     proxy.moveTo(generous);
     const after = await fixture.callbackBecomes('moved', 'Ready', 'True');
@@ -164,5 +172,41 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
       before.status?.generation,
       version,
     ]);
+  });
+
+  it('a check of destinations that takes long delays no pass, and no check leaves a record of its call', async () => {
+    const { calls } = await start({ refusalRetryMs: 400, resyncMs: 300 });
+    // More than there are workers.
+    const names = Array.from({ length: 6 }, (_, index) => `checked-${index}`);
+    for (const name of names) await fixture.createCallback(name);
+    await fixture.createMonitor('checked', { callback: { kind: 'inline', url: 'http://127.0.0.1:9/a' } });
+    for (const name of names) await fixture.callbackBecomes(name, 'Ready', 'True');
+    await fixture.monitorBecomes('checked', 'Ready', 'True');
+    const records = async () => {
+      const { rows } = await fixture.apiFixture.pool.query('select scope_id, key from idempotency_records');
+      return rows.length;
+    };
+    const before = await records();
+    const checks = () => calls.get('checkDestinations') ?? 0;
+    const done = checks();
+    await waitFor(() => checks() >= done + 3, { what: 'some checks' });
+    expect(await records()).toBe(before);
+
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let held = 0;
+    proxy.hold = (path) => {
+      if (path !== '/v1/destination-checks') return undefined;
+      held += 1;
+      return promise;
+    };
+    await waitFor(() => held > 0, { what: 'a check that takes long' });
+    const reads = () => calls.get('getCallback') ?? 0;
+    const read = reads();
+    await waitFor(() => reads() >= read + 24, { what: 'passes over the Callbacks' });
+    await fixture.createCallback('meanwhile');
+    await fixture.callbackBecomes('meanwhile', 'Ready', 'True');
+    // One project has one check at a time.
+    expect(held).toBe(1);
+    resolve();
   });
 });

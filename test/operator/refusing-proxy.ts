@@ -13,6 +13,8 @@ export class RefusingProxy {
   #listening: Listening | undefined;
   /** Undefined: the call is forwarded to the api. */
   answer: (call: { method: string; path: string }) => ProxyAnswer | undefined = () => undefined;
+  /** A call is forwarded, or answered, when the promise resolves. */
+  hold: (path: string) => Promise<unknown> | undefined = () => undefined;
   /** The number of calls that the proxy has answered itself. */
   answered = 0;
 
@@ -22,7 +24,13 @@ export class RefusingProxy {
 
   static async start(target: string): Promise<RefusingProxy> {
     const proxy = new RefusingProxy(target);
-    proxy.#listening = await listen(createServer((from, to) => proxy.#serve(from, to)));
+    proxy.#listening = await listen(
+      createServer((from, to) => {
+        const held = proxy.hold(from.url ?? '');
+        if (held === undefined) proxy.#serve(from, to);
+        else void held.then(() => to.destroyed || proxy.#serve(from, to));
+      }),
+    );
     return proxy;
   }
 

@@ -1,42 +1,54 @@
 // Whether the installation still sends to an address. Nothing announces that its administrator allows a destination no
-// more, or that a name leads elsewhere now: the address is stated to the API again now and then, which checks it.
-import { type ApiProblem, isProblem } from '../../client/api-problem.ts';
+// more, or that a name leads elsewhere now: the API is asked again now and then. No pass waits for its answer.
 import { jitterMs } from '../../kube/backoff.ts';
 import { findCondition } from '../../kube/conditions.ts';
-import { isDestinationRefused } from '../resources/remedies.ts';
+import type { DestinationAnswer, DestinationChecks } from '../known/destination-checks.ts';
+import { DESTINATION_REMEDY } from '../resources/remedies.ts';
 import type { Pass } from './kind.ts';
-import type { Fault, ReconciledObject } from './object.ts';
+import type { Fault, KnownDestination, ReconciledObject } from './object.ts';
 
-export interface DestinationQuestion {
+export interface DestinationFacts {
+  projectId: string;
+  endpointId: string;
   url: string;
   /** About how often to ask. */
   periodMs: number;
-  /** States the address to the API, which checks it and changes nothing. Throws ApiProblem. */
-  ask(): Promise<void>;
-  explain(problem: ApiProblem): string;
+  checks: Pick<DestinationChecks, 'ask'>;
+  /** Called when the API has answered what is not shown yet. */
+  changed(): void;
 }
 
 export const DESTINATION_REJECTED = 'DestinationRejected';
 
-/** Undefined if the API sends to the address, as far as is known. Throws ApiProblem for an answer about something else. */
-export async function findDestinationFault(
+/** Undefined if the API sends to the address, as far as is known. */
+export function destinationFault(
   { object, memory }: Pass,
-  { url, periodMs, ask, explain }: DestinationQuestion,
-): Promise<Fault | undefined> {
-  const shown = shownDestinationFault(object);
-  const known = memory.destination?.url === url ? memory.destination : undefined;
-  // Spread over the period, so that the start of an operator does not ask about all objects at once.
-  const dueAtMs =
-    known?.dueAtMs ?? (shown !== undefined ? 0 : performance.now() + (periodMs / 2) * (1 + Math.random()));
-  if (performance.now() < dueAtMs) {
-    memory.destination = { url, fault: known?.fault, dueAtMs };
-    return known?.fault;
+  { projectId, endpointId, url, periodMs, checks, changed }: DestinationFacts,
+): Fault | undefined {
+  if (memory.destination === undefined) {
+    // After a start, the last answer is the one that the status shows.
+    const fault = shownDestinationFault(object);
+    memory.destination = { url, fault, dueAtMs: fault === undefined ? firstDueMs(periodMs) : 0 };
+    memory.isDestinationJudged = fault === undefined;
+  } else if (memory.destination.url !== url) {
+    // The API has checked the new one when it took it.
+    memory.destination = { url, fault: undefined, dueAtMs: firstDueMs(periodMs) };
+    memory.isDestinationJudged = true;
   }
-  // After a start, the last answer is the one that the status shows.
-  const before = memory.destination === undefined ? shown : known?.fault;
-  const fault = await askFor(before, ask, explain);
-  memory.destination = { url, fault, dueAtMs: performance.now() + jitterMs(periodMs) };
-  return fault;
+  const known = memory.destination;
+  const answered = (answer: DestinationAnswer) => {
+    // The address may be another one by now.
+    if (memory.destination !== known) return;
+    known.dueAtMs = performance.now() + jitterMs(periodMs);
+    // DNS that does not answer says nothing about what is allowed.
+    if (answer.verdict === 'unknown') return;
+    memory.isDestinationJudged = true;
+    if (settle(known, answer)) changed();
+  };
+  // Long before it is due, so that one call can ask about many.
+  const { dueAtMs } = known;
+  if (dueAtMs - performance.now() < periodMs * 0.75) checks.ask({ projectId, endpointId, dueAtMs, answered });
+  return known.fault;
 }
 
 /** What the status says: it stays as long as this process has not found out itself. */
@@ -46,19 +58,20 @@ export function shownDestinationFault({ status }: ReconciledObject): Fault | und
   return { reason: ready.reason, message: ready.message };
 }
 
-async function askFor(
-  before: Fault | undefined,
-  ask: DestinationQuestion['ask'],
-  explain: DestinationQuestion['explain'],
-): Promise<Fault | undefined> {
-  try {
-    await ask();
-    return undefined;
-  } catch (error) {
-    if (!isProblem(error, 'permanent')) throw error;
-    // DNS that does not answer says nothing about what is allowed.
-    if (!isDestinationRefused(error)) return before;
-    const message = `The API sends no alerts to this address any more. ${explain(error)}`;
-    return { reason: DESTINATION_REJECTED, message };
-  }
+/** Spread over the period, so that the start of an operator does not ask about all objects at once. */
+function firstDueMs(periodMs: number): number {
+  return performance.now() + (periodMs / 2) * (1 + Math.random());
+}
+
+/** False: it was known. */
+function settle(known: KnownDestination, { verdict, detail }: DestinationAnswer): boolean {
+  const before = known.fault?.message;
+  known.fault =
+    verdict === 'refused'
+      ? {
+          reason: DESTINATION_REJECTED,
+          message: `The API sends no alerts to this address any more. ${detail} ${DESTINATION_REMEDY}`,
+        }
+      : undefined;
+  return known.fault?.message !== before;
 }

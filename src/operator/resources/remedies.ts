@@ -8,6 +8,9 @@ interface Remedy {
   words?: string;
 }
 
+export const DESTINATION_REMEDY =
+  "If this installation may send there, add it to the chart's value callbacks.allowedPrivateDestinations.";
+
 const hasCode =
   (...codes: string[]) =>
   ({ code }: ApiProblem): boolean =>
@@ -15,11 +18,7 @@ const hasCode =
 
 /** The first that fits counts. */
 const REMEDIES: readonly Remedy[] = [
-  {
-    isOf: isDestinationRefused,
-    words:
-      "If this installation may send there, add it to the chart's value callbacks.allowedPrivateDestinations.",
-  },
+  { isOf: isDestinationRefused, words: DESTINATION_REMEDY },
   // DNS did not know the host.
   { isOf: hasCode('service.callback_destination_rejected') },
   {
@@ -49,7 +48,7 @@ export function remedyOf(problem: ApiProblem): string | undefined {
 }
 
 /** True if the installation does not send to the address of an endpoint or of an inline binding. */
-export function isDestinationRefused({ fieldErrors }: ApiProblem): boolean {
+function isDestinationRefused({ fieldErrors }: ApiProblem): boolean {
   const isAboutUrl = (path: string) => path === 'url' || path.endsWith('.url');
   return fieldErrors.some(
     // Plain http is allowed to allowed private destinations only.

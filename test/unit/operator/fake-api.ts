@@ -21,9 +21,9 @@ export interface FakeApi {
   close(): Promise<void>;
 }
 
-/** `answer` may take any time; its second argument is the body of the request. */
+/** `answer` may take any time. It gets the body of the request and its project too. */
 export async function startFakeApi(
-  answer: (request: string, body: string) => Promise<FakeAnswer> | FakeAnswer,
+  answer: (request: string, body: string, project: string) => Promise<FakeAnswer> | FakeAnswer,
 ): Promise<FakeApi> {
   const requests: string[] = [];
   const server = createServer(async (message, response) => {
@@ -31,7 +31,7 @@ export async function startFakeApi(
     if (sent === undefined) return; // the client ended before the request did
     const request = `${message.method} ${message.url?.split('?')[0]}`;
     requests.push(request);
-    const { status, body } = await answer(request, sent);
+    const { status, body } = await answer(request, sent, String(message.headers['service-project']));
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   const { port, close } = await listen(server);

@@ -6,7 +6,7 @@ import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts'
 import type { StoreIndex } from '../../../kube/object-store.ts';
 import { ObjectCache } from '../../known/object-cache.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import { findDestinationFault } from '../../pass/destination.ts';
+import { destinationFault, shownDestinationFault } from '../../pass/destination.ts';
 import { nextOwnId } from '../../pass/identity.ts';
 import type {
   Change,
@@ -55,6 +55,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   /** With the indexes `organizationDefault` (`true`: requested) and `waitsForAlias` (`true`: another endpoint has it). */
   readonly cache: ObjectCache<CallbackObject>;
   readonly #context: DefaultContext & OperatorContext;
+  #enqueue: Enqueue<CallbackObject> = () => undefined;
 
   constructor(context: OperatorContext) {
     this.cache = new ObjectCache(CALLBACK_IDENTITY, context.settings.release, INDEXES);
@@ -63,6 +64,7 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
   }
 
   watch(enqueue: Enqueue<CallbackObject>): void {
+    this.#enqueue = enqueue;
     watchCallbacks(this.cache, this.#context.settings, enqueue);
   }
 
@@ -140,8 +142,8 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     const { endpoint } = work.external;
     const ready = callbackReady(work.object, endpoint);
     // Where nothing is sent, it does not matter what the installation thinks of the address.
-    const fault = endpoint.lifecycle === 'active' ? await this.#destinationFault(work) : undefined;
-    work.memory.isDestinationJudged = true;
+    const fault = endpoint.lifecycle === 'active' ? this.#destinationFault(work) : undefined;
+    work.memory.isDestinationJudged ??= true;
     return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }
 
@@ -156,21 +158,18 @@ export class CallbackKind implements Kind<CallbackObject, DesiredCallback, Exter
     return { reason, message: withoutAddress(problemText(problem), hidden) };
   }
 
-  async #destinationFault(work: CallbackWork): Promise<Fault | undefined> {
-    const { object, desired, external, memory } = work;
-    const { url } = desired;
-    if (url === undefined) {
-      delete memory.destination;
-      return undefined;
-    }
-    const before = memory.destination?.fault;
-    const fault = await findDestinationFault(work, {
-      url,
+  #destinationFault(work: CallbackWork): Fault | undefined {
+    const { object, desired } = work;
+    const { url, id: endpointId, projectId } = desired;
+    if (url === undefined) return undefined;
+    const fault = destinationFault(work, {
+      ...{ projectId, endpointId, url },
       periodMs: this.#context.settings.refusalRetryMs,
-      ask: () => external.restate(url),
-      explain: (problem) => this.explain(problem, work).message,
+      checks: this.#context.destinationChecks,
+      changed: () => this.#enqueue([object]),
     });
-    if (fault !== undefined && before === undefined) this.events.record(object, 'Refused', fault.message);
+    if (fault !== undefined && shownDestinationFault(object) === undefined)
+      this.events.record(object, 'Refused', fault.message);
     return fault;
   }
 

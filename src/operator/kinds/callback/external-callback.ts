@@ -73,13 +73,6 @@ export class ExternalCallback {
     this.#endpoint = endpoint;
   }
 
-  /** States the address that the endpoint has: the API checks it and changes nothing. Throws ApiProblem. */
-  async restate(url: string): Promise<void> {
-    const request = { ...this.#target(), body: { url }, idempotencyKey: crypto.randomUUID() };
-    const { body: endpoint } = await this.#api.call('updateCallback', request, this.#options);
-    this.#endpoint = endpoint;
-  }
-
   /** Rotates once for each `cause`. After a replay, which does not show the secret, `issued` is undefined. */
   async rotate(cause: string, overlapSeconds: number): Promise<void> {
     const { uid, id: endpointId } = this.#ref;

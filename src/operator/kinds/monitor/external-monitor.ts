@@ -126,13 +126,6 @@ export class ExternalMonitor {
     this.#record = record;
   }
 
-  /** States the binding that the monitor has: the API checks the address and changes nothing. Throws ApiProblem. */
-  async restateBinding(binding: Binding, jurisdiction?: Jurisdiction): Promise<void> {
-    if (this.#record === undefined && (await this.read(jurisdiction)) === undefined) return;
-    const request = { ...this.#target(), body: { binding }, idempotencyKey: crypto.randomUUID() };
-    await this.#api.call('setMonitorBinding', request, this.#options);
-  }
-
   async delete(): Promise<void> {
     await this.#api.call('deleteMonitor', this.#target(), this.#options);
   }

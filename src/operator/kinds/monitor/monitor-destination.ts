@@ -2,30 +2,35 @@
 // a Callback, of which that object's pass has found it out.
 import type { BindingState } from '../../known/binding-directory.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
-import { DESTINATION_REJECTED, findDestinationFault, shownDestinationFault } from '../../pass/destination.ts';
+import {
+  DESTINATION_REJECTED,
+  type DestinationFacts,
+  destinationFault,
+  shownDestinationFault,
+} from '../../pass/destination.ts';
 import type { Fault } from '../../pass/object.ts';
-import { problemText } from '../../resources/problem-text.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
 import type { MonitorWork } from './monitor-work.ts';
 
-export interface MonitorDestinationFacts {
+export interface MonitorDestinationFacts extends Pick<DestinationFacts, 'checks' | 'periodMs' | 'changed'> {
   state: BindingState;
   callbacks: ObjectCache<CallbackObject>;
-  periodMs: number;
 }
 
-/** Undefined if alerts have somewhere to go, as far as is known. Throws ApiProblem. */
-export async function monitorDestinationFault(
+/** Undefined if alerts have somewhere to go, as far as is known. */
+export function monitorDestinationFault(
   work: MonitorWork,
-  { state, callbacks, periodMs }: MonitorDestinationFacts,
-): Promise<Fault | undefined> {
-  const { object, desired, external } = work;
-  const { binding } = desired;
+  { state, callbacks, ...facts }: MonitorDestinationFacts,
+): Fault | undefined {
+  const { object, desired } = work;
+  const { binding, projectId } = desired;
+  const { target } = state;
   if (binding?.kind === 'inline') {
-    const ask = () => external.restateBinding(binding, object.spec.jurisdiction);
-    return await findDestinationFault(work, { url: binding.url, periodMs, ask, explain: problemText });
+    if (target === undefined) return shownDestinationFault(object);
+    const { endpointId } = target;
+    return destinationFault(work, { ...facts, projectId, endpointId, url: binding.url });
   }
-  const judged = isRejected(state, desired.projectId, callbacks);
+  const judged = isRejected(state, projectId, callbacks);
   if (judged === 'unknown') return shownDestinationFault(object);
   if (!judged) return undefined;
   const endpoint =

@@ -211,10 +211,11 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const state = await this.#context.bindings.find({ projectId, monitorId, jurisdiction, binding });
     const ready = monitorReady({ lifecycle, binding: state, callbackRef: this.#callbackRefOf(object) });
     if (ready.status !== 'True') return [ready];
-    const fault = await monitorDestinationFault(work, {
-      state,
-      callbacks: this.#callbacks,
+    const fault = monitorDestinationFault(work, {
+      ...{ state, callbacks: this.#callbacks },
       periodMs: this.#context.settings.refusalRetryMs,
+      checks: this.#context.destinationChecks,
+      changed: () => this.#enqueue([object]),
     });
     return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
   }

@@ -95,8 +95,9 @@ describe('the question whether the API still sends to an address', () => {
   it('is open again for another address, and an answer about the former one does not count', () => {
     know({ fault });
     find();
+    const [former] = asked;
     expect(find('https://example.com/b')).toBeUndefined();
-    answer(refused);
+    former?.answered(refused);
     expect(find('https://example.com/b')).toBeUndefined();
     expect(pass.memory.destination?.url).toBe('https://example.com/b');
     expect(pass.memory.isDestinationJudged).toBe(true);

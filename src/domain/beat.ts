@@ -1,7 +1,7 @@
 // What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
 // state, the observation and the incidents that change. Pure: one function for the ping address and for test beats.
 import { learnGap } from './cadence.ts';
-import { nextWake, runDue, startClock } from './deadline.ts';
+import { nextWake, putOffWake, runDue, startClock } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
@@ -64,7 +64,7 @@ export function applyBeat(
     lastDurationMs: durationMs ?? live.lastDurationMs,
   };
   return {
-    live: { ...after, wakeMs: nextWake(timing, after, nowMs) },
+    live: rearm(timing, after, nowMs),
     sequence,
     late,
     durationSeconds: durationMs === undefined ? undefined : durationMs / 1000,
@@ -79,7 +79,11 @@ export function applyBeat(
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (live.deadlineMs === undefined) return live;
   const moved = startClock(timing, live, nowMs);
-  return { ...moved, wakeMs: nextWake(timing, moved, nowMs) };
+  return rearm(timing, moved, nowMs);
+}
+
+function rearm(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  return { ...live, wakeMs: putOffWake(live.wakeMs, nextWake(timing, live, nowMs), nowMs) };
 }
 
 /** The number of incidents that have not ended after `transitions`, from the number `before`. */
@@ -108,7 +112,7 @@ function withStart(timing: Timing, live: LiveState, runId: string | undefined, n
   );
   const started = { ...live, openRuns };
   const clocked = live.deadlineMs === undefined ? startClock(timing, started, nowMs) : started;
-  return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };
+  return rearm(timing, clocked, nowMs);
 }
 
 /**

@@ -95,6 +95,21 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
 }
 
 /**
+ * The wake after a beat that puts it off to `nextMs`. One that is stored and comes earlier stays, as long as most of the
+ * time until then is left: the beat then changes no index. A sweeper that wakes the monitor too early does nothing but to
+ * write the next wake, which costs more than this beat saves; so the beats that come later move it, and of senders that
+ * beat in time none is woken for nothing (docs/adr/0002). The statement of plain beats does the same in SQL.
+ */
+export function putOffWake(
+  storedMs: number | undefined,
+  nextMs: number | undefined,
+  nowMs: number,
+): number | undefined {
+  if (storedMs === undefined || nextMs === undefined || storedMs > nextMs) return nextMs;
+  return (storedMs - nowMs) * 5 >= (nextMs - nowMs) * 3 ? storedMs : nextMs;
+}
+
+/**
  * `nextWake` for use after an action or a change of timing: a moment in the past becomes now, because most sweeps begin
  * only a second before the end of the last one.
  */

@@ -136,7 +136,9 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
     update monitor_live l set
       last_sequence = l.last_sequence + v.count, first_beat_ms = coalesce(l.first_beat_ms, n.ms), last_beat_ms = n.ms,
       last_success_ms = n.ms, anchor_ms = n.ms, deadline_ms = n.ms + v.interval_ms + v.grace_ms,
-      wake_ms = n.ms + v.interval_ms, missed_count = 0, unmoved_ms = null,
+      wake_ms = case when l.wake_ms <= n.ms + v.interval_ms and (l.wake_ms - n.ms) * 5 >= v.interval_ms * 3
+        then l.wake_ms else n.ms + v.interval_ms end,
+      missed_count = 0, unmoved_ms = null,
       tokens = least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()

@@ -123,42 +123,46 @@ create index monitors_orphaned on monitors (project_id, name_key, monitor_id, ju
   where orphaned_at is not null and lifecycle <> 'archived';
 create index monitors_restorable on monitors (restorable_until) where restorable_until is not null;
 
+-- The columns that each beat writes are the last ones: WAL has only what lies between the first and the last byte in
+-- which the old row and the new one differ. A row grows by half with its first beat: pages have room for that.
 create table monitor_live (
   project_id uuid not null,
   monitor_key uuid not null,
   sweep_bucket smallint not null,
-  -- The configuration version that this row was computed for: a writer with another version in its cache reloads it.
-  configuration_version integer not null,
-  -- The next moment at which a sweeper must wake the monitor: late mark, deadline, overdue run, maintenance end.
-  wake_ms bigint,
-  deadline_ms bigint,
-  last_sequence bigint not null default 0,
-  first_beat_ms bigint,
-  last_beat_ms bigint,
-  last_success_ms bigint,
-  last_duration_ms bigint,
-  -- The running deadline counts from here: the last success or fail, or the start of the clock.
-  anchor_ms bigint,
   missed_count smallint not null default 0,
   open_incidents smallint not null default 0,
+  -- The next gap spans a pause, a window or an incident.
+  gap_broken boolean not null default false,
+  -- The configuration version that this row was computed for: a writer with another version in its cache reloads it.
+  configuration_version integer not null,
+  -- When a sweeper looks at the monitor: at its next wake (late mark, deadline, overdue run, maintenance end), or before
+  -- it, where a beat has put it off.
+  wake_ms bigint,
+  first_beat_ms bigint,
+  last_duration_ms bigint,
+  -- Learned cadence: the last 20 gaps in ms.
+  cadence_ms bigint,
+  gaps integer[],
   -- [{"runId": "…"|null, "startedMs": 0}], oldest first, bounded.
   open_runs jsonb,
-  -- Learned cadence: the last 20 gaps in ms. gap_broken: the next gap spans a pause, a window or an incident.
-  gaps integer[],
-  gap_broken boolean not null default false,
-  cadence_ms bigint,
-  -- Token bucket of beat_cadence.
-  tokens real,
-  tokens_ms bigint,
   -- The first deadline of this silence, where outages of the service have moved it or deadlines have passed.
   unmoved_ms bigint,
-  -- Beats that the service could not take: arrival of the first and the newest, and how many. No index has these columns.
+  -- Beats that the service could not take: arrival of the first and the newest, and how many.
   excused_from_ms bigint,
   excused_ms bigint,
   excused_beats integer,
+  deadline_ms bigint,
+  last_sequence bigint not null default 0,
+  last_beat_ms bigint,
+  last_success_ms bigint,
+  -- The running deadline counts from here: the last success or fail, or the start of the clock.
+  anchor_ms bigint,
+  -- Token bucket of beat_cadence.
+  tokens_ms bigint,
   changed_xid xid8 not null default pg_current_xact_id(),
+  tokens real,
   primary key (project_id, monitor_key)
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
 create index monitor_live_changed on monitor_live (project_id, changed_xid);
 

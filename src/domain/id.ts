@@ -33,6 +33,9 @@ export function firstIdAt(prefix: IdPrefix, atMs: number): string {
 
 const MAX_TIME = 2 ** 48 - 1;
 
+/** Many ids are made in one millisecond. */
 function timeHex(ms: number): string {
-  return ms.toString(16).padStart(12, '0');
+  if (ms !== last.ms) last = { ms, hex: ms.toString(16).padStart(12, '0') };
+  return last.hex;
 }
+let last = { ms: 0, hex: '0'.repeat(12) };

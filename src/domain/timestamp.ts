@@ -37,8 +37,17 @@ export function parseTimestamp(text: string): number | undefined {
 }
 
 export function toTime(ms: number): string {
-  return new Date(ms).toISOString();
+  const known = written.get(ms);
+  if (known !== undefined) return known;
+  const text = new Date(ms).toISOString();
+  if (written.size >= MOST_WRITTEN) written.clear();
+  written.set(ms, text);
+  return text;
 }
+
+/** Thousands of deadlines at one instant write the same few times. */
+const written = new Map<number, string>();
+const MOST_WRITTEN = 256;
 
 export function optionalTime(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : toTime(ms);

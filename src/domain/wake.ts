@@ -7,6 +7,7 @@ import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
+import { toTime } from './timestamp.ts';
 
 export interface Moment {
   /** The database's clock. */
@@ -59,7 +60,7 @@ function movedBy(live: LiveState, untilMs: number, isNew: boolean, moment: Momen
   return [...(refused ? [refused] : []), ...outages].map(({ fromMs, toMs, ...more }) => ({
     type: 'service_outage',
     atMs: moment.nowMs,
-    detail: { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString(), ...more },
+    detail: { from: toTime(fromMs), to: toTime(toMs), ...more },
   }));
 }
 
@@ -121,7 +122,7 @@ function missedDeadline(timing: Timing, deadlineMs: number): Opening {
     kind: 'missed_deadline',
     severity: 'critical',
     deadlineMs,
-    summary: `${times} came before the deadline at ${new Date(deadlineMs).toISOString()}.`,
+    summary: `${times} came before the deadline at ${toTime(deadlineMs)}.`,
   };
 }
 
@@ -130,6 +131,6 @@ function overdueRun(timing: Timing, { startedMs, dueMs }: OpenRun): Opening {
     kind: 'overdue_run',
     severity: 'critical',
     deadlineMs: dueMs,
-    summary: `The run that began at ${new Date(startedMs).toISOString()} did not end in ${(timing.maxRuntimeMs ?? 0) / 1000} s.`,
+    summary: `The run that began at ${toTime(startedMs)} did not end in ${(timing.maxRuntimeMs ?? 0) / 1000} s.`,
   };
 }

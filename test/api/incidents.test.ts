@@ -97,6 +97,19 @@ describe('an incident', () => {
     ]);
   });
 
+  it('the opening of an incident is the first entry of its timeline, and the incident is its only row', async () => {
+    const monitor = await makeMonitor(api);
+    const incidentId = await monitor.fail();
+    const params = { incidentId };
+    const { body: incident } = await api.read.expectSuccess('getIncident', { params });
+    const { body } = await api.read.expectSuccess('getIncidentTimeline', { params });
+    expect(body).toEqual({ items: [{ at: incident.openedAt, type: 'opened', to: 'open' }] });
+    const { rows } = await api.pool.query('select from timeline_entries where incident_id = $1', [
+      incidentId,
+    ]);
+    expect(rows).toEqual([]);
+  });
+
   it('an incident is a 404 for another organization', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();

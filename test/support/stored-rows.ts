@@ -21,6 +21,11 @@ export async function incidentsOf(db: Db, { monitorKey }: MonitorRef) {
 }
 
 export async function timelineOf(db: Db, incidentId: string | undefined) {
-  const text = `select type, delivery, detail from timeline_entries where incident_id = $1 order by at, entry_id`;
+  const text = `select type, delivery, detail from (
+      select at, entry_id, type, delivery, detail from timeline_entries where incident_id = $1
+      union all
+      select opened_at, '00000000-0000-0000-0000-000000000000', 'opened', null, opened_detail
+      from incidents where incident_id = $1) t
+    order by at, entry_id`;
   return (await db.query(text, [incidentId])).rows;
 }

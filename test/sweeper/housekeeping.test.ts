@@ -236,7 +236,7 @@ describe('retention', () => {
           [projectId, randomUUID()],
         );
         await pool.query(
-          `insert into timeline_entries (project_id, incident_id, entry_id, at, type) values ($1, '${incident}', $2, now(), 'opened')`,
+          `insert into timeline_entries (project_id, incident_id, entry_id, at, type) values ($1, '${incident}', $2, now(), 'note')`,
           [projectId, newUuid()],
         );
         await pool.query(

@@ -28,12 +28,13 @@ export interface MonitorTransitions extends MonitorRef {
   projectName: string;
   lastBeatMs?: number;
   nextDeadlineMs?: number;
+  /** The object that declares it, or null, read in this transaction. Absent: it is looked up. */
+  origin?: MonitorOrigin | null;
   /** Why alerts are suppressed (docs/contract/incidents.md): the timeline records it. */
   suppressed?: 'paused' | 'maintenance';
   transitions: Transition[];
 }
 
-/** With the object that declares it, as it is now: caches of monitors do not know whether it is gone. */
 type ToldMonitor = MonitorTransitions & { origin?: MonitorOrigin };
 
 interface Written {
@@ -53,14 +54,16 @@ export async function recordTransitions(
   const alerting = changed.filter(
     (monitor) => !monitor.suppressed && monitor.transitions.some((transition) => transition.event),
   );
+  // Caches of monitors do not know whether the object is gone.
+  const unknown = alerting.filter(({ origin }) => origin === undefined);
   const [targets, origins] =
     alerting.length > 0
-      ? await Promise.all([resolveTargets(tx, alerting), findOrigins(tx, alerting)])
+      ? await Promise.all([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
       : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
   const written: Written = { incidents: [], timeline: [], outbox: [] };
   for (const monitor of changed) {
     const { monitorKey } = monitor;
-    const told = { ...monitor, origin: origins.get(monitorKey) };
+    const told = { ...monitor, origin: monitor.origin ?? origins.get(monitorKey) };
     collect(told, targets.get(monitorKey), nowMs, written);
   }
 
@@ -82,14 +85,19 @@ function collect(
     const { incident, entries } = transition.event
       ? alert(monitor, transition, target, { nowMs, outbox: written.outbox })
       : transition;
-    written.incidents.push({
-      isNew: transition.isNew,
-      row: { projectId, monitorKey, monitorId, jurisdiction, incident },
-    });
+    const { isNew } = transition;
+    const openedDetail = isNew ? entries.find(isOpened)?.detail : undefined;
+    const row = { projectId, monitorKey, monitorId, jurisdiction, incident, openedDetail };
+    written.incidents.push({ isNew, row });
+    // The row of the incident is its entry `opened`.
     for (const entry of entries) {
-      written.timeline.push({ projectId, incidentId: incident.incidentId, entry });
+      if (!isOpened(entry)) written.timeline.push({ projectId, incidentId: incident.incidentId, entry });
     }
   }
+}
+
+function isOpened({ type }: TimelineEntry): boolean {
+  return type === 'opened';
 }
 
 /** Adds the event to the outbox, or a timeline entry with the reason why no alert is sent. */

@@ -13,6 +13,8 @@ export interface IncidentRow extends MonitorRef {
   monitorId: string;
   jurisdiction: string;
   incident: Incident;
+  /** `detail` of the first entry of the timeline, which is read from this row. */
+  openedDetail?: Record<string, unknown>;
 }
 
 /** The columns that an update writes. */
@@ -46,6 +48,7 @@ const INCIDENT_ROW: Columns<IncidentRow> = {
     openSequence: column.plain('open_sequence', 'bigint'),
     ...CHANGEABLE,
   },
+  openedDetail: column.json('opened_detail'),
 };
 
 /** The select list over `incidents i`. */
@@ -112,6 +115,9 @@ export async function updateIncidents(tx: Queryable, rows: readonly IncidentRow[
 
 /** An entry with what the timeline shows of a delivery. */
 export type StoredEntry = TimelineEntry & { delivery?: { deliveryId: string; [fact: string]: unknown } };
+
+/** The id of the entry `opened`: it is before the others of its moment. */
+const FIRST_ENTRY = '00000000-0000-0000-0000-000000000000';
 
 /** An entry to append. */
 export interface TimelineRow {
@@ -227,8 +233,14 @@ export async function lockIncident(
   return rows.map((row) => toIncidentRow(row).incident)[0];
 }
 
+// The first entry of each timeline, `opened`, is read from the incident: thousands open at once, and each row counts.
 const listEntries = keysetList(TIMELINE_ENTRY, {
-  from: 'timeline_entries t',
+  from: `(
+    select t.* from timeline_entries t
+    union all
+    select i.project_id, i.incident_id, '${FIRST_ENTRY}'::uuid, i.opened_at, 'opened', null, 'open', null, null, null,
+      i.opened_detail
+    from incidents i) t`,
   alias: 't',
   time: 'at',
   id: 'entry_id',

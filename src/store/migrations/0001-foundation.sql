@@ -260,6 +260,8 @@ create table incidents (
   alerted_at timestamptz,
   -- Set when the monitor is deleted. The row is deleted 30 days later.
   monitor_deleted_at timestamptz,
+  -- Of the first entry of the timeline, `opened`, which has no row of its own.
+  opened_detail jsonb,
   primary key (project_id, incident_id)
 );
 -- At most one incident that has not ended per cause, also when two processes open it at once.

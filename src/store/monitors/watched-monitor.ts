@@ -9,6 +9,7 @@ import {
   toTiming,
   type Window,
 } from '../../domain/monitor.ts';
+import type { MonitorOrigin } from '../../domain/origin.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
@@ -35,6 +36,8 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   binding: StoredBinding;
   /** Without measurements there are no rules, and a beat reads and writes nothing of their state (docs/adr/0009). */
   hasMeasurements: boolean;
+  /** As it was read: a monitor that is kept does not know whether its object is gone. */
+  declaredBy?: MonitorOrigin;
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
@@ -52,6 +55,7 @@ const WATCHED: Columns<Watched> = {
   maintenance: column.optional(WINDOW),
   binding: CHANGEABLE.binding,
   hasMeasurements: column.computed('has_measurements', "m.measurements <> '{}'"),
+  declaredBy: CHANGEABLE.origin,
   ...TENANT,
 };
 const toWatched = rowReader(WATCHED);

@@ -112,6 +112,7 @@ function decide(
       lastBeatMs: live.lastBeatMs,
       nextDeadlineMs: live.deadlineMs,
       suppressed: suppression(monitor.timing, nowMs),
+      origin: monitor.declaredBy ?? null,
       transitions,
     });
   } catch (error) {

@@ -19,12 +19,21 @@ export function newUuid(): string {
 
 /**
  * `mon_0192…`: typed prefix and 32 hex digits. `atMs`: of the database's clock where a list has the order of the ids
- * (incidents, deliveries).
+ * (incidents, deliveries). Ids of one moment ascend (RFC 9562 6.2, a counter of 24 bits from a random start), so that
+ * index pages fill in order where thousands are made at once.
  */
 export function newId(prefix: IdPrefix, atMs = Date.now()): string {
   const random = randomUUID();
-  return `${prefix}_${timeHex(atMs)}7${random.slice(15, 18)}${random.slice(19, 23)}${random.slice(24)}`;
+  counter = (counter + 1) & 0xffffff;
+  if (atMs !== last.ms || counter === 0) {
+    last = { ms: atMs, hex: timeHex(atMs) };
+    counter = Number.parseInt(random.slice(0, 5), 16);
+  }
+  const count = counter.toString(16).padStart(6, '0');
+  return `${prefix}_${last.hex}7${count.slice(0, 3)}8${count.slice(3)}${random.slice(24)}`;
 }
+let last = { ms: 0, hex: '' };
+let counter = 0;
 
 /** The ids that `newId` makes at `atMs` or later, and no earlier ones, come after it. */
 export function firstIdAt(prefix: IdPrefix, atMs: number): string {
@@ -33,9 +42,6 @@ export function firstIdAt(prefix: IdPrefix, atMs: number): string {
 
 const MAX_TIME = 2 ** 48 - 1;
 
-/** Many ids are made in one millisecond. */
 function timeHex(ms: number): string {
-  if (ms !== last.ms) last = { ms, hex: ms.toString(16).padStart(12, '0') };
-  return last.hex;
+  return ms.toString(16).padStart(12, '0');
 }
-let last = { ms: 0, hex: '0'.repeat(12) };

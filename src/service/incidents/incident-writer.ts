@@ -143,7 +143,7 @@ function alert(
     monitorId: monitor.monitorId,
     event: event.type,
     sequence,
-    webhookId: newId('msg'),
+    webhookId: newId('msg', readMs),
     body,
   });
   return { incident: { ...incident, eventSequence: sequence }, entries };

@@ -9,6 +9,7 @@ import {
   type IncidentRow,
   insertIncidents,
   insertTimelineEntries,
+  type OpenedIncident,
   type TimelineRow,
   updateIncidents,
 } from '../../store/incidents/incidents.ts';
@@ -38,8 +39,10 @@ export interface MonitorTransitions extends MonitorRef {
 type ToldMonitor = MonitorTransitions & { origin?: MonitorOrigin };
 
 interface Written {
-  incidents: { isNew: boolean; row: IncidentRow }[];
+  opened: OpenedIncident[];
+  changed: IncidentRow[];
   timeline: TimelineRow[];
+  /** Events of incidents that changed. */
   outbox: OutboxRow[];
 }
 
@@ -60,16 +63,15 @@ export async function recordTransitions(
     alerting.length > 0
       ? await Promise.all([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
       : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
-  const written: Written = { incidents: [], timeline: [], outbox: [] };
+  const written: Written = { opened: [], changed: [], timeline: [], outbox: [] };
   for (const monitor of changed) {
     const { monitorKey } = monitor;
     const told = { ...monitor, origin: monitor.origin ?? origins.get(monitorKey) };
     collect(told, targets.get(monitorKey), nowMs, written);
   }
 
-  const rowsOf = (isNew: boolean) => written.incidents.filter((it) => it.isNew === isNew).map((it) => it.row);
-  await insertIncidents(tx, rowsOf(true));
-  await updateIncidents(tx, rowsOf(false));
+  await insertIncidents(tx, written.opened);
+  await updateIncidents(tx, written.changed);
   await insertTimelineEntries(tx, written.timeline);
   await insertDeliveries(tx, written.outbox, nowMs);
 }
@@ -82,13 +84,14 @@ function collect(
 ): void {
   const { projectId, monitorKey, monitorId, jurisdiction } = monitor;
   for (const transition of monitor.transitions) {
-    const { incident, entries } = transition.event
-      ? alert(monitor, transition, target, { nowMs, outbox: written.outbox })
-      : transition;
-    const { isNew } = transition;
-    const openedDetail = isNew ? entries.find(isOpened)?.detail : undefined;
-    const row = { projectId, monitorKey, monitorId, jurisdiction, incident, openedDetail };
-    written.incidents.push({ isNew, row });
+    const { incident, entries, delivery } = alert(monitor, transition, target, nowMs);
+    const row = { projectId, monitorKey, monitorId, jurisdiction, incident };
+    if (transition.isNew) {
+      written.opened.push({ ...row, openedDetail: entries.find(isOpened)?.detail, delivery });
+    } else {
+      written.changed.push(row);
+      if (delivery) written.outbox.push(delivery);
+    }
     // The row of the incident is its entry `opened`.
     for (const entry of entries) {
       if (!isOpened(entry)) written.timeline.push({ projectId, incidentId: incident.incidentId, entry });
@@ -100,21 +103,21 @@ function isOpened({ type }: TimelineEntry): boolean {
   return type === 'opened';
 }
 
-/** Adds the event to the outbox, or a timeline entry with the reason why no alert is sent. */
+/** The delivery of the event, or a timeline entry with the reason why no alert is sent. */
 function alert(
   monitor: ToldMonitor,
   transition: Transition,
   target: TargetResult | undefined,
-  out: { nowMs: number; outbox: OutboxRow[] },
-): { incident: Incident; entries: TimelineEntry[] } {
+  nowMs: number,
+): { incident: Incident; entries: TimelineEntry[]; delivery?: OutboxRow } {
   const { incident, event } = transition;
+  if (!event) return transition;
   const entries = transition.entries.map((entry) => withOrphan(entry, monitor.origin));
-  if (!event) return { incident, entries };
   const reason = monitor.suppressed ?? reasonOf(target);
   if (reason !== undefined || !target || !('target' in target)) {
     const suppressed: TimelineEntry = {
       type: 'suppressed',
-      atMs: out.nowMs,
+      atMs: nowMs,
       detail: { event: event.type, reason: reason ?? 'disabled' },
     };
     return { incident, entries: [...entries, suppressed] };
@@ -122,7 +125,7 @@ function alert(
   const sequence = incident.eventSequence + 1;
   const body = buildIncidentEvent({
     type: event.type,
-    atMs: out.nowMs,
+    atMs: nowMs,
     organizationId: monitor.organizationId,
     projectId: monitor.projectId,
     projectName: monitor.projectName,
@@ -132,7 +135,7 @@ function alert(
     previousState: event.previousState,
   });
   const { endpointId, projectId: endpointProjectId, readMs } = target.target;
-  out.outbox.push({
+  const delivery: OutboxRow = {
     projectId: monitor.projectId,
     deliveryId: newId('dlv', readMs),
     createdMs: readMs,
@@ -145,8 +148,8 @@ function alert(
     sequence,
     webhookId: newId('msg', readMs),
     body,
-  });
-  return { incident: { ...incident, eventSequence: sequence }, entries };
+  };
+  return { incident: { ...incident, eventSequence: sequence }, entries, delivery };
 }
 
 /** The timeline tells of a gone object too, where the alert goes nowhere. */

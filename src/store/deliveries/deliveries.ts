@@ -57,7 +57,8 @@ const SUBJECT: Columns<DeliverySubject> = {
   redeliveryOf: column.plain('redelivery_of', 'text'),
 };
 
-const OUTBOX: Columns<OutboxRow> = {
+/** The columns that an insert writes. */
+export const OUTBOX: Columns<OutboxRow> = {
   ...SUBJECT,
   createdMs: column.moment('created_at'),
   webhookId: column.plain('webhook_id', 'text'),

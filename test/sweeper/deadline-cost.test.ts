@@ -58,10 +58,10 @@ it('a batch of missed deadlines takes eight statements, however many deadlines i
   expect(batch).toHaveLength(8);
 });
 
-it('a missed deadline writes less than 3,200 bytes of the log', async () => {
+it('a missed deadline writes less than 3,000 bytes of the log', async () => {
   const before = await walBytes();
   await drain(makeSweep(single));
   const { rows } = await fixture.pool.query('select count(*)::integer as opened from deliveries');
   expect(rows).toEqual([{ opened: MONITORS }]);
-  expect(((await walBytes()) - before) / MONITORS).toBeLessThan(3_200);
+  expect(((await walBytes()) - before) / MONITORS).toBeLessThan(3_000);
 });

@@ -200,7 +200,7 @@ function orderedUuid(index: number): string {
 
 export interface IncidentFilter {
   projectId: string;
-  /** One monitor. State its `monitorId` too: the index is by that column. */
+  /** One monitor. State its `monitorId` too: the index incidents_monitor_ended is by that column. */
   monitorKey?: string;
   /** The public id, in every jurisdiction; finds incidents of deleted monitors too. */
   monitorId?: string;
@@ -213,7 +213,17 @@ export interface IncidentFilter {
   untilMs?: number;
 }
 
-const list = keysetList(INCIDENT_ROW, { from: 'incidents i', alias: 'i', id: 'incident_id' });
+const BY_ID = { from: 'incidents i', alias: 'i', id: 'incident_id' };
+const list = keysetList(INCIDENT_ROW, BY_ID);
+/** Only a monitor that exists has incidents that are not over. */
+const listOfMonitor = keysetList(INCIDENT_ROW, {
+  ...BY_ID,
+  parts: [
+    "i.state in ('recovered', 'resolved')",
+    `i.state in ('open', 'recovering') and (i.project_id, i.monitor_key, i.monitor_id) in (
+      select m.project_id, m.monitor_key, m.monitor_id from monitors m)`,
+  ],
+});
 
 /** Newest first: ids are made from `openedMs`. */
 export async function listIncidents(
@@ -231,7 +241,7 @@ export async function listIncidents(
     ['i.incident_id >= $', filter.sinceMs === undefined ? undefined : firstIdAt('inc', filter.sinceMs)],
     ['i.incident_id < $', filter.untilMs === undefined ? undefined : firstIdAt('inc', filter.untilMs)],
   ];
-  return await list(db, conditions, page);
+  return await (filter.monitorId === undefined ? list : listOfMonitor)(db, conditions, page);
 }
 
 export async function findIncident(

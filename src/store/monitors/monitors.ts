@@ -152,8 +152,13 @@ export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: numbe
        keys as (delete from beat_keys where project_id = $1 and monitor_key = $2),
        drafts as (delete from drafts where project_id = $1 and monitor_key = $2),
        incidents as (update incidents set monitor_deleted_at = ${fromMillis('$3')}
-         where project_id = $1 and monitor_key = $2
-           and monitor_id = (select monitor_id from monitors where project_id = $1 and monitor_key = $2)),
+         where project_id = $1 and monitor_key = $2 and incident_id in (
+           select i.incident_id from monitors m join incidents i
+             on i.project_id = m.project_id and i.monitor_id = m.monitor_id and i.state in ('recovered', 'resolved')
+           where m.project_id = $1 and m.monitor_key = $2
+           union all
+           select incident_id from incidents
+           where project_id = $1 and monitor_key = $2 and state in ('open', 'recovering'))),
        live as (delete from monitor_live where project_id = $1 and monitor_key = $2)
      delete from monitors where project_id = $1 and monitor_key = $2`,
     [ref.projectId, ref.monitorKey, nowMs],

@@ -49,6 +49,8 @@ export interface KeysetList {
   /** Absent where the ids are made from the time (`newId`): the primary key is the list's index. */
   time?: string;
   id: string;
+  /** Conditions that divide the rows: each part has its own index, and a page is merged from a page of each. */
+  parts?: readonly string[];
   /** Default: newest first. */
   order?: 'asc' | 'desc';
 }
@@ -58,13 +60,13 @@ export interface KeysetList {
  */
 export function keysetList<Item>(
   columns: Columns<Item>,
-  { from, alias, order = 'desc', ...names }: KeysetList,
+  { from, alias, parts, order = 'desc', ...names }: KeysetList,
 ) {
   const read = rowReader(columns);
   const id = `${alias}.${names.id}`;
   const time = names.time && `${alias}.${names.time}`;
   const position = time ? `${micros(time)} as position_us, ${id} as position_id` : `${id} as position_id`;
-  const select = `select ${sql.select(columns, alias)}, ${position} from ${from}`;
+  const select = `select ${sql.select(columns, alias)}, ${position} from`;
   const ordered = `order by ${time ? `${time} ${order}, ` : ''}${id} ${order}`;
   const than = order === 'asc' ? '>' : '<';
   return async (
@@ -77,8 +79,11 @@ export function keysetList<Item>(
     if (after && time) {
       where += ` and (${time}, ${id}) ${than} (${fromMicros(query.bind(after.micros))}, ${query.bind(after.id)})`;
     } else if (after) where += ` and ${id} ${than} ${query.bind(after.id)}`;
+    const most = `${ordered} limit ${query.bind(limit)}`;
+    const pageOf = (part: string) => `(select ${alias}.* from ${from} ${where} and ${part} ${most})`;
+    const rowsOf = parts ? `(${parts.map(pageOf).join(' union all ')}) ${alias}` : `${from} ${where}`;
     const { rows } = await db.query<{ position_us?: number; position_id: string }>(
-      `${select} ${where} ${ordered} limit ${query.bind(limit)}`,
+      `${select} ${rowsOf} ${most}`,
       query.values,
     );
     return rows.map((row) => ({

@@ -11,6 +11,11 @@ const FIRST_OPEN_MS = 30_000;
 const MAX_OPEN_MS = 600_000;
 /** Attempts are counted by slices of the window, so that a busy endpoint costs no more memory than a quiet one. */
 const SLICE_MS = 10_000;
+/** What is claimed ahead for an endpoint is what it takes in this time, and at most three times its places. */
+const AHEAD_MS = 250;
+const AHEAD_TIMES = 3;
+/** The part of a new attempt in the mean time of the attempts. */
+const MEAN_SHARE = 1 / 8;
 /** A probe whose result never comes holds the breaker no longer than this. */
 const PROBE_LOST_MS = 30_000;
 
@@ -103,6 +108,10 @@ interface EndpointEntry {
   inFlight: number;
   /** Grows from 1 by doubling with each success and falls to 1 with a failure: a dead receiver holds one place. */
   limit: number;
+  /** How long the last attempts took, ms. */
+  meanMs: number;
+  /** What was claimed ahead was not sent in time, and no attempt has ended since. */
+  isLate: boolean;
 }
 
 const DEFAULTS = { maxPerEndpoint: 32, maxEndpoints: 10_000 };
@@ -128,7 +137,7 @@ export class EndpointGate {
     entry.inFlight += 1;
     // A forgotten endpoint begins again as an unknown one: with one attempt at a time. This one is in use now.
     this.#dropSurplus();
-    return this.#passage(entry, admission.kind, before);
+    return this.#passage(entry, { admittedAs: admission.kind, before, enteredMs: nowMs });
   }
 
   /** How many attempts to the endpoint may begin now. A claim of no more is not filled by one receiver that hangs. */
@@ -141,10 +150,33 @@ export class EndpointGate {
     return admission.kind === 'probe' ? Math.min(1, places) : places;
   }
 
+  /**
+   * How many deliveries beyond its places are worth a claim, since the endpoint will take them in a moment: none unless the
+   * last attempts went well.
+   */
+  aheadFor(endpoint: string): number {
+    const entry = this.#projects.get(projectOf(endpoint))?.get(endpoint);
+    if (entry?.breaker.kind !== 'closed' || entry.isLate || entry.limit < this.#bounds.maxPerEndpoint)
+      return 0;
+    return Math.floor(entry.limit * Math.min(AHEAD_TIMES, AHEAD_MS / entry.meanMs));
+  }
+
+  /** What was claimed ahead was not sent in time: nothing more is until an attempt has ended. */
+  recordLate(endpoint: string): void {
+    const entry = this.#projects.get(projectOf(endpoint))?.get(endpoint);
+    if (entry) entry.isLate = true;
+  }
+
   #use(endpoint: string): EndpointEntry {
     const entries = this.#projects.use(projectOf(endpoint), () => new RecentlyUsed());
     const before = entries.size;
-    const entry = entries.use(endpoint, () => ({ breaker: CLOSED_BREAKER, inFlight: 0, limit: 1 }));
+    const entry = entries.use(endpoint, () => ({
+      breaker: CLOSED_BREAKER,
+      inFlight: 0,
+      limit: 1,
+      meanMs: 0,
+      isLate: false,
+    }));
     this.#size += entries.size - before;
     return entry;
   }
@@ -167,18 +199,21 @@ export class EndpointGate {
     for (const [project, entries] of this.#projects) if (entries.size === 0) this.#projects.delete(project);
   }
 
-  #passage(entry: EndpointEntry, admittedAs: 'attempt' | 'probe', before: BreakerState): Passage {
+  #passage(entry: EndpointEntry, { admittedAs, before, enteredMs }: Entrance): Passage {
     let isOver = false;
     const giveBack = (): boolean => {
       if (isOver) return false;
       isOver = true;
       entry.inFlight -= 1;
+      entry.isLate = false;
       return true;
     };
     return {
       state: 'entered',
       leave: ({ failed }, nowMs) => {
         if (!giveBack()) return;
+        const tookMs = nowMs - enteredMs;
+        entry.meanMs = entry.meanMs === 0 ? tookMs : entry.meanMs + (tookMs - entry.meanMs) * MEAN_SHARE;
         entry.breaker = record(entry.breaker, { admittedAs, failed }, nowMs);
         entry.limit = failed ? 1 : Math.min(entry.limit * 2, this.#bounds.maxPerEndpoint);
       },
@@ -189,6 +224,13 @@ export class EndpointGate {
       },
     };
   }
+}
+
+interface Entrance {
+  admittedAs: 'attempt' | 'probe';
+  /** The breaker before it. */
+  before: BreakerState;
+  enteredMs: number;
 }
 
 const isInUse = ({ inFlight }: EndpointEntry) => inFlight > 0;

@@ -1,6 +1,7 @@
 // One request and its answer on a pool: status, chosen headers, the first bytes of the body.
 // It follows no redirect, retries nothing and ends at the given deadline.
 import type { Dispatcher, Pool } from 'undici';
+import type { Deadline } from './deadline.ts';
 
 /** The status decides. The body is only shown to people: little of it is read, and the wait for it is short. */
 const MAX_BODY_BYTES = 1_024;
@@ -24,10 +25,10 @@ export type Exchange =
   | { state: 'timeout' };
 
 /**
- * Sends a POST and resolves, never rejects. When `deadline` aborts, the request is dropped, also while it still waits
- * for a connection. `answeredAtMs` is of `performance.now()`.
+ * Sends a POST and resolves, never rejects. After the deadline the request is dropped, also while it still waits for
+ * a connection. `answeredAtMs` is of `performance.now()`.
  */
-export function exchange(pool: Pool, request: ExchangeRequest, deadline: AbortSignal): Promise<Exchange> {
+export function exchange(pool: Pool, request: ExchangeRequest, deadline: Deadline): Promise<Exchange> {
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(resolve, deadline);
     if (handler.isOver) return;
@@ -37,8 +38,6 @@ export function exchange(pool: Pool, request: ExchangeRequest, deadline: AbortSi
 
 class ExchangeHandler implements Dispatcher.DispatchHandler {
   readonly #resolve: (exchange: Exchange) => void;
-  readonly #deadline: AbortSignal;
-  readonly #onDeadline = () => this.#settle({ state: 'timeout' });
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
   #phase: 'running' | 'over' = 'running';
@@ -46,11 +45,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
   #answer: { statusCode: number; answeredAtMs: number; retryAfter?: string | string[] } | undefined;
   #bodyTimer: NodeJS.Timeout | undefined;
 
-  constructor(resolve: (exchange: Exchange) => void, deadline: AbortSignal) {
+  constructor(resolve: (exchange: Exchange) => void, deadline: Deadline) {
     this.#resolve = resolve;
-    this.#deadline = deadline;
-    if (deadline.aborted) this.#onDeadline();
-    else deadline.addEventListener('abort', this.#onDeadline, { once: true });
+    const onDeadline = () => this.#settle({ state: 'timeout' });
+    if (deadline.isOver) onDeadline();
+    else deadline.watch(onDeadline);
   }
 
   get isOver(): boolean {
@@ -105,7 +104,6 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
     if (this.isOver) return;
     this.#phase = 'over';
     clearTimeout(this.#bodyTimer);
-    this.#deadline.removeEventListener('abort', this.#onDeadline);
     // A status that arrived before the deadline counts.
     if (result.state === 'timeout' && this.#answer) {
       this.#resolve({ state: 'answered', ...this.#answer, body: readableText(this.#chunks) });
@@ -118,6 +116,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler {
 
 /** UTF-8 without a character that was cut. NUL becomes U+FFFD, which Postgres and JSON readers accept. */
 function readableText(chunks: Buffer[]): string {
+  if (chunks.length === 0) return '';
   const text = new TextDecoder().decode(Buffer.concat(chunks), { stream: true });
   return text.replaceAll('\0', '\uFFFD');
 }

@@ -1,9 +1,12 @@
 // Sends the attempts of webhook endpoints in the standard format: finds out where the URL leads now, signs, sends, reads
 // the answer. It never throws for what a receiver does, keeps no state of deliveries and decides no retry.
+import { isIP } from 'node:net';
+import { RecentlyUsed } from '../recently-used.ts';
 import { parseRetryAfter } from '../retry-schedule.ts';
 import type { AttemptError, AttemptRequest, AttemptResult, Sender } from '../sender.ts';
 import { classifyAttemptError } from './attempt-error.ts';
 import { ConnectionPools } from './connection-pools.ts';
+import { Deadline } from './deadline.ts';
 import {
   type Destination,
   type DestinationDeps,
@@ -24,6 +27,14 @@ export interface WebhookSenderOptions extends DestinationDeps {
   now?: () => number;
 }
 
+interface Known {
+  destination: Destination;
+  /** Where an address leads that needs no DNS: that is always the same. */
+  location?: Location;
+}
+
+const MAX_KNOWN = 1_000;
+
 const USER_AGENT = 'Beatkeeper-Webhooks/1';
 
 /** Keeps connections open for a moment after each attempt, for the next one. */
@@ -32,6 +43,8 @@ export class WebhookSender implements Sender {
   readonly #timeoutMs: number;
   readonly #now: () => number;
   readonly #pools: ConnectionPools;
+  /** By the text of the URL. */
+  readonly #known = new RecentlyUsed<Known>();
 
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
@@ -46,18 +59,18 @@ export class WebhookSender implements Sender {
 
   async send(request: AttemptRequest): Promise<AttemptResult> {
     const startedAtMs = performance.now();
-    const destination = parseDestination(request.url);
-    if ('code' in destination) return failure('destination_rejected', startedAtMs);
-    const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort(), this.#timeoutMs);
+    const known = this.#read(request.url);
+    if (!known) return failure('destination_rejected', startedAtMs);
+    const { destination } = known;
+    const deadline = new Deadline(this.#timeoutMs);
     try {
-      const location = await this.#locate(destination, controller.signal);
+      const location = known.location ?? (await this.#locate(known, deadline));
       if (location.state !== 'reachable') return failure(LOCATION_ERRORS[location.state], startedAtMs);
       const message = this.#buildRequest(request, destination);
-      const answer = await this.#exchange({ destination, location, message, deadline: controller.signal });
+      const answer = await this.#exchange({ destination, location, message, deadline });
       return this.#judge(answer, startedAtMs);
     } finally {
-      clearTimeout(timer);
+      deadline.clear();
     }
   }
 
@@ -66,11 +79,25 @@ export class WebhookSender implements Sender {
     await this.#pools.close();
   }
 
+  /** Undefined: no attempt can be made to such an address. */
+  #read(url: string): Known | undefined {
+    const before = this.#known.get(url);
+    if (before) return this.#known.use(url, () => before);
+    const destination = parseDestination(url);
+    if ('code' in destination) return undefined;
+    const known = this.#known.use(url, () => ({ destination }));
+    this.#known.dropSurplus(MAX_KNOWN, () => false);
+    return known;
+  }
+
   /** DNS is asked on every attempt: an address that was public at creation may not be so now. */
-  #locate(destination: Destination, deadline: AbortSignal): Promise<Location | { state: 'timeout' }> {
+  #locate(known: Known, deadline: Deadline): Promise<Location | { state: 'timeout' }> {
     return new Promise((resolve, reject) => {
-      deadline.addEventListener('abort', () => resolve({ state: 'timeout' }), { once: true });
-      locateDestination(destination, this.#options).then(resolve, reject);
+      deadline.watch(() => resolve({ state: 'timeout' }));
+      locateDestination(known.destination, this.#options).then((location) => {
+        if (isIP(known.destination.hostname) !== 0) known.location = location;
+        resolve(location);
+      }, reject);
     });
   }
 
@@ -130,7 +157,7 @@ interface PinnedAttempt {
   destination: Destination;
   location: { addresses: string[] };
   message: ExchangeRequest;
-  deadline: AbortSignal;
+  deadline: Deadline;
 }
 
 const LOCATION_ERRORS = {

@@ -1,5 +1,6 @@
 // The attempts that are under way in this process: gives each project its share of them and each endpoint as many as it
-// takes, opens its secrets, sends, and hands on the outcomes. It reads and writes no database.
+// takes, holds what is claimed ahead for it, opens its secrets, sends, and hands on the outcomes. It reads and writes no
+// database.
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
@@ -11,6 +12,7 @@ import type { Log } from '../../telemetry/log.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
 import type { DeliveryOutcome } from './delivery-outcome.ts';
 import { endpointKeyOf } from './due-queues.ts';
+import { HeldClaims } from './held-claims.ts';
 
 export interface AttemptsOptions {
   secrets: SecretBox;
@@ -21,12 +23,19 @@ export interface AttemptsOptions {
   attemptTimeoutMs?: number;
   /** Called when an attempt has ended. Call `settle` when the outcome is written, or can't be. */
   onEnd: (outcome: DeliveryOutcome, settle: () => void) => void;
+  /** Called with what was held and is not sent: its leases are to be released. */
+  onGiveBack: (claims: ClaimedDelivery[]) => void;
 }
 
 /** Attempts of this process whose outcome is not written yet, over all projects. */
 const MAX_ATTEMPTS = 576;
 /** Of those, for projects with fewer than two. */
 const KEPT_ATTEMPTS = 64;
+/**
+ * What waits here for a place is sent within this time or given back: it was claimed before its endpoint was disabled, or its
+ * address or secret changed (docs/contract/callbacks.md). After a crash it waits for the end of its lease.
+ */
+const HOLD_MS = 500;
 
 export class Attempts {
   readonly #options: AttemptsOptions;
@@ -39,6 +48,9 @@ export class Attempts {
   readonly #senders: Senders;
   readonly #open: (box: Buffer, place: string) => string;
   readonly #inFlight = new Set<Promise<void>>();
+  /** They have places of their projects, so that a project with much to send leaves room for others. */
+  readonly #held = new HeldClaims();
+  #holdTimer: NodeJS.Timeout | undefined;
   /** Attempts whose outcome is not written yet: one may outlast its lease while the database is away. */
   readonly #unwritten = new Set<string>();
   /** Endpoints that answered 410, until that is written: nothing more may go out to them. */
@@ -63,9 +75,15 @@ export class Attempts {
     return this.#shares.heldBy(projectId);
   }
 
-  /** How many attempts to the endpoint (by its key) may begin now. */
-  placesFor(endpoint: string, now: number): number {
-    return this.#gone.has(endpoint) ? 0 : this.#gate.placesFor(endpoint, now);
+  /**
+   * How many deliveries to the endpoint (by its key) are worth a claim now: as many as may be sent, and at most `mostAhead`
+   * that are held for it, once half of those are sent: few large claims cost less than many small ones.
+   */
+  placesFor(endpoint: string, now: number, mostAhead: number): number {
+    if (this.#gone.has(endpoint)) return 0;
+    const ahead = Math.min(mostAhead, this.#gate.aheadFor(endpoint));
+    const held = this.#held.countAt(endpoint);
+    return this.#gate.placesFor(endpoint, now) + (held > ahead / 2 ? 0 : ahead - held);
   }
 
   /** This attempt began here, and its outcome is not written. */
@@ -73,23 +91,25 @@ export class Attempts {
     return this.#unwritten.has(attemptKeyOf(claim));
   }
 
-  /** False when there is no place for the attempt after all. */
+  /** Sends it, or holds it for the next place. False when there is no place for it after all. */
   begin(claim: ClaimedDelivery): boolean {
     const { projectId } = claim;
     const endpoint = endpointKeyOf(claim.endpoint);
     if (this.#gone.has(endpoint) || this.#shares.roomFor(projectId) === 0) return false;
-    const passage = this.#gate.enter(endpoint, performance.now());
-    if (passage.state !== 'entered') return false;
+    const now = performance.now();
+    const passage = this.#gate.enter(endpoint, now);
+    if (passage.state === 'entered') this.#start(claim, passage);
+    else if (this.#held.countAt(endpoint) < this.#gate.aheadFor(endpoint)) this.#hold(claim, now);
+    else return false;
     this.#shares.take(projectId);
     this.#unwritten.add(attemptKeyOf(claim));
-    const attempt = this.#send(claim).then((outcome) => {
-      this.#inFlight.delete(attempt);
-      this.#leave(passage, outcome);
-      this.#end(outcome);
-    });
-    this.#inFlight.add(attempt);
-    this.#options.metrics.deliveriesInFlight.set(this.#inFlight.size);
     return true;
+  }
+
+  /** Holds nothing any more. */
+  giveBackHeld(): void {
+    clearTimeout(this.#holdTimer);
+    this.#giveBack(this.#held.takeOlder(Number.POSITIVE_INFINITY));
   }
 
   /** Resolves when all attempts under way have ended. */
@@ -99,6 +119,16 @@ export class Attempts {
 
   async close(): Promise<void> {
     await this.#senders.close();
+  }
+
+  #start(claim: ClaimedDelivery, passage: Passage): void {
+    const attempt = this.#send(claim).then((outcome) => {
+      this.#inFlight.delete(attempt);
+      this.#leave(passage, outcome);
+      this.#end(outcome);
+    });
+    this.#inFlight.add(attempt);
+    this.#options.metrics.deliveriesInFlight.set(this.#inFlight.size);
   }
 
   #leave(passage: Passage, outcome: DeliveryOutcome): void {
@@ -111,12 +141,48 @@ export class Attempts {
     const { claim } = outcome;
     const endpoint = endpointKeyOf(claim.endpoint);
     const isGone = outcome.kind === 'sent' && outcome.result.gone;
-    if (isGone) this.#gone.add(endpoint);
+    if (isGone) {
+      this.#gone.add(endpoint);
+      this.#giveBack(this.#held.takeOlder(Number.POSITIVE_INFINITY, [endpoint]));
+    }
+    this.#sendHeld(endpoint);
     this.#options.onEnd(outcome, () => {
       this.#shares.giveBack(claim.projectId);
       this.#unwritten.delete(attemptKeyOf(claim));
       if (isGone) this.#gone.delete(endpoint);
     });
+  }
+
+  #hold(claim: ClaimedDelivery, now: number): void {
+    this.#held.add(claim, now);
+    this.#holdTimer ??= setTimeout(() => this.#giveBackLate(), HOLD_MS);
+  }
+
+  /** The free places at the endpoint are for what is held for it. */
+  #sendHeld(endpoint: string): void {
+    const now = performance.now();
+    while (this.#gate.placesFor(endpoint, now) > 0) {
+      const claim = this.#held.takeNext(endpoint, now - HOLD_MS);
+      const passage = claim && this.#gate.enter(endpoint, now);
+      if (!claim || passage?.state !== 'entered') return;
+      this.#start(claim, passage);
+    }
+  }
+
+  #giveBackLate(): void {
+    const late = this.#held.takeOlder(performance.now() - HOLD_MS);
+    for (const { endpoint } of late) this.#gate.recordLate(endpointKeyOf(endpoint));
+    this.#giveBack(late);
+    this.#holdTimer = this.#held.count > 0 ? setTimeout(() => this.#giveBackLate(), HOLD_MS / 2) : undefined;
+  }
+
+  #giveBack(claims: ClaimedDelivery[]): void {
+    if (claims.length === 0) return;
+    for (const claim of claims) {
+      this.#shares.giveBack(claim.projectId);
+      this.#unwritten.delete(attemptKeyOf(claim));
+    }
+    this.#options.onGiveBack(claims);
   }
 
   /** Never rejects: an internal fault postpones the delivery. */

@@ -14,11 +14,11 @@ import type { Pool } from '../../store/postgres/pool.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { ClaimParts } from './claim-parts.ts';
-import { DueQueues, MAX_POLLED } from './due-queues.ts';
+import { DueQueues, endpointKeyOf, MAX_POLLED } from './due-queues.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 import { type Chosen, Turns } from './turns.ts';
 
-export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
+export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd' | 'onGiveBack'> {
   pool: Pool;
   pollMs?: number;
 }
@@ -26,6 +26,8 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd'> {
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
 const MAX_WAITING = 512;
+/** What is claimed ahead, over all queues: a place of a queue that may be sent at once comes first. */
+const MAX_AHEAD = 256;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -36,8 +38,12 @@ export class Dispatcher {
   readonly #due = new DueQueues();
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
+  /** What is claimed ahead for one endpoint: an equal part for each queue in which something is due. */
+  #mostAhead = 0;
   readonly #turns = new Turns();
   readonly #parts = new ClaimParts();
+  /** When everything is released that was given back. */
+  #released: Promise<void> = Promise.resolve();
 
   /** Starts at once. */
   constructor(options: DispatcherOptions) {
@@ -47,7 +53,10 @@ export class Dispatcher {
       ...options,
       onEnd: (outcome, settle) => {
         this.#writer.add(outcome, settle);
-        if (this.#hasMore) this.#loop.wake();
+        if (this.#hasMore && this.#placesFor(endpointKeyOf(outcome.claim.endpoint)) > 0) this.#loop.wake();
+      },
+      onGiveBack: (claims) => {
+        this.#released = this.#released.then(() => this.#release(claims));
       },
     });
     this.#writer = new OutcomeWriter({
@@ -74,12 +83,12 @@ export class Dispatcher {
 
   /** Begins no attempt, lets those under way end (within 10 s), writes their outcomes, and gives the leases back. */
   async stop(): Promise<void> {
-    await this.#loop.stop();
+    const lastRun = this.#loop.stop();
+    this.#attempts.giveBackHeld();
+    await lastRun;
     await this.#attempts.settled();
-    const unwritten = await this.#writer.stop();
-    await releaseLeases(this.#options.pool, this.#owner, unwritten).catch((err: unknown) =>
-      this.#options.log.warn({ err }, 'Leases could not be given back. They end by themselves.'),
-    );
+    await this.#released;
+    await this.#release(await this.#writer.stop());
     await this.#attempts.close();
   }
 
@@ -122,6 +131,13 @@ export class Dispatcher {
     return unsent.length - refused.length;
   }
 
+  /** Never rejects. */
+  async #release(claims: readonly ClaimedDelivery[]): Promise<void> {
+    await releaseLeases(this.#options.pool, this.#owner, claims).catch((err: unknown) =>
+      this.#options.log.warn({ err }, 'Leases could not be given back. They end by themselves.'),
+    );
+  }
+
   /** What the last polls found, while it serves. A delivery that was taken since is found again, and claimed once. */
   async #findDue(): Promise<readonly DueQueue[]> {
     const startedAt = performance.now();
@@ -136,13 +152,18 @@ export class Dispatcher {
   #choose(due: readonly DueQueue[]): Chosen {
     const now = performance.now();
     const attempts = this.#attempts;
+    this.#mostAhead = Math.floor(MAX_AHEAD / Math.max(due.length, 1));
     return this.#turns.choose(due, {
       free: attempts.free,
       kept: attempts.kept,
       heldBy: (projectId) => attempts.heldBy(projectId),
-      placesFor: (endpoint) => attempts.placesFor(endpoint, now),
+      placesFor: (endpoint) => this.#placesFor(endpoint, now),
       isPaused: ({ key, ref }) => this.#due.isPaused(key, now) || this.#parts.isPaused(ref.projectId, now),
     });
+  }
+
+  #placesFor(endpoint: string, now = performance.now()): number {
+    return this.#attempts.placesFor(endpoint, now, this.#mostAhead);
   }
 
   #recordClaim(wanted: readonly WantedDeliveries[], { deliveries, passed }: Claim): void {

@@ -45,6 +45,39 @@ describe('the gate of endpoints', () => {
     enter(gate, 'cb_works');
   });
 
+  /** A gate whose endpoint has had so many attempts in a row that took so long. */
+  function answering(count: number, tookMs: number): EndpointGate {
+    const gate = new EndpointGate();
+    for (let index = 0; index < count; index += 1) enter(gate, 'cb_1').leave({ failed: false }, tookMs);
+    return gate;
+  }
+
+  it('as many deliveries are worth a claim ahead as an endpoint takes in a quarter of a second, at most three times its places', () => {
+    expect(answering(10, 1).aheadFor('cb_1')).toBe(96);
+    expect(answering(10, 100).aheadFor('cb_1')).toBe(80);
+    expect(answering(10, 1_000).aheadFor('cb_1')).toBe(8);
+    expect(answering(10, 10_000).aheadFor('cb_1')).toBe(0);
+  });
+
+  it('nothing is worth a claim ahead for an endpoint that is new or failed just now', () => {
+    expect(new EndpointGate().aheadFor('cb_1')).toBe(0);
+    expect(answering(4, 1).aheadFor('cb_1')).toBe(0);
+    const gate = answering(10, 1);
+    enter(gate, 'cb_1').leave({ failed: true }, 1);
+    expect(gate.aheadFor('cb_1')).toBe(0);
+    for (let index = 0; index < 5; index += 1) enter(gate, 'cb_1').leave({ failed: false }, 1);
+    expect(gate.aheadFor('cb_1')).toBeGreaterThan(0);
+  });
+
+  it('nothing more is worth a claim ahead after some was late, until an attempt has ended', () => {
+    const gate = answering(10, 1);
+    const passage = enter(gate, 'cb_1');
+    gate.recordLate('cb_1');
+    expect(gate.aheadFor('cb_1')).toBe(0);
+    passage.leave({ failed: false }, 1);
+    expect(gate.aheadFor('cb_1')).toBe(96);
+  });
+
   it('a place is given back once, however often its attempt ends', () => {
     const gate = new EndpointGate();
     for (let index = 0; index < 3; index += 1) enter(gate, 'cb_1').leave({ failed: false }, 0);

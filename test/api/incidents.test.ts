@@ -80,13 +80,13 @@ describe('an incident', () => {
     let cursor: string | undefined;
     let pages = 0;
     do {
-      const query = { limit: 2, cursor };
+      const query = { limit: 1, cursor };
       const { body } = await api.read.expectSuccess('getIncidentTimeline', { params, query });
       seen.push(...body.items.map((entry) => [entry.type, entry.note, entry.from, entry.to]));
       cursor = body.nextCursor;
       pages += 1;
     } while (cursor);
-    expect(pages).toBe(3);
+    expect(pages).toBe(6);
     expect(seen).toEqual([
       ['opened', undefined, undefined, 'open'],
       ['note', 'first', undefined, undefined],

@@ -39,24 +39,26 @@ export async function resolveTargets(
 ): Promise<Map<string, TargetResult>> {
   // Monitors with one binding share its row: thousands that fail at once mostly have the same binding.
   const queries = new Map<string, BindingQuery>();
-  for (const { projectId, binding } of items) {
+  const ids = items.map(({ projectId, binding }) => bindingId(projectId, binding));
+  for (const [index, { projectId, binding }] of items.entries()) {
+    const id = ids[index] ?? '';
     const { kind } = binding;
-    if (kind !== 'disabled') queries.set(bindingId(projectId, binding), { projectId, ...binding, kind });
+    if (kind !== 'disabled' && !queries.has(id)) queries.set(id, { projectId, ...binding, kind });
   }
   const found = await findBindingTargets(db, [...queries.values()]);
   const results = new Map<string, TargetResult>();
   for (const [index, [id, { kind }]] of [...queries].entries()) results.set(id, judge(kind, found[index]));
 
   const byMonitor = new Map<string, TargetResult>();
-  for (const { projectId, monitorKey, binding } of items) {
-    const result = results.get(bindingId(projectId, binding));
+  for (const [index, { monitorKey }] of items.entries()) {
+    const result = results.get(ids[index] ?? '');
     if (result) byMonitor.set(monitorKey, result);
   }
   return byMonitor;
 }
 
 function bindingId(projectId: string, binding: StoredBinding): string {
-  return [projectId, binding.kind, binding.alias ?? '', binding.inlineEndpointId ?? ''].join(' ');
+  return `${projectId} ${binding.kind} ${binding.alias ?? ''} ${binding.inlineEndpointId ?? ''}`;
 }
 
 function judge(kind: BindingQuery['kind'], found: FoundEndpoint | undefined): TargetResult {

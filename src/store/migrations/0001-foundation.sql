@@ -268,9 +268,9 @@ create table incidents (
 create unique index incidents_one_open on incidents
   (project_id, monitor_key, kind, coalesce(measurement, ''), coalesce(rule, ''))
   where state in ('open', 'recovering');
--- Ids are made from opened_at, so the primary key has the order of the list (docs/adr/0011). Of a monitor, by the public id, which also
--- finds the incidents of a deleted one; the few that have not ended are in incidents_one_open. Thousands open at once, of
--- monitors all over this index, and each would write a page of it.
+-- Ids are made from opened_at, so the primary key has the order of the list (docs/adr/0011). The list of a monitor goes by
+-- the public id, which also finds the incidents of a deleted one; the few that have not ended are in incidents_one_open.
+-- Thousands open at once, of monitors all over this index, and each would write a page of it.
 create index incidents_monitor_ended on incidents (project_id, monitor_id, incident_id)
   where state in ('recovered', 'resolved');
 create index incidents_deleted on incidents (monitor_deleted_at) where monitor_deleted_at is not null;

@@ -41,18 +41,14 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
-  configuration: TimingConfiguration;
-  lifecycle: Lifecycle;
-  maintenance?: Window;
+  timing: { configuration: TimingConfiguration; lifecycle: Lifecycle; maintenance?: Window };
 };
 
 const WATCHED: Columns<Watched> = {
   ...MONITOR_ID,
   ...LABELED,
   configurationVersion: CHANGEABLE.configurationVersion,
-  configuration: TIMING,
-  lifecycle: CHANGEABLE.lifecycle,
-  maintenance: column.optional(WINDOW),
+  timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, maintenance: column.optional(WINDOW) },
   binding: CHANGEABLE.binding,
   hasMeasurements: column.computed('has_measurements', "m.measurements <> '{}'"),
   declaredBy: CHANGEABLE.origin,
@@ -65,8 +61,9 @@ export const WATCHED_COLUMNS = sql.select(WATCHED, 'm');
 
 /** Turns a row that was selected with WATCHED_COLUMNS into a WatchedMonitor. */
 export function toWatchedMonitor(row: object, minimumIntervalMs: number): WatchedMonitor {
-  const { configuration, lifecycle, maintenance, ...monitor } = toWatched(row);
-  return { ...monitor, timing: toTiming(configuration, { lifecycle, maintenance }, minimumIntervalMs) };
+  const watched = toWatched(row);
+  const { timing } = watched;
+  return { ...watched, timing: toTiming(timing.configuration, timing, minimumIntervalMs) };
 }
 
 const LOAD = statement(

@@ -16,6 +16,8 @@ export type DestinationAnswer = Pick<Checked, 'verdict' | 'detail'>;
 export interface DestinationQuestion {
   projectId: string;
   endpointId: string;
+  /** The address in question, as one object as long as it is the same: an answer is for all questions about it. */
+  about: object;
   /** When to ask at the latest, ms of the process's clock: before that it goes with others of its project. */
   dueAtMs: number;
   /** Called once. `unknown` also where the API refuses the whole call. */
@@ -56,8 +58,9 @@ export class DestinationChecks {
     if (asked[0] !== undefined && asked[0].dueAtMs <= performance.now()) {
       const answers = await this.#call(projectId, asked, signal);
       if (signal.aborted) return undefined;
-      for (const { endpointId, answered } of asked) {
-        ofProject.delete(endpointId);
+      for (const { endpointId, about, answered } of asked) {
+        // The endpoint may have another address by now, with a question of its own.
+        if (ofProject.get(endpointId)?.about === about) ofProject.delete(endpointId);
         answered(answers.get(endpointId) ?? { verdict: 'unknown' });
       }
     }

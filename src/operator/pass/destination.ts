@@ -47,7 +47,8 @@ export function destinationFault(
   };
   // Long before it is due, so that one call can ask about many.
   const { dueAtMs } = known;
-  if (dueAtMs - performance.now() < periodMs * 0.75) checks.ask({ projectId, endpointId, dueAtMs, answered });
+  if (dueAtMs - performance.now() < periodMs * 0.75)
+    checks.ask({ projectId, endpointId, about: known, dueAtMs, answered });
   return known.fault;
 }
 

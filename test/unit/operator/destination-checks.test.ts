@@ -1,5 +1,5 @@
 // The calls that ask whether callbacks may go to addresses: few, bounded, in turns, and beside the passes.
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../src/kube/kube-log.ts';
 import { DestinationChecks } from '../../../src/operator/known/destination-checks.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -39,9 +39,9 @@ describe('checks of destinations', () => {
   const problem = (status: number, code: string): FakeAnswer => ({
     ...{ status, body: { title: 't', status, code, detail: 'No.', retryable: status >= 500 } },
   });
-  const ask = (projectId: string, endpointId: string, inMs = 0) =>
+  const ask = (projectId: string, endpointId: string, { inMs = 0, about = {} } = {}) =>
     checks.ask({
-      ...{ projectId, endpointId, dueAtMs: performance.now() + inMs },
+      ...{ projectId, endpointId, about, dueAtMs: performance.now() + inMs },
       answered: ({ verdict }) => void verdicts.set(endpointId, verdict),
     });
   const answers = (count: number) =>
@@ -49,7 +49,7 @@ describe('checks of destinations', () => {
 
   it('ask with one call about a hundred endpoints of a project, as soon as one of them is due', async () => {
     await start(accepted);
-    for (let i = 0; i < 149; i += 1) ask('p', `later${i}`, HOUR_MS + i);
+    for (let i = 0; i < 149; i += 1) ask('p', `later${i}`, { inMs: HOUR_MS + i });
     ask('p', 'due');
     await answers(100);
     expect(calls).toHaveLength(1);
@@ -87,6 +87,47 @@ describe('checks of destinations', () => {
     expect(calls.map(({ project }) => project)).toEqual(['slow', 'free', 'also-slow', 'free', 'slow']);
     held.get('slow')?.();
     held.get('also-slow')?.();
+  });
+
+  describe('with a call under way', () => {
+    let answerFirst: () => void;
+    beforeEach(async () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      answerFirst = resolve;
+      await start(async (call) => {
+        if (calls.length === 1) await promise;
+        return accepted(call);
+      });
+    });
+    const isUnderWay = () => waitFor(() => calls.length === 1, { what: 'the call' });
+
+    it('keep a later question about another address of the endpoint, which the answer is not about', async () => {
+      const answered: string[] = [];
+      const askAbout = (address: string) =>
+        checks.ask({
+          ...{ projectId: 'p', endpointId: 'a', about: {}, dueAtMs: performance.now() },
+          answered: () => void answered.push(address),
+        });
+      askAbout('former');
+      await isUnderWay();
+      askAbout('later');
+      answerFirst();
+      await waitFor(() => answered.length === 2, { what: 'both answers' });
+      expect(answered).toEqual(['former', 'later']);
+      expect(calls).toHaveLength(2);
+    });
+
+    it('do not ask again for a pass that puts the same question meanwhile', async () => {
+      const about = {};
+      ask('p', 'a', { about });
+      await isUnderWay();
+      ask('p', 'a', { about });
+      answerFirst();
+      await answers(1);
+      ask('p', 'b');
+      await answers(2);
+      expect(calls.map(({ endpointIds }) => endpointIds)).toEqual([['a'], ['b']]);
+    });
   });
 
   it('without an answer of the API are repeated, and no question is lost', async () => {

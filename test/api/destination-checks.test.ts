@@ -1,6 +1,9 @@
 // The operator's question whether callbacks may go where endpoints lead: by the check of a write, and without its record.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
+import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
+import { checkDestinations } from '../../src/service/callbacks/destination-checks.ts';
 import { type DnsServer, startDnsServer } from '../delivery/dns-server.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -68,9 +71,35 @@ describe('a check of destinations', () => {
     expect(await shown()).toEqual(before);
   });
 
+  it('of a name that DNS resolves late waits as long as a write does', async () => {
+    const { id } = await create('https://late.test/');
+    // The first query of each family is lost, and the resolver asks again after this time.
+    const times = { queryTimeoutMs: 3_500, timeoutMs: 60_000 };
+    const lost = new Set<number>();
+    const late = await startDnsServer((_name, family) => {
+      if (lost.has(family)) return family === 4 ? [PUBLIC] : [];
+      lost.add(family);
+      return 'silence';
+    });
+    const resolver = createNameResolver({
+      servers: [late.address],
+      hostsText: '',
+      searchDomains: [],
+      ...times,
+    });
+    const { pool, secrets, projectId } = api;
+    const found = await checkDestinations(
+      pool,
+      { secrets, destinations: { resolver, allowed: parseAllowedDestinations('') } },
+      { projectId, endpointIds: [id], signal: new AbortController().signal },
+    );
+    expect(found).toEqual([{ endpointId: id, verdict: 'accepted' }]);
+    await late.close();
+  });
+
   it('of names that DNS is silent about is unknown, and holds back no answer about another name', async () => {
     const slow = await Promise.all(
-      Array.from({ length: 25 }, (_, index) => create(`https://slow${index}.test/`)),
+      Array.from({ length: 35 }, (_, index) => create(`https://slow${index}.test/`)),
     );
     const good = await create('https://good.test/');
     silent = 'slow';

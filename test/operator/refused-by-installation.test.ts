@@ -3,6 +3,7 @@
 import type { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { findCondition } from '../../src/kube/conditions.ts';
+import { CALLBACKS } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createNamespace, hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -114,6 +115,47 @@ describe.skipIf(!hasCluster)('an operator whose API refuses what depends on its 
     proxy.moveTo(generous);
     await start({});
     await fixture.callbackBecomes('restarted', 'Ready', 'True');
+  });
+
+  it('Monitors learn at once that the address of their Callback is rejected, and that it is allowed again', async () => {
+    proxy.moveTo(generous);
+    // No resync: only the Callback wakes its Monitors.
+    const day = { resyncMs: 86_400_000, refusalRetryMs: 400 };
+    await start({ ...day, defaultCallbackNamespaces: [fixture.namespace] });
+    await fixture.createCallback('judged', { ...PRIVATE, organizationDefault: true });
+    await fixture.callbackBecomes('judged', 'Ready', 'True');
+    const bindings = {
+      'by-name': { kind: 'named', callbackRef: { name: 'judged' } },
+      'by-alias': { kind: 'named', alias: 'judged' },
+      'by-default': { kind: 'organization_default' },
+    };
+    const monitors = Object.keys(bindings);
+    for (const [name, callback] of Object.entries(bindings)) await fixture.createMonitor(name, { callback });
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');
+
+    const ref = { namespace: fixture.namespace, name: 'judged' };
+    let passes = 0;
+    const callbackIs = (reason: string) =>
+      waitFor(
+        async () => {
+          passes += 1;
+          // A pass over the Callback puts the question when it is due.
+          const metadata = { annotations: { 'example.com/passes': `${passes}` } };
+          const { status } = await fixture.kube.client.mergePatch(CALLBACKS, ref, { metadata });
+          return findCondition(status?.conditions, 'Ready')?.reason === reason;
+        },
+        { what: `the Callback is ${reason}` },
+      );
+    proxy.moveTo(fixture.apiFixture.url);
+    await callbackIs('DestinationRejected');
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'False', 'DestinationRejected');
+    proxy.moveTo(generous);
+    await callbackIs('Available');
+    for (const name of monitors) await fixture.monitorBecomes(name, 'Ready', 'True');
+
+    await fixture.kube.client.delete(CALLBACKS, ref);
+    const isGone = async () => (await fixture.kube.client.find(CALLBACKS, ref)) === undefined;
+    await waitFor(isGone, { what: 'the default endpoint is free' });
   });
 
   it('a destination that is allowed no more shows on its Callback and on the Monitors that alert there, until it is allowed again', async () => {

@@ -2,6 +2,7 @@
 import type { StoreChange } from '../../../kube/object-store.ts';
 import type { ObjectCache, ObjectMemory } from '../../known/object-cache.ts';
 import type { OperatorTuning } from '../../operator-context.ts';
+import { shownDestinationFault } from '../../pass/destination.ts';
 import type { Enqueue } from '../../pass/kind.ts';
 import type { CallbackObject } from './callback-object.ts';
 import { isAllowed } from './organization-default.ts';
@@ -34,6 +35,15 @@ export function concernsTargets({ type, object, previous }: StoreChange<Callback
     !isSameTarget(previous, object) ||
     requestsDefault(previous) !== requestsDefault(object)
   );
+}
+
+/** True if alerts may go to the address of the Callback no more, or may again. */
+export function changesRejection({ type, object, previous }: StoreChange<CallbackObject>): boolean {
+  return type === 'updated' && isRejected(previous) !== isRejected(object);
+}
+
+function isRejected(object: CallbackObject): boolean {
+  return shownDestinationFault(object) !== undefined;
 }
 
 function isSameTarget(before: CallbackObject, after: CallbackObject): boolean {

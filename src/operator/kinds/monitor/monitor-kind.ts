@@ -63,6 +63,11 @@ const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
     const name = spec.callback?.callbackRef?.name;
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];
   },
+  alertsTo: ({ status }) => {
+    const binding = bindingOf(status?.display?.callback);
+    if (binding.kind === 'organization_default') return ['default'];
+    return binding.kind === 'named' ? [binding.alias] : [];
+  },
   waitsForCallback,
 };
 
@@ -72,7 +77,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly keptFields = [];
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
-  /** With the indexes `callbackRef` (`namespace/name`) and `waitsForCallback` (`project`, `default`). */
+  /** Indexes: `callbackRef` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`, `default`). */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;

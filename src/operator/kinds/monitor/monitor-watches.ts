@@ -7,7 +7,7 @@ import type { OperatorContext } from '../../operator-context.ts';
 import { idOf } from '../../pass/identity.ts';
 import type { Enqueue } from '../../pass/kind.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
-import { concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
+import { changesRejection, concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
 import { isBeatItem } from './monitor-status.ts';
 
@@ -34,7 +34,8 @@ export function watchMonitors(
       statusCache.delete(projectId, monitorId);
   });
   callbacks.subscribe((change) => {
-    if (!concernsTargets(change)) return;
+    const isRejection = changesRejection(change);
+    if (!isRejection && !concernsTargets(change)) return;
     const { object, previous } = change;
     // As a pass has found it. The status says it also of a deleted Callback; at worst, other answers are read again.
     const memory = callbacks.memoryOf(object);
@@ -45,12 +46,14 @@ export function watchMonitors(
     // Behind others: a project with very many Monitors has as many to look at.
     enqueue(monitors.listBy('callbackRef', change.key), 'low');
     const project = projectNameOf(context, object);
-    const ofProject = monitors.listBy('waitsForCallback', 'project');
-    enqueue(
-      ofProject.filter((monitor) => projectNameOf(context, monitor) === project),
-      'low',
-    );
+    const isOfProject = (monitor: MonitorObject) => projectNameOf(context, monitor) === project;
+    enqueue(monitors.listBy('waitsForCallback', 'project').filter(isOfProject), 'low');
     if (isDefault) enqueue(monitors.listBy('waitsForCallback', 'default'), 'low');
+    if (!isRejection) return;
+    // Also those that are ready: they wait for nothing, and may be ready no more.
+    const alias = object.status?.alias;
+    if (alias !== undefined) enqueue(monitors.listBy('alertsTo', alias).filter(isOfProject), 'low');
+    if (isDefault) enqueue(monitors.listBy('alertsTo', 'default'), 'low');
   });
 }
 

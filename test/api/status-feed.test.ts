@@ -1,5 +1,7 @@
 // The status feed over HTTP: every monitor first, then each change once, and none is skipped.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { touchLiveSql } from '../../src/store/monitors/live.ts';
+import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
@@ -62,9 +64,8 @@ async function openChange(monitorIds: string[]) {
   const tx = await api.pool.connect();
   await tx.query('begin');
   await tx.query(
-    `update monitor_live l set changed_xid = pg_current_xact_id() from monitors m
-     where m.project_id = $1 and m.monitor_id = any($2) and l.project_id = m.project_id
-       and l.monitor_key = m.monitor_key`,
+    `with named as (select project_id, monitor_key from monitors where project_id = $1 and monitor_id = any($2)),
+     ${touchLiveSql('named')} select from touched`,
     [project.projectId, monitorIds],
   );
   return {
@@ -189,10 +190,17 @@ describe('changes', () => {
         if (wasDone && page.ids.length === 0) return;
       }
     };
-    const reading = reader();
+    // Meanwhile old changes are deleted as if each of these runs were a minute later.
+    const deleting = async () => {
+      while (!isDone) {
+        await api.pool.query("update live_changes_floor set next_at = next_at - interval '2 minutes'");
+        await deleteOldChanges(api.pool, 1_000);
+      }
+    };
+    const reading = [reader(), deleting()];
     await Promise.all(writers);
     isDone = true;
-    await reading;
+    await Promise.all(reading);
     expect([...newest.values()]).toEqual(Array(12).fill(5));
   });
 });

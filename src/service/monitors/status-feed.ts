@@ -32,13 +32,26 @@ export interface Feed {
   next: FeedCursor;
 }
 
-export type FeedWatch = SharedPoller<{ scope: FeedScope; since: Snapshot }, true>;
+interface Watched {
+  scope: FeedScope;
+  /** Nothing in the scope has changed up to here. Each query moves it on, so that the next one reads what is new. */
+  since: Snapshot;
+}
+
+export type FeedWatch = SharedPoller<Watched, true>;
 
 /** One for each process: all waiting calls share its query. */
 export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
-    poll: async (subjects) => (await haveChanged(db, subjects)).map((changed) => changed || undefined),
+    poll: async (subjects) => {
+      const { changed, snapshot } = await haveChanged(db, subjects);
+      return subjects.map((subject, index) => {
+        if (changed[index]) return true;
+        subject.since = snapshot;
+        return undefined;
+      });
+    },
   });
 }
 
@@ -59,11 +72,11 @@ export async function readFeed(db: Queryable, watch: FeedWatch, request: FeedReq
   const feed = await readPage(db, request, request.cursor);
   const mayWait = request.cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
   if (!mayWait || request.waitSeconds === 0) return feed;
-  const changed = await watch.wait(
-    { scope: request.scope, since: feed.next.snapshot },
-    { waitMs: request.waitSeconds * 1000, signal: request.signal },
-  );
-  return changed ? await readPage(db, request, feed.next) : feed;
+  const watched = { scope: request.scope, since: feed.next.snapshot };
+  const { waitSeconds, signal } = request;
+  const changed = await watch.wait(watched, { waitMs: waitSeconds * 1000, signal });
+  const next = { ...feed.next, snapshot: watched.since };
+  return changed ? await readPage(db, request, next) : { ...feed, next };
 }
 
 async function readPage(db: Queryable, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {

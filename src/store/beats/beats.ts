@@ -4,6 +4,7 @@
 import type { BeatKind } from '../../domain/beat.ts';
 import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
+import { recordChanges } from '../monitors/live-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -71,7 +72,7 @@ export const writeLane = <Input extends { lane: LaneBatch }>(
 const writeBatch = (name: string, columns: Columns<ObservationRow> | typeof PLAIN) =>
   statement(
     name,
-    (bind: Bind<BeatBatch>) => `with live as (${updateLiveSql(bind, ({ live }) => live)}),
+    (bind: Bind<BeatBatch>) => `with ${updateLiveSql(bind, ({ live }) => live)},
       lane as (${writeLane(bind)})
       insert into observations (${sql.names(columns)}, received_at)
       select v.*, ${fromMillis(bind(({ nowMs }) => nowMs))}
@@ -138,7 +139,7 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
       last_success_ms = n.ms, anchor_ms = n.ms, deadline_ms = n.ms + v.interval_ms + v.grace_ms,
       wake_ms = case when l.wake_ms <= n.ms + v.interval_ms and (l.wake_ms - n.ms) * 5 >= v.interval_ms * 3
         then l.wake_ms else n.ms + v.interval_ms end,
-      missed_count = 0, unmoved_ms = null,
+      missed_count = 0, unmoved_ms = null, room = null,
       tokens = least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()
@@ -150,6 +151,7 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
       and least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) >= v.count
     returning l.project_id, l.monitor_key, l.last_sequence, v.count, n.ms),
+  changes as (${recordChanges('live')}),
   stored as (
     insert into observations (project_id, monitor_key, sequence, kind, late, received_at)
     select project_id, monitor_key, sequence, 'success', false, ${fromMillis('ms')}

@@ -124,7 +124,8 @@ create index monitors_orphaned on monitors (project_id, name_key, monitor_id, ju
 create index monitors_restorable on monitors (restorable_until) where restorable_until is not null;
 
 -- The columns that each beat writes are the last ones: WAL has only what lies between the first and the last byte in
--- which the old row and the new one differ. A row grows by half with its first beat: pages have room for that.
+-- which the old row and the new one differ. No index has them, so that the new row stays on the page of the old one and
+-- no index gets an entry (docs/adr/0002, 0004).
 create table monitor_live (
   project_id uuid not null,
   monitor_key uuid not null,
@@ -151,6 +152,9 @@ create table monitor_live (
   excused_from_ms bigint,
   excused_ms bigint,
   excused_beats integer,
+  -- Keeps a third of each page free, which fillfactor cannot: under it Postgres prunes a page at each update, and writes
+  -- WAL for it, until the page is as free as that. The first change of a row takes it away, when the row grows.
+  room text default repeat(' ', 96),
   deadline_ms bigint,
   last_sequence bigint not null default 0,
   last_beat_ms bigint,
@@ -162,9 +166,27 @@ create table monitor_live (
   changed_xid xid8 not null default pg_current_xact_id(),
   tokens real,
   primary key (project_id, monitor_key)
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
-create index monitor_live_changed on monitor_live (project_id, changed_xid);
+
+-- Which live rows a transaction changed: where the status feed looks. A batch of beats has one row, whatever its projects,
+-- and a change of the API has one; the sweeper deletes them after a minute or two. All changes of the transactions from
+-- live_changes_floor.floor_xid on are here.
+create table live_changes (
+  changed_xid xid8 not null default pg_current_xact_id(),
+  -- uuid_hash(project_id) of each monitor key.
+  project_hashes integer[] not null,
+  monitor_keys uuid[] not null
+);
+create index live_changes_xid on live_changes (changed_xid);
+create table live_changes_floor (
+  is_only_row boolean primary key default true check (is_only_row),
+  floor_xid xid8 not null,
+  -- The floor after this one: every transaction before it had ended at that moment.
+  next_xid xid8 not null,
+  next_at timestamptz not null
+);
+insert into live_changes_floor (floor_xid, next_xid, next_at) values ('0', '0', clock_timestamp());
 
 -- One row per configuration version: the change record, and the configuration after it.
 create table monitor_changes (
@@ -199,9 +221,11 @@ create table observations (
   run_id text collate "C",
   message text,
   measurements jsonb,
-  violations jsonb,
-  primary key (project_id, monitor_key, sequence, received_at)
+  violations jsonb
 ) partition by range (received_at);
+-- Not unique and without the project, because it is the largest thing in the database and half of what a beat writes: a
+-- monitor_key has one project, and its live row, which is locked, gives each sequence once.
+create index observations_monitor on observations (monitor_key, sequence);
 create table observations_default partition of observations default;
 
 create table observation_buckets (

@@ -4,6 +4,7 @@ import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { recordChanges } from './live-changes.ts';
 
 export interface MonitorRef {
   projectId: string;
@@ -123,8 +124,9 @@ export async function lockFreeLive(tx: Queryable, refs: readonly MonitorRef[]): 
   return { nowMs: free.rows.at(-1)?.now_ms ?? 0, rows, heldElsewhere };
 }
 
-const UPDATE = statement('update-live', (bind: Bind<readonly LiveRow[]>) =>
-  updateLiveSql(bind, (rows) => rows),
+const UPDATE = statement(
+  'update-live',
+  (bind: Bind<readonly LiveRow[]>) => `with ${updateLiveSql(bind, (rows) => rows)} select from live`,
 );
 
 /** Writes the live states back and stamps the change for the status feed. The caller has locked the rows. */
@@ -133,17 +135,29 @@ export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promi
   await tx.query(UPDATE(rows));
 }
 
-/** SQL of that update, for statements that do more in the same round trip. */
+/** The CTEs of that update, for statements that do more in the same round trip. */
 export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
-  return `update monitor_live l set ${sql.assignments(CHANGING)}, changed_xid = pg_current_xact_id()
-    from ${sql.unnest(LIVE_ROW, bind, rows)}
-    where l.project_id = v.project_id and l.monitor_key = v.monitor_key`;
+  return `live as (
+      update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
+      from ${sql.unnest(LIVE_ROW, bind, rows)}
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+      returning l.project_id, l.monitor_key),
+    changes as (${recordChanges('live')})`;
+}
+
+/** The CTEs that stamp the live rows of the CTE `of`, which has `project_id` and `monitor_key`. */
+export function touchLiveSql(of: string): string {
+  return `touched as (
+      update monitor_live l set changed_xid = pg_current_xact_id()
+      from ${of} v where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+      returning l.project_id, l.monitor_key),
+    changes as (${recordChanges('touched')})`;
 }
 
 /** Marks a monitor's visible state as changed for the status feed (an acknowledged incident, a new binding). */
 export async function touchLive(tx: Queryable, ref: MonitorRef): Promise<void> {
   await tx.query(
-    'update monitor_live set changed_xid = pg_current_xact_id() where project_id = $1 and monitor_key = $2',
+    `with named as (select $1::uuid as project_id, $2::uuid as monitor_key), ${touchLiveSql('named')} select from touched`,
     [ref.projectId, ref.monitorKey],
   );
 }

@@ -4,7 +4,7 @@ import type { MonitorOrigin, Origin } from '../../domain/origin.ts';
 import { type Bind, type Columns, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { MONITOR_REF, type MonitorRef } from './live.ts';
+import { MONITOR_REF, type MonitorRef, touchLiveSql } from './live.ts';
 import { CHANGEABLE } from './monitor-record.ts';
 
 export interface OriginHolder extends MonitorRef {
@@ -91,9 +91,7 @@ export async function writeReport(
          and m.origin_kind is not null and (m.monitor_id = any ($3)) = (m.orphaned_at is null)
          and (m.lifecycle <> 'archived' or m.orphaned_at is not null)
        returning m.project_id, m.monitor_key, m.orphaned_at is not null as is_orphaned),
-     touched as (
-       update monitor_live l set changed_xid = pg_current_xact_id()
-       from marked where l.project_id = marked.project_id and l.monitor_key = marked.monitor_key)
+     ${touchLiveSql('marked')}
      select is_orphaned from marked`,
     [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey), orphaned, nowMs],
   );

@@ -8,6 +8,7 @@ import { type Bind, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
+import { recordChanges } from './live-changes.ts';
 import type { ConfigurationRecord } from './monitor-changes.ts';
 import {
   CHANGEABLE,
@@ -101,6 +102,7 @@ const INSERT = statement(
       ${bind(({ monitor }) => monitor.live.wakeMs)}, ${bind(({ monitor }) => monitor.live.deadlineMs)},
       ${bind(({ monitor }) => monitor.live.anchorMs)}
     from monitor),
+  changes as (${recordChanges('monitor')}),
   address as (
     insert into publish_addresses (address, project_id, monitor_key)
     select publish_address, project_id, monitor_key from monitor),

@@ -1,7 +1,7 @@
 // The status feed's reads: monitors whose live row changed after a Postgres snapshot. A change is stamped with its
 // transaction (monitor_live.changed_xid) and is new to a cursor when that transaction is not visible in the cursor's
 // snapshot: a transaction that commits late is not skipped, and one that stays open does not delay others.
-// Relies on monitor_live_changed (project_id, changed_xid).
+// live_changes says where to look (docs/adr/0004). What it no longer has for a cursor is found in the live rows alone.
 
 import type { Queryable } from '../postgres/pool.ts';
 import type { MonitorRef } from './live.ts';
@@ -52,6 +52,7 @@ export interface FeedPage {
 }
 
 interface FeedColumns {
+  is_complete: boolean;
   history: string;
   snapshot: string;
   change_sequence: number;
@@ -66,29 +67,57 @@ const HISTORY = `select (pg_control_system()).system_identifier::text || '.'
     || left(pg_walfile_name(pg_current_wal_lsn()), 8) as history, pg_current_snapshot() as snapshot`;
 
 /**
- * Changes after a snapshot. The upper bound leaves out rows that were restored from another cluster with ids that this
- * one has not reached yet: they would stay new for ever.
+ * Transactions of live rows, or of live_changes, after a snapshot. The upper bound leaves out rows that were restored from
+ * another cluster with ids that this one has not reached yet: they would stay new for ever.
  */
-function isNew(since: string): string {
-  return `l.changed_xid >= pg_snapshot_xmin(${since}) and l.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
-    and not pg_visible_in_snapshot(l.changed_xid, ${since})`;
+function isNew(xid: string, since: string): string {
+  return `${xid} >= pg_snapshot_xmin(${since}) and ${xid} < pg_snapshot_xmax(pg_current_snapshot())
+    and not pg_visible_in_snapshot(${xid}, ${since})`;
+}
+
+/** Transactions past which the live rows are read instead: those of all projects, most of them batches of beats. */
+const MOST_TRANSACTIONS = 10_000;
+
+/** Whether live_changes has every change after a snapshot, and is not too long to be read. */
+function isComplete(since: string): string {
+  return `(select pg_snapshot_xmin(${since}) >= floor_xid from live_changes_floor)
+    and pg_snapshot_xmax(pg_current_snapshot())::text::bigint - pg_snapshot_xmin(${since})::text::bigint
+      <= ${MOST_TRANSACTIONS}`;
 }
 
 /** One page, the history and the snapshot, in one statement, so that the page shows what the snapshot has. */
 export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<FeedPage> {
-  const { scope, since, after, limit } = query;
+  if (!query.since) return toPage(await readPage(db, query, 'feed-listing', LISTING));
+  const rows = await readPage(db, query, 'feed-changes', CHANGES);
+  return toPage(rows[0]?.is_complete ? rows : await readPage(db, query, 'feed-old-changes', OLD_CHANGES));
+}
+
+async function readPage(
+  db: Queryable,
+  { scope, since, after, limit }: FeedQuery,
+  name: string,
+  page: string,
+): Promise<FeedColumns[]> {
   const values = [scope.organizationId, scope.projectId, after?.projectId, after?.monitorKey, limit];
-  const text = `${WITH_CLOCK}, head as materialized (${HISTORY}), page as materialized (${since ? CHANGES : LISTING})
-     select head.history, head.snapshot::text, r.*
-     from head left join (
+  const complete = since
+    ? `select ${isComplete('$6::pg_snapshot')} as is_complete`
+    : 'select true as is_complete';
+  const text = `${WITH_CLOCK}, log as materialized (${complete}), head as materialized (${HISTORY}),
+     page as materialized (${page})
+     select log.is_complete, head.history, head.snapshot::text, r.*
+     from log cross join head left join (
        select ${RECORD_COLUMNS}, page.change_sequence
        ${RECORD_FROM} join page on page.project_id = m.project_id and page.monitor_key = m.monitor_key) r on true
      order by r.project_id, r.monitor_key`;
   const { rows } = await db.query<FeedColumns>({
-    name: since ? 'feed-changes' : 'feed-listing',
+    name,
     text,
     values: since ? [...values, snapshotText(since)] : values,
   });
+  return rows;
+}
+
+function toPage(rows: FeedColumns[]): FeedPage {
   const [first] = rows;
   if (!first) throw new Error('The database answered without a snapshot.');
   const items = rows
@@ -100,7 +129,7 @@ export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<Fee
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
 
 /** Reads the index of the primary key project by project, and stops at the limit. */
-const LISTING = `select l.project_id, l.monitor_key, l.change_sequence
+const inKeyOrder = (where: string) => `select l.project_id, l.monitor_key, l.change_sequence
   from (select project_id from projects p
     where ${PROJECTS} and ($3::uuid is null or p.project_id >= $3) order by project_id) p
   cross join lateral (
@@ -108,40 +137,55 @@ const LISTING = `select l.project_id, l.monitor_key, l.change_sequence
     from monitor_live l
     where l.project_id = p.project_id
       and l.monitor_key > case when p.project_id = $3 then $4::uuid else '00000000-0000-0000-0000-000000000000' end
+      ${where}
     order by l.monitor_key limit $5) l
   order by l.project_id, l.monitor_key limit $5`;
-
-/** Finds what has changed by its index first, then sorts: a limit inside would tempt the planner to scan all rows. */
-const CHANGES = `select * from (
-    select l.project_id, l.monitor_key, l.changed_xid::text::bigint as change_sequence
-    from projects p join monitor_live l on l.project_id = p.project_id
-    where ${PROJECTS} and ${isNew('$6::pg_snapshot')}
-      and ($3::uuid is null or (l.project_id, l.monitor_key) > ($3::uuid, $4::uuid))
-    offset 0) as changed
-  order by project_id, monitor_key limit $5`;
+const LISTING = inKeyOrder('');
+const OLD_CHANGES = inKeyOrder(`and ${isNew('l.changed_xid', '$6::pg_snapshot')}`);
 
 /**
- * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. The
- * inner order and limit make each check one probe of the index, however many checks there are.
+ * From live_changes to the live rows, one by one: the planner cannot know how few they are. Hashes of projects may be
+ * equal: then the live row is not found. All changes of a row are one, with the stamp of the newest.
  */
-const HAVE_CHANGED = `select w.n
-  from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality as w (organization_id, project_id, since, n)
+const CHANGES = `select l.project_id, l.monitor_key, l.changed_xid::text::bigint as change_sequence
+  from (
+    select distinct p.project_id, k.monitor_key
+    from log
+    join live_changes c on log.is_complete and ${isNew('c.changed_xid', '$6::pg_snapshot')}
+    cross join lateral unnest(c.project_hashes, c.monitor_keys) as k (project_hash, monitor_key)
+    join projects p on uuid_hash(p.project_id) = k.project_hash
+    where ${PROJECTS} and ($3::uuid is null or (p.project_id, k.monitor_key) > ($3::uuid, $4::uuid))
+    offset 0) k
   cross join lateral (
-    select from (
-      select project_id from projects p
-      where p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)
-      offset 0) p
-    cross join lateral (
-      select from monitor_live l
-      where l.project_id = p.project_id and ${isNew('w.since')}
-      order by l.changed_xid limit 1) l
-    limit 1) found`;
+    select * from monitor_live l where l.project_id = k.project_id and l.monitor_key = k.monitor_key limit 1) l
+  where ${isNew('l.changed_xid', '$6::pg_snapshot')}
+  order by l.project_id, l.monitor_key limit $5`;
 
+/**
+ * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. A
+ * subject for which live_changes is not complete counts as changed.
+ */
+const HAVE_CHANGED = `with waiting as (
+    select w.*, ${isComplete('w.since')} as is_complete
+    from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality as w (organization_id, project_id, since, n)),
+  recent as materialized (
+    select distinct c.changed_xid, k.project_hash
+    from live_changes c cross join lateral unnest(c.project_hashes) as k (project_hash)
+    where c.changed_xid < pg_snapshot_xmax(pg_current_snapshot()) and c.changed_xid >= (
+      select pg_snapshot_xmin(since) from waiting where is_complete order by 1 limit 1))
+  select pg_current_snapshot()::text as snapshot, array (
+    select w.n::integer from waiting w
+    where not w.is_complete or exists (
+      select from projects p join recent r on r.project_hash = uuid_hash(p.project_id)
+      where p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)
+        and ${isNew('r.changed_xid', 'w.since')})) as changed`;
+
+/** Also the snapshot of the answer: what has not changed in the one of its subject has not changed in this one either. */
 export async function haveChanged(
   db: Queryable,
   subjects: readonly { scope: FeedScope; since: Snapshot }[],
-): Promise<boolean[]> {
-  const { rows } = await db.query<{ n: number }>({
+): Promise<{ changed: boolean[]; snapshot: Snapshot }> {
+  const { rows } = await db.query<{ snapshot: string; changed: number[] }>({
     name: 'have-changed',
     text: HAVE_CHANGED,
     values: [
@@ -150,8 +194,13 @@ export async function haveChanged(
       subjects.map(({ since }) => snapshotText(since)),
     ],
   });
-  const changed = new Set(rows.map((row) => row.n));
-  return subjects.map((_, index) => changed.has(index + 1));
+  const [first] = rows;
+  if (!first) throw new Error('The database answered without a snapshot.');
+  const changed = new Set(first.changed);
+  return {
+    changed: subjects.map((_, index) => changed.has(index + 1)),
+    snapshot: parseSnapshot(first.snapshot),
+  };
 }
 
 /** The text of pg_snapshot: `xmin:xmax:running,…`. */

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { startSweepLoop } from '../loop.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { sweepCancellations } from './sweep-cancellations.ts';
+import { sweepLiveChanges } from './sweep-live-changes.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
@@ -28,6 +29,7 @@ const listJobs = (): readonly Job[] => [
     runsOn: 'one_replica',
     step: createSealedValuesSweep(),
   },
+  { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
   { name: 'default_partitions', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchDefaultPartitions },
   {
     name: 'sealed_values_count',

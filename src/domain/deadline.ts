@@ -96,9 +96,9 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
 
 /**
  * The wake after a beat that puts it off to `nextMs`. One that is stored and comes earlier stays, as long as most of the
- * time until then is left: the beat then changes no index. A sweeper that wakes the monitor too early does nothing but to
- * write the next wake, which costs more than this beat saves; so the beats that come later move it, and of senders that
- * beat in time none is woken for nothing (docs/adr/0002). The statement of plain beats does the same in SQL.
+ * time until then is left: the beat then changes no index. A monitor that is woken for nothing costs more than such a beat
+ * saves. So later beats move the wake: a sender with a steady rhythm is never woken for nothing, and any other one once in
+ * an interval at most (docs/adr/0002). The statement of plain beats does the same in SQL.
  */
 export function putOffWake(
   storedMs: number | undefined,

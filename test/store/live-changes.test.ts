@@ -102,9 +102,7 @@ describe('who changes a live row', () => {
       await write();
       expect(await changedSince(since)).toEqual(keysOf(pick(one, two)));
       expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([true]);
-      await retire();
-      await retire();
-      expect(await countRows()).toBe(0);
+      await retireAll();
       expect(await changedSince(since)).toEqual(keysOf(pick(one, two)));
       expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([true]);
     },
@@ -151,6 +149,19 @@ describe('deletion of old changes', () => {
     expect(await changedSince(later)).toEqual(keysOf(monitors.slice(3, 4)));
   });
 
+  it('a deletion in pieces leaves nothing below the floor', async () => {
+    await recordOthers(25);
+    await retire();
+    await waitFor(
+      async () => {
+        await pool.query("update live_changes_floor set next_at = next_at - interval '2 minutes'");
+        while ((await deleteOldChanges(pool, 10)) > 0);
+        return (await countRows()) === 0;
+      },
+      { what: 'the changes are deleted' },
+    );
+  });
+
   it('two deletions at once do no harm', async () => {
     const since = await now();
     for (const monitor of monitors) await touchLive(pool, monitor);
@@ -159,7 +170,42 @@ describe('deletion of old changes', () => {
   });
 });
 
+/** Records of other projects, each of a transaction of its own. */
+async function recordOthers(count: number): Promise<void> {
+  await pool.query(`do $$ begin for i in 1..${count} loop
+    insert into live_changes (project_hashes, monitor_keys) values (array[i], array[gen_random_uuid()]);
+    commit; end loop; end $$`);
+}
+
 describe('reading', () => {
+  it('after more records of other projects than are read, live rows answer, also for calls that are held', async () => {
+    const since = await now();
+    await recordOthers(1_100);
+    expect(await changedSince(since)).toEqual([]);
+    expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([false]);
+    await touchLive(pool, monitors[4] as SeedMonitor);
+    expect(await changedSince(since)).toEqual(keysOf(monitors.slice(4)));
+    expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([true]);
+  });
+
+  it('a transaction that stays open makes no call answer early, and its own change is shown when it ends', async () => {
+    const tx = await pool.connect();
+    await tx.query('begin');
+    await touchLive(tx, monitors[0] as SeedMonitor);
+    await recordOthers(1_100);
+    const since = await now();
+    expect(since.running.length).toBeGreaterThan(0);
+    expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([false]);
+    await touchLive(pool, monitors[1] as SeedMonitor);
+    const later = await now();
+    expect(await changedSince(since)).toEqual(keysOf(monitors.slice(1, 2)));
+    expect((await haveChanged(pool, [{ scope, since: later }])).changed).toEqual([false]);
+    await tx.query('commit');
+    tx.release();
+    expect(await changedSince(later)).toEqual(keysOf(monitors.slice(0, 1)));
+    expect((await haveChanged(pool, [{ scope, since: later }])).changed).toEqual([true]);
+  });
+
   it('more changes than a record holds come in pages, each monitor once', async () => {
     const many = await seedMonitors(pool, monitors[0] as SeedMonitor, 300);
     const since = await now();

@@ -171,22 +171,25 @@ create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wak
 
 -- Which live rows a transaction changed: where the status feed looks. A batch of beats has one row, whatever its projects,
 -- and a change of the API has one; the sweeper deletes them after a minute or two. All changes of the transactions from
--- live_changes_floor.floor_xid on are here.
+-- live_changes_floor.floor_xid on are here. No row has a key: its identity is all of it, for those who replicate tables.
 create table live_changes (
   changed_xid xid8 not null default pg_current_xact_id(),
   -- uuid_hash(project_id) of each monitor key.
   project_hashes integer[] not null,
   monitor_keys uuid[] not null
 );
+alter table live_changes replica identity full;
 create index live_changes_xid on live_changes (changed_xid);
 create table live_changes_floor (
   is_only_row boolean primary key default true check (is_only_row),
   floor_xid xid8 not null,
   -- The floor after this one: every transaction before it had ended at that moment.
   next_xid xid8 not null,
-  next_at timestamptz not null
+  next_at timestamptz not null,
+  -- What is below is deleted: an old snapshot elsewhere keeps its entries in the index.
+  deleted_xid xid8 not null
 );
-insert into live_changes_floor (floor_xid, next_xid, next_at) values ('0', '0', clock_timestamp());
+insert into live_changes_floor (floor_xid, next_xid, next_at, deleted_xid) values ('0', '0', clock_timestamp(), '0');
 
 -- One row per configuration version: the change record, and the configuration after it.
 create table monitor_changes (
@@ -224,7 +227,8 @@ create table observations (
   violations jsonb
 ) partition by range (received_at);
 -- Not unique and without the project, because it is the largest thing in the database and half of what a beat writes: a
--- monitor_key has one project, and its live row, which is locked, gives each sequence once.
+-- monitor_key has one project, and its live row, which is locked, gives each sequence once. Rows are never updated, and
+-- deleted with their partition alone.
 create index observations_monitor on observations (monitor_key, sequence);
 create table observations_default partition of observations default;
 

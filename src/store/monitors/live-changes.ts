@@ -20,20 +20,28 @@ const KEPT = "interval '1 minute'";
  * Raises the floor when the next one is old enough: what is below it is no longer read. The transactions below it have
  * ended, so that nothing is missing above it. Ids of a dump from another cluster may be higher than any of this one.
  */
-const RAISE_FLOOR = `update live_changes_floor set next_at = clock_timestamp(),
-    next_xid = pg_snapshot_xmin(pg_current_snapshot()),
-    floor_xid = case when next_xid < pg_snapshot_xmin(pg_current_snapshot()) then next_xid
-      else pg_snapshot_xmin(pg_current_snapshot()) end
+const RAISE_FLOOR = `update live_changes_floor set next_at = clock_timestamp(), next_xid = present.xid,
+    floor_xid = case when next_xid < present.xid then next_xid else present.xid end,
+    deleted_xid = case when deleted_xid < present.xid then deleted_xid else '0' end
+  from (select pg_snapshot_xmin(pg_current_snapshot()) as xid) present
   where next_at < clock_timestamp() - ${KEPT}`;
 
-const DELETE = `delete from live_changes where ctid = any (array(
-    select c.ctid from live_changes c, live_changes_floor f
-    where c.changed_xid < f.floor_xid order by c.changed_xid limit $1))`;
+const DELETE = `with gone as (
+    delete from live_changes where ctid = any (array(
+      select c.ctid from live_changes c
+      where c.changed_xid >= (select deleted_xid from live_changes_floor)
+        and c.changed_xid < (select floor_xid from live_changes_floor)
+      order by c.changed_xid limit $1))
+    returning changed_xid),
+  noted as (
+    update live_changes_floor set deleted_xid = (select changed_xid from gone order by changed_xid desc limit 1)
+    where exists (select from gone))
+  select count(*)::integer as count from gone`;
 
 /** Deletes at most `limit` rows of changes that nobody reads any more, and returns how many. */
 export async function deleteOldChanges(db: Queryable, limit: number): Promise<number> {
   // Two transactions: a reader that sees a row deleted sees the floor above it.
   await db.query(RAISE_FLOOR);
-  const { rowCount } = await db.query(DELETE, [limit]);
-  return rowCount ?? 0;
+  const { rows } = await db.query<{ count: number }>(DELETE, [limit]);
+  return rows[0]?.count ?? 0;
 }

@@ -129,7 +129,7 @@ const UPDATE = statement(
   (bind: Bind<readonly LiveRow[]>) => `with ${updateLiveSql(bind, (rows) => rows)} select from live`,
 );
 
-/** Writes the live states back and stamps the change for the status feed. The caller has locked the rows. */
+/** Writes the live states back, and stamps and records the change for the status feed. The caller has locked the rows. */
 export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
   if (rows.length === 0) return;
   await tx.query(UPDATE(rows));

@@ -67,23 +67,43 @@ const HISTORY = `select (pg_control_system()).system_identifier::text || '.'
     || left(pg_walfile_name(pg_current_wal_lsn()), 8) as history, pg_current_snapshot() as snapshot`;
 
 /**
- * Transactions of live rows, or of live_changes, after a snapshot. The upper bound leaves out rows that were restored from
- * another cluster with ids that this one has not reached yet: they would stay new for ever.
+ * Whether a live row `l` changed after a snapshot. The upper bound leaves out rows that were restored from another cluster
+ * with ids that this one has not reached yet: they would stay new for ever.
  */
-function isNew(xid: string, since: string): string {
-  return `${xid} >= pg_snapshot_xmin(${since}) and ${xid} < pg_snapshot_xmax(pg_current_snapshot())
-    and not pg_visible_in_snapshot(${xid}, ${since})`;
+function isNew(since: string): string {
+  return `l.changed_xid >= pg_snapshot_xmin(${since}) and l.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
+    and not pg_visible_in_snapshot(l.changed_xid, ${since})`;
 }
 
-/** Transactions past which the live rows are read instead: those of all projects, most of them batches of beats. */
-const MOST_TRANSACTIONS = 10_000;
+/** Of the records of all projects. Past this the live rows of a reader's own projects are read instead. */
+const MOST_RECORDS = 1_000;
+const MOST_KEYS = 5_000;
 
-/** Whether live_changes has every change after a snapshot, and is not too long to be read. */
-function isComplete(since: string): string {
-  return `(select pg_snapshot_xmin(${since}) >= floor_xid from live_changes_floor)
-    and pg_snapshot_xmax(pg_current_snapshot())::text::bigint - pg_snapshot_xmin(${since})::text::bigint
-      <= ${MOST_TRANSACTIONS}`;
+/**
+ * The CTEs `recent`, with the records of transactions from `from` on and of those `running`, and `log`, which says whether
+ * they are few enough to be read, if `isKept`. Transactions that were over before are not read, however old the oldest is
+ * that still runs anywhere on the server.
+ */
+function readLog({ from, running, isKept }: { from: string; running: string; isKept: string }): string {
+  return `recent as materialized (
+      select * from (
+        select * from live_changes c
+        where c.changed_xid >= ${from} and c.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
+        union all
+        select * from live_changes c where c.changed_xid in (${running}) and c.changed_xid < ${from}) c
+      where ${isKept} limit ${MOST_RECORDS + 1}),
+    log as materialized (
+      select ${isKept} and count(*) <= ${MOST_RECORDS} and coalesce(sum(cardinality(monitor_keys)), 0) <= ${MOST_KEYS}
+        as is_complete
+      from recent)`;
 }
+
+const FLOOR = '(select floor_xid from live_changes_floor)';
+const LOG = readLog({
+  from: 'pg_snapshot_xmax($6::pg_snapshot)',
+  running: 'select pg_snapshot_xip($6::pg_snapshot)',
+  isKept: `pg_snapshot_xmin($6::pg_snapshot) >= ${FLOOR}`,
+});
 
 /** One page, the history and the snapshot, in one statement, so that the page shows what the snapshot has. */
 export async function readFeedPage(db: Queryable, query: FeedQuery): Promise<FeedPage> {
@@ -99,10 +119,8 @@ async function readPage(
   page: string,
 ): Promise<FeedColumns[]> {
   const values = [scope.organizationId, scope.projectId, after?.projectId, after?.monitorKey, limit];
-  const complete = since
-    ? `select ${isComplete('$6::pg_snapshot')} as is_complete`
-    : 'select true as is_complete';
-  const text = `${WITH_CLOCK}, log as materialized (${complete}), head as materialized (${HISTORY}),
+  const log = page === CHANGES ? LOG : 'log as (select true as is_complete)';
+  const text = `${WITH_CLOCK}, ${log}, head as materialized (${HISTORY}),
      page as materialized (${page})
      select log.is_complete, head.history, head.snapshot::text, r.*
      from log cross join head left join (
@@ -126,6 +144,8 @@ function toPage(rows: FeedColumns[]): FeedPage {
   return { history: first.history, snapshot: parseSnapshot(first.snapshot), items };
 }
 
+const OF_SUBJECT =
+  'p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)';
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
 
 /** Reads the index of the primary key project by project, and stops at the limit. */
@@ -141,7 +161,7 @@ const inKeyOrder = (where: string) => `select l.project_id, l.monitor_key, l.cha
     order by l.monitor_key limit $5) l
   order by l.project_id, l.monitor_key limit $5`;
 const LISTING = inKeyOrder('');
-const OLD_CHANGES = inKeyOrder(`and ${isNew('l.changed_xid', '$6::pg_snapshot')}`);
+const OLD_CHANGES = inKeyOrder(`and ${isNew('$6::pg_snapshot')}`);
 
 /**
  * From live_changes to the live rows, one by one: the planner cannot know how few they are. Hashes of projects may be
@@ -151,34 +171,42 @@ const CHANGES = `select l.project_id, l.monitor_key, l.changed_xid::text::bigint
   from (
     select distinct p.project_id, k.monitor_key
     from log
-    join live_changes c on log.is_complete and ${isNew('c.changed_xid', '$6::pg_snapshot')}
+    join recent c on log.is_complete
     cross join lateral unnest(c.project_hashes, c.monitor_keys) as k (project_hash, monitor_key)
     join projects p on uuid_hash(p.project_id) = k.project_hash
     where ${PROJECTS} and ($3::uuid is null or (p.project_id, k.monitor_key) > ($3::uuid, $4::uuid))
     offset 0) k
   cross join lateral (
     select * from monitor_live l where l.project_id = k.project_id and l.monitor_key = k.monitor_key limit 1) l
-  where ${isNew('l.changed_xid', '$6::pg_snapshot')}
+  where ${isNew('$6::pg_snapshot')}
   order by l.project_id, l.monitor_key limit $5`;
 
 /**
- * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. A
- * subject for which live_changes is not complete counts as changed.
+ * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. Without
+ * the records of a subject its live rows answer.
  */
-const HAVE_CHANGED = `with waiting as (
-    select w.*, ${isComplete('w.since')} as is_complete
+const HAVE_CHANGED = `with waiting as materialized (
+    select w.*, pg_snapshot_xmin(w.since) >= ${FLOOR} as is_kept
     from unnest($1::uuid[], $2::uuid[], $3::pg_snapshot[]) with ordinality as w (organization_id, project_id, since, n)),
-  recent as materialized (
-    select distinct c.changed_xid, k.project_hash
-    from live_changes c cross join lateral unnest(c.project_hashes) as k (project_hash)
-    where c.changed_xid < pg_snapshot_xmax(pg_current_snapshot()) and c.changed_xid >= (
-      select pg_snapshot_xmin(since) from waiting where is_complete order by 1 limit 1))
+  ${readLog({
+    from: '(select pg_snapshot_xmax(since) from waiting where is_kept order by 1 limit 1)',
+    running: 'select pg_snapshot_xip(since) from waiting where is_kept',
+    isKept: 'exists (select from waiting where is_kept)',
+  })},
+  touched as materialized (
+    select distinct c.changed_xid, k.project_hash from log
+    join recent c on log.is_complete cross join lateral unnest(c.project_hashes) as k (project_hash))
   select pg_current_snapshot()::text as snapshot, array (
-    select w.n::integer from waiting w
-    where not w.is_complete or exists (
-      select from projects p join recent r on r.project_hash = uuid_hash(p.project_id)
-      where p.organization_id = w.organization_id and (w.project_id is null or p.project_id = w.project_id)
-        and ${isNew('r.changed_xid', 'w.since')})) as changed`;
+    select w.n::integer from waiting w, log
+    where case when w.is_kept and log.is_complete
+      then exists (
+        select from projects p join touched t on t.project_hash = uuid_hash(p.project_id)
+        where ${OF_SUBJECT} and not pg_visible_in_snapshot(t.changed_xid, w.since))
+      else exists (
+        select from projects p cross join lateral (
+          select from monitor_live l where l.project_id = p.project_id and ${isNew('w.since')} limit 1) l
+        where ${OF_SUBJECT})
+      end) as changed`;
 
 /** Also the snapshot of the answer: what has not changed in the one of its subject has not changed in this one either. */
 export async function haveChanged(

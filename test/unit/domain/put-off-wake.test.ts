@@ -88,7 +88,7 @@ describe('a beat that puts off the next wake', () => {
     );
   });
 
-  it('no sender whose beats come within the interval is ever woken, whatever their number', () => {
+  it('a sender with a steady rhythm within the interval is never woken, whatever the rhythm', () => {
     const interval = 100 * SECOND;
     fc.assert(
       fc.property(
@@ -103,6 +103,22 @@ describe('a beat that puts off the next wake', () => {
           expect(monitor.wakes).toBe(0);
         },
       ),
+    );
+  });
+
+  it('a sender of any rhythm is woken for nothing once in an interval at most', () => {
+    const interval = 100 * SECOND;
+    const gap = fc.oneof(fc.integer({ min: 1, max: 500 }), fc.integer({ min: 1, max: interval - 1 }));
+    fc.assert(
+      fc.property(fc.array(gap, { minLength: 2, maxLength: 300 }), (gaps) => {
+        const monitor = new WatchedMonitor(timingOf({ intervalMs: interval }), { storesEachWake: false });
+        let atMs = NOW;
+        for (const gapMs of gaps) {
+          atMs += gapMs;
+          monitor.beat({ kind: 'success' }, atMs);
+        }
+        expect(monitor.wakes).toBeLessThanOrEqual(Math.floor((atMs - NOW) / interval));
+      }),
     );
   });
 

@@ -6,7 +6,10 @@ import type { JobDeps } from './job.ts';
 const BATCH = 10_000;
 
 /** One bounded statement. */
-export async function sweepLiveChanges({ pool, metrics }: Pick<JobDeps, 'pool' | 'metrics'>): Promise<RunResult> {
+export async function sweepLiveChanges({
+  pool,
+  metrics,
+}: Pick<JobDeps, 'pool' | 'metrics'>): Promise<RunResult> {
   const count = await deleteOldChanges(pool, BATCH);
   if (count > 0) metrics.rowsRetired.inc({ what: 'live_changes' }, count);
   return count === BATCH ? 'more' : 'idle';

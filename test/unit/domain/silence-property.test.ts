@@ -24,7 +24,9 @@ function intervalHabit(random: Random, more: Partial<Timing> = {}): Omit<Habit, 
   const periodMs = random.scaled(10 * MINUTE, 20 * DAY);
   const graceMs = random.scaled(10 * SECOND, periodMs);
   const missedBeatsToOpen = random.pick([1, 1, 1, 2, 3]);
-  return { periodMs, timing: timingOf({ intervalMs: periodMs, graceMs, missedBeatsToOpen, ...more }) };
+  // Several beats in an interval leave a stored wake where it is, so that sweepers come too early.
+  const intervalMs = periodMs * random.pick([1, 1, 2.5, 7]);
+  return { periodMs, timing: timingOf({ intervalMs, graceMs, missedBeatsToOpen, ...more }) };
 }
 
 const SCHEDULES = [

@@ -36,8 +36,8 @@ export async function measureHealthchecks(
   }
   const { pool, load } = await prepareBeats(environment);
   await pool.query(`create database ${DATABASE}`);
-  const other = await startHealthchecks(environment, folder);
   const port = await environment.startServer('ping-server.ts', ['batches']);
+  const other = await startHealthchecks(environment, folder);
   const run = async (of: Load, to: number) => {
     const result = await of.run({ port: to, connections: CONNECTIONS, seconds });
     if (result.failures > 0) throw new VoidMeasurement(`${result.failures} beats were refused.`);
@@ -94,9 +94,13 @@ async function startHealthchecks(environment: Environment, folder: string) {
     ],
     { cwd: folder, env, stdio: 'ignore' },
   );
-  await waitFor(async () => {
+  const answers = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}${paths[0]}`).catch(() => undefined);
     return answer?.status === 200;
+  };
+  await waitFor(answers, { what: 'Healthchecks answers' }).catch(async (error: unknown) => {
+    await endServer(child);
+    throw error;
   });
   return {
     port,

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listMonitors, type MonitorPosition } from '../src/store/monitors/monitor-list.ts';
 import type { Pool, Queryable } from '../src/store/postgres/pool.ts';
+import { pagesOf } from '../test/support/pages.ts';
 import { seedCredential, seedProject } from '../test/support/seed.ts';
 import { openBenchFixture } from './bench-fixture.ts';
 import { type Environment, VoidMeasurement } from './environment.ts';
@@ -38,13 +39,8 @@ export async function measurePages(environment: Environment, { pairs }: { pairs:
     if (!result || result.ok < CALLS) throw new VoidMeasurement('Pages were refused.');
     return result.ok / result.seconds;
   };
-  const position = { monitorId: nameOf(BEFORE_DEEP_PAGE), nameKey: nameOf(BEFORE_DEEP_PAGE) };
-  const statements = {
-    first: await statementOf(pool, projectId),
-    deep: await statementOf(pool, projectId, { ...position, jurisdiction: 'unrestricted' }),
-  };
   const script = join(environment.folder, 'page.sql');
-  await writeFile(script, `${statements.first};\n`);
+  await writeFile(script, `${await statementOf(pool, projectId)};\n`);
   const figures = { first: [] as number[], deep: [] as number[], sql: [] as number[] };
   await run(first);
   for (let pair = 0; pair < pairs; pair += 1) {
@@ -71,8 +67,12 @@ export async function measurePages(environment: Environment, { pairs }: { pairs:
     });
   printRatios(`A page of ${LIMIT} monitors, ${CALLERS} callers`, ratios);
   const perSecond = (values: readonly number[]) => median(values).toFixed(0);
+  const deepName = nameOf(BEFORE_DEEP_PAGE);
+  const after = { monitorId: deepName, nameKey: deepName, jurisdiction: 'unrestricted' } as const;
+  const blocksOf = (page: { limit: number; after?: MonitorPosition }) =>
+    pagesOf(pool, (db) => listMonitors(db as Queryable, projectId, {}, page));
   console.log(
-    `\nMedians: ${perSecond(figures.first)} pages a second, ${hasPgbench ? `${perSecond(figures.sql)} by pgbench` : 'pgbench did not run'}. Blocks of 8 KiB read: ${await blocksOf(pool, statements.first)} for page 1, ${await blocksOf(pool, statements.deep)} for page ${DEEP_PAGE.toLocaleString('en')}.`,
+    `\nMedians: ${perSecond(figures.first)} pages a second, ${hasPgbench ? `${perSecond(figures.sql)} by pgbench` : 'pgbench did not run'}. Blocks of 8 KiB read: ${await blocksOf({ limit: LIMIT })} for page 1, ${await blocksOf({ limit: LIMIT, after })} for page ${DEEP_PAGE.toLocaleString('en')}.`,
   );
   await pool.end();
 }
@@ -95,8 +95,8 @@ function deepCursorOf(cursor: string): string {
   return Buffer.from(deep, 'utf8').toString('base64url');
 }
 
-/** The statement of a page with its parameters as literals. */
-async function statementOf(pool: Pool, projectId: string, after?: MonitorPosition): Promise<string> {
+/** The statement of the first page with its parameters as literals. */
+async function statementOf(pool: Pool, projectId: string): Promise<string> {
   const statements: string[] = [];
   const db = {
     query: (query: { text: string; values: unknown[] }) => {
@@ -107,7 +107,7 @@ async function statementOf(pool: Pool, projectId: string, after?: MonitorPositio
       return pool.query(query);
     },
   } as Queryable;
-  const { monitors } = await listMonitors(db, projectId, {}, { limit: LIMIT, after });
+  const { monitors } = await listMonitors(db, projectId, {}, { limit: LIMIT });
   const [statement, ...others] = statements;
   if (!statement || others.length > 0 || monitors.length !== LIMIT)
     throw new Error('A page has one statement.');
@@ -116,12 +116,4 @@ async function statementOf(pool: Pool, projectId: string, after?: MonitorPositio
 
 function literal(value: unknown): string {
   return typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`;
-}
-
-async function blocksOf(pool: Pool, statement: string): Promise<number> {
-  const { rows } = await pool.query<{ 'QUERY PLAN': { Plan: Record<string, number> }[] }>(
-    `explain (analyze, buffers, format json) ${statement}`,
-  );
-  const plan = rows[0]?.['QUERY PLAN'][0]?.Plan ?? {};
-  return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
 }

@@ -35,6 +35,11 @@ export interface MonitorPage {
   next?: MonitorPosition;
 }
 
+/**
+ * How many monitors a statement reads: a few sizes, as part of its text, for a page of the default size and for the largest.
+ * For a size among the parameters Postgres would expect a tenth of the project, and plan each page anew.
+ */
+const SIZES = [51, 201];
 /** Monitors that one statement scans for a filter without an index. */
 const STRETCH = 5_000;
 /** Stretches that one call scans: then the page ends, full or not. */
@@ -157,15 +162,16 @@ async function findStretchEnd(list: List, after: MonitorPosition | undefined) {
   return row && { nameKey: row.name_key, monitorId: row.monitor_id, jurisdiction: row.jurisdiction };
 }
 
+/** At least `limit` monitors, if there are so many. */
 async function readStretch(
   list: List,
   bounds: { after?: MonitorPosition; end?: MonitorPosition },
   limit: number,
 ): Promise<MonitorRecord[]> {
   const { where, query } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
-  const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${query.bind(limit)}`;
-  // Planning costs as much as reading a page. A prefix is planned each time: only its value gives the range of the
-  // index.
+  const size = SIZES.find((most) => most >= limit) ?? limit;
+  const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${size}`;
+  // Planning costs more than reading a page. A prefix is planned each time: only its value gives the range of the index.
   const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
   const { rows } = await list.db.query({ name, text, values: query.values });
   return rows.map(toMonitorRecord);

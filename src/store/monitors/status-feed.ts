@@ -183,7 +183,7 @@ const CHANGES = `select l.project_id, l.monitor_key, l.changed_xid::text::bigint
 
 /**
  * For each subject whether anything has changed in its scope since its snapshot: one query for all waiting calls. Without
- * the records of a subject its live rows answer.
+ * the records of a subject its live rows answer; their order lets the planner choose their index and no other way.
  */
 const HAVE_CHANGED = `with waiting as materialized (
     select w.*, pg_snapshot_xmin(w.since) >= ${FLOOR} as is_kept
@@ -204,7 +204,8 @@ const HAVE_CHANGED = `with waiting as materialized (
         where ${OF_SUBJECT} and not pg_visible_in_snapshot(t.changed_xid, w.since))
       else exists (
         select from projects p cross join lateral (
-          select from monitor_live l where l.project_id = p.project_id and ${isNew('w.since')} limit 1) l
+          select from monitor_live l where l.project_id = p.project_id and ${isNew('w.since')}
+          order by l.monitor_key limit 1) l
         where ${OF_SUBJECT})
       end) as changed`;
 

@@ -102,8 +102,10 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await forge('right', { observedGeneration: 0 });
     operator = await fixture.startOperator();
     await fixture.monitorBecomes('right', 'Ready', 'True');
-    const wrong = await fixture.monitorBecomes('wrong', 'Ready', 'False', 'Conflict');
-    expect(wrong.status?.monitorId).toBeUndefined();
+    await fixture.monitorBecomes('wrong', 'Ready', 'False', 'Conflict');
+    // Until the API has been asked, each names the other.
+    const isCorrected = async () => (await fixture.monitor('wrong')).status?.monitorId === undefined;
+    await waitFor(isCorrected, { what: 'the forged id is gone from the status' });
     expect((await fixture.kubectl(['delete', 'mon', 'wrong', '--timeout=120s'])).code).toBe(0);
     expect((await read('disputed')).body.lifecycle).toBe('active');
   });

@@ -78,14 +78,16 @@ export class DeliveryFixture implements ProjectFixture {
 
   /** Puts events into the outbox: of the incident `incidentId`, or without it each of a new incident. */
   async enqueue(endpoint: SeedEndpoint, count: number, more: Partial<OutboxRow> = {}): Promise<OutboxRow[]> {
+    const createdMs = more.createdMs ?? (await this.nowMs());
     const rows = Array.from({ length: count }, (_, index) =>
       makeDelivery(this.project, endpoint, {
+        createdMs,
         sequence: more.incidentId ? index + 1 : 1,
         body: JSON.stringify({ type: 'incident.opened', index }),
         ...more,
       }),
     );
-    await insertDeliveries(this.pool, rows, await this.nowMs());
+    await insertDeliveries(this.pool, rows, createdMs);
     return rows;
   }
 

@@ -137,7 +137,7 @@ function requireActive(endpoint: EndpointRow): void {
 }
 
 /**
- * The same id for every call with one key, so that concurrent duplicates on several replicas, and a repeated call
+ * The same `webhook-id` for every call with one key, so that concurrent duplicates on several replicas, and a repeated call
  * after a crash, send one message. The day is part of it, because a key may be used again after 24 hours.
  */
 function webhookIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {

@@ -265,13 +265,13 @@ export interface NewestDelivery extends EndpointRef {
   last?: LastDelivery;
 }
 
-export const NEWEST_DELIVERY: Columns<NewestDelivery> = {
+const NEWEST_DELIVERY: Columns<NewestDelivery> = {
   projectId: NEW.projectId,
   endpointId: NEW.endpointId,
   last: LAST_DELIVERY,
 };
 
-/** SQL: the update to the newest deliveries `v`, the rows of `from`; an older one never replaces a newer one. */
+/** SQL: the update to the `last_delivery` of the rows `v` of `from`; an older one never replaces a newer one. */
 export function setLastDelivery(from: string): string {
   return `update callback_endpoints e set ${sql.assignments({ last: LAST_DELIVERY })}
     from ${from} v

@@ -3,7 +3,7 @@
 import type { CancellationReason, EndpointKind } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
-import { fromMillis, NOW_MS } from '../postgres/moments.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 import { type QueueRef, queueKeyOf } from './due-queues.ts';
@@ -12,12 +12,6 @@ import { type QueueRef, queueKeyOf } from './due-queues.ts';
 const LEASE_MS = 30_000;
 
 const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
-
-/** A moment on both clocks: the database's, ms, and `performance.now()`. */
-export interface Clocks {
-  nowMs: number;
-  performanceMs: number;
-}
 
 /** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */
 export interface ClaimedDelivery
@@ -29,8 +23,6 @@ export interface ClaimedDelivery
   /** Attempts before this one. */
   attemptCount: number;
   createdMs: number;
-  /** When the answer of the claim was there: times of the attempt are counted from it, so that none is before the claim. */
-  claimed: Clocks;
   kind: EndpointKind;
   /** It must not be sent. */
   cancelReason?: CancellationReason;
@@ -42,7 +34,7 @@ export interface ClaimedDelivery
 
 type Boxes = Pick<ClaimedDelivery, 'urlBox' | 'secretBoxes'>;
 
-const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes | 'claimed'>> = {
+const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   projectId: DELIVERY.projectId,
   deliveryId: DELIVERY.deliveryId,
   endpoint: { projectId: DELIVERY.endpointProjectId, endpointId: DELIVERY.endpointId },
@@ -149,7 +141,7 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
     update deliveries d set lease_owner = $6, lease_until = ${LEASE}
     where d.ctid = any (array(select due.ctid from due))
     returning d.*)
-  select m.passed, ${NOW_MS} as now_ms, ${sql.select(CLAIMED, 'd')},
+  select m.passed, ${sql.select(CLAIMED, 'd')},
     case d.place when 1 then e.url_box end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s
@@ -178,7 +170,6 @@ export interface Claim {
 }
 
 interface ClaimRow extends BoxColumns {
-  now_ms: number;
   passed: number[];
   /** Null in the one row of a claim that took nothing. */
   delivery_id: string | null;
@@ -204,7 +195,6 @@ export async function claimDeliveries(
     ],
   });
   const taken = rows.filter((row) => row.delivery_id !== null);
-  const claimed = { nowMs: rows[0]?.now_ms ?? 0, performanceMs: performance.now() };
   const boxes = new Map<string, Boxes>();
   for (const row of taken) {
     if (!row.url_box) continue;
@@ -212,7 +202,6 @@ export async function claimDeliveries(
   }
   const deliveries = taken.map((row) => ({
     ...toClaimed(row),
-    claimed,
     ...(boxes.get(endpointKeyOf(row)) ?? NO_BOXES),
   }));
   const places = new Map(wanted.map((one, index) => [queueKeyOf(one), index]));

@@ -154,8 +154,8 @@ export interface TimelineRow {
   entry: StoredEntry;
 }
 
-const TIMELINE_ENTRY: Columns<StoredEntry> = {
-  atMs: column.moment('at'),
+/** What an entry says, without its moment. */
+export const ENTRY_FACTS: Columns<Omit<StoredEntry, 'atMs'>> = {
   type: column.plain('type', 'text'),
   from: column.plain('from_state', 'text'),
   to: column.plain('to_state', 'text'),
@@ -164,6 +164,8 @@ const TIMELINE_ENTRY: Columns<StoredEntry> = {
   delivery: column.json('delivery'),
   detail: column.json('detail'),
 };
+
+const TIMELINE_ENTRY: Columns<StoredEntry> = { atMs: column.moment('at'), ...ENTRY_FACTS };
 
 /** An entry with its id. */
 export type NewEntry = TimelineRow & { entryId: string };
@@ -187,8 +189,8 @@ export async function insertTimelineEntries(tx: Queryable, rows: readonly Timeli
   await tx.query(INSERT_ENTRIES(rows.map(toNewEntry)));
 }
 
-/** Gives the entries of one statement their ids: `rows.map(toNewEntry)`. */
-export function toNewEntry(row: TimelineRow, index: number): NewEntry {
+/** Gives an entry its id: `index` is its place among the entries of one statement. */
+export function toNewEntry<Row>(row: Row, index: number): Row & { entryId: string } {
   return { ...row, entryId: orderedUuid(index) };
 }
 

@@ -19,6 +19,11 @@ export function fromMillis(ms: string): string {
   return `to_timestamp(${ms} / 1000.0)`;
 }
 
+/** SQL: ms since 1970 as `toISOString` of Date writes them. */
+export function isoText(ms: string): string {
+  return `to_char(${fromMillis(`(${ms})`)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+}
+
 /** SQL: a timestamptz as microseconds since 1970, which is all that Postgres keeps. */
 export function micros(timestamp: string): string {
   return `(extract(epoch from ${timestamp}) * 1000000)::bigint`;

@@ -25,7 +25,6 @@ import {
   type DeliveryOutcome,
   type DescribedOutcome,
   describeOutcome,
-  endpointsOf,
   timelineOf,
 } from './delivery-outcome.ts';
 import { endpointKeyOf } from './due-queues.ts';
@@ -209,7 +208,7 @@ async function writeOutcomes(
 ): Promise<WrittenBatch> {
   const now = performance.now();
   const described = outcomes.map((outcome) => describeOutcome(outcome, now));
-  const batch = { owner, results: resultsOf(described), endpoints: endpointsOf(described) };
+  const batch = { owner, results: resultsOf(described) };
   if (described.every(({ disable }) => disable === undefined)) {
     const results = await writeDeliveryResults(pool, batch);
     return { written: join(described, results), busy: results.busy, disabled: [] };
@@ -231,10 +230,10 @@ function resultsOf(described: readonly DescribedOutcome[]): DeliveryResult[] {
 
 function join(described: readonly DescribedOutcome[], { written }: WrittenResults): WrittenOutcome[] {
   const keyOf = (of: { projectId: string; deliveryId: string }) => `${of.projectId} ${of.deliveryId}`;
-  const states = new Map(written.map((result) => [keyOf(result), result.state]));
+  const results = new Map(written.map((result) => [keyOf(result), result]));
   return described.flatMap(({ outcome, result }) => {
-    const state = states.get(keyOf(result));
-    return state ? { outcome, state, endedMs: result.endedMs } : [];
+    const { state, endedMs } = results.get(keyOf(result)) ?? {};
+    return state ? { outcome, state, endedMs } : [];
   });
 }
 

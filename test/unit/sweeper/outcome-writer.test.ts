@@ -7,7 +7,6 @@ import { OutcomeWriter } from '../../../src/sweeper/deliveries/outcome-writer.ts
 import { createLog } from '../../../src/telemetry/log.ts';
 
 const TIMEOUT_MS = 40;
-const NOW = { nowMs: 0, performanceMs: 0 };
 
 /** The endpoints of each batch, in the order in which they were tried. */
 let batches: string[][] = [];
@@ -44,7 +43,7 @@ function start(): void {
 /** Resolves when the outcome is written. */
 function add(endpointId: string): Promise<void> {
   const endpoint = { projectId: 'p', endpointId };
-  const claim = { projectId: 'p', deliveryId: `to ${endpointId}`, endpoint, attemptCount: 0, claimed: NOW };
+  const claim = { projectId: 'p', deliveryId: `to ${endpointId}`, endpoint, attemptCount: 0 };
   return new Promise((resolve) => {
     writer.add({ claim: claim as ClaimedDelivery, kind: 'postponed' }, resolve);
   });

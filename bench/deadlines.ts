@@ -1,4 +1,4 @@
-// 10,000 deadlines at one instant: the time until every incident, timeline entry and delivery is committed. The same run
+// 10,000 deadlines at one instant: the time until every incident and delivery is committed. The same run
 // copies the same rows by INSERT … SELECT inside Postgres, which is the least that they can cost.
 
 import type { Pool } from '../src/store/postgres/pool.ts';

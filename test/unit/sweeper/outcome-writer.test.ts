@@ -22,10 +22,13 @@ afterEach(async () => {
 function start(): void {
   batches = [];
   const query = async ({ values = [] }: { values?: unknown[] }) => {
-    // Ids are the only array of texts; the results are one text.
-    const endpoints = values.find((value) => Array.isArray(value)) as string[];
+    // The results are one text.
+    const results = values.find((value) => String(value).startsWith('['));
+    const endpoints = JSON.parse(String(results)).map(
+      (result: { endpoint_id: string }) => result.endpoint_id,
+    );
     batches.push(endpoints);
-    if (endpoints.some((endpoint) => slow.has(endpoint))) {
+    if (endpoints.some((endpoint: string) => slow.has(endpoint))) {
       await sleep(TIMEOUT_MS);
       throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
     }

@@ -113,6 +113,8 @@ describe('who changes a live row', () => {
 
 describe('deletion of old changes', () => {
   it('changes are kept for a minute, and are gone after the next one', async () => {
+    // The database may be a copy of one that was made minutes ago.
+    await pool.query('update live_changes_floor set next_at = clock_timestamp()');
     await touchLive(pool, monitors[0] as SeedMonitor);
     await deleteOldChanges(pool, 100);
     expect(await countRows()).toBe(1);

@@ -1,7 +1,6 @@
 // Pages of a project's monitors by name, with live status and open incidents in the same round trip. SQL applies every
 // filter. A filter without an index scans bounded stretches of the list, one after the other, so the cost of a page is
 // bounded in a project of any size.
-import { createHash } from 'node:crypto';
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import type { Origin } from '../../domain/origin.ts';
 import { type Condition, ListQuery } from '../postgres/keyset.ts';
@@ -53,7 +52,7 @@ export async function listMonitors(
   page: { limit: number; after?: MonitorPosition },
 ): Promise<MonitorPage> {
   const { indexed, scanned } = conditionsOf(filter);
-  const list: List = { db, projectId, indexed, scanned, isSearch: filter.namePrefix !== undefined };
+  const list: List = { db, projectId, indexed, scanned };
   const monitors: MonitorRecord[] = [];
   let after = page.after;
   for (let count = 0; count < MAX_STRETCHES; count += 1) {
@@ -75,7 +74,6 @@ interface List {
   projectId: string;
   indexed: readonly Condition[];
   scanned: readonly Condition[];
-  isSearch: boolean;
 }
 
 /**
@@ -171,8 +169,10 @@ async function readStretch(
   const { where, query } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
   const size = SIZES.find((most) => most >= limit) ?? limit;
   const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${size}`;
-  // Planning costs more than reading a page. A prefix is planned each time: only its value gives the range of the index.
-  const name = list.isSearch ? undefined : `list-monitors-${createHash('sha1').update(text).digest('hex')}`;
+  // Planning costs more than reading a page of the whole list. With a filter only its values show which index is best, and
+  // each set of filters would be one more statement that every connection keeps for ever.
+  const isWhole = list.indexed.length === 0 && list.scanned.length === 0;
+  const name = isWhole ? `list-monitors-${size}-${bounds.after ? 'after' : 'first'}` : undefined;
   const { rows } = await list.db.query({ name, text, values: query.values });
   return rows.map(toMonitorRecord);
 }

@@ -32,7 +32,7 @@ export interface FinishedAttempt {
   outcome: AttemptOutcome;
   /** 1 for the first attempt. */
   attemptNumber: number;
-  /** End of the attempt, milliseconds since 1970, on the clock that will be compared with `nextAttemptAtMs`. */
+  /** End of the attempt, ms, from the same moment on as `nextAttemptAtMs`. */
   finishedAtMs: number;
   /** 0 to 1, for the jitter. */
   random: number;

@@ -11,10 +11,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ServedCertificate } from '../../src/api/http/served-certificate.ts';
 import { makeServer, readUpToAt, waitedMs } from '../../src/api/http/server.ts';
 import { listen } from '../support/listen.ts';
-import { sendRaw } from '../support/raw-http.ts';
 import { makeServedFolder } from '../support/served-folder.ts';
 import { startFlood } from '../support/start-flood.ts';
-import { startHostileSenders } from '../support/start-hostile-senders.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let folder: string;
@@ -67,46 +65,6 @@ it.each([
     await close();
   }
   await waitFor(() => readUpToAt(server) === Number.POSITIVE_INFINITY, { what: 'nobody waits' });
-});
-
-it('connections that pour bodies in chunks of one byte let new ones in', async () => {
-  let bytes = 0;
-  const server = makeServer((request, response) => {
-    request.on('data', (piece: Buffer) => {
-      bytes += piece.length;
-    });
-    request.on('error', () => undefined); // the sender left
-    request.on('end', () => response.end());
-  });
-  const { port, connections, close } = await listen(server);
-  const program = startHostileSenders({ port, path: '/', attacks: { singleBytes: 100 } });
-  const ended = once(program, 'exit');
-  try {
-    await waitFor(() => connections() >= 100 && bytes > 200_000, { what: 'the flood' });
-    const before = bytes;
-    await Promise.all(Array.from({ length: 20 }, () => connectAnew(port)));
-    expect(bytes - before).toBeLessThan(10_000_000);
-  } finally {
-    program.kill();
-    await ended;
-    await close();
-  }
-  await waitFor(() => readUpToAt(server) === Number.POSITIVE_INFINITY, { what: 'nobody waits' });
-});
-
-it('a body in chunks of one byte arrives whole and in order', async () => {
-  const text = Array.from({ length: 40_000 }, (_, place) => String(place % 10)).join('');
-  const server = makeServer(async (request, response) => {
-    const pieces: Buffer[] = [];
-    for await (const piece of request) pieces.push(piece);
-    response.end(Buffer.concat(pieces));
-  });
-  const { port, close } = await listen(server);
-  const chunks = Array.from(text, (letter) => `1\r\n${letter}\r\n`).join('');
-  const head = 'POST / HTTP/1.1\r\nHost: any\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n';
-  const answer = await sendRaw(`http://127.0.0.1:${port}`, `${head}${chunks}0\r\n\r\n`);
-  await close();
-  expect(answer.endsWith(`\r\n\r\n${text}`)).toBe(true);
 });
 
 async function connectAnew(port: number, isTls = false): Promise<void> {

@@ -12,10 +12,6 @@ const LAST_ANSWERS_MS = 12_000;
 /** As long as headers may take. */
 const HANDSHAKE_MS = 10_000;
 
-/** Smaller pieces of a body are handed on together: each would cost the streams as much as thousands of bytes. */
-const SMALL_BYTES = 1_024;
-const GATHERED_BYTES = 16 * 1_024;
-
 /** Of a connection. */
 const openRequests = new WeakMap<Socket, number>();
 /** Connections that are not read any more. */
@@ -33,8 +29,6 @@ const isFull = (socket: Socket) => countOf(socket) >= MAX_OPEN_REQUESTS;
  */
 class BoundedRequest extends IncomingMessage {
   declare stopsParser: boolean;
-  declare turns?: ReadingTurns;
-  declare private gathered?: { bytes: Buffer; length: number };
 
   get upgrade(): boolean {
     return this.stopsParser;
@@ -43,29 +37,6 @@ class BoundedRequest extends IncomingMessage {
   /** The parser sets it before the request is counted. */
   set upgrade(asked: boolean | null) {
     this.stopsParser = asked === true || isFull(this.socket);
-  }
-
-  /** The parser calls it with each piece of the body, and with null at its end. */
-  override push(piece: Buffer | null): boolean {
-    if (piece) this.turns?.countPiece(this.socket, piece.length);
-    if (piece && piece.length < SMALL_BYTES) return this.gather(piece);
-    this.pushGathered();
-    return super.push(piece);
-  }
-
-  private gather(piece: Buffer): boolean {
-    if (!this.gathered) setImmediate(() => this.pushGathered());
-    this.gathered ??= { bytes: Buffer.allocUnsafe(GATHERED_BYTES), length: 0 };
-    const { gathered } = this;
-    gathered.length += piece.copy(gathered.bytes, gathered.length);
-    return gathered.length <= GATHERED_BYTES - SMALL_BYTES || this.pushGathered();
-  }
-
-  private pushGathered(): boolean {
-    const { gathered } = this;
-    this.gathered = undefined;
-    if (!gathered || this.destroyed) return true;
-    return super.push(gathered.bytes.subarray(0, gathered.length));
   }
 }
 
@@ -89,9 +60,8 @@ const OPTIONS = {
  */
 export function makeServer(handle: RequestListener, tls?: SecureContextOptions): Server {
   const turns = new ReadingTurns();
-  const listener: RequestListener<typeof BoundedRequest> = (request, response) => {
+  const listener: RequestListener = (request, response) => {
     const { socket } = request;
-    request.turns = turns;
     openRequests.set(socket, countOf(socket) + 1);
     turns.count(request, countOf(socket));
     const ms = turns.waitedMs(request);

@@ -73,6 +73,15 @@ export const MONITOR_ID: Columns<MonitorRef & Pick<MonitorRow, 'monitorId' | 'ju
   jurisdiction: column.plain('jurisdiction', 'text'),
 };
 
+/** The object, without what the operator alone needs of it, which may be long. */
+export const DECLARED_BY: Columns<Omit<MonitorOrigin, 'ownedFields'>> = {
+  kind: column.plain('origin_kind', 'text'),
+  namespace: column.quoted('origin_namespace', 'text'),
+  name: column.quoted('origin_name', 'text'),
+  uid: column.quoted('origin_uid', 'text'),
+  orphanedMs: column.moment('orphaned_at'),
+};
+
 /** The columns that an update writes. */
 export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   configurationVersion: column.plain('configuration_version', 'integer'),
@@ -90,14 +99,7 @@ export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   },
   lifecycle: column.plain('lifecycle', 'text'),
   restorableUntilMs: column.moment('restorable_until'),
-  origin: column.optional({
-    kind: column.plain('origin_kind', 'text'),
-    namespace: column.quoted('origin_namespace', 'text'),
-    name: column.quoted('origin_name', 'text'),
-    uid: column.quoted('origin_uid', 'text'),
-    ownedFields: column.json('origin_owned_fields'),
-    orphanedMs: column.moment('orphaned_at'),
-  }),
+  origin: column.optional({ ...DECLARED_BY, ownedFields: column.json('origin_owned_fields') }),
   maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),
   publishAddress: column.plain('publish_address', 'uuid'),
   updatedMs: column.moment('updated_at'),

@@ -15,6 +15,7 @@ import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import {
   CHANGEABLE,
+  DECLARED_BY,
   JOIN_TENANT,
   LABELED,
   MONITOR_ID,
@@ -37,7 +38,7 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   /** Without measurements there are no rules, and a beat reads and writes nothing of their state (docs/adr/0009). */
   hasMeasurements: boolean;
   /** As it was read: a monitor that is kept does not know whether its object is gone. */
-  declaredBy?: MonitorOrigin;
+  declaredBy?: Omit<MonitorOrigin, 'ownedFields'>;
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
@@ -51,7 +52,7 @@ const WATCHED: Columns<Watched> = {
   timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, maintenance: column.optional(WINDOW) },
   binding: CHANGEABLE.binding,
   hasMeasurements: column.computed('has_measurements', "m.measurements <> '{}'"),
-  declaredBy: CHANGEABLE.origin,
+  declaredBy: column.optional(DECLARED_BY),
   ...TENANT,
 };
 const toWatched = rowReader(WATCHED);

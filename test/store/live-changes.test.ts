@@ -3,7 +3,7 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
-import { lockLive, touchLive, updateLive } from '../../src/store/monitors/live.ts';
+import { lockLive, type MonitorRef, touchLive, updateLive } from '../../src/store/monitors/live.ts';
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
 import { writeReport } from '../../src/store/monitors/monitor-origins.ts';
 import {
@@ -218,11 +218,11 @@ describe('reading', () => {
     for (const retires of [false, true]) {
       if (retires) await retireAll();
       const seen: string[] = [];
-      for (let after: SeedMonitor | undefined; ; ) {
+      for (let after: MonitorRef | undefined; ; ) {
         const { items } = await read(since, { limit: 70, after });
         if (items.length === 0) break;
         seen.push(...items.map(({ monitor }) => monitor.monitorKey));
-        after = items.at(-1)?.monitor as unknown as SeedMonitor;
+        after = items.at(-1)?.monitor;
       }
       expect(seen.toSorted()).toEqual(keysOf(many));
     }

@@ -114,6 +114,7 @@ export function registerOperation<Spec extends OperationSpec>(
   app.route({
     method: spec.method,
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    config: { rawBody: spec.rawBody },
     // Only for the OpenAPI document: the contract validates, and answers are serialized before they are sent.
     schema: routeSchema(spec.operationId),
     validatorCompiler: () => () => true,

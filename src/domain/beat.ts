@@ -1,5 +1,5 @@
 // What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
-// state, the observation and the incidents that change. Pure: one function for the ping address and for test beats.
+// state, the observation and the incidents that change. Pure; beat-decision.ts decides whether it is taken.
 import { learnGap } from './cadence.ts';
 import { nextWake, putOffWake, runDue, startClock } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';

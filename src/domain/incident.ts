@@ -26,6 +26,10 @@ export const INCIDENT_EVENTS = [
 ] as const;
 export type IncidentEvent = (typeof INCIDENT_EVENTS)[number];
 
+/** What a beat does to an incident, in one word (docs/contract/beats.md). */
+export const INCIDENT_CHANGES = ['open', 'escalate', 'recover'] as const;
+export type IncidentChange = (typeof INCIDENT_CHANGES)[number];
+
 export const TIMELINE_TYPES = [
   'opened',
   'escalated',

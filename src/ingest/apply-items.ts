@@ -1,11 +1,10 @@
 // Applies a batch of beats to the locked live rows, in order of arrival. The domain decides; beat-transaction.ts reads
 // and writes.
 import { hash } from 'node:crypto';
-import { applyBeat, applyRefusedBeat } from '../domain/beat.ts';
-import { type BeatInput, movesDeadline, type RefusedBeat } from '../domain/beat-input.ts';
+import { type BeatRefusal, decideBeat, type TakenBeat } from '../domain/beat-decision.ts';
+import type { BeatInput, RefusedBeat } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
-import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
 import type { MonitorTransitions } from '../service/incidents/incident-writer.ts';
 import type { BeatKeyRow, ObservationRow } from '../store/beats/beats.ts';
@@ -59,31 +58,27 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
   const row = work.changed.get(monitor.monitorKey) ?? work.live.get(monitor.monitorKey);
   if (!row || hasEnded(item.entry, work.nowMs)) return { problem: unknownAddress() };
   if (work.settled.has(monitor.monitorKey)) return 'deferred';
-  if (monitor.timing.lifecycle === 'archived') return { problem: archived() };
-
-  const key = keyOf(item);
-  const known = key === undefined ? undefined : work.answers.get(key);
-  if ('problem' in item.beat) return refuse(work, item, row, item.beat.problem);
-  if (known) {
-    const { of, ...answer } = known;
-    return of === fingerprintOf(item.beat) ? { answer } : refuse(work, item, row, otherBeat());
-  }
-
-  const plan = findPlan(item.entry.tenant.planId);
-  const bucket = takeToken(row.live, plan.beatsPerMinute, work.nowMs);
-  const problem = findRefusal(item.entry, item.beat, { plan, hasToken: bucket.allowed });
-  if (problem) return refuse(work, item, row, problem);
-  const counted: LiveRow = {
-    ...row,
-    live: { ...row.live, tokens: bucket.tokens, tokensMs: bucket.tokensMs },
-  };
-  return record(work, item, item.beat, counted);
+  const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
+  const { planId, serviceState } = item.entry.tenant;
+  const beaten = { timing: monitor.timing, planId, serviceState, live: row.live, incidents };
+  const beat = findRepeat(work, item);
+  if ('answer' in beat) return beat;
+  const decision = decideBeat(beaten, beat, work.nowMs);
+  return 'problem' in decision ? refuse(work, row, decision) : record(work, item, row, decision);
 }
 
-function record(work: Working, item: BeatItem, beat: BeatInput, row: LiveRow): BeatOutcome {
+/** The answer to a beat that was sent before under its key; else the beat, refused if the key belongs to another one. */
+function findRepeat(work: Working, item: BeatItem): BeatInput | RefusedBeat | { answer: BeatAnswer } {
+  const key = keyOf(item);
+  const known = key === undefined ? undefined : work.answers.get(key);
+  const { lifecycle } = item.entry.monitor.timing;
+  if (!known || 'problem' in item.beat || lifecycle === 'archived') return item.beat;
+  const { of, ...answer } = known;
+  return of === fingerprintOf(item.beat) ? { answer } : { kind: item.beat.kind, problem: otherBeat() };
+}
+
+function record(work: Working, item: BeatItem, row: LiveRow, { beat, result }: TakenBeat): BeatOutcome {
   const { monitor, tenant } = item.entry;
-  const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
-  const result = applyBeat(monitor.timing, row.live, incidents, beat, work.nowMs);
   const { projectId, monitorKey } = monitor;
   work.changed.set(monitorKey, { ...row, live: result.live });
   work.observations.push({
@@ -141,34 +136,10 @@ function fingerprintOf({
   return hash('sha256', JSON.stringify([kind, exitStatus, runId, message, observedAt, values]), 'base64url');
 }
 
-function findRefusal(
-  entry: DirectoryEntry,
-  beat: BeatInput,
-  limits: { plan: Plan; hasToken: boolean },
-): ProblemError | undefined {
-  const { plan, hasToken } = limits;
-  const suspended = serviceProblem(entry.tenant.serviceState);
-  if (suspended) return suspended;
-  const count = Object.keys(beat.measurements ?? {}).length;
-  if (count > plan.measurementsPerObservation) {
-    const limit = plan.measurementsPerObservation;
-    const exceeded = { dimension: 'measurements_per_observation', limit, attempted: count } as const;
-    return planLimitReached(plan, exceeded, 'measurements');
-  }
-  return hasToken ? undefined : tooFrequent(plan);
-}
-
-/**
- * A refused success or fail moves a running deadline: a wrong number must not look like a dead job. A start or a log moves
- * none when it is accepted, and none when it is refused (docs/contract/beats.md).
- */
-function refuse(work: Working, item: BeatItem, row: LiveRow, problem: ProblemError): BeatOutcome {
-  const { monitor } = item.entry;
-  const live = movesDeadline(item.beat.kind)
-    ? applyRefusedBeat(monitor.timing, row.live, work.nowMs)
-    : row.live;
+function refuse(work: Working, row: LiveRow, { problem, live }: BeatRefusal): BeatOutcome {
+  if (live === undefined) return { problem };
   const hasMoved = live !== row.live;
-  if (hasMoved) work.changed.set(monitor.monitorKey, { ...row, live });
+  if (hasMoved) work.changed.set(row.monitorKey, { ...row, live });
   return { problem: withDeadline(problem, hasMoved) };
 }
 
@@ -189,23 +160,9 @@ export function unknownAddress(): ProblemError {
   });
 }
 
-function archived(): ProblemError {
-  return new ProblemError('monitor_archived', {
-    detail: 'The monitor is archived: restore it, or stop the job that beats it.',
-  });
-}
-
 /** A success under the key of a start must not count as the start again and be lost (docs/contract/beats.md). */
 function otherBeat(): ProblemError {
   return new ProblemError('idempotency_conflict', {
     detail: 'This Idempotency-Key belongs to another beat: use a new key for each beat.',
-  });
-}
-
-function tooFrequent(plan: Plan): ProblemError {
-  return new ProblemError('rate_limited', {
-    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor.`,
-    retryAfterSeconds: Math.max(1, Math.ceil(60 / plan.beatsPerMinute)),
-    limit: limitOf(plan, { dimension: 'beat_cadence', limit: plan.beatsPerMinute }),
   });
 }

@@ -60,7 +60,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
       throw permissionDenied(principal, spec);
     }
     if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
-    if (spec.method !== 'GET') requireActiveService(organization.serviceState);
+    if (spec.method !== 'GET' && !spec.changesNothing) requireActiveService(organization.serviceState);
     return { principal, scopeId, caller };
   };
 }

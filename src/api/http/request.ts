@@ -10,6 +10,13 @@ import { validationFailed } from '../../contract/operations/request.ts';
 import { checkJsonStructure, jsonRefusal } from '../../domain/json-structure.ts';
 import { type FieldError, invalidField, ProblemError } from '../../domain/problem.ts';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The operation gets the text of the body. */
+    rawBody?: boolean;
+  }
+}
+
 export const MAX_BODY_BYTES = 16_384;
 /** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
 const MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES;
@@ -21,7 +28,9 @@ export function registerBody(app: FastifyInstance): void {
     if (wire.length === 0) return undefined;
     requireJson(request);
     const bytes = inflate(request, wire);
-    return bytes.length === 0 ? undefined : readStrictJson(decodeText(bytes));
+    if (bytes.length === 0) return undefined;
+    const text = decodeText(bytes);
+    return request.routeOptions.config.rawBody ? text : readStrictJson(text);
   };
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_WIRE_BYTES }, parse);
 }

@@ -9,6 +9,7 @@ import { monitorLifecycleHandlers } from './monitor-lifecycle.ts';
 import { monitorOriginHandlers } from './monitor-origins.ts';
 import { monitorHandlers } from './monitors.ts';
 import { statusFeedHandlers } from './status-feed.ts';
+import { testBeatHandlers } from './test-beat.ts';
 
 export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'databases'>) {
   return {
@@ -18,6 +19,7 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...monitorOriginHandlers,
     ...monitorHistoryHandlers,
     ...firstBeatHandlers(createFirstBeatWatch(databases.default)),
+    ...testBeatHandlers,
     ...statusFeedHandlers(createFeedWatch(databases.default)),
   };
 }

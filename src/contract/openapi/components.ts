@@ -10,13 +10,13 @@ import {
   toComponentSchemas,
   toJsonSchema,
 } from '../json-schema.ts';
-import { beatAnswer, beatBody, observation } from '../resources/beat.ts';
+import { beatAnswer, beatBody, beatTest, observation } from '../resources/beat.ts';
 import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
 import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
 import { callbackChange, monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
 import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
-import { incident, openIncident, timelineEntry } from '../resources/incident.ts';
+import { incident, incidentChange, openIncident, timelineEntry } from '../resources/incident.ts';
 import { maintenanceInput } from '../resources/lifecycle.ts';
 import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
 import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '../resources/monitor.ts';
@@ -36,6 +36,7 @@ const NAMED = {
   AlertEvent: alertEvent,
   Beat: beatBody,
   BeatAnswer: beatAnswer,
+  BeatTest: beatTest,
   Binding: bindingRecord,
   BindingInput: bindingInput,
   BindingResult: bindingResult,
@@ -51,6 +52,7 @@ const NAMED = {
   EndpointOriginInput: endpointOriginInput,
   FieldError: fieldError,
   Incident: incident,
+  IncidentChange: incidentChange,
   Maintenance: maintenanceWindow,
   MaintenanceInput: maintenanceInput,
   MeasurementRule: measurementRuleRecord,

@@ -9,7 +9,7 @@ import {
   refuseReversedRange,
   waitSeconds,
 } from '../fields/paging.ts';
-import { firstBeat, observation } from '../resources/beat.ts';
+import { beatBody, beatTest, firstBeat, observation } from '../resources/beat.ts';
 import { bindingResult, setBindingBody } from '../resources/binding.ts';
 import { monitorChange } from '../resources/change.ts';
 import { incident, incidentState } from '../resources/incident.ts';
@@ -184,6 +184,24 @@ export function monitorOperations(limits: ContractLimits) {
       query: z.strictObject({ ...jurisdictionQuery, waitSeconds }),
       success: 200,
       response: firstBeat,
+    }),
+    testBeat: operation({
+      ...base,
+      operationId: 'testBeat',
+      method: 'POST',
+      path: '/v1/monitors/{monitorId}/test-beat',
+      summary: 'Test a beat',
+      description:
+        'What this beat would do at this moment. Nothing is recorded, and a beat that would be refused is a 200 too.',
+      preset: 'read',
+      params,
+      query,
+      body: beatBody,
+      bodyOptional: true,
+      rawBody: true,
+      changesNothing: true,
+      success: 200,
+      response: beatTest,
     }),
     listObservations: operation({
       ...base,

@@ -35,6 +35,10 @@ export interface OperationSpec {
   body?: z.ZodType;
   /** A missing body counts as `{}`. */
   bodyOptional?: boolean;
+  /** The operation reads the body itself, as text: also one that `body` does not describe is answered. */
+  rawBody?: true;
+  /** It only reads, whatever its method: a suspended organization may call it. */
+  changesNothing?: true;
   /** `Idempotency-Key` is required. */
   idempotent?: boolean;
   /** `If-Match` is required, with an ETag of this kind. */
@@ -70,7 +74,7 @@ type OptionalWhenEmpty<Value> = Value extends object ? (Partial<Value> extends V
 export type InputOf<Spec> = Present<{
   params: Output<Field<Spec, 'params'>>;
   query: Output<Field<Spec, 'query'>>;
-  body: Output<Field<Spec, 'body'>>;
+  body: Spec extends { rawBody: true } ? string : Output<Field<Spec, 'body'>>;
   idempotencyKey: IfTrue<Spec, 'idempotent', string>;
   /**
    * The version that the ETag names. It is 0, which no resource has, for an ETag that the service never made: compare,

@@ -10,7 +10,7 @@ type RawQuery = Readonly<Record<string, string | readonly string[] | undefined>>
 export interface RawRequest {
   params: unknown;
   query: RawQuery;
-  /** Parsed JSON; undefined when the request had no body. */
+  /** Parsed JSON, or the text for an operation that reads it itself; undefined when the request had no body. */
   body: unknown;
   /** By lower-case names. A repeated header is a list. */
   headers: Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -33,7 +33,8 @@ export function parseRequest<Spec extends OperationSpec>(spec: Spec, raw: RawReq
   parts.query = query(spec, raw.query);
   // A missing body counts as {}; null does not.
   const body = spec.bodyOptional && raw.body === undefined ? {} : raw.body;
-  if (spec.body) parts.body = parseBody(spec.body, body);
+  if (spec.rawBody) parts.body = { value: raw.body ?? '' };
+  else if (spec.body) parts.body = parseBody(spec.body, body);
 
   const faults = Object.values(parts).flatMap((part) => ('fieldErrors' in part ? part.fieldErrors : []));
   if (faults.length > 0) throw validationFailed(faults);

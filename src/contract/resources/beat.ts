@@ -3,6 +3,8 @@
 import { z } from 'zod';
 import { BEAT_KINDS } from '../../domain/beat.ts';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';
+import { incidentChange } from './incident.ts';
+import { fieldError } from './problem.ts';
 
 const beatKind = z.enum(BEAT_KINDS);
 
@@ -53,6 +55,18 @@ export const beatAnswer = z.object({
   receivedAt: timestamp,
   nextDeadlineAt: timestamp.optional(),
   violations: z.array(violation).describe(NO_VIOLATIONS),
+});
+
+export const beatTest = z.object({
+  accepted: z.boolean().describe('False: the publish address would refuse this beat.'),
+  violations: z.array(violation).describe(NO_VIOLATIONS),
+  incidentChanges: z.array(incidentChange),
+  fieldErrors: z
+    .array(fieldError)
+    .max(32)
+    .describe(
+      'Why it would be refused; empty where it would be accepted. A refusal that concerns no field has the path `body` and the code of the problem.',
+    ),
 });
 
 export const firstBeat = z.object({

@@ -1,6 +1,6 @@
 // Incidents and their timeline (docs/contract/incidents.md).
 import { z } from 'zod';
-import { INCIDENT_KINDS, INCIDENT_STATES, TIMELINE_TYPES } from '../../domain/incident.ts';
+import { INCIDENT_CHANGES, INCIDENT_KINDS, INCIDENT_STATES, TIMELINE_TYPES } from '../../domain/incident.ts';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
 
 const incidentKind = z
@@ -40,6 +40,18 @@ export const incident = z.object({
   summary: z.string().describe('What opened it, in words; of one that is over it says so first.'),
 });
 export type Incident = z.output<typeof incident>;
+
+export const incidentChange = z.object({
+  kind: incidentKind,
+  change: z
+    .enum(INCIDENT_CHANGES)
+    .describe(
+      '`open`: it opens, or a recovering one opens again. `recover`: this beat ends it. `escalate` is reserved.',
+    ),
+  measurement: z.string().optional().describe(OF_RULES),
+  rule: z.string().optional().describe(OF_RULES),
+  severity: severity.optional(),
+});
 
 export const timelineEntry = z.object({
   at: timestamp,

@@ -16,11 +16,27 @@ export async function inTransaction<T>(
   pool: Pick<Database, 'connect'>,
   work: (tx: Connection) => Promise<T>,
 ): Promise<T> {
+  return await run(pool, 'begin', work);
+}
+
+/** Reads several things as they were at one moment. Postgres refuses every write. */
+export async function inSnapshot<T>(
+  pool: Pick<Database, 'connect'>,
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
+  return await run(pool, 'begin isolation level repeatable read read only', work);
+}
+
+async function run<T>(
+  pool: Pick<Database, 'connect'>,
+  begin: string,
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const tx = await pool.connect();
     let broken: Error | undefined;
     try {
-      await tx.query('begin');
+      await tx.query(begin);
       const result = await work(tx);
       await tx.query('commit');
       return result;

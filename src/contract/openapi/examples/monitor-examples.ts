@@ -77,6 +77,16 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
       nextDeadlineAt: '2026-11-22T11:05:00.000Z',
     },
   },
+  testBeat: {
+    params,
+    body: { status: 'fail', exitStatus: 3 },
+    answer: {
+      accepted: true,
+      violations: [],
+      incidentChanges: [{ kind: 'reported_failure', change: 'open', severity: 'critical' }],
+      fieldErrors: [],
+    },
+  },
   listObservations: {
     params,
     query: { since: '2026-01-01T00:00:00Z', limit: 2 },

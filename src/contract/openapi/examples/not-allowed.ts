@@ -115,7 +115,7 @@ export const NOT_ALLOWED = {
     summary: 'The organization is suspended.',
     detail: '',
     ...serviceProblem('canceled')?.options,
-    by: writes,
+    by: (spec) => writes(spec) && !spec.changesNothing,
   },
   notFound: {
     code: 'not_found',

@@ -1,0 +1,80 @@
+// Whether a beat is taken, and what it does (docs/contract/beats.md): (monitor, its state, beat, now) -> the result, or the
+// problem for which it is refused. Pure: one decision for the publish address and for test beats.
+import { applyBeat, applyRefusedBeat, type BeatResult } from './beat.ts';
+import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
+import type { Incident } from './incident.ts';
+import type { LiveState, Timing } from './monitor.ts';
+import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from './plan.ts';
+import { ProblemError, type ServiceState } from './problem.ts';
+
+export interface BeatenMonitor {
+  timing: Timing;
+  planId: string;
+  serviceState: ServiceState;
+  live: LiveState;
+  /** Those that have not ended. */
+  incidents: readonly Incident[];
+}
+
+export interface TakenBeat {
+  beat: BeatInput;
+  result: BeatResult;
+}
+
+/** A beat that is not recorded. `live` is another object than before where the beat moves the deadline all the same. */
+export interface BeatRefusal {
+  problem: ProblemError;
+  /** Absent where the monitor takes no beats at all: nobody asks whether the deadline was moved. */
+  live?: LiveState;
+}
+
+export function decideBeat(
+  monitor: BeatenMonitor,
+  beat: BeatInput | RefusedBeat,
+  nowMs: number,
+): TakenBeat | BeatRefusal {
+  const { timing, live, incidents } = monitor;
+  if (timing.lifecycle === 'archived') return { problem: archived() };
+  if ('problem' in beat) return refuse(monitor, beat, nowMs);
+  const plan = findPlan(monitor.planId);
+  const { allowed, tokens, tokensMs } = takeToken(live, plan.beatsPerMinute, nowMs);
+  const problem =
+    serviceProblem(monitor.serviceState) ??
+    tooManyMeasurements(plan, beat) ??
+    (allowed ? undefined : tooFrequent(plan));
+  if (problem) return refuse(monitor, { kind: beat.kind, problem }, nowMs);
+  return { beat, result: applyBeat(timing, { ...live, tokens, tokensMs }, incidents, beat, nowMs) };
+}
+
+/**
+ * A refused success or fail moves a running deadline: a wrong number must not look like a dead job. A start or a log moves
+ * none when it is accepted, and none when it is refused.
+ */
+function refuse({ timing, live }: BeatenMonitor, { kind, problem }: RefusedBeat, nowMs: number): BeatRefusal {
+  return { problem, live: movesDeadline(kind) ? applyRefusedBeat(timing, live, nowMs) : live };
+}
+
+function archived(): ProblemError {
+  return new ProblemError('monitor_archived', {
+    detail: 'The monitor is archived: restore it, or stop the job that beats it.',
+  });
+}
+
+function tooManyMeasurements(plan: Plan, { measurements = {} }: BeatInput): ProblemError | undefined {
+  const attempted = Object.keys(measurements).length;
+  const limit = plan.measurementsPerObservation;
+  if (attempted <= limit) return undefined;
+  return planLimitReached(
+    plan,
+    { dimension: 'measurements_per_observation', limit, attempted },
+    'measurements',
+  );
+}
+
+function tooFrequent(plan: Plan): ProblemError {
+  return new ProblemError('rate_limited', {
+    detail: `The plan ${plan.name} records ${plan.beatsPerMinute} beats a minute per monitor.`,
+    retryAfterSeconds: Math.max(1, Math.ceil(60 / plan.beatsPerMinute)),
+    limit: limitOf(plan, { dimension: 'beat_cadence', limit: plan.beatsPerMinute }),
+  });
+}

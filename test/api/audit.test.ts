@@ -204,7 +204,8 @@ const NOT_AUDITED = [
 
 it('every write is audited but those that change no credential, endpoint, binding or project', () => {
   const operations: OperationSpec[] = Object.values(contractOperations({ minimumIntervalSeconds: 60 }));
-  const others = operations.filter(({ method, audited: isAudited }) => method !== 'GET' && !isAudited);
+  const writes = operations.filter(({ method, changesNothing }) => method !== 'GET' && !changesNothing);
+  const others = writes.filter(({ audited: isAudited }) => !isAudited);
   expect(others.map(({ operationId }) => operationId).toSorted()).toEqual(NOT_AUDITED);
   for (const spec of others) {
     const taken = propertiesOf(spec.body).filter((name) => TAKEN.includes(name));

@@ -51,6 +51,7 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     ...shared,
     minimumIntervalMs: minimumIntervalSeconds * 1000,
     onTransitions: () => dispatcher?.wake(),
+    signal: stopped.signal,
   });
   readiness.addCheck('database', () => findDurabilityFault(pool));
   readiness.addCheck('schema', () => findSchemaFault(pool));

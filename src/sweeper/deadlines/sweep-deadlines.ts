@@ -31,11 +31,32 @@ export interface DeadlineSweepOptions {
   onTransitions?: () => void;
   /** Monitors in one transaction at most. */
   batchSize?: number;
+  /** When it aborts, a run begins no further batch. */
+  signal?: AbortSignal;
+}
+
+/** While one batch is decided here, Postgres writes the others on a core or two. */
+const LANES = 3;
+/** Odd, so that the claims begin at every bucket in turn. */
+const BUCKET_STEP = 21;
+
+/** One run: what its lanes share. */
+interface Sweep {
+  readonly sinceMs: number | undefined;
+  readonly lanes: Promise<void>[];
+  /** Lanes begin no further batch. */
+  isOver: boolean;
+  /** The batch that was not full. */
+  drained?: WokenBatch;
+  failure?: { error: unknown };
+  refusal?: BatchFaultError;
 }
 
 export class DeadlineSweep {
   readonly #options: DeadlineSweepOptions;
   #pace: BatchPace;
+  /** A full batch has shown how large the next one may be. */
+  #isMeasured = false;
   #lookback = FIRST_LOOKBACK;
   #firstBucket = Math.floor(Math.random() * SWEEP_BUCKETS);
   #lastRunAt: number | undefined;
@@ -50,13 +71,16 @@ export class DeadlineSweep {
     return this.#lastRunAt;
   }
 
-  /** Wakes one batch; two at once while there is more than one to do. */
+  /**
+   * Wakes batches until nothing is due. Lanes that wait for no other one claim, decide and write them, so that this
+   * process decides one batch while Postgres writes others.
+   */
   async run(): Promise<RunResult> {
     if (this.#lookback.watermarkMs === undefined) await this.#setWatermark();
     const startedAt = performance.now();
     const { lookback, state } = beginLookback(this.#lookback, startedAt);
     this.#lookback = state;
-    const result = await this.#sweep(lookback, startedAt);
+    const result = await this.#sweep(lookback);
     if (result === 'more') this.#lookback = leaveUnfinished(this.#lookback, lookback);
     return result;
   }
@@ -71,7 +95,7 @@ export class DeadlineSweep {
     this.#lookback = advanceWatermark(FIRST_LOOKBACK, span);
   }
 
-  async #sweep(lookback: Lookback, startedAt: number): Promise<RunResult> {
+  async #sweep(lookback: Lookback): Promise<RunResult> {
     const sinceMs = sinceMsOf(this.#lookback, lookback);
     if (this.#pace.mode === 'polling') {
       const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
@@ -82,51 +106,63 @@ export class DeadlineSweep {
         return 'idle';
       }
     }
-    const limit = limitOf(this.#pace);
-    const claims = this.#nextClaims(limit, sinceMs);
-    const batches = await this.#wakeAll(claims).catch((error: unknown) => {
+    const sweep: Sweep = { sinceMs, lanes: [], isOver: false };
+    this.#startLane(sweep);
+    // A lane may start another one as long as it runs.
+    for (const lane of sweep.lanes) await lane;
+    const { failure, refusal, drained } = sweep;
+    if (refusal) await this.#isolate(refusal);
+    if (failure) {
       const { size } = this.#pace;
       this.#pace = nextPace(this.#pace, { type: 'failed' });
       // Perhaps the batch was too large: a smaller one is tried before another lookback.
       if (this.#pace.size !== size) this.#lookback = leaveUnfinished(this.#lookback, lookback);
-      throw error;
-    });
-    this.#lastRunAt = performance.now();
+      throw failure.error;
+    }
     // The database refused a batch: the next one is smaller, or leaves the row at fault out.
-    if (batches.length < claims.length) return 'more';
-    const durationMs = this.#lastRunAt - startedAt;
-    for (const batch of batches) this.#report(batch, durationMs);
-    const drained = batches.find(({ claimed }) => claimed < limit);
-    this.#pace = nextPace(this.#pace, drained ? { type: 'drained' } : { type: 'filled', durationMs });
-    if (!drained) return 'more';
-    // A batch that is not full left nothing over, in any bucket, up to its moment.
+    if (refusal || !drained) return 'more';
+    // A batch that is not full left nothing over, in any bucket, up to its moment, but for the rows of the other lanes.
     this.#lookback = advanceWatermark(this.#lookback, drained);
     return 'idle';
   }
 
-  #nextClaims(limit: number, sinceMs: number | undefined): DueClaim[] {
-    const { mode } = this.#pace;
-    // While a row at fault is isolated the claims begin at one bucket, so that they meet it again.
-    if (mode === 'isolating') return [{ limit, sinceMs, firstBucket: this.#firstBucket }];
-    this.#firstBucket = (this.#firstBucket + 1) % SWEEP_BUCKETS;
-    const opposite = (this.#firstBucket + SWEEP_BUCKETS / 2) % SWEEP_BUCKETS;
-    const firstBuckets = mode === 'draining' ? [this.#firstBucket, opposite] : [this.#firstBucket];
-    return firstBuckets.map((firstBucket) => ({ limit, sinceMs, firstBucket }));
+  #startLane(sweep: Sweep): void {
+    const fail = (error: unknown) => {
+      sweep.isOver = true;
+      if (error instanceof BatchFaultError) sweep.refusal ??= error;
+      else sweep.failure ??= { error };
+    };
+    sweep.lanes.push(this.#runLane(sweep).catch(fail));
   }
 
-  /** Returns no batch for a claim that the database refused for its rows. */
-  async #wakeAll(claims: readonly DueClaim[]): Promise<WokenBatch[]> {
-    const { pool, minimumIntervalMs } = this.#options;
-    const results = await Promise.allSettled(
-      claims.map((claim) => wakeDueMonitors(pool, minimumIntervalMs, claim)),
-    );
-    const batches: WokenBatch[] = [];
-    for (const result of results) {
-      if (result.status === 'fulfilled') batches.push(result.value);
-      else if (result.reason instanceof BatchFaultError) await this.#isolate(result.reason);
-      else throw result.reason;
+  async #runLane(sweep: Sweep): Promise<void> {
+    const { pool, minimumIntervalMs, signal } = this.#options;
+    // What is due may be more than one batch. One lane alone finds out how fast the machine is, or which row is at fault.
+    const onFull = () => {
+      const isAlone = !this.#isMeasured || this.#pace.mode === 'isolating';
+      if (!isAlone && !sweep.isOver && sweep.lanes.length < LANES) this.#startLane(sweep);
+    };
+    while (!sweep.isOver) {
+      const startedAt = performance.now();
+      const claim = this.#nextClaim(sweep);
+      const batch = await wakeDueMonitors(pool, { claim, minimumIntervalMs, onFull });
+      this.#lastRunAt = performance.now();
+      const durationMs = this.#lastRunAt - startedAt;
+      this.#report(batch, durationMs);
+      // Another lane found the end, or a fault: what it says of the pace is newer.
+      if (sweep.isOver) return;
+      const isDrained = batch.claimed < claim.limit;
+      this.#pace = nextPace(this.#pace, isDrained ? { type: 'drained' } : { type: 'filled', durationMs });
+      this.#isMeasured ||= !isDrained;
+      if (isDrained) sweep.drained = batch;
+      sweep.isOver = isDrained || signal?.aborted === true;
     }
-    return batches;
+  }
+
+  #nextClaim({ sinceMs }: Sweep): DueClaim {
+    // While a row at fault is isolated the claims begin at one bucket, so that they meet it again. Lanes begin far apart.
+    if (this.#pace.mode !== 'isolating') this.#firstBucket += BUCKET_STEP;
+    return { limit: limitOf(this.#pace), sinceMs, firstBucket: this.#firstBucket % SWEEP_BUCKETS };
   }
 
   async #isolate({ rows, cause }: BatchFaultError): Promise<void> {

@@ -88,7 +88,7 @@ export type BatchEvent =
   /** The database refused a batch of so many rows for what is in one of them. A row alone is out of the way after it. */
   | { type: 'refused'; rows: number };
 
-const LARGEST_BATCH = 2_000;
+const LARGEST_BATCH = 1_000;
 /**
  * A batch locks its rows, and a beat of any of them waits, together with its whole ingest batch. Just after an outage
  * everything is due and every sender comes, on a machine that may be slow: a batch is as large as this time allows.

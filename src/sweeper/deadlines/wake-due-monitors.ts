@@ -36,15 +36,23 @@ export class BatchFaultError extends Error {
 /** How long a monitor at fault is left alone. */
 export const FAULT_DELAY_MS = 60_000;
 
+export interface BatchOptions {
+  claim: DueClaim;
+  /** Floor of a learned cadence. */
+  minimumIntervalMs: number;
+  /** Called when as many rows as the claim may take are locked: more may be due. */
+  onFull?: () => void;
+}
+
 /** Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows. */
 export async function wakeDueMonitors(
   pool: Pool,
-  minimumIntervalMs: number,
-  claim: DueClaim,
+  { claim, minimumIntervalMs, onFull }: BatchOptions,
 ): Promise<WokenBatch> {
   return await inTransaction(pool, async (tx) => {
     const due = await claimDueMonitors(tx, claim);
     const { rows, ...moment } = due;
+    if (rows.length === claim.limit) onFull?.();
     if (rows.length === 0) return { ...moment, claimed: 0, transitions: [], faults: [] };
     try {
       return await wakeRows(tx, due, minimumIntervalMs);

@@ -19,20 +19,20 @@ const FAILED: BatchEvent = { type: 'failed' };
 
 describe('the pace of batches', () => {
   it('the first batch has 250 rows, or fewer where a batch may not have as many, and is polled for', () => {
-    expect(firstPace()).toEqual({ largest: 2_000, size: 250, mode: 'polling' });
+    expect(firstPace()).toEqual({ largest: 1_000, size: 250, mode: 'polling' });
     expect(firstPace(25)).toEqual({ largest: 25, size: 25, mode: 'polling' });
   });
 
-  it('the next batch is sized for half a second: at most twice the last one, from 50 to 2,000 rows', () => {
+  it('the next batch is sized for half a second: at most twice the last one, from 50 to 1,000 rows', () => {
     expect(paceAfter([filled(1_000)])).toMatchObject({ size: 125, mode: 'draining' });
     expect(paceAfter([filled(400)])).toMatchObject({ size: 313 });
     expect(paceAfter([filled(10)])).toMatchObject({ size: 500 });
-    expect(paceAfter(Array.from({ length: 9 }, () => filled(10)))).toMatchObject({ size: 2_000 });
+    expect(paceAfter(Array.from({ length: 9 }, () => filled(10)))).toMatchObject({ size: 1_000 });
     expect(paceAfter([filled(60_000)])).toMatchObject({ size: 50 });
   });
 
   it('a sweep polls again when a batch was not full, and keeps the size', () => {
-    expect(paceAfter([filled(400), DRAINED])).toEqual({ largest: 2_000, size: 313, mode: 'polling' });
+    expect(paceAfter([filled(400), DRAINED])).toEqual({ largest: 1_000, size: 313, mode: 'polling' });
   });
 
   it('a batch that failed is followed by a quarter of its size, in the same mode', () => {
@@ -50,7 +50,7 @@ describe('the pace of batches', () => {
       expect(pace.mode).toBe('isolating');
     }
     expect(limits).toEqual([125, 62, 31, 15, 7, 3, 1]);
-    expect(nextPace(pace, refused(1))).toEqual({ largest: 2_000, size: 250, mode: 'draining' });
+    expect(nextPace(pace, refused(1))).toEqual({ largest: 1_000, size: 250, mode: 'draining' });
     expect(paceAfter([refused(250), refused(1)])).toMatchObject({ mode: 'polling' });
   });
 
@@ -59,14 +59,14 @@ describe('the pace of batches', () => {
     expect(limitOf(isolating)).toBe(50);
     const twice = nextPace(isolating, filled(9_000));
     expect(twice).toMatchObject({ size: 250, mode: 'isolating', limit: 100, resume: 'draining' });
-    expect(paceAfter([filled(1), filled(1)], twice)).toEqual({ largest: 2_000, size: 250, mode: 'draining' });
+    expect(paceAfter([filled(1), filled(1)], twice)).toEqual({ largest: 1_000, size: 250, mode: 'draining' });
   });
 
   it('a batch has between 1 row and its size, whatever happens', () => {
     const event = fc.oneof(
       fc.double({ min: 0, max: 1e6, noNaN: true }).map(filled),
       fc.constantFrom(DRAINED, FAILED),
-      fc.integer({ min: 1, max: 2_000 }).map(refused),
+      fc.integer({ min: 1, max: 1_000 }).map(refused),
     );
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 5_000 }), fc.array(event), (largest, events) => {

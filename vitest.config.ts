@@ -42,6 +42,15 @@ export default defineConfig({
         ],
         postgres,
       ),
+      project(
+        'distributed',
+        ['test/store/**/*.test.ts', 'test/ingest/**/*.test.ts', 'test/sweeper/**/*.test.ts'],
+        {
+          globalSetup: ['test/support/distributed-setup.ts'],
+          setupFiles: ['test/support/use-citus.ts'],
+          pool: 'forks',
+        },
+      ),
       project('chart', ['test/chart/**/*.test.ts']),
       project('operator', ['test/kube/**/*.test.ts', 'test/operator/**/*.test.ts'], cluster),
       project('trips', ['test/trips/**/*.test.ts'], { ...cluster, maxWorkers: 1 }),

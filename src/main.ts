@@ -7,6 +7,7 @@ import { crdsSchema, finalizersSchema, operatorSchema, secretsSchema } from './c
 import { ConfigError, describeConfig, readConfig } from './config/read-config.ts';
 import { sweeperSchema } from './config/sweeper-config.ts';
 import { releaseOf } from './contract/crd/custom-resources.ts';
+import { useEngine } from './store/postgres/engine.ts';
 import { startHealthServer } from './telemetry/health-server.ts';
 import { type Running, runUntilSignal } from './telemetry/run-until-signal.ts';
 import { createTelemetry, type Telemetry } from './telemetry/telemetry.ts';
@@ -22,6 +23,7 @@ interface Role {
 const ROLES: Readonly<Record<string, Role>> = {
   api: role('api', apiSchema, async (config, telemetry) => {
     const { startApi } = await import('./api/start-api.ts');
+    useEngine(config.databaseEngine);
     const scheme = config.tlsFolder === undefined ? 'http' : 'https';
     const publicUrl = config.publicUrl ?? `${scheme}://127.0.0.1:${config.port}`;
     if (config.port === config.healthPort)
@@ -32,6 +34,7 @@ const ROLES: Readonly<Record<string, Role>> = {
 
   sweeper: role('sweeper', sweeperSchema, async (config, telemetry) => {
     const { startSweeper } = await import('./sweeper/start-sweeper.ts');
+    useEngine(config.databaseEngine);
     const publicUrl = config.publicUrl ?? `http://127.0.0.1:${DEFAULT_PUBLIC_PORT}`;
     return await runWithHealth(config, telemetry, () => startSweeper({ ...config, publicUrl }, telemetry));
   }),
@@ -43,6 +46,7 @@ const ROLES: Readonly<Record<string, Role>> = {
 
   migrate: role('migrate', migrateSchema, async (config, { log }) => {
     const { migrateInstallation } = await import('./install/migrate-installation.ts');
+    useEngine(config.databaseEngine);
     await migrateInstallation(config, log);
     return 0;
   }),

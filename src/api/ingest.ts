@@ -10,6 +10,7 @@ import { OpenBeats } from '../ingest/open-beats.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import type { ContextSettings } from '../service/calls/open-context.ts';
+import { isDistributed } from '../store/postgres/engine.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -17,6 +18,8 @@ import { readUpToAt, waitedMs } from './http/server.ts';
 
 /** The second one works only while commits are slow. */
 const LANES = 2;
+/** Each one writes to another shard. */
+const LANES_OF_SHARDS = 8;
 /** Of a look-up of addresses and its connection: short, so that a beat can still be written after one that hung. */
 const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 
@@ -57,7 +60,10 @@ export function startIngest(
     onError: (err) => unread.record({ err }),
   });
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
-  const lanes = Array.from({ length: LANES }, () => new Lane(databaseUrl));
+  const lanes = Array.from(
+    { length: isDistributed() ? LANES_OF_SHARDS : LANES },
+    () => new Lane(databaseUrl),
+  );
   const batcher = new Batcher({ directory, lanes, onError: (err) => unwritten.record({ err }) });
   const { openBeats, closeExcuses } = startExcuses(databaseUrl, { log, registry });
   const beats = new Counter({

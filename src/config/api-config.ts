@@ -6,6 +6,7 @@ import { baseUrl, integer, optional, text, variable } from './variable.ts';
 
 export const apiSchema = z.object({
   databaseUrl: shared.databaseUrl(),
+  databaseEngine: shared.databaseEngine(),
   encryptionKeys: shared.keys(),
   port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
   host: shared.host(),

@@ -6,6 +6,7 @@ import { integer, optional, text, variable } from './variable.ts';
 
 export const migrateSchema = z.object({
   databaseUrl: shared.databaseUrl(),
+  databaseEngine: shared.databaseEngine(),
   applicationRole: optional(
     {
       name: 'DATABASE_APPLICATION_ROLE',

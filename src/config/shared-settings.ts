@@ -18,6 +18,16 @@ export const logLevel = () =>
 export const databaseUrl = () =>
   variable({ name: 'DATABASE_URL', description: 'Address of the Postgres database.' }, postgresUrl);
 
+export const databaseEngine = () =>
+  variable(
+    {
+      name: 'BEATKEEPER_DATABASE_ENGINE',
+      description: 'What DATABASE_URL is: postgres, or citus for the coordinator of a Citus cluster.',
+      fallback: 'postgres',
+    },
+    z.enum(['postgres', 'citus'], 'must be postgres or citus'),
+  );
+
 export const databasePool = () =>
   variable(
     {

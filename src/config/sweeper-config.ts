@@ -4,6 +4,7 @@ import * as shared from './shared-settings.ts';
 
 export const sweeperSchema = z.object({
   databaseUrl: shared.databaseUrl(),
+  databaseEngine: shared.databaseEngine(),
   encryptionKeys: shared.keys(),
   publicUrl: shared.publicUrl(),
   allowedPrivateDestinations: shared.allowedPrivateDestinations(),

@@ -116,12 +116,14 @@ export class Batcher {
 
   /**
    * The next beats, without those of monitors that another lane is writing, which would overtake the beats before them or
-   * wait for the same row, and without those whose row somebody else holds.
+   * wait for the same row, and without those whose row somebody else holds. Where the database has shards: of one shard,
+   * which no other lane is writing to.
    */
   #takeBatch(): Waiting[] {
     const busy = new Set([...this.#inFlight].flat().map(monitorOf));
     const batch: Waiting[] = [];
     const left: Waiting[] = [];
+    const busyShards = new Set([...this.#inFlight].map(shardOf));
     let seen = 0;
     for (const waiting of this.#queue) {
       if (batch.length === this.#options.maxBatch) break;
@@ -129,7 +131,7 @@ export class Batcher {
       if (waiting.settled) continue;
       const monitor = monitorOf(waiting);
       // Also of a monitor that is locked: the earlier ones come back from their lane first.
-      if (busy.has(monitor)) left.push(waiting);
+      if (busy.has(monitor) || !fits(waiting, batch, busyShards)) left.push(waiting);
       else if (!this.#locked.has(monitor)) batch.push(waiting);
       else if (!this.#locked.keep(monitor, waiting)) this.#settle(waiting, { problem: unavailable() });
     }
@@ -140,7 +142,8 @@ export class Batcher {
 
   #mayStart(): boolean {
     if (this.#inFlight.size === 0) return true;
-    return this.#usualMs > SLOW_COMMIT_MS && this.#idle.length > 0;
+    const hasShards = shardOf(this.#queue) !== undefined;
+    return (hasShards || this.#usualMs > SLOW_COMMIT_MS) && this.#idle.length > 0;
   }
 
   async #fly(lane: Lane, batch: Waiting[]): Promise<void> {
@@ -170,8 +173,9 @@ export class Batcher {
       const items = pending.map((waiting) => waiting.item);
       const { skips: skipsLocked } = this.#locked;
       try {
-        const results = await lane.write((connection, of) =>
-          runPlainBeats(connection, items, { ...of, skipsLocked }),
+        const results = await lane.write(
+          (connection, of) => runPlainBeats(connection, items, { ...of, skipsLocked }),
+          shardOf(pending),
         );
         return this.#answer(pending, results);
       } catch (error) {
@@ -200,8 +204,9 @@ export class Batcher {
       const items = pending.map((waiting) => waiting.item);
       const { skips: skipsLocked } = this.#locked;
       try {
-        const results = await lane.write((connection, of) =>
-          runBeatTransaction(connection, items, { ...of, directory, skipsLocked }),
+        const results = await lane.write(
+          (connection, of) => runBeatTransaction(connection, items, { ...of, directory, skipsLocked }),
+          shardOf(pending),
         );
         return this.#answer(pending, results);
       } catch (error) {
@@ -291,6 +296,16 @@ export class Batcher {
     if (this.#queue.some((waiting) => waiting.settled))
       this.#queue = this.#queue.filter((waiting) => !waiting.settled);
   }
+}
+
+/** Of the first of these beats; undefined where the database has no shards. */
+function shardOf([first]: readonly Waiting[]): number | undefined {
+  return first?.item.entry.shard;
+}
+
+function fits(waiting: Waiting, batch: readonly Waiting[], busyShards: ReadonlySet<number | undefined>) {
+  const { shard } = waiting.item.entry;
+  return shard === undefined || (batch.length > 0 ? shard === shardOf(batch) : !busyShards.has(shard));
 }
 
 function monitorOf({ item }: Waiting): string {

@@ -1,10 +1,12 @@
 // One lane: a connection of its own that writes one batch at a time and finds out, after a failure, whether the batch was
 // committed. A batch is written again only when Postgres refused its statement, or the lane's row shows that it was not.
 import { newUuid } from '../domain/id.ts';
-import { insertLane, LANE_SETTINGS, settleBatch } from '../store/beats/beats.ts';
+import { insertLane, LANE_SETTINGS, LANE_SETTINGS_OF_SHARDS, settleBatch } from '../store/beats/beats.ts';
 import { isRefusedStatement } from '../store/postgres/database-error.ts';
+import { isDistributed } from '../store/postgres/engine.ts';
 import { openPipeline, type Pipeline } from '../store/postgres/pipeline.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
+import { newKeyInShard } from '../store/postgres/shards.ts';
 
 /** Identifies a batch. The batch's own statements set `ingest_lanes.last_batch` to its number. */
 export interface LaneBatch {
@@ -19,12 +21,17 @@ const IDLE_IN_TRANSACTION_MS = 2_000;
 
 export class Lane {
   readonly #databaseUrl: string;
-  readonly #laneId = newUuid();
+  /** Of the batch that was begun last. Undefined: its shard could not be entered, and nothing of it was sent. */
+  #laneId: string | undefined;
+  /** A row in each shard that the lane has written to. A database without shards has one row. */
+  readonly #rows = new Map<number | undefined, string>();
   #batch = 0;
   #connection: Pipeline | undefined;
 
   constructor(databaseUrl: string) {
     this.#databaseUrl = databaseUrl;
+    this.#laneId = newUuid();
+    this.#rows.set(undefined, this.#laneId);
   }
 
   /** Connects ahead of the first batch. Throws while the database is away; the batch connects then. */
@@ -33,16 +40,18 @@ export class Lane {
   }
 
   /**
-   * Runs one batch. If it throws, call `wasCommitted` before anything else is written, unless `isRefusedStatement` shows
-   * that nothing is.
+   * Runs one batch, all of one shard where the database has shards. If it throws, call `wasCommitted` before anything
+   * else is written, unless `isRefusedStatement` shows that nothing is.
    */
-  async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>): Promise<T> {
+  async write<T>(work: (connection: Queryable, lane: LaneBatch) => Promise<T>, shard?: number): Promise<T> {
     // Before anything can fail: `wasCommitted` must ask for this batch, not for the last one. By two: the number after a
     // batch's own gives the batch up.
     this.#batch += 2;
+    this.#laneId = this.#rows.get(shard);
     const connection = await this.#connect();
     try {
-      return await work(connection, { laneId: this.#laneId, batch: this.#batch });
+      const laneId = this.#laneId ?? (await this.#enter(connection, shard));
+      return await work(connection, { laneId, batch: this.#batch });
     } catch (error) {
       await this.#recover(connection, error);
       throw error;
@@ -54,6 +63,7 @@ export class Lane {
    * be asked.
    */
   async wasCommitted(): Promise<boolean> {
+    if (this.#laneId === undefined) return false;
     const connection = await this.#connect();
     try {
       return await settleBatch(connection, this.#laneId, this.#batch);
@@ -74,6 +84,15 @@ export class Lane {
     await connection?.close();
   }
 
+  /** Gives the lane its row in a shard. */
+  async #enter(connection: Queryable, shard: number | undefined): Promise<string> {
+    const laneId = shard === undefined ? newUuid() : await newKeyInShard(connection, shard);
+    await insertLane(connection, laneId);
+    this.#rows.set(shard, laneId);
+    this.#laneId = laneId;
+    return laneId;
+  }
+
   async #connect(): Promise<Pipeline> {
     if (this.#connection) return this.#connection;
     // The connection may break before `openPipeline` has returned it.
@@ -87,12 +106,12 @@ export class Lane {
         applicationName: 'beatkeeper-ingest',
         statementTimeoutMs: STATEMENT_TIMEOUT_MS,
         idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
-        settings: LANE_SETTINGS,
+        settings: isDistributed() ? LANE_SETTINGS_OF_SHARDS : LANE_SETTINGS,
       },
       forget,
     );
     try {
-      await insertLane(connection, this.#laneId);
+      if (this.#laneId !== undefined) await insertLane(connection, this.#laneId);
     } catch (error) {
       // A standby accepts the connection and refuses writes: such connections would pile up.
       connection.destroy();

@@ -1,10 +1,10 @@
 // A new database for a suite, cloned in about 50 ms from the run's migrated template, and what most suites need in it: an
 // organization with one project.
 import { randomBytes } from 'node:crypto';
-import pg from 'pg';
 import { inject } from 'vitest';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { queryAs } from './distributed-database.ts';
 import { ENCRYPTION_KEY } from './make-config.ts';
 import { type SeedProject, seedProject } from './seed.ts';
 import { waitFor } from './wait-for.ts';
@@ -33,9 +33,10 @@ export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<Da
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
   // Postgres waits five seconds for clients that are connected to the template (the migration, autovacuum), then fails.
   const template = hasSchema ? `${prefix}_template` : 'template1';
-  await waitFor(() => runAsAdmin(`create database ${name} template ${template}`), {
-    what: 'the database is made',
-  });
+  for (const server of servers())
+    await waitFor(() => queryAs(server, `create database ${name} template ${template}`), {
+      what: 'the database is made',
+    });
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   const pool = openTestPool(url.href);
@@ -44,9 +45,10 @@ export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<Da
     pool,
     async close() {
       await pool.end();
-      await waitFor(() => runAsAdmin(`drop database if exists ${name} with (force)`), {
-        what: 'the database is dropped',
-      });
+      for (const server of servers())
+        await waitFor(() => queryAs(server, `drop database if exists ${name} with (force)`), {
+          what: 'the database is dropped',
+        });
     },
   };
 }
@@ -74,12 +76,7 @@ function openTestPool(databaseUrl: string): Pool {
   });
 }
 
-async function runAsAdmin(sql: string): Promise<pg.QueryResult> {
-  const client = new pg.Client({ connectionString: inject('postgresAdminUrl') });
-  await client.connect();
-  try {
-    return await client.query(sql);
-  } finally {
-    await client.end();
-  }
+/** One server, or all machines of a distributed one. */
+function servers(): string[] {
+  return [inject('postgresAdminUrl'), ...(inject('postgresWorkerUrls') ?? [])];
 }

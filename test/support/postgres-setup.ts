@@ -25,6 +25,8 @@ declare module 'vitest' {
     postgresAdminUrl: string;
     /** Prefix of every database of this run; the template is `<prefix>_template`. */
     postgresPrefix: string;
+    /** The other machines of a distributed server. */
+    postgresWorkerUrls?: string[];
   }
 }
 

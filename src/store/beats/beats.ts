@@ -6,6 +6,7 @@ import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
 import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
 import { recordChanges } from '../monitors/live-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { inShard } from '../postgres/engine.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -132,7 +133,14 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
     return `with
   now as materialized (select ${NOW_MS} as ms),
   lane as (${writeLane(bind)}),
-  ${skipsLocked ? freeOf(beats) : ''}
+  ${
+    skipsLocked
+      ? freeOf(
+          beats,
+          inShard('f', bind, (input) => input.beats),
+        )
+      : ''
+  }
   live as (
     update monitor_live l set
       last_sequence = l.last_sequence + v.count, first_beat_ms = coalesce(l.first_beat_ms, n.ms), last_beat_ms = n.ms,
@@ -144,7 +152,7 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) - v.count,
       tokens_ms = n.ms, changed_xid = pg_current_xact_id()
     from ${skipsLocked ? 'free v' : beats}, now n
-    where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+    where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, (input) => input.beats)}
       and l.configuration_version = v.configuration_version
       and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
       and (l.deadline_ms is null or l.deadline_ms >= n.ms)
@@ -160,21 +168,25 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
   });
 
 /** The beats whose rows nobody else holds locked. The update that follows then waits for none. */
-const freeOf = (beats: string) => `free as materialized (
+const freeOf = (beats: string, inOneShard: string) => `free as materialized (
     select v.* from ${beats}
-    join monitor_live f on f.project_id = v.project_id and f.monitor_key = v.monitor_key
+    join monitor_live f on f.project_id = v.project_id and f.monitor_key = v.monitor_key${inOneShard}
     for no key update of f skip locked),`;
 
 const WRITE_PLAIN = writePlain('write-plain-beats', { skipsLocked: false });
 const WRITE_FREE = writePlain('write-free-plain-beats', { skipsLocked: true });
+
+const laneLimits = '-c lock_timeout=200';
 
 /**
  * Session settings of a lane's connection. They allow only plans that visit live rows in the order of the batch, and
  * only generic plans: planning a small batch again costs more than its execution. A row that somebody else holds locked
  * stops a lane only for a short time.
  */
-export const LANE_SETTINGS =
-  '-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan -c lock_timeout=200';
+export const LANE_SETTINGS = `${laneLimits} -c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c plan_cache_mode=force_generic_plan`;
+
+/** Citus finds the shard of a statement by its parameters: no generic plan. */
+export const LANE_SETTINGS_OF_SHARDS = laneLimits;
 
 /**
  * Writes plain beats. `beats`: in key order, one entry for each monitor. Monitors without a result are unchanged; with
@@ -213,7 +225,7 @@ export async function insertLane(db: Queryable, laneId: string): Promise<void> {
  */
 export async function settleBatch(db: Queryable, laneId: string, batch: number): Promise<boolean> {
   const { rows } = await db.query<{ last_batch: number }>(
-    `update ingest_lanes set last_batch = case last_batch when $2 then last_batch else $2 + 1 end
+    `update ingest_lanes set last_batch = case when last_batch = $2 then last_batch else $2 + 1 end
      where lane_id = $1 returning last_batch`,
     [laneId, batch],
   );
@@ -238,7 +250,7 @@ const FIND_KEYS = statement(
   'find-beat-keys',
   (bind: Bind<readonly BeatKey[]>) => `select ${sql.select(BEAT_KEY_ROW, 'k')} from beat_keys k
     where (k.project_id, k.monitor_key, k.key) in (select * from ${sql.unnest(BEAT_KEY, bind, (keys) => keys)})
-      and k.expires_at > clock_timestamp()`,
+      and k.expires_at > clock_timestamp()${inShard('k', bind, (keys) => keys)}`,
 );
 
 /**

@@ -4,8 +4,10 @@ import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { JOIN_TENANT, TENANT, type Tenant } from '../monitors/monitor-record.ts';
 import { toWatchedMonitor, WATCHED_COLUMNS, type WatchedMonitor } from '../monitors/watched-monitor.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { readShards } from '../postgres/shards.ts';
 
 export async function insertPublishAddress(tx: Queryable, ref: MonitorRef, address: string): Promise<void> {
   await tx.query({
@@ -47,6 +49,8 @@ export interface AddressRow extends Address, MonitorRef {}
 /** An address and what its beats need to know of the monitor. */
 export interface WatchedAddress extends Address {
   monitor: WatchedMonitor;
+  /** Of its project, where the database has shards. */
+  shard?: number;
 }
 
 const ADDRESS: Columns<Address> = {
@@ -86,7 +90,10 @@ export async function findWatchedAddresses(
     text: `${SELECT} where a.address = any($1::uuid[])`,
     values: [addresses.filter((address) => UUID_PATTERN.test(address))],
   });
-  return rows.map((row) => toWatchedAddress(row, minimumIntervalMs));
+  return await withShards(
+    db,
+    rows.map((row) => toWatchedAddress(row, minimumIntervalMs)),
+  );
 }
 
 /** The next `limit` addresses by key, after that of the last page. */
@@ -100,7 +107,19 @@ export async function listWatchedAddresses(
     text: `${SELECT} where a.address > $1 order by a.address limit $2`,
     values: [page.after ?? NIL_UUID, page.limit],
   });
-  return rows.map((row) => toWatchedAddress(row, minimumIntervalMs));
+  return await withShards(
+    db,
+    rows.map((row) => toWatchedAddress(row, minimumIntervalMs)),
+  );
+}
+
+async function withShards(db: Queryable, found: WatchedAddress[]): Promise<WatchedAddress[]> {
+  if (!isDistributed()) return found;
+  const shards = await readShards(
+    db,
+    found.map(({ monitor }) => monitor.projectId),
+  );
+  return found.map((address) => ({ ...address, shard: shards.get(address.monitor.projectId) }));
 }
 
 const TENANT_ROW: Columns<Tenant & { projectId: string }> = {

@@ -1,5 +1,6 @@
 // live_changes: which live rows each transaction changed. Every statement that stamps live rows for the status feed writes
 // it, so that the stamp needs no index, and a beat no entry in one (docs/adr/0004).
+import { isDistributed } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 /** A row of twice as many keys would not fit into a quarter of a page, and Postgres would store it apart. */
@@ -7,8 +8,10 @@ const KEYS_IN_ROW = 64;
 
 /** SQL that records the changed rows of the CTE `from`, which has `project_id` and `monitor_key`. */
 export function recordChanges(from: string): string {
-  return `insert into live_changes (project_hashes, monitor_keys)
-    select array_agg(uuid_hash(project_id)), array_agg(monitor_key)
+  // On Citus the row is in the shard of its monitors, which are all in one.
+  const [key, value] = isDistributed() ? ['shard_key, ', '(array_agg(project_id))[1], '] : ['', ''];
+  return `insert into live_changes (${key}project_hashes, monitor_keys)
+    select ${value}array_agg(uuid_hash(project_id)), array_agg(monitor_key)
     from (select project_id, monitor_key, (row_number() over () - 1) / ${KEYS_IN_ROW} as part from ${from}) parts
     group by part`;
 }

@@ -2,6 +2,7 @@
 // first, in key order (project_id, monitor_key), so that two writers never deadlock.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { inShard } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { recordChanges } from './live-changes.ts';
@@ -47,11 +48,12 @@ export const LIVE_STATE: Columns<LiveState> = {
     encode: (runs) => (runs.length === 0 ? undefined : JSON.stringify(runs)),
     decode: (runs: OpenRun[] | null) => runs ?? [],
   }),
-  // Postgres has no array of arrays of unequal length: each is sent as text.
+  // Postgres has no array of arrays of unequal length: each is sent as text. Not as an array literal, whose conversion is
+  // not immutable (docs/adr/0012).
   gaps: column.of<number[]>('gaps', {
     type: 'text',
-    write: (parameter) => `${parameter}::integer[]`,
-    encode: (gaps) => (gaps.length === 0 ? undefined : `{${gaps.join(',')}}`),
+    write: (parameter) => `string_to_array(${parameter}, ',')::integer[]`,
+    encode: (gaps) => (gaps.length === 0 ? undefined : gaps.join(',')),
     decode: (gaps: number[] | null) => gaps ?? [],
   }),
   gapBroken: column.plain('gap_broken', 'boolean'),
@@ -92,6 +94,7 @@ const lock = (name: string, ending: string) =>
       select ${LIVE_COLUMNS}
       from monitor_live l
       where (l.project_id, l.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
+        ${inShard('l', bind, (refs) => refs)}
       order by l.project_id, l.monitor_key
       ${ending})
     select *, ${NOW_MS} as now_ms from locked`,
@@ -140,7 +143,7 @@ export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => 
   return `live as (
       update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
       from ${sql.unnest(LIVE_ROW, bind, rows)}
-      where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('live')})`;
 }

@@ -13,15 +13,19 @@ export interface Query {
 }
 
 /**
- * A prepared statement. `write` runs once and returns the text. The result reads the values for that text from an input.
+ * A prepared statement. `write` runs once, for the first input, and returns the text. The result reads the values for that
+ * text from an input.
  */
 export function statement<Input>(
   name: string,
   write: (bind: Bind<Input>) => string,
 ): (input: Input) => Query {
   const readers: ((input: Input) => unknown)[] = [];
-  const text = write((read) => `$${readers.push(read)}`);
-  return (input) => ({ name, text, values: readers.map((read) => read(input)) });
+  let text: string | undefined;
+  return (input) => {
+    text ??= write((read) => `$${readers.push(read)}`);
+    return { name, text, values: readers.map((read) => read(input)) };
+  };
 }
 
 interface ColumnOptions<Value> {

@@ -4,6 +4,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { grantApplicationRole } from './application-role.ts';
 import { codeOf, SQLSTATE } from './database-error.ts';
+import { distributeTables } from './distribute.ts';
+import { isDistributed } from './engine.ts';
 import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 
 const LOCK_KEY = 7_302_551_117;
@@ -57,6 +59,7 @@ export async function migrate(options: MigrateOptions): Promise<number> {
       await applyMigration(client, migration);
       options.onApplied?.(migration);
     }
+    if (isDistributed()) await distribute(client);
     await createFirstPartitions(client);
     if (options.applicationRole) await grant(client, options.applicationRole);
     return migrations.length;
@@ -82,6 +85,13 @@ const LATER: ReadonlySet<string> = new Set([
   SQLSTATE.checkViolation,
   SQLSTATE.queryCanceled,
 ]);
+
+/** All tables or none: a run that dies between two of them leaves a database whose statements fail. */
+async function distribute(client: pg.Client): Promise<void> {
+  await client.query('begin');
+  await distributeTables(client);
+  await client.query('commit');
+}
 
 async function grant(client: pg.Client, role: string): Promise<void> {
   await client.query('begin');

@@ -1,0 +1,70 @@
+// Places the tables of a new database on the machines of a Citus cluster (docs/adr/0012). Run it in a transaction of the
+// schema's owner on the coordinator.
+import type { ClientBase } from 'pg';
+
+type Db = Pick<ClientBase, 'query'>;
+
+/** On every machine: small, changed rarely, and joined with the rows of any project. The first is referred to. */
+const REFERENCE_TABLES = [
+  'organizations',
+  'projects',
+  'credential_addresses',
+  'publish_addresses',
+  'callback_endpoints',
+  'signing_secrets',
+];
+
+/** By the hash of a UUID. Rows of one project are on one machine, in all of these tables. */
+const DISTRIBUTED_TABLES: Readonly<Record<string, string>> = {
+  monitor_live: 'project_id',
+  monitors: 'project_id',
+  monitor_changes: 'project_id',
+  credentials: 'project_id',
+  observations: 'project_id',
+  observation_buckets: 'project_id',
+  beat_keys: 'project_id',
+  incidents: 'project_id',
+  timeline_entries: 'project_id',
+  endpoint_changes: 'project_id',
+  deliveries: 'project_id',
+  delivery_attempts: 'project_id',
+  drafts: 'project_id',
+  usage_counters: 'project_id',
+  rate_windows: 'project_id',
+  idempotency_records: 'scope_id',
+  // A lane has a row in each shard that it writes to: its batch commits there, row and beats at once.
+  ingest_lanes: 'lane_id',
+  live_changes: 'shard_key',
+};
+
+/** Tables that no statement joins with rows of projects under a lock stay on the coordinator. */
+export const COORDINATOR_TABLES = [
+  'schema_migrations',
+  'live_changes_floor',
+  'cancellations',
+  'service_clock',
+  'service_outages',
+  'sweeper_leases',
+];
+
+/** Distributes what is not distributed yet. Throws where the database has no Citus. */
+export async function distributeTables(db: Db): Promise<void> {
+  const { rows } = await db.query<{ name: string }>(
+    'select logicalrelid::text as name from pg_dist_partition',
+  );
+  const placed = new Set(rows.map(({ name }) => name));
+  for (const table of REFERENCE_TABLES) {
+    if (!placed.has(table)) await db.query('select create_reference_table($1)', [table]);
+  }
+  if (!placed.has('live_changes'))
+    await db.query('alter table live_changes add column shard_key uuid not null');
+  for (const [table, column] of Object.entries(DISTRIBUTED_TABLES)) {
+    if (placed.has(table)) continue;
+    const colocated = table === 'monitor_live' ? 'default' : 'monitor_live';
+    await db.query('select create_distributed_table($1, $2, colocate_with => $3)', [
+      table,
+      column,
+      colocated,
+    ]);
+  }
+}

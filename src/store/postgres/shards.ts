@@ -1,0 +1,31 @@
+// In which shard of a Citus cluster the rows of a project are. A split of a shard makes what was read before wrong: the
+// statements of a batch that spans two shards are refused, and its beats are then written one by one.
+import { isDistributed } from './engine.ts';
+import type { Queryable } from './pool.ts';
+
+/** The shard of each project; of none on Postgres. */
+export async function readShards(db: Queryable, projectIds: readonly string[]): Promise<Map<string, number>> {
+  if (!isDistributed() || projectIds.length === 0) return new Map();
+  const { rows } = await db.query<{ project_id: string; shard: number }>({
+    name: 'read-shards',
+    text: `select v.project_id, get_shard_id_for_distribution_column('monitor_live', v.project_id) as shard
+      from unnest($1::uuid[]) as v (project_id)`,
+    values: [[...new Set(projectIds)]],
+  });
+  return new Map(rows.map(({ project_id: projectId, shard }) => [projectId, shard]));
+}
+
+/** Many: a shard has one of a few hundred keys. */
+const TRIES = 100_000;
+
+/** A new random key whose row is in the shard, in the table of lanes as in each other one. */
+export async function newKeyInShard(db: Queryable, shard: number): Promise<string> {
+  const { rows } = await db.query<{ key: string }>(
+    `select key from (select gen_random_uuid() as key from generate_series(1, ${TRIES})) keys
+     where get_shard_id_for_distribution_column('monitor_live', key) = $1 limit 1`,
+    [shard],
+  );
+  const [found] = rows;
+  if (!found) throw new Error(`The database has no shard ${shard} any more.`);
+  return found.key;
+}

@@ -1,35 +1,45 @@
-// Connections that send much take turns. Node accepts one connection in a turn of the event loop: where each turn reads
-// thousands of requests, new connections wait for minutes, and everybody waits for his answer.
+// Connections that send much take turns. Node accepts one connection in a turn of the event loop and reads up to 2 MiB of
+// each of the others: where that is thousands of requests, or of chunks of a body, new connections wait for minutes, and
+// everybody waits for his answer.
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Past so many requests in one turn, also a connection that sent only one of them waits. */
 const MANY_REQUESTS = 256;
-/** Of the connections that wait, about so many requests are read in a turn. */
-const REQUESTS_A_TURN = { single: 32, pipelined: 16 };
+/**
+ * Those that wait, by what they sent: one request after the other, one before the answer to the last one, or much of a body
+ * at once. They wait only for others of their kind, of which about so many requests are read in a turn.
+ */
+const REQUESTS_A_TURN = { single: 32, pipelined: 16, body: 16 };
+type Kind = keyof typeof REQUESTS_A_TURN;
 /** Past so many requests of one connection in a turn, the rest of what has arrived on it waits too. */
 const MOST_OF_ONE = 64;
-/** What lies unread for longer on a connection that pipelined when it was read last counts as not sent yet. */
-const PIPELINED_COUNT_MS = 5_000;
+/** Bodies cost by their pieces and bytes. What comes on one connection in a turn counts as a request for each so much of it. */
+const REQUEST_COST = 128;
+const BYTES_OF_A_PIECE = 2_048;
+/** What lies unread for longer counts as not sent yet, but where one request was sent after the other. */
+const COUNT_MS = 5_000;
 
 interface Waiting {
   /** Whatever arrived before is read. */
   sinceAt: number;
   /** That were read since it had to wait: about as many come next. */
   requests: number;
-  /** It sent one of them before the answer to the last one. */
-  isPipelined: boolean;
+  kind: Kind;
 }
 
 /** Moments are those of `performance.now()`. */
 export class ReadingTurns {
-  /** Those that send one request after the other wait only for each other, and so do those that pipeline. */
-  readonly #single = new Line(REQUESTS_A_TURN.single);
-  readonly #pipelined = new Line(REQUESTS_A_TURN.pipelined);
+  readonly #lines = { single: new Line('single'), pipelined: new Line('pipelined'), body: new Line('body') };
   /** They wait from the end of this turn on, when what has arrived on them is read. */
   #next = new Map<Socket, Waiting>();
   /** In this turn: since when what is read may have waited. */
   #resumed = new Map<Socket, Waiting>();
+  /** What bodies cost in this turn. */
+  #costs = new Map<Socket, number>();
+  /** Nobody reads the body that comes. */
+  readonly #held = new WeakSet<Socket>();
+  readonly #stopped = new WeakSet<Socket>();
   readonly #known = new WeakSet<Socket>();
   #turnAt = 0;
   /** That were read in this turn. */
@@ -41,17 +51,36 @@ export class ReadingTurns {
    * connection may have to wait before the next ones are read.
    */
   count({ socket }: IncomingMessage, open: number): void {
-    if (this.#requests === 0) this.#turnAt = performance.now();
-    this.#requests += 1;
     this.#schedule();
+    this.#requests += 1;
     const isPipelined = open > 1;
-    const next = this.#next.get(socket);
-    if (next) {
-      next.requests += 1;
-      next.isPipelined ||= isPipelined;
-      if (next.requests >= MOST_OF_ONE) this.#pause(socket);
-    } else if (isPipelined || this.#requests > MANY_REQUESTS)
-      this.#next.set(socket, { sinceAt: this.#turnAt, requests: 1, isPipelined });
+    if (isPipelined || this.#requests > MANY_REQUESTS || this.#next.has(socket))
+      this.#add(socket, isPipelined ? 'pipelined' : 'single');
+  }
+
+  /** Call it for each piece of a body. The connection may have to wait before the next ones are read. */
+  countPiece(socket: Socket, bytes: number): void {
+    this.#schedule();
+    const before = this.#costs.get(socket) ?? 0;
+    const cost = before + 1 + bytes / BYTES_OF_A_PIECE;
+    this.#costs.set(socket, cost);
+    if (Math.floor(cost / REQUEST_COST) > Math.floor(before / REQUEST_COST)) this.#add(socket, 'body');
+  }
+
+  /** What comes of its body is kept, because nobody reads it: the connection is not read on until `unhold`, by whom reads. */
+  hold(socket: Socket): void {
+    this.#held.add(socket);
+  }
+
+  unhold(socket: Socket): void {
+    this.#held.delete(socket);
+  }
+
+  /** The connection is not read any more, whoever asks for it. */
+  stop(socket: Socket): void {
+    this.release(socket);
+    this.#stopped.add(socket);
+    this.#pause(socket);
   }
 
   /** How long the request may have lain unread, in ms. Call it in the turn in which it is read. */
@@ -62,39 +91,51 @@ export class ReadingTurns {
 
   /** The connection is not read any more, or somebody else reads it. */
   release(socket: Socket): void {
-    for (const sockets of [this.#single, this.#pipelined, this.#next, this.#resumed]) sockets.delete(socket);
+    for (const sockets of [...Object.values(this.#lines), this.#next, this.#resumed, this.#costs])
+      sockets.delete(socket);
   }
 
   /** What arrived before is read on each connection that had to wait, or counts as not sent. Infinity: none had to. */
   get readUpToAt(): number {
-    const countsFromAt = performance.now() - PIPELINED_COUNT_MS;
-    let at = Math.min(this.#single.sinceAt, Math.max(this.#pipelined.sinceAt, countsFromAt));
-    for (const { sinceAt, isPipelined } of this.#resumed.values())
-      at = Math.min(at, isPipelined ? Math.max(sinceAt, countsFromAt) : sinceAt);
-    return this.#next.size > 0 ? Math.min(at, this.#turnAt) : at;
+    const countsFromAt = performance.now() - COUNT_MS;
+    let at = this.#next.size > 0 ? this.#turnAt : Number.POSITIVE_INFINITY;
+    for (const { kind, sinceAt } of [...Object.values(this.#lines), ...this.#resumed.values()])
+      at = Math.min(at, kind === 'single' ? sinceAt : Math.max(sinceAt, countsFromAt));
+    return at;
+  }
+
+  #add(socket: Socket, kind: Kind): void {
+    const next = this.#next.get(socket);
+    if (next) {
+      next.requests += 1;
+      if (next.kind === 'single' || kind === 'body') next.kind = kind;
+    } else this.#next.set(socket, { sinceAt: this.#turnAt, requests: 1, kind });
+    if (this.#isMuch(socket)) this.#pause(socket);
   }
 
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
+    this.#turnAt = performance.now();
     setImmediate(() => this.#endTurn());
   }
 
   #endTurn(): void {
     this.#isScheduled = false;
     this.#requests = 0;
+    this.#costs.clear();
     const next = this.#next;
     this.#next = new Map();
     for (const [socket, waiting] of next) {
       this.release(socket);
-      const line = waiting.isPipelined ? this.#pipelined : this.#single;
-      line.set(socket, waiting);
+      this.#lines[waiting.kind].set(socket, waiting);
       this.#pause(socket);
     }
     // What had arrived on those of the last turn is read by now.
-    this.#resumed = new Map([...this.#single.takeTurn(), ...this.#pipelined.takeTurn()]);
-    for (const socket of this.#resumed.keys()) socket.resume();
-    if (this.#single.size + this.#pipelined.size + this.#resumed.size > 0) this.#schedule();
+    const lines = Object.values(this.#lines);
+    this.#resumed = new Map(lines.flatMap((line) => line.takeTurn()));
+    for (const socket of this.#resumed.keys()) if (!this.#held.has(socket)) socket.resume();
+    if (this.#resumed.size > 0 || lines.some((line) => line.size > 0)) this.#schedule();
   }
 
   #pause(socket: Socket): void {
@@ -108,8 +149,14 @@ export class ReadingTurns {
   }
 
   #mustWait(socket: Socket): boolean {
-    const isLong = (this.#next.get(socket)?.requests ?? 0) >= MOST_OF_ONE;
-    return isLong || this.#single.has(socket) || this.#pipelined.has(socket);
+    if (this.#stopped.has(socket) || this.#isMuch(socket)) return true;
+    return Object.values(this.#lines).some((line) => line.has(socket));
+  }
+
+  /** In this turn. */
+  #isMuch(socket: Socket): boolean {
+    const next = this.#next.get(socket);
+    return next !== undefined && (next.kind === 'body' || next.requests >= MOST_OF_ONE);
   }
 }
 
@@ -121,13 +168,13 @@ function pause(socket: Socket): void {
 
 /** Connections that wait, in the order of their turns. */
 class Line extends Map<Socket, Waiting> {
-  readonly #requestsATurn: number;
+  readonly kind: Kind;
   /** How many requests those may bring whose turn comes next. */
   #credit = 0;
 
-  constructor(requestsATurn: number) {
+  constructor(kind: Kind) {
     super();
-    this.#requestsATurn = requestsATurn;
+    this.kind = kind;
   }
 
   /** Of the one that waits longest; Infinity: none waits. */
@@ -139,7 +186,7 @@ class Line extends Map<Socket, Waiting> {
   /** Removes and returns those whose turn has come. */
   takeTurn(): [Socket, Waiting][] {
     const taken: [Socket, Waiting][] = [];
-    this.#credit = this.size > 0 ? this.#credit + this.#requestsATurn : 0;
+    this.#credit = this.size > 0 ? this.#credit + REQUESTS_A_TURN[this.kind] : 0;
     for (const [socket, waiting] of this) {
       if (this.#credit < waiting.requests) break;
       this.#credit -= waiting.requests;

@@ -1,14 +1,23 @@
 // The HTTP server under the application: its time limits, and how many requests one connection may have open.
-import { createServer, IncomingMessage, type RequestListener, type Server } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
+import { CountedRequest } from './counted-request.ts';
 import { ReadingTurns } from './reading-turns.ts';
 
 /** Of one connection, without an answer. The contract promises them to clients that pipeline. */
 const MAX_OPEN_REQUESTS = 64;
 /** For the answers on a connection that is not read any more. Beats are answered sooner. */
 const LAST_ANSWERS_MS = 12_000;
+/** For an answer that goes out before its request has come. */
+const EARLY_ANSWER_MS = 2_000;
 /** As long as headers may take. */
 const HANDSHAKE_MS = 10_000;
 
@@ -27,7 +36,7 @@ const isFull = (socket: Socket) => countOf(socket) >= MAX_OPEN_REQUESTS;
  * the buffers of its connections, and each turn of the event loop reads a thousand requests from every one, before any of
  * them has to wait: they would fill the memory, and the turn would take longer than a beat may wait.
  */
-class BoundedRequest extends IncomingMessage {
+class BoundedRequest extends CountedRequest {
   declare stopsParser: boolean;
 
   get upgrade(): boolean {
@@ -60,12 +69,14 @@ const OPTIONS = {
  */
 export function makeServer(handle: RequestListener, tls?: SecureContextOptions): Server {
   const turns = new ReadingTurns();
-  const listener: RequestListener = (request, response) => {
+  const listener: RequestListener<typeof BoundedRequest> = (request, response) => {
     const { socket } = request;
+    request.turns = turns;
     openRequests.set(socket, countOf(socket) + 1);
     turns.count(request, countOf(socket));
     const ms = turns.waitedMs(request);
     if (ms > 0) waited.set(request, ms);
+    if (hasBody(request)) endIfEarly(request, response);
     response.once('close', () => {
       openRequests.set(socket, countOf(socket) - 1);
       if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
@@ -85,7 +96,7 @@ export function makeServer(handle: RequestListener, tls?: SecureContextOptions):
   return server;
 }
 
-function makeTlsServer(listener: RequestListener, tls: SecureContextOptions): Server {
+function makeTlsServer(listener: RequestListener<typeof BoundedRequest>, tls: SecureContextOptions): Server {
   const server = createTlsServer(
     { ...OPTIONS, ...tls, handshakeTimeout: HANDSHAKE_MS, allowHalfOpen: true },
     listener,
@@ -103,6 +114,31 @@ export function waitedMs(request: IncomingMessage): number {
 /** What arrived before is read on each connection that had to wait. Infinity: none had to. Of `performance.now()`. */
 export function readUpToAt(server: Server): number {
   return turnsOf.get(server)?.readUpToAt ?? Number.POSITIVE_INFINITY;
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
+/**
+ * An answer that goes out before the body has come ends the connection, and nothing more is read. The socket stays for a
+ * while, because the system would reset the connection for what lies unread, and the sender would lose the answer.
+ */
+function endIfEarly(request: BoundedRequest, response: ServerResponse): void {
+  const { socket } = request;
+  const { shouldKeepAlive } = response;
+  response.shouldKeepAlive = false;
+  request.onWhole = () => {
+    response.shouldKeepAlive = shouldKeepAlive;
+  };
+  // Before Node, which would close the socket.
+  response.prependOnceListener('finish', () => {
+    if (request.complete) return;
+    request.turns?.stop(socket);
+    socket.destroySoon = () => socket.end();
+    const limit = setTimeout(() => socket.destroy(), EARLY_ANSWER_MS);
+    socket.once('close', () => clearTimeout(limit));
+  });
 }
 
 function endAfterAnswers(socket: Socket): void {

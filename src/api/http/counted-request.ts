@@ -1,0 +1,68 @@
+// A request whose body may come in very small pieces, as a chunk of one byte is one. Each costs the processor as much as
+// thousands of bytes and the memory hundreds, so they are counted, and kept joined.
+import { IncomingMessage } from 'node:http';
+import type { ReadingTurns } from './reading-turns.ts';
+
+/** The first ones of a body are handed on as they come. */
+const FREE_PIECES = 16;
+/** Smaller ones are joined to so many bytes, or to those of so long. */
+const BLOCK_BYTES = 1_024;
+const BLOCK_MS = 50;
+
+export class CountedRequest extends IncomingMessage {
+  turns: ReadingTurns | undefined;
+  /** Called when the body is whole, before anybody reads its end. */
+  onWhole: (() => void) | undefined;
+  #pieces = 0;
+  #block: Buffer | undefined;
+  #length = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Node calls it with each piece of the body, and with null at its end. False: nobody reads, so more must wait. */
+  override push(piece: Buffer | null): boolean {
+    if (piece === null) {
+      clearTimeout(this.#timer);
+      this.#pushBlock();
+      this.turns?.unhold(this.socket);
+      this.onWhole?.();
+      return super.push(null);
+    }
+    this.#pieces += 1;
+    this.turns?.countPiece(this.socket, piece.length);
+    if (this.#pieces > FREE_PIECES && piece.length < BLOCK_BYTES) return this.#join(piece);
+    this.#pushBlock();
+    return this.#pushOn(piece);
+  }
+
+  /** Somebody reads. */
+  override _read(size: number): void {
+    this.turns?.unhold(this.socket);
+    super._read(size);
+  }
+
+  #join(piece: Buffer): boolean {
+    const goesOn = this.#length + piece.length <= BLOCK_BYTES || this.#pushBlock();
+    // Of its own memory: a part of a pool would keep all of the pool.
+    this.#block ??= Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    this.#length += piece.copy(this.#block, this.#length);
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      if (!this.#pushBlock()) this.socket.pause();
+    }, BLOCK_MS);
+    return goesOn;
+  }
+
+  #pushBlock(): boolean {
+    if (!this.#block || this.#length === 0 || this.destroyed) return true;
+    const bytes = Buffer.allocUnsafeSlow(this.#length);
+    this.#block.copy(bytes);
+    this.#length = 0;
+    return this.#pushOn(bytes);
+  }
+
+  #pushOn(piece: Buffer): boolean {
+    const goesOn = super.push(piece);
+    if (!goesOn) this.turns?.hold(this.socket);
+    return goesOn;
+  }
+}

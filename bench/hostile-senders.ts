@@ -1,14 +1,21 @@
 // What senders of hostile bodies and sockets do to the role `api`: to the latency of honest beats meanwhile, and to its memory
 // when they are gone.
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { startHostileSenders } from '../test/support/start-hostile-senders.ts';
 import type { Environment } from './environment.ts';
 import { type PhaseResult, prepareBeats } from './load.ts';
 import { median, printRatios } from './table.ts';
 
-const PROGRAM = join(import.meta.dirname, 'hostile-program.ts');
+const ATTACKS = {
+  singleBytes: 20,
+  shortLines: 20,
+  textBomb: 20,
+  jsonBomb: 20,
+  oversized: 20,
+  halfHead: 300,
+  noBody: 300,
+};
 const ROUNDS = 3;
 /** Honest beats. */
 const RATE = 200;
@@ -37,7 +44,7 @@ export async function measureHostileSenders(
   const memory = [await settledMemory(server.memory, honest)];
   const rounds: PhaseResult[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    const hostile = fork(PROGRAM, [String(server.port), rows[0]?.path ?? ''], { execArgv: [] });
+    const hostile = startHostileSenders({ port: server.port, path: rows[0]?.path ?? '', attacks: ATTACKS });
     rounds.push(await honest(seconds));
     const gone = once(hostile, 'exit');
     hostile.kill();

@@ -3,6 +3,9 @@
 import { IncomingMessage } from 'node:http';
 import type { ReadingTurns } from './reading-turns.ts';
 
+/** A body in more pieces, of fewer bytes each, is not read any further (docs/contract/beats.md). */
+const MAX_PIECES = 16_384;
+const BYTES_EACH = 64;
 /** The first ones of a body are handed on as they come. */
 const FREE_PIECES = 16;
 /** Smaller ones are joined to so many bytes, or to those of so long. */
@@ -14,6 +17,7 @@ export class CountedRequest extends IncomingMessage {
   /** Called when the body is whole, before anybody reads its end. */
   onWhole: (() => void) | undefined;
   #pieces = 0;
+  #bytes = 0;
   #block: Buffer | undefined;
   #length = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -28,7 +32,9 @@ export class CountedRequest extends IncomingMessage {
       return super.push(null);
     }
     this.#pieces += 1;
+    this.#bytes += piece.length;
     this.turns?.countPiece(this.socket, piece.length);
+    if (this.#pieces > MAX_PIECES && this.#pieces * BYTES_EACH > this.#bytes) this.turns?.stop(this.socket);
     if (this.#pieces > FREE_PIECES && piece.length < BLOCK_BYTES) return this.#join(piece);
     this.#pushBlock();
     return this.#pushOn(piece);

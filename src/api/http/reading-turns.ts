@@ -10,7 +10,7 @@ const MANY_REQUESTS = 256;
  * Those that wait, by what they sent: one request after the other, one before the answer to the last one, or much of a body
  * at once. They wait only for others of their kind, of which about so many requests are read in a turn.
  */
-const REQUESTS_A_TURN = { single: 32, pipelined: 16, body: 16 };
+const REQUESTS_A_TURN = { single: 32, pipelined: 16, body: 8 };
 type Kind = keyof typeof REQUESTS_A_TURN;
 /** Past so many requests of one connection in a turn, the rest of what has arrived on it waits too. */
 const MOST_OF_ONE = 64;

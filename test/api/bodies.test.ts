@@ -220,8 +220,8 @@ it.each([
 });
 
 it('a call that is refused when its body is there keeps its connection', async () => {
-  const credential = `Authorization: Bearer ${api.tokens.manage}\r\n`;
-  const call = `POST /v1/monitors HTTP/1.1\r\nHost: any\r\n${credential}Content-Length: 2\r\n`;
+  const head = `Authorization: Bearer ${api.tokens.manage}\r\nContent-Type: application/json\r\n`;
+  const call = `POST /v1/monitors HTTP/1.1\r\nHost: any\r\n${head}Content-Length: 2\r\n`;
   const answers = await sendRaw(api.url, `${call}\r\n{}${call}Connection: close\r\n\r\n{}`);
-  expect(answers.split('HTTP/1.1 415').length - 1).toBe(2);
+  expect(answers.split('HTTP/1.1 400').length - 1).toBe(2);
 });

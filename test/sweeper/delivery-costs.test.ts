@@ -1,12 +1,14 @@
 // What a delivery costs the database, by counters that no noise of the machine touches.
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
+import { insertDeliveries } from '../../src/store/deliveries/deliveries.ts';
 import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { writeDeliveryResults } from '../../src/store/deliveries/delivery-results.ts';
 import { toNewEntry } from '../../src/store/incidents/incidents.ts';
 import { describeOutcome, timelineOf } from '../../src/sweeper/deliveries/delivery-outcome.ts';
 import { costsOf } from '../support/pages.ts';
 import { ok } from '../support/receiver.ts';
+import { makeDelivery } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
 
@@ -39,6 +41,29 @@ it('a thousand deliveries to a receiver that answers take fewer than 150 claims 
   expect(counted.length).toBeLessThan(150);
   // The pool itself calls it with a function, for one statement.
   expect(connections.mock.calls.filter(([done]) => done === undefined)).toEqual([]);
+});
+
+it('alerts to several endpoints at once are one claim', async () => {
+  const { receiver, endpoints } = await fixture.receiveAt(8, ok);
+  for (const endpoint of endpoints) await fixture.enqueue(endpoint, 100);
+  const dispatcher = fixture.dispatch();
+  // Each has answered often enough that more is claimed ahead for it.
+  await waitFor(() => receiver.requests.length === 800, { what: 'all are sent' });
+  const claims: number[] = [];
+  const query = fixture.pool.query.bind(fixture.pool);
+  vi.spyOn(fixture.pool, 'query').mockImplementation(async (...given) => {
+    const answer: unknown = await query(...given);
+    const isClaim = (given[0] as { name?: string }).name === 'claim-deliveries';
+    const { rows } = answer as { rows: { delivery_id: string | null }[] };
+    if (isClaim) claims.push(rows.filter((row) => row.delivery_id !== null).length);
+    return answer;
+  });
+  const { project, pool } = fixture;
+  const rows = endpoints.map((endpoint) => makeDelivery(project, endpoint));
+  await insertDeliveries(pool, rows, await fixture.nowMs());
+  dispatcher.wake();
+  await waitFor(() => receiver.requests.length === 808, { what: 'the alerts are sent' });
+  expect(claims.filter((count) => count > 0)).toEqual([8]);
 });
 
 it('a delivery that succeeds writes fewer than 14 records and 1,500 bytes to the write-ahead log', async () => {

@@ -3,15 +3,13 @@
 import type { CancellationReason, EndpointKind } from '../../domain/callback.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
-import { fromMillis } from '../postgres/moments.ts';
+import { fromMillis, wholeMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DELIVERY, type DeliveryRow, type OutboxRow } from './deliveries.ts';
 import { type QueueRef, queueKeyOf } from './due-queues.ts';
 
 /** Another dispatcher takes over the deliveries of a dead one when its leases end (docs/contract/incidents.md). */
-const LEASE_MS = 30_000;
-
-const LEASE = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
+export const LEASE_MS = 30_000;
 
 /** A delivery that its owner may send until the lease ends, with everything that an attempt needs. */
 export interface ClaimedDelivery
@@ -23,6 +21,8 @@ export interface ClaimedDelivery
   /** Attempts before this one. */
   attemptCount: number;
   createdMs: number;
+  /** The end of the lease: no two leases of a delivery have the same. */
+  leaseUntilMs: number;
   kind: EndpointKind;
   /** It must not be sent. */
   cancelReason?: CancellationReason;
@@ -42,6 +42,7 @@ const CLAIMED: Columns<Omit<ClaimedDelivery, keyof Boxes>> = {
   event: DELIVERY.event,
   attemptCount: DELIVERY.attemptCount,
   createdMs: DELIVERY.createdMs,
+  leaseUntilMs: column.clockMoment('lease_until'),
   webhookId: DELIVERY.webhookId,
   body: DELIVERY.body,
   kind: column.computed('kind', 'e.kind'),
@@ -138,7 +139,8 @@ const CLAIM = `with moment as materialized (select clock_timestamp() as now_at),
     update deliveries d set next_attempt_at = ${PLACE_BEHIND}
     where d.ctid = any (array(select behind.ctid from behind))),
   claimed as (
-    update deliveries d set lease_owner = $6, lease_until = ${LEASE}
+    update deliveries d set lease_owner = $6,
+      lease_until = (select now_at from moment) + interval '${LEASE_MS} milliseconds'
     where d.ctid = any (array(select due.ctid from due))
     returning d.*)
   select m.passed, ${sql.select(CLAIMED, 'd')},
@@ -218,17 +220,27 @@ function endpointKeyOf(row: BoxColumns): string {
   return `${row.endpoint_project_id} ${row.endpoint_id}`;
 }
 
-/** Releases those of the leases that `owner` still holds, so that others need not wait for their end. */
+/**
+ * Releases those of the leases that `owner` still holds, so that others need not wait for their end. A newer lease of the
+ * same owner stays: this may come late, or twice.
+ */
 export async function releaseLeases(
   db: Queryable,
   owner: string,
-  deliveries: readonly { projectId: string; deliveryId: string }[],
+  leases: readonly Pick<ClaimedDelivery, 'projectId' | 'deliveryId' | 'leaseUntilMs'>[],
 ): Promise<void> {
-  if (deliveries.length === 0) return;
-  await db.query(
-    `update deliveries d set lease_owner = null, lease_until = null
-     from unnest($1::uuid[], $2::text[]) as k (project_id, delivery_id)
-     where d.project_id = k.project_id and d.delivery_id = k.delivery_id and d.lease_owner = $3`,
-    [deliveries.map((one) => one.projectId), deliveries.map((one) => one.deliveryId), owner],
-  );
+  if (leases.length === 0) return;
+  await db.query({
+    name: 'release-leases',
+    text: `update deliveries d set lease_owner = null, lease_until = null
+      from unnest($1::uuid[], $2::text[], $3::bigint[]) as k (project_id, delivery_id, lease_until_ms)
+      where d.project_id = k.project_id and d.delivery_id = k.delivery_id and d.lease_owner = $4
+        and ${wholeMillis('d.lease_until')} = k.lease_until_ms`,
+    values: [
+      leases.map((one) => one.projectId),
+      leases.map((one) => one.deliveryId),
+      leases.map((one) => one.leaseUntilMs),
+      owner,
+    ],
+  });
 }

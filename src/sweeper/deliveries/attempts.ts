@@ -75,15 +75,19 @@ export class Attempts {
     return this.#shares.heldBy(projectId);
   }
 
-  /**
-   * How many deliveries to the endpoint (by its key) are worth a claim now: as many as may be sent, and at most `mostAhead`
-   * that are held for it, once half of those are sent: few large claims cost less than many small ones.
-   */
-  placesFor(endpoint: string, now: number, mostAhead: number): number {
-    if (this.#gone.has(endpoint)) return 0;
-    const ahead = Math.min(mostAhead, this.#gate.aheadFor(endpoint));
-    const held = this.#held.countAt(endpoint);
-    return this.#gate.placesFor(endpoint, now) + (held > ahead / 2 ? 0 : ahead - held);
+  /** How many attempts may begin now at the endpoint (by its key). */
+  placesFor(endpoint: string, now: number): number {
+    return this.#gone.has(endpoint) ? 0 : this.#gate.placesFor(endpoint, now);
+  }
+
+  /** How many deliveries to the endpoint beyond those are worth a claim, since it will take them in a moment. */
+  aheadFor(endpoint: string): number {
+    return this.#gone.has(endpoint) ? 0 : this.#gate.aheadFor(endpoint);
+  }
+
+  /** Deliveries that are held for the endpoint, of one project or of all. */
+  aheadAt(endpoint: string, projectId?: string): number {
+    return this.#held.countAt(endpoint, projectId);
   }
 
   /** This attempt began here, and its outcome is not written. */
@@ -99,7 +103,7 @@ export class Attempts {
     const now = performance.now();
     const passage = this.#gate.enter(endpoint, now);
     if (passage.state === 'entered') this.#start(claim, passage);
-    else if (this.#held.countAt(endpoint) < this.#gate.aheadFor(endpoint)) this.#hold(claim, now);
+    else if (this.#held.countAt(endpoint, projectId) < this.#gate.aheadFor(endpoint)) this.#hold(claim, now);
     else return false;
     this.#shares.take(projectId);
     this.#unwritten.add(attemptKeyOf(claim));

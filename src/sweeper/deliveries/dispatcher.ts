@@ -5,7 +5,6 @@ import {
   type Claim,
   type ClaimedDelivery,
   claimDeliveries,
-  releaseLeases,
   type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
 import { type DueQueue, findDueQueues, queueKeyOf } from '../../store/deliveries/due-queues.ts';
@@ -15,6 +14,7 @@ import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { ClaimParts } from './claim-parts.ts';
 import { DueQueues, endpointKeyOf, MAX_POLLED } from './due-queues.ts';
+import { LeaseReturns } from './lease-returns.ts';
 import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
 import { type Chosen, Turns } from './turns.ts';
 
@@ -26,24 +26,19 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd' | 'onGi
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
 const MAX_WAITING = 512;
-/** What is claimed ahead, over all queues: a place of a queue that may be sent at once comes first. */
-const MAX_AHEAD = 256;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #owner = randomUUID();
   readonly #attempts: Attempts;
   readonly #writer: OutcomeWriter;
+  readonly #returns: LeaseReturns;
   readonly #loop: Loop;
   readonly #due = new DueQueues();
   /** The last run found something, or had no room for what was due: when a place is free, another run is worth it. */
   #hasMore = false;
-  /** What is claimed ahead for one endpoint: an equal part for each queue in which something is due. */
-  #mostAhead = 0;
   readonly #turns = new Turns();
   readonly #parts = new ClaimParts();
-  /** When everything is released that was given back. */
-  #released: Promise<void> = Promise.resolve();
 
   /** Starts at once. */
   constructor(options: DispatcherOptions) {
@@ -53,11 +48,9 @@ export class Dispatcher {
       ...options,
       onEnd: (outcome, settle) => {
         this.#writer.add(outcome, settle);
-        if (this.#hasMore && this.#placesFor(endpointKeyOf(outcome.claim.endpoint)) > 0) this.#loop.wake();
+        if (this.#hasMore && this.#hasRoom(endpointKeyOf(outcome.claim.endpoint))) this.#loop.wake();
       },
-      onGiveBack: (claims) => {
-        this.#released = this.#released.then(() => this.#release(claims));
-      },
+      onGiveBack: (claims) => this.#returns.add(claims),
     });
     this.#writer = new OutcomeWriter({
       pool,
@@ -66,6 +59,7 @@ export class Dispatcher {
       log,
       onWritten: (written) => this.#afterWrite(written),
     });
+    this.#returns = new LeaseReturns({ pool, owner: this.#owner, log });
     this.#loop = startSweepLoop({
       name: 'deliveries',
       intervalMs: options.pollMs ?? POLL_MS,
@@ -87,8 +81,8 @@ export class Dispatcher {
     this.#attempts.giveBackHeld();
     await lastRun;
     await this.#attempts.settled();
-    await this.#released;
-    await this.#release(await this.#writer.stop());
+    this.#returns.add(await this.#writer.stop());
+    await this.#returns.stop();
     await this.#attempts.close();
   }
 
@@ -99,43 +93,35 @@ export class Dispatcher {
     const { wanted, isCut } = this.#choose(due);
     const parts = this.#parts.partsOf(wanted);
     let isLeft = isCut || parts.flat().length < wanted.length;
-    let begun = 0;
     for (const part of parts) {
-      const claim = await this.#claim(part);
-      isLeft ||= claim.passed.length > 0;
-      begun += await this.#beginAll(claim.deliveries);
-      this.#hasMore = isLeft || claim.deliveries.length > 0;
+      const { deliveries, hasMore } = await this.#claim(part);
+      isLeft = hasMore || isLeft;
+      this.#beginAll(deliveries);
+      this.#hasMore = isLeft;
     }
     if (parts.length === 0) this.#hasMore = due.length > 0;
-    return begun > 0 || isLeft ? 'more' : 'idle';
+    return isLeft ? 'more' : 'idle';
   }
 
-  async #claim(part: readonly WantedDeliveries[]): Promise<Claim> {
+  /** `hasMore`: there may be more in some of these queues. */
+  async #claim(
+    part: readonly WantedDeliveries[],
+  ): Promise<{ deliveries: ClaimedDelivery[]; hasMore: boolean }> {
     try {
       const claim = await claimDeliveries(this.#options.pool, this.#owner, part);
       this.#parts.recordSuccess(part);
-      this.#recordClaim(part, claim);
-      return claim;
+      return { deliveries: claim.deliveries, hasMore: this.#recordClaim(part, claim) };
     } catch (error) {
       if (codeOf(error) === SQLSTATE.queryCanceled) this.#parts.recordFailure(part, performance.now());
       throw error;
     }
   }
 
-  /** Returns how many began. */
-  async #beginAll(deliveries: readonly ClaimedDelivery[]): Promise<number> {
+  #beginAll(deliveries: readonly ClaimedDelivery[]): void {
     // The claim renews the lease of a delivery that was sent already: its outcome is written in a moment.
     const unsent = deliveries.filter((delivery) => !this.#attempts.isUnwritten(delivery));
     const refused = unsent.filter((delivery) => this.#loop.isStopped || !this.#begin(delivery));
-    await releaseLeases(this.#options.pool, this.#owner, refused);
-    return unsent.length - refused.length;
-  }
-
-  /** Never rejects. */
-  async #release(claims: readonly ClaimedDelivery[]): Promise<void> {
-    await releaseLeases(this.#options.pool, this.#owner, claims).catch((err: unknown) =>
-      this.#options.log.warn({ err }, 'Leases could not be given back. They end by themselves.'),
-    );
+    this.#returns.add(refused);
   }
 
   /** What the last polls found, while it serves. A delivery that was taken since is found again, and claimed once. */
@@ -152,23 +138,33 @@ export class Dispatcher {
   #choose(due: readonly DueQueue[]): Chosen {
     const now = performance.now();
     const attempts = this.#attempts;
-    this.#mostAhead = Math.floor(MAX_AHEAD / Math.max(due.length, 1));
     return this.#turns.choose(due, {
       free: attempts.free,
       kept: attempts.kept,
       heldBy: (projectId) => attempts.heldBy(projectId),
-      placesFor: (endpoint) => this.#placesFor(endpoint, now),
+      placesFor: (endpoint) => attempts.placesFor(endpoint, now),
+      aheadFor: (endpoint) => attempts.aheadFor(endpoint),
+      aheadOf: ({ endpoint, ref }) => attempts.aheadAt(endpoint, ref.projectId),
       isPaused: ({ key, ref }) => this.#due.isPaused(key, now) || this.#parts.isPaused(ref.projectId, now),
     });
   }
 
-  #placesFor(endpoint: string, now = performance.now()): number {
-    return this.#attempts.placesFor(endpoint, now, this.#mostAhead);
+  /** Another claim is worth it: an attempt may begin at the endpoint, or half of what was claimed ahead has begun. */
+  #hasRoom(endpoint: string): boolean {
+    const ahead = this.#attempts.aheadFor(endpoint);
+    if (ahead > 0 && this.#attempts.aheadAt(endpoint) <= ahead / 2) return true;
+    return this.#attempts.placesFor(endpoint, performance.now()) > 0;
   }
 
-  #recordClaim(wanted: readonly WantedDeliveries[], { deliveries, passed }: Claim): void {
-    const found = new Set([...deliveries, ...passed].map(queueKeyOf));
-    this.#due.recordClaim(wanted.map(queueKeyOf), found, performance.now());
+  /** A queue that had less than it was asked for has nothing more that may go out. True: another one may have. */
+  #recordClaim(wanted: readonly WantedDeliveries[], { deliveries, passed }: Claim): boolean {
+    const counts = new Map<string, number>();
+    for (const key of deliveries.map(queueKeyOf)) counts.set(key, (counts.get(key) ?? 0) + 1);
+    const full = wanted.filter((one) => (counts.get(queueKeyOf(one)) ?? 0) >= one.places);
+    const asked = wanted.map(queueKeyOf);
+    const left = new Set([...full, ...passed].map(queueKeyOf));
+    this.#due.recordClaim({ asked, found: new Set(counts.keys()), left }, performance.now());
+    return left.size > 0;
   }
 
   /** False when there is no place for it after all. */

@@ -45,12 +45,21 @@ export type PollEvent =
   /** A delivery was added to the outbox in this process. */
   | { type: 'added' };
 
-/** The pause of a queue in which a claim found nothing. */
+/** The pause of a queue in which a claim found nothing, or less than it asked for. */
 export type Pause =
   /** Earlier claims took all that the last poll saw; the next poll may see more. */
   | { readonly kind: 'drained'; readonly untilAt: number }
   /** Nothing of what a poll saw may go out: it waits for earlier events, or other dispatchers have it. */
   | { readonly kind: 'backing_off'; readonly untilAt: number; readonly pauseMs: number };
+
+/** What a claim did. Queues are named by their keys. */
+export interface ClaimedQueues {
+  asked: readonly string[];
+  /** Those in which it found something. */
+  found: ReadonlySet<string>;
+  /** Those in which there may be more. */
+  left: ReadonlySet<string>;
+}
 
 /** Queues that one poll looks at. */
 export const MAX_POLLED = 10_000;
@@ -128,7 +137,7 @@ function fullPause(tookMs: number, isCut: boolean): number {
   return isCut ? SERVES_MS : 0;
 }
 
-/** The pause after a claim that found nothing. `isServed`: an earlier claim since the last poll found something. */
+/** The pause after a claim that left nothing. `isServed`: a claim since the last poll found something. */
 export function nextPause(
   before: Pause | undefined,
   { isServed, nextPollAt }: { isServed: boolean; nextPollAt: number },
@@ -146,7 +155,7 @@ export class DueQueues {
   #pauses = new Map<string, Pause>();
   /** Queues in which a claim found something since the last poll. */
   #served = new Set<string>();
-  /** Queues in which a claim found nothing since the last poll: nothing is left, or it waits for a full one. */
+  /** Queues of which a claim left nothing since the last poll, but for what waits for a full one. */
   #empty = new Set<string>();
 
   /** What the last polls found, while that serves. */
@@ -181,16 +190,15 @@ export class DueQueues {
     return (this.#pauses.get(queue)?.untilAt ?? 0) > now;
   }
 
-  /** `found`: the queues among `asked` in which a claim found something. */
-  recordClaim(asked: readonly string[], found: ReadonlySet<string>, now: number): void {
+  recordClaim({ asked, found, left }: ClaimedQueues, now: number): void {
     if (this.#pauses.size > MAX_PAUSES) this.#pauses = new Map();
     const nextPollAt = this.#poll.kind === 'fresh' ? this.#poll.untilAt : now;
-    for (const queue of found) {
+    for (const queue of [...found, ...left]) {
       this.#pauses.delete(queue);
       this.#served.add(queue);
     }
     for (const queue of asked) {
-      if (found.has(queue)) continue;
+      if (left.has(queue)) continue;
       this.#empty.add(queue);
       const isServed = this.#served.has(queue);
       this.#pauses.set(queue, nextPause(this.#pauses.get(queue), { isServed, nextPollAt }, now));

@@ -19,9 +19,12 @@ export class HeldClaims {
     return this.#count;
   }
 
-  countAt(endpoint: string): number {
+  /** Of one project, or of all. */
+  countAt(endpoint: string, projectId?: string): number {
+    const projects = this.#endpoints.get(endpoint);
+    if (projectId !== undefined) return projects?.get(projectId)?.length ?? 0;
     let count = 0;
-    for (const held of this.#endpoints.get(endpoint)?.values() ?? []) count += held.length;
+    for (const held of projects?.values() ?? []) count += held.length;
     return count;
   }
 

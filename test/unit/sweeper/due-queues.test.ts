@@ -25,6 +25,13 @@ const whole = (...due: ReturnType<typeof queue>[]) => ({ due, cut: [] });
 const stateAfter = (...events: [number, PollEvent][]): PollState =>
   events.reduce<PollState>((state, [now, event]) => nextPoll(state, event, now), FIRST_POLL);
 
+/** A claim that filled its places in the queues where it found something. */
+const claimOf = (asked: readonly string[], found: readonly string[]) => ({
+  asked,
+  found: new Set(found),
+  left: new Set(found),
+});
+
 describe('the result of a poll', () => {
   it('the result of a poll serves three times as long as the poll took', () => {
     expect(stateAfter([1_000, BEGUN], [1_010, FOUND])).toMatchObject({ kind: 'fresh', untilAt: 1_040 });
@@ -80,7 +87,7 @@ describe('the next poll', () => {
     const due = new DueQueues();
     due.beginPoll(0);
     due.recordPoll({ due: [queue('a'), queue('b'), queue('c')], cut: [queue('c')] }, 10);
-    due.recordClaim(['p a p', 'p b p'], new Set(['p b p']), 20);
+    due.recordClaim(claimOf(['p a p', 'p b p'], ['p b p']), 20);
     expect(due.beginPoll(300)).toEqual({ after: [queue('c')] });
     expect(due.recordPoll(whole(queue('d')), 310)).toEqual([queue('b'), queue('c'), queue('d')]);
     expect(due.beginPoll(700)).toEqual({ after: [] });
@@ -133,7 +140,7 @@ describe('full and short polls', () => {
     const due = new DueQueues();
     due.beginPoll(0);
     due.recordPoll(whole(queue('b', 10), queue('c', 20), queue('d', 30)), 150);
-    due.recordClaim(['p b p', 'p c p', 'p d p'], new Set(['p c p', 'p d p']), 160);
+    due.recordClaim(claimOf(['p b p', 'p c p', 'p d p'], ['p c p', 'p d p']), 160);
     expect(due.beginPoll(390).withinMs).toBeDefined();
     expect(due.recordPoll(whole(queue('a', 400), queue('d', 400)), 400)).toEqual([
       queue('a', 400),
@@ -180,7 +187,7 @@ describe('the queues that are worth a claim', () => {
     return due;
   }
   const claim = (due: DueQueues, found: readonly string[], now: number) =>
-    due.recordClaim(['a', 'b'], new Set(found), now);
+    due.recordClaim(claimOf(['a', 'b'], found), now);
   const pausedAt = (due: DueQueues, now: number) => ['a', 'b'].filter((key) => due.isPaused(key, now));
 
   it('the queues of the last poll are due while its result serves', () => {
@@ -206,6 +213,13 @@ describe('the queues that are worth a claim', () => {
     due.recordPoll(whole(QUEUE), 50);
     claim(due, ['b'], 60);
     expect(pausedAt(due, 309)).toEqual(['a']);
+  });
+
+  it('a queue that had less than a claim asked for is left out until the next poll', () => {
+    const due = polled();
+    due.recordClaim({ asked: ['a', 'b'], found: new Set(['a', 'b']), left: new Set(['b']) }, 20);
+    expect(pausedAt(due, 39)).toEqual(['a']);
+    expect(pausedAt(due, 40)).toEqual([]);
   });
 
   it('a queue has the shortest pause again after a claim that found something', () => {
@@ -238,7 +252,7 @@ describe('the queues that are worth a claim', () => {
   it('all pauses are forgotten when there are more than the bound', () => {
     const due = polled();
     const many = Array.from({ length: 10_001 }, (_, index) => `cb_${index}`);
-    due.recordClaim(many, new Set(), 20);
+    due.recordClaim(claimOf(many, []), 20);
     expect(due.isPaused('cb_0', 30)).toBe(true);
     claim(due, [], 30);
     expect(due.isPaused('cb_0', 31)).toBe(false);

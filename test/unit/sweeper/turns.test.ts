@@ -14,6 +14,8 @@ const placesOf = (free: number, more: Partial<FreePlaces> = {}): FreePlaces => (
   kept: 0,
   heldBy: () => 0,
   placesFor: () => 1,
+  aheadFor: () => 0,
+  aheadOf: () => 0,
   isPaused: () => false,
   ...more,
 });
@@ -91,6 +93,37 @@ describe('turns', () => {
     }
   });
 
+  it('an endpoint gets more ahead once half of what is held for it has begun', () => {
+    const wantedAt = (held: number) =>
+      sumsOf(
+        new Turns().choose(
+          dueIn('a', 1),
+          placesOf(512, {
+            placesFor: () => 0,
+            aheadFor: () => 96,
+            aheadOf: () => held,
+          }),
+        ).wanted,
+      );
+    expect([wantedAt(0), wantedAt(48), wantedAt(49)]).toEqual([{ a: 96 }, { a: 48 }, {}]);
+  });
+
+  it('every endpoint has the places that are free there before any has more ahead', () => {
+    const more = { placesFor: () => 32, aheadFor: () => 96 };
+    const { wanted } = new Turns().choose(dueIn('a', 8), placesOf(512, more));
+    expect(wanted.map(({ places }) => places)).toEqual(Array(8).fill(32));
+    const fewer = new Turns().choose(dueIn('a', 4), placesOf(512, more));
+    expect(fewer.wanted.map(({ places }) => places)).toEqual([96, 96, 32, 32]);
+    expect(fewer.isCut).toBe(false);
+  });
+
+  it('endpoints that hang take nothing of what is claimed ahead for the others', () => {
+    const aheadFor = (endpoint: string) => (endpoint.endsWith('7') ? 96 : 0);
+    const { wanted } = new Turns().choose(dueIn('a', 300), placesOf(1_024, { aheadFor, placesFor: () => 0 }));
+    expect(wanted).toHaveLength(30);
+    expect(new Set(wanted.map(({ places }) => places))).toEqual(new Set([8]));
+  });
+
   describe('an endpoint to which several projects send', () => {
     const SHARED = { projectId: 'd', endpointId: 'cb_shared' };
     const dueAtShared = (...projectIds: string[]) =>
@@ -116,6 +149,30 @@ describe('turns', () => {
         return wanted.filter(({ endpoint }) => endpoint === SHARED).map(({ projectId }) => projectId);
       });
       expect(served).toEqual([['a'], ['b'], ['c'], ['a']]);
+    });
+
+    it('a project has its part of what is claimed ahead there, however much is held of another', () => {
+      const held: Record<string, number> = { a: 96 };
+      const more = {
+        aheadFor: () => 96,
+        aheadOf: ({ ref }: KeyedQueue) => held[ref.projectId] ?? 0,
+      };
+      const { wanted } = new Turns().choose(dueAtShared('a', 'b'), atShared(0, more));
+      expect(sumsOf(wanted)).toEqual({ b: 48 });
+    });
+
+    it('where more projects send than are claimed ahead, that goes round', () => {
+      const due = dueAtShared('a', 'b', 'c', 'd', 'e');
+      const aheadFor = () => 2;
+      const turns = new Turns();
+      const served = [1, 2, 3].map(() =>
+        Object.keys(sumsOf(turns.choose(due, atShared(0, { aheadFor })).wanted)),
+      );
+      expect(served.map((of) => of.toSorted())).toEqual([
+        ['a', 'b'],
+        ['c', 'd'],
+        ['a', 'e'],
+      ]);
     });
 
     it('what is left of an endpoint that only one project uses now is all for that one', () => {

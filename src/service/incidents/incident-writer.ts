@@ -16,6 +16,7 @@ import {
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import { findOrigins } from '../../store/monitors/monitor-origins.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+import { allAnswered } from '../../store/postgres/transaction.ts';
 import { type BindingItem, resolveTargets, type TargetResult } from '../callbacks/callback-targets.ts';
 
 /** A monitor whose incidents changed, with what alerts show of the monitor. */
@@ -61,7 +62,7 @@ export async function recordTransitions(
   const unknown = alerting.filter(({ origin }) => origin === undefined);
   const [targets, origins] =
     alerting.length > 0
-      ? await Promise.all([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
+      ? await allAnswered([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
       : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
   const written: Written = { opened: [], changed: [], timeline: [], outbox: [] };
   for (const monitor of changed) {

@@ -56,6 +56,17 @@ async function run<T>(
   }
 }
 
+/**
+ * The results of statements that were sent together on one connection. When one fails it waits for the others all the same:
+ * a rollback that comes while they are under way is one statement too many.
+ */
+export async function allAnswered<Results extends unknown[]>(
+  statements: readonly [...{ [Index in keyof Results]: Promise<Results[Index]> }],
+): Promise<Results> {
+  await Promise.allSettled(statements);
+  return (await Promise.all(statements)) as Results;
+}
+
 /** Milliseconds since 1970, now, by the database's clock. */
 export async function readNow(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ now_ms: number }>(`select ${NOW_MS} as now_ms`);

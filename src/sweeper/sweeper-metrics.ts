@@ -18,6 +18,7 @@ export interface SweeperMetrics {
   deliveriesInFlight: Gauge;
   defaultPartitionRows: Gauge<'table'>;
   rowsRetired: Counter<'what'>;
+  sumsLag: Gauge;
   sealedValues: Gauge<'key_id' | 'kind' | 'configured'>;
 }
 
@@ -76,6 +77,11 @@ export function createSweeperMetrics(registry: Registry): SweeperMetrics {
       name: 'beatkeeper_rows_retired_total',
       help: 'Rows that were deleted when their time was over, and partitions that were dropped.',
       labelNames: ['what'],
+      registers,
+    }),
+    sumsLag: new Gauge({
+      name: 'beatkeeper_observation_sums_lag_seconds',
+      help: 'How long the oldest day has been over whose observations are not summed up; they are not dropped before.',
       registers,
     }),
     sealedValues: new Gauge({

@@ -4,12 +4,14 @@ import type { Observation } from '../../contract/resources/beat.ts';
 import type { MonitorChange } from '../../contract/resources/change.ts';
 import { measurementRuleWithDefaults } from '../../contract/resources/measurement-rule-patch.ts';
 import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts';
+import type { Series } from '../../contract/resources/series.ts';
 import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { healthOf } from '../../domain/health.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import { toOriginRecord } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
+import type { SeriesBucket } from '../../service/monitors/series.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
 import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -118,6 +120,10 @@ export function presentObservation(observation: ObservationRecord): Observation 
     // The evaluator writes them in the shape of the contract.
     violations: violations as Observation['violations'],
   };
+}
+
+export function presentBucket({ fromMs, toMs, sums }: SeriesBucket): Series['items'][number] {
+  return { startAt: toTime(fromMs), endAt: toTime(toMs), count: 0, ...sums };
 }
 
 export function presentChange(record: ChangeRecord): MonitorChange {

@@ -1,12 +1,13 @@
-// The history of a monitor, newest first: its observations and its change records.
+// The history of a monitor: its observations and its change records, newest first, and series of its numbers.
 import { z } from 'zod';
 import { optionalMs } from '../../domain/timestamp.ts';
 import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
+import { readSeries } from '../../service/monitors/series.ts';
 import { listObservations } from '../../store/beats/observations-read.ts';
 import { listChanges } from '../../store/monitors/monitor-changes.ts';
 import type { Handlers } from '../operation.ts';
 import { cutPage, decodeCursor, encodeCursor } from '../paging/cursor.ts';
-import { presentChange, presentObservation } from '../present/present-monitor.ts';
+import { presentBucket, presentChange, presentObservation } from '../present/present-monitor.ts';
 import { monitorNameOf } from './monitors.ts';
 
 const OBSERVATIONS = 'observations';
@@ -17,7 +18,7 @@ const observationPlace = z.tuple([z.int().min(1), z.int().min(0).max(LAST_MS)]);
 const CHANGES = 'changes';
 const changePlace = z.tuple([z.int().min(1).max(2_147_483_647)]);
 
-export const monitorHistoryHandlers: Handlers<'listObservations' | 'listMonitorChanges'> = {
+export const monitorHistoryHandlers: Handlers<'listObservations' | 'readSeries' | 'listMonitorChanges'> = {
   listObservations: async (call) => {
     const { since, until, limit, cursor } = call.input.query;
     const place = decodeCursor(OBSERVATIONS, observationPlace, cursor);
@@ -31,6 +32,14 @@ export const monitorHistoryHandlers: Handlers<'listObservations' | 'listMonitorC
       encodeCursor(OBSERVATIONS, [last.sequence, last.receivedMs]),
     );
     return { body: { items: rows.map(presentObservation), nextCursor } };
+  },
+
+  readSeries: async (call) => {
+    const { since, until, measurement, bucketSeconds: wanted } = call.input.query;
+    const span = { fromMs: Date.parse(since), toMs: Date.parse(until) };
+    const request = { ...span, measurement, bucketSeconds: wanted };
+    const { bucketSeconds, buckets } = await readSeries(call.db, monitorNameOf(call), request);
+    return { body: { measurement, bucketSeconds, items: buckets.map(presentBucket) } };
   },
 
   listMonitorChanges: async (call) => {

@@ -28,6 +28,7 @@ import {
 } from '../resources/origin.ts';
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
+import { series, seriesBucket } from '../resources/series.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
 import { type ProblemResponses, problemExamples } from './problem-responses.ts';
 
@@ -69,6 +70,8 @@ const NAMED = {
   ProblemLimit: problemLimit,
   Project: project,
   RulePolicy: rulePolicy,
+  Series: series,
+  SeriesBucket: seriesBucket,
   SigningSecret: signingSecret,
   StatusFeed: statusFeed,
   StatusFeedItem: statusFeedItem,

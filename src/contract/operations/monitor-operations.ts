@@ -32,6 +32,7 @@ import {
   reportOriginsResult,
   setMonitorOriginBody,
 } from '../resources/origin.ts';
+import { refuseUnusableRange, series, seriesQuery } from '../resources/series.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ monitorId: identifier });
@@ -217,6 +218,20 @@ export function monitorOperations(limits: ContractLimits) {
         .superRefine(refuseReversedRange),
       success: 200,
       response: pageOf(observation),
+    }),
+    readSeries: operation({
+      ...base,
+      operationId: 'readSeries',
+      method: 'GET',
+      path: '/v1/monitors/{monitorId}/series',
+      summary: 'Read a series of a monitor',
+      description:
+        'Count, minimum, maximum and mean of a measurement by buckets of time, up to the newest beat. Single beats are kept for 30 days, the sums of whole hours for 400.',
+      preset: 'read',
+      params,
+      query: z.strictObject({ ...jurisdictionQuery, ...seriesQuery }).superRefine(refuseUnusableRange),
+      success: 200,
+      response: series,
     }),
     listMonitorIncidents: operation({
       ...base,

@@ -232,6 +232,7 @@ create table observations (
 create index observations_monitor on observations (monitor_key, sequence);
 create table observations_default partition of observations default;
 
+-- The observations of an hour, summed up. A mean and no sum: a sum of finite numbers may be none.
 create table observation_buckets (
   project_id uuid not null,
   monitor_key uuid not null,
@@ -240,10 +241,26 @@ create table observation_buckets (
   count bigint not null,
   minimum double precision,
   maximum double precision,
-  sum double precision,
+  mean double precision,
+  -- Of beat gaps alone: the last beat of the hour, from which the next gap counts.
+  last_at timestamptz,
   primary key (project_id, monitor_key, measurement, bucket_start)
 ) partition by range (bucket_start);
 create table observation_buckets_default partition of observation_buckets default;
+
+-- How far observations are summed up: whole days, one after the other, each in stretches of monitors by key.
+create table observation_sums (
+  is_only_row boolean primary key default true check (is_only_row),
+  -- The start of the day under way. Every day before it is summed up, and may be dropped.
+  day timestamptz not null,
+  -- Every transaction that may have written into the day is before it. Set when the day is over.
+  closing_xid xid8,
+  -- The last monitor of the stretches that are done, and how many of its hours: 24, unless it has very many beats.
+  done_project_id uuid,
+  done_monitor_key uuid,
+  done_hours smallint
+);
+insert into observation_sums (day) values (date_trunc('day', clock_timestamp(), 'UTC'));
 
 -- A beat that is sent again under its Idempotency-Key counts once. Kept for an hour.
 create table beat_keys (

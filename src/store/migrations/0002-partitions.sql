@@ -38,12 +38,16 @@ begin
   return bounds;
 end $$;
 
--- Raises unless the time for which the rows of the partition `name` are kept is over.
+-- Raises unless the time for which the rows of the partition `name` are kept is over; of observations also unless they
+-- are summed up.
 create function check_is_over(history text, name text) returns void language plpgsql as $$
 begin
   if upper(partition_range(history, name)) > clock_timestamp() - make_interval(days => kept_days(history)) then
     raise exception 'The rows of % are kept for % days', name, kept_days(history)
       using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  if history = 'observations' and upper(partition_range(history, name)) > (select day from observation_sums) then
+    raise exception 'The rows of % are not summed up yet', name using errcode = 'object_not_in_prerequisite_state';
   end if;
 end $$;
 

@@ -3,6 +3,7 @@
 import { DAY_MS } from '../../domain/retention.ts';
 import { wholeMillis } from './moments.ts';
 import {
+  keptFrom,
   listPartitions,
   type Partition,
   type PartitionConnection,
@@ -119,13 +120,14 @@ export async function countDefaultRows(db: Queryable, { table }: PartitionedTabl
 /** Deletes rows of the default partition that are as old as dropped partitions; at most `limit`. Returns how many. */
 export async function deleteOldDefaultRows(
   db: Queryable,
-  { table, column, keepDays }: PartitionedTable,
+  of: PartitionedTable,
   limit: number,
 ): Promise<number> {
+  const { table, column } = of;
   const { rowCount } = await db.query(
     `delete from ${table}_default where ctid = any (array(
-       select ctid from ${table}_default where ${column} < clock_timestamp() - $1 * interval '1 day' limit $2))`,
-    [keepDays, limit],
+       select ctid from ${table}_default where ${column} < ${keptFrom(of)} limit $1))`,
+    [limit],
   );
   return rowCount ?? 0;
 }

@@ -156,13 +156,19 @@ export async function withDefaultLocked<Result>(
   }
 }
 
+/** SQL: where the rows of a table begin that are kept. Observations are also kept until they are summed up. */
+export function keptFrom({ table, keepDays }: PartitionedTable): string {
+  const from = `clock_timestamp() - interval '${keepDays} days'`;
+  return table === 'observations' ? `(select least(${from}, day) from observation_sums)` : from;
+}
+
 /** Drops partitions whose time is over. A beat waits a moment at most, while one is detached. */
 export async function dropPartitions(
   db: PartitionConnection,
   of: PartitionedTable,
 ): Promise<PartitionChanges> {
-  const { table, keepDays } = of;
-  const beforeMs = await readMs(db, `clock_timestamp() - interval '${keepDays} days'`);
+  const { table } = of;
+  const beforeMs = await readMs(db, keptFrom(of));
   const old = (await listPartitions(db, of)).filter(({ toMs }) => toMs <= beforeMs);
   return await changeEach(old, async ({ name, isAttached }) => {
     if (isAttached) await detach(db, table, name);

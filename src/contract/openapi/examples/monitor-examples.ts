@@ -92,6 +92,30 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
     query: { since: '2026-01-01T00:00:00Z', limit: 2 },
     answer: { items: [failure, success], nextCursor: 'b2JzZXJ2YXRpb25zIDE' },
   },
+  readSeries: {
+    params,
+    query: {
+      since: '2026-11-22T08:00:00Z',
+      until: '2026-11-22T10:00:00Z',
+      measurement: 'rows',
+      bucketSeconds: 3600,
+    },
+    answer: {
+      measurement: 'rows',
+      bucketSeconds: 3600,
+      items: [
+        { startAt: '2026-11-22T08:00:00.000Z', endAt: '2026-11-22T09:00:00.000Z', count: 0 },
+        {
+          startAt: '2026-11-22T09:00:00.000Z',
+          endAt: '2026-11-22T10:00:00.000Z',
+          count: 2,
+          minimum: 1180,
+          maximum: 1204,
+          mean: 1192,
+        },
+      ],
+    },
+  },
   listMonitorIncidents: { params, query: { state: 'open' }, answer: { items: [incident] } },
   listMonitorChanges: {
     params,

@@ -1,0 +1,71 @@
+// Beats of days that are over, written by SQL, and the sweeper's work on them: summing up.
+import type pg from 'pg';
+import { toTime } from '../../src/domain/timestamp.ts';
+import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
+import { type StepLimits, sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
+import type { SeedMonitor } from './seed.ts';
+import { waitFor } from './wait-for.ts';
+
+export const DAY_MS = 86_400_000;
+export const HOUR_MS = 3_600_000;
+
+/** The start of a day in UTC, so many days before today. */
+export const daysAgo = (days: number) => Math.floor(Date.now() / DAY_MS - days) * DAY_MS;
+
+export interface PastBeat {
+  atMs: number;
+  kind?: 'success' | 'fail' | 'start' | 'log';
+  measurements?: Record<string, number>;
+}
+
+/** In the order of their sequences, the first of which is `firstSequence`. */
+export async function insertBeats(
+  db: Pick<pg.Pool, 'query'>,
+  { projectId, monitorKey }: Pick<SeedMonitor, 'projectId' | 'monitorKey'>,
+  beats: readonly PastBeat[],
+  firstSequence = 1,
+): Promise<void> {
+  await db.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind, measurements)
+     select $1, $2, $3 + v.place - 1, to_timestamp(v.ms / 1000.0), v.kind, v.measurements
+     from unnest($4::bigint[], $5::text[], $6::jsonb[]) with ordinality as v (ms, kind, measurements, place)`,
+    [
+      projectId,
+      monitorKey,
+      firstSequence,
+      beats.map(({ atMs }) => atMs),
+      beats.map(({ kind }) => kind ?? 'success'),
+      beats.map(({ measurements }) => measurements && JSON.stringify(measurements)),
+    ],
+  );
+}
+
+/** Nothing is summed up from this day on. */
+export async function beginSumsAt(db: Pick<pg.Pool, 'query'>, dayMs: number): Promise<void> {
+  await db.query(
+    `update observation_sums set day = $1, closing_xid = null, done_project_id = null, done_monitor_key = null,
+       done_hours = null`,
+    [toTime(dayMs)],
+  );
+}
+
+/** Sums up every day before this one. A transaction of another suite on the server may have to end first. */
+export async function sumUpUntil(pool: pg.Pool, dayMs: number, limits?: StepLimits): Promise<void> {
+  const isThere = async () => (await readSummedUntil(pool)).summedMs >= dayMs;
+  await waitFor(
+    async () => {
+      while (!(await isThere())) if ((await sumUpStep(pool, limits)) === 'waiting') return false;
+      return true;
+    },
+    { what: 'the days are summed up' },
+  );
+}
+
+export async function bucketsOf(db: Pick<pg.Pool, 'query'>, { monitorKey }: Pick<SeedMonitor, 'monitorKey'>) {
+  const { rows } = await db.query(
+    `select measurement, bucket_start, count, minimum, maximum, mean from observation_buckets
+     where monitor_key = $1 and count > 0 order by measurement, bucket_start`,
+    [monitorKey],
+  );
+  return rows;
+}

@@ -1,0 +1,303 @@
+// The sweeper sums up observations by hours, once, and nothing is dropped before. What a series reads is in
+// test/store/series-property.test.ts.
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { toTime } from '../../src/domain/timestamp.ts';
+import { readSeries } from '../../src/service/monitors/series.ts';
+import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
+import { listPartitions, PARTITIONED_TABLES, partitionAt } from '../../src/store/postgres/partitions.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
+import { sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
+import { runUnderLease } from '../../src/sweeper/upkeep/job.ts';
+import { sumUpObservations, watchSums } from '../../src/sweeper/upkeep/sum-up-observations.ts';
+import { sweepPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import {
+  beginSumsAt,
+  bucketsOf,
+  DAY_MS,
+  daysAgo,
+  HOUR_MS,
+  insertBeats,
+  type PastBeat,
+  sumUpUntil,
+} from '../support/past-beats.ts';
+import { type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
+import { makeParts } from '../support/sweeper-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const [observations] = PARTITIONED_TABLES;
+if (!observations) throw new Error('no table');
+
+let fixture: ProjectFixture;
+let pool: Pool;
+
+// A day that ends within a test would be another one at its end.
+beforeEach(async () => {
+  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 120_000, { what: 'the day is over', timeoutMs: 150_000 });
+  fixture = await openProjectFixture();
+  pool = fixture.pool;
+});
+afterEach(() => fixture?.close());
+
+const seed = () => seedMonitor(pool, fixture.project);
+const makeDeps = () => ({ pool, slowPool: pool, ...makeParts() });
+
+/** A beat in each half hour of a day. */
+const everyHalfHour = (dayMs: number): PastBeat[] =>
+  Array.from({ length: 48 }, (_, index) => ({
+    atMs: dayMs + index * (HOUR_MS / 2),
+    measurements: { rows: index },
+  }));
+
+async function countOf(table: string): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(`select count(*)::integer as count from ${table}`);
+  return rows[0]?.count ?? -1;
+}
+
+describe('an hour', () => {
+  it('has count, minimum, maximum and mean of each measurement, and of the gaps between its beats', async () => {
+    const monitor = await seed();
+    await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    await beginSumsAt(pool, daysAgo(2));
+    await sumUpUntil(pool, daysAgo(1));
+    const rows = await bucketsOf(pool, monitor);
+    expect(rows).toHaveLength(48);
+    const at = new Date(daysAgo(2) + 5 * HOUR_MS);
+    expect(rows.filter(({ bucket_start: start }) => start.getTime() === at.getTime())).toEqual([
+      { measurement: 'beatGapSeconds', bucket_start: at, count: 2, minimum: 1800, maximum: 1800, mean: 1800 },
+      { measurement: 'rows', bucket_start: at, count: 2, minimum: 10, maximum: 11, mean: 10.5 },
+    ]);
+  });
+
+  it('the greatest and the smallest numbers that a beat may have keep nobody from being summed up', async () => {
+    const monitors = await seedMonitors(pool, fixture.project, 2);
+    const numbers = [Number.MAX_VALUE, Number.MAX_VALUE, -Number.MAX_VALUE, Number.MIN_VALUE, 0, -0];
+    const pairs = { high: [1.7e308, 1.7e308], low: [Number.MIN_VALUE, 0] };
+    for (const monitor of monitors) {
+      const beats = numbers.map((rows, index) => {
+        const [high = 0, low = 0] = [pairs.high[index] ?? 0, pairs.low[index] ?? 0];
+        return { atMs: daysAgo(2) + index, measurements: index < 2 ? { rows, high, low } : { rows } };
+      });
+      await insertBeats(pool, monitor, beats);
+    }
+    await beginSumsAt(pool, daysAgo(2));
+    await sumUpUntil(pool, daysAgo(1));
+    for (const monitor of monitors) {
+      expect(await bucketsOf(pool, monitor)).toMatchObject([
+        { measurement: 'beatGapSeconds', count: 5 },
+        { measurement: 'high', mean: 1.7e308 },
+        { measurement: 'low', minimum: 0, maximum: Number.MIN_VALUE },
+        { measurement: 'rows', minimum: -Number.MAX_VALUE, maximum: Number.MAX_VALUE },
+      ]);
+    }
+  });
+
+  it('the first gap of a day counts from the last beat of the day before, or of weeks before', async () => {
+    const monitor = await seed();
+    const times = [daysAgo(20) + 7, daysAgo(2) + HOUR_MS, daysAgo(1) + 3 * HOUR_MS];
+    await insertBeats(pool, monitor, times.map((atMs) => ({ atMs })));
+    await beginSumsAt(pool, daysAgo(20));
+    await sumUpUntil(pool, daysAgo(1));
+    const { projectId, monitorId } = monitor;
+    const { buckets } = await readSeries(
+      pool,
+      { projectId, monitorId },
+      { fromMs: daysAgo(20), toMs: daysAgo(0), measurement: 'beatGapSeconds', bucketSeconds: 86_400 },
+    );
+    const gaps = buckets.flatMap(({ sums }) => (sums ? [sums.mean] : []));
+    expect(gaps).toEqual([(18 * DAY_MS + HOUR_MS - 7) / 1000, (26 * HOUR_MS) / 1000]);
+  });
+});
+
+describe('once', () => {
+  /** What a process that never fails makes of the same beats. */
+  async function seedTwins(): Promise<SeedMonitor[]> {
+    const monitors = await seedMonitors(pool, fixture.project, 30);
+    for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    await beginSumsAt(pool, daysAgo(2));
+    return monitors;
+  }
+  async function expectEachOnce(monitors: readonly SeedMonitor[]): Promise<void> {
+    const [first, ...others] = await Promise.all(monitors.map((monitor) => bucketsOf(pool, monitor)));
+    expect(first).toHaveLength(48);
+    for (const other of others) expect(other).toEqual(first);
+    // 47 gaps and 48 numbers of each.
+    const { rows } = await pool.query('select sum(count)::integer as sum from observation_buckets');
+    expect(rows[0]?.sum).toBe(monitors.length * 95);
+  }
+
+  it('sweepers that sum up at once count each observation once', async () => {
+    const monitors = await seedTwins();
+    const until = async () => (await readSummedUntil(pool)).summedMs >= daysAgo(1);
+    const sweeper = () =>
+      waitFor(
+        async () => {
+          if (await until()) return true;
+          await sumUpStep(pool, { monitors: 3, observations: 100 });
+          return false;
+        },
+        { what: 'the day is summed up', intervalMs: 1 },
+      );
+    await Promise.all([sweeper(), sweeper(), sweeper()]);
+    await expectEachOnce(monitors);
+  });
+
+  it('a sweeper that dies after any of its statements leaves nothing, and the next one goes on', async () => {
+    const monitors = await seedTwins();
+    const isThere = async () => (await readSummedUntil(pool)).summedMs >= daysAgo(1);
+    let deaths = 0;
+    let statements = 1;
+    await waitFor(
+      async () => {
+        if (await isThere()) return true;
+        const result = await sumUpStep(dyingAfter(statements), { monitors: 10, observations: 1_000 }).catch(
+          (error: Error) => error.message,
+        );
+        if (result === 'died') {
+          deaths += 1;
+          statements += 1;
+        } else statements = 1;
+        return false;
+      },
+      { what: 'the day is summed up', intervalMs: 1 },
+    );
+    // Three stretches, each with a death after each of its seven statements.
+    expect(deaths).toBeGreaterThanOrEqual(21);
+    await expectEachOnce(monitors);
+  });
+
+  /** Connections that the server loses after so many statements. */
+  function dyingAfter(statements: number): Pick<Pool, 'connect'> {
+    let left = statements;
+    const connect = async () => {
+      const connection = await pool.connect();
+      return new Proxy(connection, {
+        get(target, name) {
+          if (name === 'release') return () => target.release(new Error('died'));
+          if (name !== 'query') return Reflect.get(target, name);
+          return async (...query: [string, unknown[]]) => {
+            const answer = await target.query(...query);
+            left -= 1;
+            // A process that dies after COMMIT has done its step.
+            if (left > 0 || query[0] === 'commit') return answer;
+            throw new Error('died');
+          };
+        },
+      });
+    };
+    return { connect } as Pick<Pool, 'connect'>;
+  }
+
+  it('a beat that commits late is waited for, and counts', async () => {
+    const monitor = await seed();
+    await beginSumsAt(pool, daysAgo(2));
+    const late = await pool.connect();
+    await late.query('begin');
+    await insertBeats(late, monitor, [{ atMs: daysAgo(1) - 1, measurements: { rows: 1 } }]);
+    const steps: string[] = [];
+    while (steps.at(-1) !== 'waiting') steps.push(await sumUpStep(pool));
+    expect(steps).toEqual(['worked', 'waiting']);
+    expect((await readSummedUntil(pool)).summedMs).toBe(daysAgo(2));
+    await late.query('commit');
+    late.release();
+    await sumUpUntil(pool, daysAgo(1));
+    expect(await bucketsOf(pool, monitor)).toMatchObject([{ measurement: 'rows', count: 1 }]);
+  });
+
+  it('a day that is not over is not summed up', async () => {
+    await beginSumsAt(pool, daysAgo(0));
+    await insertBeats(pool, await seed(), [{ atMs: daysAgo(0) }]);
+    expect(await sumUpStep(pool)).toBe('waiting');
+    expect(await countOf('observation_buckets')).toBe(0);
+  });
+
+  it('days that passed while no sweeper ran are summed up one after the other, under one lease', async () => {
+    const monitor = await seed();
+    for (const days of [5, 4, 3, 2])
+      await insertBeats(pool, monitor, everyHalfHour(daysAgo(days)), (5 - days) * 48 + 1);
+    await beginSumsAt(pool, daysAgo(5));
+    const holder = { owner: randomUUID(), signal: new AbortController().signal };
+    const job = { name: 'observation_sums', everyMs: 0, step: sumUpObservations };
+    await waitFor(
+      async () => {
+        await runUnderLease(job, makeDeps(), holder);
+        return (await readSummedUntil(pool)).summedMs >= daysAgo(1);
+      },
+      { what: 'all days are summed up' },
+    );
+    expect(await bucketsOf(pool, monitor)).toHaveLength(4 * 48);
+  });
+});
+
+describe('before they are summed up', () => {
+  it('observations are not dropped, however old they are, and a series has them before and after', async () => {
+    const monitor = await seed();
+    const { name, fromMs, toMs } = partitionAt(observations, daysAgo(33));
+    await pool.query(
+      `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
+    );
+    await insertBeats(pool, monitor, everyHalfHour(fromMs));
+    // Of a day without a partition.
+    await insertBeats(pool, monitor, everyHalfHour(daysAgo(32)), 49);
+    await beginSumsAt(pool, daysAgo(33));
+    const { projectId, monitorId } = monitor;
+    const readAll = () =>
+      readSeries(
+        pool,
+        { projectId, monitorId },
+        { fromMs, toMs: daysAgo(31), measurement: 'rows', bucketSeconds: 3600 },
+      );
+    const sweep = async () => {
+      const deps = makeDeps();
+      await sweepPartitions(deps);
+      await watchSums(deps);
+      const { values } = await deps.metrics.sumsLag.get();
+      return values[0]?.value ?? -1;
+    };
+    const before = await readAll();
+    expect(await sweep()).toBeGreaterThan(31 * 86_400);
+    await expect(pool.query('select drop_partition($1, $2)', ['observations', name])).rejects.toThrow(
+      `The rows of ${name} are not summed up yet`,
+    );
+    expect(await countOf('observations')).toBe(96);
+    expect(await readAll()).toEqual(before);
+    await sumUpUntil(pool, daysAgo(1));
+    expect(await sweep()).toBeLessThan(86_400);
+    expect(await countOf('observations')).toBe(0);
+    const connection = await pool.connect();
+    const left = (await listPartitions(connection, observations)).map((partition) => partition.name);
+    connection.release();
+    expect(left).not.toContain(name);
+    expect(await readAll()).toEqual(before);
+    expect(before.buckets.filter(({ sums }) => sums?.count === 2)).toHaveLength(48);
+  });
+});
+
+describe('cost', () => {
+  it('each observation is read once, with two more for each monitor, and no day is read as a whole', async () => {
+    const monitors = await seedMonitors(pool, fixture.project, 20);
+    const { name, fromMs, toMs } = partitionAt(observations, daysAgo(2));
+    await pool.query(
+      `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
+    );
+    for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(fromMs));
+    await beginSumsAt(pool, fromMs);
+    const sweeper = openPool({ databaseUrl: fixture.databaseUrl, size: 1, applicationName: 'test' });
+    const readCounters = async () => {
+      await sweeper.query('select pg_stat_force_next_flush()');
+      const { rows } = await sweeper.query<{ fetched: number; scanned: number }>(
+        `select idx_tup_fetch::integer as fetched, seq_tup_read::integer as scanned
+         from pg_stat_user_tables where relname = $1`,
+        [name],
+      );
+      return rows[0] ?? { fetched: Number.NaN, scanned: Number.NaN };
+    };
+    const before = await readCounters();
+    await sumUpUntil(sweeper, daysAgo(1), { monitors: 6, observations: 1_000 });
+    const after = await readCounters();
+    await sweeper.end();
+    expect(after.scanned).toBe(before.scanned);
+    expect(after.fetched - before.fetched).toBe(20 * (48 + 2));
+  });
+});

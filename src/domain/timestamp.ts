@@ -25,6 +25,11 @@ export function isWritableTime(ms: number): boolean {
   return ms >= FIRST_MS && ms <= LAST_MS;
 }
 
+/** The time that can be written which is the nearest. */
+export function nearestWritable(ms: number): number {
+  return Math.min(LAST_MS, Math.max(FIRST_MS, ms));
+}
+
 /** Milliseconds since 1970; undefined if the text is no RFC 3339 time or its year can't be written. */
 export function parseTimestamp(text: string): number | undefined {
   const canonical = canonicalTime(text);

@@ -109,6 +109,9 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     summary: 'The sweep retention of Beatkeeper fails again and again',
     silent: { [failures]: '0x110 1x10' },
   },
+  BeatkeeperObservationsKeptTooLong: above(of('sweeper', 'beatkeeper_observation_sums_lag_seconds'), 86_400, {
+    summary: 'Observations have not been summed up for a day',
+  }),
   BeatkeeperPartitionsMissing: above(
     of('sweeper', 'beatkeeper_default_partition_rows', { table: 'observations' }),
     0,

@@ -21,7 +21,10 @@ let fixture: ProjectFixture;
 
 // The days of the model are those of the database: no run begins in the last minutes of a day.
 beforeAll(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 180_000, { what: 'the day is over', timeoutMs: 200_000 });
+  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 180_000, {
+    what: 'the day is over',
+    timeoutMs: 200_000,
+  });
   fixture = await openProjectFixture();
 });
 afterAll(() => fixture?.close());
@@ -38,7 +41,13 @@ const beats: fc.Arbitrary<PastBeat[]> = fc
         fc.integer({ min: 0, max: 2 * DAY_MS }),
         fc.constantFrom(0, HOUR_MS, DAY_MS),
       ),
-      kind: fc.constantFrom('success' as const, 'success' as const, 'fail' as const, 'start' as const, 'log' as const),
+      kind: fc.constantFrom(
+        'success' as const,
+        'success' as const,
+        'fail' as const,
+        'start' as const,
+        'log' as const,
+      ),
       measurements: fc.option(fc.dictionary(fc.constantFrom('rows', 'bytes'), number), { nil: undefined }),
     }),
     { maxLength: 120 },
@@ -47,7 +56,9 @@ const beats: fc.Arbitrary<PastBeat[]> = fc
     let atMs = daysAgo(FIRST_DAY);
     return steps.flatMap(({ gapMs, ...beat }) => {
       atMs += gapMs;
-      return atMs < daysAgo(-1) ? [{ ...beat, measurements: beat.measurements && { ...beat.measurements }, atMs }] : [];
+      return atMs < daysAgo(-1)
+        ? [{ ...beat, measurements: beat.measurements && { ...beat.measurements }, atMs }]
+        : [];
     });
   });
 
@@ -86,7 +97,11 @@ function valuesOf(all: readonly PastBeat[], measurement: string): { atMs: number
 }
 
 /** `keptMs`: before it hours count whole. */
-function modelOf(all: readonly PastBeat[], { fromMs, toMs, measurement, bucketSeconds }: Asked, keptMs: number) {
+function modelOf(
+  all: readonly PastBeat[],
+  { fromMs, toMs, measurement, bucketSeconds }: Asked,
+  keptMs: number,
+) {
   const since = fromMs < keptMs ? Math.floor(fromMs / HOUR_MS) * HOUR_MS : fromMs;
   const until = toMs < keptMs ? Math.ceil(toMs / HOUR_MS) * HOUR_MS : toMs;
   const bucketMs = bucketSeconds * 1000;
@@ -124,7 +139,9 @@ async function checkSeries(known: readonly Known[], keptMs: number): Promise<voi
       for (const [index, { sums }] of model.entries()) {
         if (!sums) continue;
         const room = Math.max(Math.abs(sums.minimum), Math.abs(sums.maximum)) * 1e-9;
-        expect(Math.abs((found.buckets[index]?.sums?.mean ?? Number.NaN) - sums.mean)).toBeLessThanOrEqual(room);
+        expect(Math.abs((found.buckets[index]?.sums?.mean ?? Number.NaN) - sums.mean)).toBeLessThanOrEqual(
+          room,
+        );
       }
     }),
     { numRuns: 150 },

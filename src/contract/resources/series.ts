@@ -54,10 +54,13 @@ export function refuseUnusableRange(query: SeriesRange, context: z.RefinementCtx
 
 function findFault({ since, until, bucketSeconds }: SeriesRange): [string, string, string] | undefined {
   const span = { fromMs: Date.parse(since), toMs: Date.parse(until) };
-  if (!(span.fromMs < span.toMs)) return ['until', 'ends_before_start', 'Must be after since.'];
+  // Their own faults are named already.
+  if (Number.isNaN(span.fromMs) || Number.isNaN(span.toMs)) return undefined;
+  if (span.fromMs >= span.toMs) return ['until', 'ends_before_start', 'Must be after since.'];
   if (span.toMs - span.fromMs > MOST_SERIES_DAYS * 86_400_000)
     return ['until', 'too_long', `Must be at most ${MOST_SERIES_DAYS} days after since.`];
-  if (bucketSeconds === undefined || countBuckets(span, bucketSeconds) <= MOST_BUCKETS) return undefined;
+  if (bucketSeconds === undefined || bucketSeconds < 1) return undefined;
+  if (countBuckets(span, bucketSeconds) <= MOST_BUCKETS) return undefined;
   const message = `Must be greater, or the time from since to until shorter: at most ${MOST_BUCKETS} buckets can be asked for.`;
   return ['bucketSeconds', 'too_many', message];
 }

@@ -1,5 +1,6 @@
 // The series of a monitor: from hours that are summed up, and from single observations where those are younger or finer.
 import { addSums, planSeries, type Span, type Sums } from '../../domain/series.ts';
+import { nearestWritable } from '../../domain/timestamp.ts';
 import { readHours, readObservationSums, readSummedUntil } from '../../store/beats/observation-sums.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -42,8 +43,11 @@ export async function readSeries(
 function fill({ fromMs, toMs }: Span, bucketMs: number, known: ReadonlyMap<number, Sums>): SeriesBucket[] {
   const buckets: SeriesBucket[] = [];
   for (let bucket = Math.floor(fromMs / bucketMs); bucket * bucketMs < toMs; bucket += 1) {
-    const span = { fromMs: bucket * bucketMs, toMs: (bucket + 1) * bucketMs };
-    buckets.push({ ...span, sums: known.get(bucket) });
+    buckets.push({
+      fromMs: nearestWritable(bucket * bucketMs),
+      toMs: nearestWritable((bucket + 1) * bucketMs),
+      sums: known.get(bucket),
+    });
   }
   return buckets;
 }

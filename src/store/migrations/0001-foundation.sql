@@ -253,7 +253,7 @@ create table observation_sums (
   is_only_row boolean primary key default true check (is_only_row),
   -- The start of the day under way. Every day before it is summed up, and may be dropped.
   day timestamptz not null,
-  -- Every transaction that may have written into the day is before it. Set when the day is over.
+  -- Set when the day is over: every transaction that may write into the day is before it.
   closing_xid xid8,
   -- The last monitor of the stretches that are done, and how many of its hours: 24, unless it has very many beats.
   done_project_id uuid,

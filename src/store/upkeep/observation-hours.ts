@@ -27,20 +27,25 @@ export interface StepLimits {
 
 const LIMITS: StepLimits = { monitors: 1_000, observations: 20_000 };
 
+/** Where statistics are missing Postgres would read a whole day for each monitor. */
+const BY_INDEX = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin']
+  .map((way) => `set local enable_${way} = off`)
+  .join('; ');
+
 /** `waiting`: the day is not over, or a transaction may still write into it, or another process takes the step. */
 export type StepResult = 'worked' | 'waiting';
 
 /** Takes the next step. */
-export async function sumUpStep(pool: Pick<Database, 'connect'>, limits: StepLimits = LIMITS): Promise<StepResult> {
+export async function sumUpStep(
+  pool: Pick<Database, 'connect'>,
+  limits: StepLimits = LIMITS,
+): Promise<StepResult> {
   return await inTransaction(pool, async (tx) => {
     const place = await lockPlace(tx);
     if (place === undefined) return 'waiting';
     if (!place.isClosing) return await beginClosing(tx);
     if (!place.isClosed) return 'waiting';
-    // Where statistics are missing Postgres would read a whole day for each monitor.
-    await tx.query(
-      'set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off',
-    );
+    await tx.query(BY_INDEX);
     const piece = await findPiece(tx, place, limits);
     if (piece) await sumUpPiece(tx, piece);
     else await beginDay(tx);
@@ -81,7 +86,7 @@ async function lockPlace(tx: Queryable): Promise<Place | undefined> {
 }
 
 async function beginClosing(tx: Queryable): Promise<StepResult> {
-  await tx.query('update observation_sums set closing_xid = pg_snapshot_xmax(pg_current_snapshot())');
+  await tx.query('update observation_sums set closing_xid = pg_current_xact_id()');
   return 'worked';
 }
 

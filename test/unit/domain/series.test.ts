@@ -7,15 +7,15 @@ const at = (time: string) => Date.parse(`2026-06-${time}Z`);
 const CLOCK = { nowMs: at('15T12:00:00'), summedMs: at('14T00:00:00') };
 const span = (from: string, to: string) => ({ fromMs: at(from), toMs: at(to) });
 const DAY_MS = 86_400_000;
-const before = (days: number) => ({ fromMs: CLOCK.nowMs - days * DAY_MS, toMs: CLOCK.nowMs });
+const daysUntilNow = (days: number) => ({ fromMs: CLOCK.nowMs - days * DAY_MS, toMs: CLOCK.nowMs });
 
 describe('the length of buckets', () => {
   it.each([
     [span('15T11:00:00', '15T11:00:01'), 60],
     [span('15T04:00:00', '15T12:00:00'), 60],
-    [before(1), 300],
-    [before(30), 10_800],
-    [before(365), 86_400],
+    [daysUntilNow(1), 300],
+    [daysUntilNow(30), 10_800],
+    [daysUntilNow(365), 86_400],
   ])('without a wish it is the least usual one that makes at most 500 buckets: %o', (wide, bucketSeconds) => {
     expect(planSeries(wide, undefined, CLOCK).bucketSeconds).toBe(bucketSeconds);
     expect(countBuckets(wide, bucketSeconds)).toBeLessThanOrEqual(500);
@@ -28,7 +28,7 @@ describe('the length of buckets', () => {
 
   it('a bucket that is no whole number of hours is refused where observations are no longer kept', () => {
     for (const bucketSeconds of [60, 5400]) {
-      expect(() => planSeries(before(31), bucketSeconds, CLOCK)).toThrow(
+      expect(() => planSeries(daysUntilNow(31), bucketSeconds, CLOCK)).toThrow(
         expect.objectContaining({
           options: expect.objectContaining({
             fieldErrors: [expect.objectContaining({ path: 'bucketSeconds', code: 'too_fine' })],
@@ -36,7 +36,7 @@ describe('the length of buckets', () => {
         }),
       );
       // The day that 30 days ago was.
-      expect(planSeries(before(30.4), bucketSeconds, CLOCK).parts).toHaveLength(1);
+      expect(planSeries(daysUntilNow(30.4), bucketSeconds, CLOCK).parts).toHaveLength(1);
     }
   });
 });
@@ -69,7 +69,9 @@ describe('the parts of a series', () => {
 
   it('observations that are not summed up yet are read as they are, however old they are', () => {
     const late = { ...CLOCK, summedMs: CLOCK.nowMs - 50.5 * DAY_MS };
-    expect(planSeries(before(40), 60, late).parts).toEqual([{ source: 'observations', ...before(40) }]);
+    expect(planSeries(daysUntilNow(40), 60, late).parts).toEqual([
+      { source: 'observations', ...daysUntilNow(40) },
+    ]);
   });
 });
 

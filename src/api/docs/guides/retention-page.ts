@@ -13,6 +13,7 @@ const KEPT: readonly (readonly [string, string, string])[] = [
     days(KEPT_DAYS.observations),
     'gone from `GET …/observations`; the sequence goes on',
   ],
+  ['Hours of series', days(KEPT_DAYS.observationBuckets), 'gone, in whole months'],
   [
     'Incidents and their timelines',
     `as long as their monitor, and ${days(KEPT_DAYS.incidents)} after its deletion`,

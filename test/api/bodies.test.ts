@@ -122,6 +122,17 @@ it('a body in chunks of one byte is not read past 16,384 of them and what was re
   socket.destroy();
 });
 
+it('where such a body ends within what was read at once it is answered, and the connection ends', async () => {
+  const text = digits(16_390);
+  const port = await serve(async (request, response) => {
+    response.end(Buffer.concat(await readBody(request)));
+  });
+  const call = `${post(CHUNKED)}${inChunks(text, 1)}0\r\n\r\n`;
+  const answer = await sendRaw(`http://127.0.0.1:${port}`, call);
+  expect(answer).toContain('Connection: close');
+  expect(answer.endsWith(`\r\n\r\n${text}`)).toBe(true);
+});
+
 it('a body in short lines is read whole, however many they are', async () => {
   const text = digits(50_000 * 80);
   const port = await serve(async (request, response) => {

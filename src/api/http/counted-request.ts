@@ -14,7 +14,7 @@ const BLOCK_MS = 50;
 
 export class CountedRequest extends IncomingMessage {
   turns: ReadingTurns | undefined;
-  /** Called when the body is whole, before anybody reads its end. */
+  /** Called when the body is whole and the connection is read on, before anybody reads its end. */
   onWhole: (() => void) | undefined;
   #pieces = 0;
   #bytes = 0;
@@ -28,13 +28,13 @@ export class CountedRequest extends IncomingMessage {
       clearTimeout(this.#timer);
       this.#pushBlock();
       this.turns?.unhold(this.socket);
-      this.onWhole?.();
+      if (!this.#isCrumbled) this.onWhole?.();
       return super.push(null);
     }
     this.#pieces += 1;
     this.#bytes += piece.length;
     this.turns?.countPiece(this.socket, piece.length);
-    if (this.#pieces > MAX_PIECES && this.#pieces * BYTES_EACH > this.#bytes) this.turns?.stop(this.socket);
+    if (this.#isCrumbled) this.turns?.stop(this.socket);
     if (this.#pieces > FREE_PIECES && piece.length < BLOCK_BYTES) return this.#join(piece);
     this.#pushBlock();
     return this.#pushOn(piece);
@@ -44,6 +44,10 @@ export class CountedRequest extends IncomingMessage {
   override _read(size: number): void {
     this.turns?.unhold(this.socket);
     super._read(size);
+  }
+
+  get #isCrumbled(): boolean {
+    return this.#pieces > MAX_PIECES && this.#pieces * BYTES_EACH > this.#bytes;
   }
 
   #join(piece: Buffer): boolean {

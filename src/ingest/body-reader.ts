@@ -15,6 +15,8 @@ const MAX_ZIPPED_JSON_BYTES = 2 * MAX_JSON_BYTES;
 const MAX_DRAIN_BYTES = 10 * 1024 * 1024;
 /** The most bytes unpacked of a text: a sender pays a thousandth of them, and the processor all. */
 const MAX_UNPACKED_BYTES = 1024 * 1024;
+/** Unpacked at once: each time costs a round through the threads of the process. */
+const UNPACKED_AT_ONCE_BYTES = 64 * 1024;
 /** A character of UTF-8 has at most four bytes. */
 const MAX_TEXT_BYTES = MAX_MESSAGE_CHARACTERS * 4;
 /** docs/contract/beats.md. */
@@ -64,7 +66,7 @@ export async function readMessageText(request: IncomingMessage, timeMs: number):
     const unfinished = await drain(request, request, { take, timeMs });
     return { text: tail.text, unfinished };
   }
-  const gunzip = createGunzip();
+  const gunzip = createGunzip({ chunkSize: UNPACKED_AT_ONCE_BYTES });
   request.pipe(gunzip);
   try {
     const unfinished = await drain(request, gunzip, { take, timeMs });

@@ -62,9 +62,9 @@ async function readToEnd(socket: Socket): Promise<string> {
   return text;
 }
 
-/** Resolves when the server has read nothing more in so many turns of the event loop. */
+/** Resolves when no turn is to come and the server has read nothing more in so many turns of the event loop. */
 async function readsNoMore({ socket }: IncomingMessage, turns = 300): Promise<void> {
-  for (let before = -1; before !== socket.bytesRead; ) {
+  for (let before = -1; before !== socket.bytesRead || readUpToAt(server) !== Number.POSITIVE_INFINITY; ) {
     before = socket.bytesRead;
     for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }

@@ -16,7 +16,9 @@ type Kind = keyof typeof REQUESTS_A_TURN;
 const MOST_OF_ONE = 64;
 /** Bodies cost by their pieces and bytes. What comes on one connection in a turn counts as a request for each so much of it. */
 const REQUEST_COST = 128;
-const BYTES_OF_A_PIECE = 2_048;
+const BYTES_OF_A_PIECE = 512;
+/** Between two turns of bodies, so that they leave a part of the processor to others however many they are. */
+const BODY_PAUSE_MS = 2;
 /** What lies unread for longer counts as not sent yet, but where one request was sent after the other. */
 const COUNT_MS = 5_000;
 
@@ -45,6 +47,7 @@ export class ReadingTurns {
   /** That were read in this turn. */
   #requests = 0;
   #isScheduled = false;
+  #bodyTimer: NodeJS.Timeout | undefined;
 
   /**
    * Call it for each request that is read, with the number of those on its connection that have no answer yet. The
@@ -132,10 +135,21 @@ export class ReadingTurns {
       this.#pause(socket);
     }
     // What had arrived on those of the last turn is read by now.
-    const lines = Object.values(this.#lines);
-    this.#resumed = new Map(lines.flatMap((line) => line.takeTurn()));
+    this.#resumed = new Map(this.#takeTurns());
     for (const socket of this.#resumed.keys()) if (!this.#held.has(socket)) socket.resume();
-    if (this.#resumed.size > 0 || lines.some((line) => line.size > 0)) this.#schedule();
+    const { single, pipelined } = this.#lines;
+    if (this.#resumed.size + single.size + pipelined.size > 0) this.#schedule();
+  }
+
+  #takeTurns(): [Socket, Waiting][] {
+    const { single, pipelined, body } = this.#lines;
+    const taken = [...single.takeTurn(), ...pipelined.takeTurn()];
+    if (body.size === 0 || this.#bodyTimer) return taken;
+    this.#bodyTimer = setTimeout(() => {
+      this.#bodyTimer = undefined;
+      if (body.size > 0) this.#schedule();
+    }, BODY_PAUSE_MS);
+    return [...taken, ...body.takeTurn()];
   }
 
   #pause(socket: Socket): void {

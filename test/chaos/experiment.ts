@@ -2,10 +2,10 @@
 // jobs that live, dead jobs that are found late or never.
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { DevelopmentRun, makeStateFolder } from '../dev/development-run.ts';
+import { OwnPostgres } from '../support/own-postgres.ts';
 import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type FaultResult, judge, type Opened, type Timing } from './judgement.ts';
-import { OwnPostgres } from './own-postgres.ts';
 import { SenderProcess } from './sender-process.ts';
 
 export interface Scale {

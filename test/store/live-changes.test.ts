@@ -3,15 +3,11 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import { runPlainBeats } from '../../src/ingest/plain-beats.ts';
+import { haveChanged } from '../../src/store/monitors/feed-poll.ts';
 import { lockLive, type MonitorRef, touchLive, updateLive } from '../../src/store/monitors/live.ts';
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
 import { writeReport } from '../../src/store/monitors/monitor-origins.ts';
-import {
-  type FeedScope,
-  haveChanged,
-  readFeedPage,
-  type Snapshot,
-} from '../../src/store/monitors/status-feed.ts';
+import { type FeedScope, readFeedPage, type Snapshot } from '../../src/store/monitors/status-feed.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { sweepLiveChanges } from '../../src/sweeper/upkeep/sweep-live-changes.ts';
@@ -180,9 +176,9 @@ async function recordOthers(count: number): Promise<void> {
 }
 
 describe('reading', () => {
-  it('after more records of other projects than are read, live rows answer, also for calls that are held', async () => {
+  it('after more records of other projects than a page reads, its live rows answer', async () => {
     const since = await now();
-    await recordOthers(1_100);
+    await recordOthers(5_100);
     expect(await changedSince(since)).toEqual([]);
     expect((await haveChanged(pool, [{ scope, since }])).changed).toEqual([false]);
     await touchLive(pool, monitors[4] as SeedMonitor);
@@ -239,7 +235,12 @@ describe('reading', () => {
     const [foreign] = await seedMonitors(pool, await seedProject(pool), 1);
     const since = await now();
     for (const ref of [monitors[0], others[1], foreign]) await touchLive(pool, ref as SeedMonitor);
-    const scopes = [scope, { organizationId, projectId }, { organizationId }, { organizationId: projectId }];
+    const scopes = [
+      scope,
+      { organizationId, projectId },
+      { organizationId },
+      { organizationId: crypto.randomUUID() },
+    ];
     const pages = await Promise.all(scopes.map((each) => read(since, { scope: each })));
     const [first, second] = [keysOf(monitors.slice(0, 1)), keysOf(others.slice(1))];
     expect(pages.map(({ items }) => keysOf(items.map(({ monitor }) => monitor)))).toEqual([
@@ -248,12 +249,12 @@ describe('reading', () => {
       [...first, ...second].sort(),
       [],
     ]);
-    const { changed, snapshot } = await haveChanged(
+    const { changed, moment } = await haveChanged(
       pool,
       scopes.map((each) => ({ scope: each, since })),
     );
     expect(changed).toEqual([true, true, true, false]);
-    expect((await haveChanged(pool, [{ scope, since: snapshot }])).changed).toEqual([false]);
+    expect((await haveChanged(pool, [{ scope, since: moment.snapshot }])).changed).toEqual([false]);
   });
 
   it('projects of an equal hash are not confused', async () => {

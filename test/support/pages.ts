@@ -1,6 +1,6 @@
-// What a statement of the store costs: the pages that it reads, and what it writes to the write-ahead log.
+// What a statement of the store costs: the pages and the rows that it reads, and what it writes to the write-ahead log.
 import type pg from 'pg';
-import type { Pool } from '../../src/store/postgres/pool.ts';
+import type { Connection, Database, Pool } from '../../src/store/postgres/pool.ts';
 
 export interface StatementCosts {
   pages: number;
@@ -49,6 +49,46 @@ export async function pagesOf(
   work: (db: Pick<Pool, 'query'>) => Promise<unknown>,
 ): Promise<number> {
   return (await costsOf(pool, work)).pages;
+}
+
+/** The rows that the statements whose names begin so read of all tables, with their generic plans. */
+export async function rowsReadBy(
+  pool: Pool,
+  name: string,
+  work: (db: Database) => Promise<unknown>,
+): Promise<number> {
+  const client = await pool.connect();
+  await client.query('set plan_cache_mode = force_generic_plan');
+  let read = 0;
+  const query = async (statement: pg.QueryConfig) => {
+    if (statement.name?.startsWith(name)) {
+      await client.query(`prepare measured as ${statement.text}`);
+      const values = (statement.values ?? []).map(literalOf).join(', ');
+      const { rows } = await client.query(`explain (analyze, format json) execute measured (${values})`);
+      await client.query('deallocate measured');
+      read += rowsRead(rows[0]['QUERY PLAN'][0].Plan);
+    }
+    return await client.query(statement);
+  };
+  const connection = { query, release: () => undefined } as unknown as Connection;
+  await work({ query: query as Pool['query'], connect: async () => connection });
+  client.release(true);
+  return Math.round(read);
+}
+
+interface Plan {
+  'Relation Name'?: string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: Plan[];
+}
+
+function rowsRead({ Plans: children = [], ...plan }: Plan): number {
+  const inner = children.reduce((sum, child) => sum + rowsRead(child), 0);
+  if (plan['Relation Name'] === undefined) return inner;
+  // With those that a filter leaves out.
+  return inner + plan['Actual Loops'] * (plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0));
 }
 
 function literalOf(value: unknown): string {

@@ -2,16 +2,16 @@
 // (docs/contract/monitors.md). A cursor from before a restore or a failover starts again with every monitor: the feed
 // repeats changes and never skips one.
 import { createHash } from 'node:crypto';
+import type { FeedMoment } from '../../store/monitors/feed-moment.ts';
+import { haveChanged } from '../../store/monitors/feed-poll.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import {
   type FeedItem,
-  type FeedPage,
   type FeedScope,
-  haveChanged,
   readFeedPage,
   type Snapshot,
 } from '../../store/monitors/status-feed.ts';
-import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { SharedPoller } from '../calls/shared-poller.ts';
 
 const POLL_MS = 200;
@@ -23,7 +23,10 @@ export interface FeedCursor {
   history: string;
   /** What has been shown at the end of the listing. */
   snapshot: Snapshot;
-  /** Set inside a listing: its last monitor, and the snapshot since which it lists changes (absent: every monitor). */
+  /**
+   * Set inside a listing: the last monitor that it looked at, and the snapshot since which it lists changes (absent: every
+   * monitor).
+   */
   listing?: { after: MonitorRef; since?: Snapshot };
 }
 
@@ -34,6 +37,7 @@ export interface Feed {
 
 interface Watched {
   scope: FeedScope;
+  history: string;
   /** Nothing in the scope has changed up to here. Each query moves it on, so that the next one reads what is new. */
   since: Snapshot;
 }
@@ -45,10 +49,13 @@ export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
     poll: async (subjects) => {
-      const { changed, snapshot } = await haveChanged(db, subjects);
+      const { changed, moment } = await haveChanged(db, subjects);
+      const now = tokenOf(moment);
       return subjects.map((subject, index) => {
-        if (changed[index]) return true;
-        subject.since = snapshot;
+        const { history, since: snapshot } = subject;
+        // Its page begins the other history.
+        if (changed[index] || isForeign({ history, snapshot }, now)) return true;
+        subject.since = now.snapshot;
         return undefined;
       });
     },
@@ -59,47 +66,49 @@ export interface FeedRequest {
   scope: FeedScope;
   cursor?: FeedCursor;
   limit: number;
+  /** As in FeedQuery. */
+  stretch?: number;
   waitSeconds: number;
   signal: AbortSignal;
 }
 
 /**
- * The next page after the cursor; without a cursor the first page of every monitor. It waits only when nothing has
- * changed, never inside a listing. A listing holds no snapshot open: each page reads the present state, and changes
+ * The next page after the cursor; without a cursor the first page of every monitor. A page may be empty inside a listing. It
+ * waits only when nothing has changed, never inside a listing. A listing holds no snapshot open: each page reads the present state, and changes
  * that happen meanwhile come after the listing.
  */
-export async function readFeed(db: Queryable, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
+export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
   const feed = await readPage(db, request, request.cursor);
   const mayWait = request.cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
   if (!mayWait || request.waitSeconds === 0) return feed;
-  const watched = { scope: request.scope, since: feed.next.snapshot };
+  const { history, snapshot } = feed.next;
+  const watched = { scope: request.scope, history, since: snapshot };
   const { waitSeconds, signal } = request;
   const changed = await watch.wait(watched, { waitMs: waitSeconds * 1000, signal });
   const next = { ...feed.next, snapshot: watched.since };
   return changed ? await readPage(db, request, next) : { ...feed, next };
 }
 
-async function readPage(db: Queryable, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
-  const { scope, limit } = request;
+async function readPage(db: Database, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
+  const { scope, limit, stretch } = request;
   const since = cursor?.listing ? cursor.listing.since : cursor?.snapshot;
-  const after = cursor?.listing?.after;
-  const page = await readFeedPage(db, { scope, since, after, limit: limit + 1 });
-  const history = historyToken(page.history);
-  if (cursor && isForeign(cursor, history, page)) return await readPage(db, request, undefined);
+  const page = await readFeedPage(db, { scope, since, after: cursor?.listing?.after, limit, stretch });
+  const { history, snapshot } = tokenOf(page);
+  if (cursor && isForeign(cursor, { history, snapshot })) return await readPage(db, request, undefined);
 
-  const snapshot = cursor?.listing ? cursor.snapshot : page.snapshot;
-  const items = page.items.slice(0, limit);
-  const last = items.at(-1)?.monitor;
-  if (page.items.length <= limit || !last) return { items, next: { history, snapshot } };
-  const { projectId, monitorKey } = last;
-  return { items, next: { history, snapshot, listing: { after: { projectId, monitorKey }, since } } };
+  const listing = page.next && { after: page.next, since };
+  return {
+    items: page.items,
+    next: { history, snapshot: cursor?.listing ? cursor.snapshot : snapshot, listing },
+  };
 }
 
-/** True also for a cursor from this history's future: a restore can keep the history's name. */
-function isForeign(cursor: FeedCursor, history: string, page: FeedPage): boolean {
-  return cursor.history !== history || cursor.snapshot.xmax > page.snapshot.xmax;
+/** True also for a moment in the future of this history, which no reader can have seen. */
+function isForeign(seen: FeedMoment, now: FeedMoment): boolean {
+  return seen.history !== now.history || seen.snapshot.xmax > now.snapshot.xmax;
 }
 
-function historyToken(history: string): string {
-  return createHash('sha256').update(history).digest('hex').slice(0, 16);
+/** The moment with the name of its history as cursors have it. */
+function tokenOf({ history, snapshot }: FeedMoment): FeedMoment {
+  return { history: createHash('sha256').update(history).digest('hex').slice(0, 16), snapshot };
 }

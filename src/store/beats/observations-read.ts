@@ -74,7 +74,7 @@ export async function listObservations(
   ]);
   const { rows } = await db.query(
     `select ${sql.select(OBSERVATION, 'o')} from observations o ${where}
-     order by o.sequence desc limit ${query.bind(limit)}`,
+     order by o.sequence desc limit ${limit}`,
     query.values,
   );
   return rows.map(toObservationRecord);

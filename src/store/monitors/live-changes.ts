@@ -16,7 +16,36 @@ export function recordChanges(from: string): string {
     group by part`;
 }
 
-/** How long changes are kept at least. Readers whose cursor is older read all live rows of their projects. */
+export const FLOOR = '(select floor_xid from live_changes_floor)';
+
+interface LogQuery {
+  from: string;
+  running: string;
+  isKept: string;
+  most: { records: number; keys: number };
+}
+
+/**
+ * The CTEs `recent`, with the records of transactions from `from` on and of those `running`, and `log`, which says whether
+ * they are few enough to be read, if `isKept`. Transactions that were over before are not read, however old the oldest is
+ * that still runs anywhere on the server, and however few the planner takes them for.
+ */
+export function readLog({ from, running, isKept, most }: LogQuery): string {
+  return `recent as materialized (
+      select * from (
+        select * from live_changes c
+        where c.changed_xid >= ${from} and c.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
+        union all
+        select c.* from (select distinct xid from (${running}) as running (xid) where xid < ${from}) running
+        cross join lateral (select * from live_changes c where c.changed_xid = running.xid offset 0) c) c
+      where ${isKept} limit ${most.records + 1}),
+    log as materialized (
+      select ${isKept} and count(*) <= ${most.records} and coalesce(sum(cardinality(monitor_keys)), 0) <= ${most.keys}
+        as is_complete, null::uuid as end_project_id, null::uuid as end_monitor_key
+      from recent)`;
+}
+
+/** How long changes are kept at least. Readers whose cursor is older look at all live rows of their projects. */
 const KEPT = "interval '1 minute'";
 
 /**

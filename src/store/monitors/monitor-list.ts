@@ -3,7 +3,7 @@
 // bounded in a project of any size.
 import type { Health, Jurisdiction, Lifecycle } from '../../domain/monitor.ts';
 import type { Origin } from '../../domain/origin.ts';
-import { type Condition, ListQuery } from '../postgres/keyset.ts';
+import { type Condition, ListQuery, sizeFor } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRecord, SELECT_RECORDS, toMonitorRecord, WITH_CLOCK } from './monitor-record.ts';
@@ -34,11 +34,6 @@ export interface MonitorPage {
   next?: MonitorPosition;
 }
 
-/**
- * How many monitors a statement reads: a few sizes, as part of its text, for a page of the default size and for the largest.
- * For a size among the parameters Postgres would expect a tenth of the project, and plan each page anew.
- */
-const SIZES = [51, 201];
 /** Monitors that one statement scans for a filter without an index. */
 const STRETCH = 5_000;
 /** Stretches that one call scans: then the page ends, full or not. */
@@ -167,7 +162,7 @@ async function readStretch(
   limit: number,
 ): Promise<MonitorRecord[]> {
   const { where, query } = whereOf(list, [...list.indexed, ...list.scanned], bounds);
-  const size = SIZES.find((most) => most >= limit) ?? limit;
+  const { size } = sizeFor(limit);
   const text = `${SELECT_RECORDS} ${where} ${ORDER} limit ${size}`;
   // Planning costs more than reading a page of the whole list. With a filter only its values show which index is best, and
   // each set of filters would be one more statement that every connection keeps for ever.

@@ -1,4 +1,4 @@
-// A Postgres server that a test stops and starts at will. `npm run dev` uses it by DATABASE_URL and leaves it alone.
+// A Postgres server of a test's own, which stops and starts at will. `npm run dev` uses it by DATABASE_URL and leaves it alone.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import {
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { RUN_MARK_VARIABLE, runMark } from '../../src/dev/processes/run-processes.ts';
 import { startWatchdog } from '../../src/dev/processes/watchdog.ts';
-import { type RunningServer, runServer } from '../support/run-server.ts';
+import { type RunningServer, runServer } from './run-server.ts';
 
 const DATABASE = 'beatkeeper';
 const START_LIMIT_MS = 120_000;
@@ -23,6 +23,8 @@ const STOP_LIMIT_MS = 30_000;
 
 export class OwnPostgres {
   readonly url: string;
+  /** Copied while it is stopped, it is a snapshot of the volume. */
+  readonly dataFolder: string;
   readonly #command: ServerCommand;
   readonly #env: NodeJS.ProcessEnv;
   readonly #end: () => Promise<void>;
@@ -32,6 +34,7 @@ export class OwnPostgres {
     this.#command = command;
     this.#env = env;
     this.url = url;
+    this.dataFolder = String(command.options.cwd);
     this.#end = end;
   }
 

@@ -1,0 +1,53 @@
+// Where a reader of the status feed stands: a snapshot of Postgres, and the history of transactions in which it is valid
+// (docs/adr/0004).
+
+/**
+ * A Postgres snapshot (pg_snapshot): transactions before `xmin` are in it, those from `xmax` on and `running` are not.
+ */
+export interface Snapshot {
+  xmin: number;
+  xmax: number;
+  /** Ascending. */
+  running: readonly number[];
+}
+
+export interface FeedMoment {
+  /** The name of this history. A new one costs each reader a listing; one that is kept by mistake costs it changes. */
+  history: string;
+  snapshot: Snapshot;
+}
+
+export interface MomentColumns {
+  history: string;
+  snapshot: string;
+}
+
+/**
+ * What changes when rows or transaction ids can be those of the past: another cluster, or a promotion or a recovery to a
+ * point in time (the timeline); an older state of the volume (the start of the server); a crash, after which Postgres may
+ * give ids again that it had not written down (it resets its statistics); another database of the server, or a table that
+ * was made anew or emptied, where a dump brings rows with their former stamps. The index is there after those rows.
+ */
+export const MOMENT = `select concat_ws('.', (pg_control_system()).system_identifier,
+    left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch from pg_postmaster_start_time()),
+    (select extract(epoch from stats_reset) from pg_stat_wal),
+    (select oid from pg_database where datname = current_database()),
+    pg_relation_filenode(to_regclass('monitor_live')), pg_relation_filenode(to_regclass('monitor_live_pkey'))) as history,
+  pg_current_snapshot()::text as snapshot`;
+
+export function toMoment({ history, snapshot }: MomentColumns): FeedMoment {
+  const [xmin, xmax, running] = snapshot.split(':');
+  return {
+    history,
+    snapshot: {
+      xmin: Number(xmin),
+      xmax: Number(xmax),
+      running: running ? running.split(',').map(Number) : [],
+    },
+  };
+}
+
+/** The text of pg_snapshot: `xmin:xmax:running,…`. */
+export function snapshotText({ xmin, xmax, running }: Snapshot): string {
+  return `${xmin}:${xmax}:${running.join(',')}`;
+}

@@ -51,13 +51,14 @@ export class FeedReader {
     return feed;
   }
 
-  /** Reads until nothing is left, and returns the pages. */
+  /** Reads until nothing is left, and returns the pages. A listing that ends empty says nothing of what came meanwhile. */
   async drain(options?: ReaderOptions): Promise<Feed[]> {
     const pages: Feed[] = [];
     for (;;) {
+      const isListing = this.#cursor === undefined || decodeFeedCursor(this.#cursor).listing !== undefined;
       const feed = await this.read(options);
       pages.push(feed);
-      if (feed.items.length === 0 && !feed.next.listing) return pages;
+      if (feed.items.length === 0 && !feed.next.listing && !isListing) return pages;
     }
   }
 }

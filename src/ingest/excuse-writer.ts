@@ -1,8 +1,15 @@
 // Writes the excuses of refused beats into the live rows, exactly once, as soon as the database takes them
 // (docs/contract/beats.md). A lane of its own: beats that wait must not hold up the excuses of others.
-import { type LockedExcuses, lockExcused, type RefusedBeats, writeExcuses } from '../store/beats/excuses.ts';
+import {
+  findShardsOf,
+  type LockedExcuses,
+  lockExcused,
+  type RefusedBeats,
+  writeExcuses,
+} from '../store/beats/excuses.ts';
 import { afterReading } from '../store/postgres/after-reading.ts';
 import { isRefusedForGood } from '../store/postgres/database-error.ts';
+import { isDistributed } from '../store/postgres/engine.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import type { Lane, LaneBatch } from './lane.ts';
 import type { Excuse, OpenBeats } from './open-beats.ts';
@@ -72,7 +79,7 @@ export class ExcuseWriter {
     const excuses = openBeats.take();
     try {
       for (let start = 0; start < excuses.length; start += MAX_CHUNK) {
-        await this.#writeChunk(excuses.slice(start, start + MAX_CHUNK));
+        await this.#writeShards(excuses.slice(start, start + MAX_CHUNK));
       }
     } catch (error) {
       onError?.(error);
@@ -81,7 +88,16 @@ export class ExcuseWriter {
     }
   }
 
-  async #writeChunk(excuses: readonly Excuse[]): Promise<void> {
+  /** The batch of a lane is in one shard, where the database has shards. */
+  async #writeShards(excuses: readonly Excuse[]): Promise<void> {
+    if (!isDistributed()) return await this.#writeChunk(excuses);
+    const addresses = excuses.map(({ address }) => address);
+    const shards = await this.#options.lane.write((connection) => findShardsOf(connection, addresses));
+    for (const [shard, part] of Map.groupBy(excuses, ({ address }) => shards.get(address)))
+      await this.#writeChunk(part, shard);
+  }
+
+  async #writeChunk(excuses: readonly Excuse[], shard?: number): Promise<void> {
     const { lane } = this.#options;
     let locked: LockedExcuses | undefined;
     const write = async (connection: Queryable, batch: LaneBatch) => {
@@ -89,9 +105,9 @@ export class ExcuseWriter {
       await writeExcuses(connection, locked, batch);
     };
     try {
-      await lane.write(write);
+      await lane.write(write, shard);
     } catch (error) {
-      if (!(await this.#wasCommitted())) return await this.#writeHalves(excuses, error);
+      if (!(await this.#wasCommitted())) return await this.#writeHalves(excuses, error, shard);
     }
     // A batch that was committed has locked its rows before.
     if (locked) this.#discharge(excuses, locked);
@@ -101,7 +117,7 @@ export class ExcuseWriter {
    * One of the rows may be at fault: the others must not be lost with it. It would fail again, and detection waits for
    * it. Any other error ends the pass; the next one tries again.
    */
-  async #writeHalves(excuses: readonly Excuse[], error: unknown): Promise<void> {
+  async #writeHalves(excuses: readonly Excuse[], error: unknown, shard?: number): Promise<void> {
     if (!isRefusedForGood(error)) throw error;
     this.#options.onError?.(error);
     if (excuses.length === 1) {
@@ -109,8 +125,8 @@ export class ExcuseWriter {
       return;
     }
     const middle = Math.ceil(excuses.length / 2);
-    await this.#writeChunk(excuses.slice(0, middle));
-    await this.#writeChunk(excuses.slice(middle));
+    await this.#writeChunk(excuses.slice(0, middle), shard);
+    await this.#writeChunk(excuses.slice(middle), shard);
   }
 
   /** Asks until the answer is known: a batch that is written twice would count its beats twice. */

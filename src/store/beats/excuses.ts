@@ -1,9 +1,11 @@
 // Excuses: beats that the service could not take, on the live rows of their monitors (docs/contract/beats.md). The
 // columns are in no index, so that the update stays on the row's page. Rows that others hold are skipped: this writer
 // waits for no lock and is part of no deadlock.
-import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
+import { lockFreeLive, MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, sql, statement } from '../postgres/columns.ts';
+import { inShard, isDistributed } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { readShards } from '../postgres/shards.ts';
 import { readNow } from '../postgres/transaction.ts';
 import { type LaneBatch, writeLane } from './beats.ts';
 import { type AddressRow, findAddresses } from './publish-addresses.ts';
@@ -47,19 +49,45 @@ const LOCK_FREE = statement(
     for update of l skip locked`,
 );
 
+/** The keys of the monitors whose rows are locked now. */
+async function lockAddresses(tx: Queryable, addresses: readonly string[]): Promise<Set<string>> {
+  const { rows } = await tx.query<{ monitor_key: string }>(LOCK_FREE(addresses));
+  return new Set(rows.map((row) => row.monitor_key));
+}
+
+/** On Citus, where the addresses are in no shard and the rows are: those of all these monitors are in one. */
+async function lockFound(tx: Queryable, found: ReadonlyMap<string, MonitorRef>): Promise<Set<string>> {
+  if (found.size === 0) return new Set();
+  const { rows } = await lockFreeLive(tx, [...found.values()]);
+  return new Set(rows.map(({ monitorKey }) => monitorKey));
+}
+
+/** The shards of the projects of these addresses, where the database has shards. */
+export async function findShardsOf(
+  db: Queryable,
+  addresses: readonly string[],
+): Promise<Map<string, number | undefined>> {
+  const known = await findAddresses(db, addresses);
+  const shards = await readShards(
+    db,
+    [...known.values()].map(({ projectId }) => projectId),
+  );
+  return new Map([...known].map(([address, { projectId }]) => [address, shards.get(projectId)]));
+}
+
 /**
  * Begins a transaction and locks the live rows of these addresses that nobody holds, in one round trip of a pipelined
  * connection. Unknown addresses, and those that had ended when the beats came, are in neither part of the result.
  */
 export async function lockExcused(tx: Queryable, refused: readonly RefusedBeats[]): Promise<LockedExcuses> {
   const addresses = refused.map(({ address }) => address);
-  const [, nowMs, known, { rows: free }] = await Promise.all([
+  const knowing = findAddresses(tx, addresses);
+  const [, nowMs, known, locked] = await Promise.all([
     tx.query('begin'),
     readNow(tx),
-    findAddresses(tx, addresses),
-    tx.query<{ monitor_key: string }>(LOCK_FREE(addresses)),
+    knowing,
+    isDistributed() ? knowing.then((found) => lockFound(tx, found)) : lockAddresses(tx, addresses),
   ]);
-  const locked = new Set(free.map((row) => row.monitor_key));
   const busy = new Set<string>();
   const rows = new Map<string, ExcuseRow>();
   for (const one of refused) {
@@ -112,7 +140,7 @@ const WRITE = statement(
       excused_ms = case when ${counts} then greatest(l.excused_ms, v.excused_ms) else v.excused_ms end,
       excused_beats = case when ${counts} then l.excused_beats else 0 end + v.excused_beats
     from ${sql.unnest(EXCUSE_ROW, bind, ({ rows }) => rows)}
-    where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+    where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ rows }) => rows)}
       and l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)`;
   },
 );

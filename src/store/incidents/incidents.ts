@@ -6,6 +6,7 @@ import type { Actor, Incident, IncidentState, Severity, TimelineEntry } from '..
 import { OUTBOX, type OutboxRow } from '../deliveries/deliveries.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { inShard } from '../postgres/engine.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -62,7 +63,7 @@ const toIncidentRow = rowReader(INCIDENT_ROW);
 const FIND_OPEN = statement(
   'find-open-incidents',
   (bind: Bind<readonly MonitorRef[]>) => `select ${INCIDENT_COLUMNS} from incidents i
-    where (i.project_id, i.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
+    where (i.project_id, i.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})${inShard('i', bind, (refs) => refs)}
       and i.state in ('open', 'recovering')
     order by i.opened_at, i.incident_id`,
 );
@@ -134,7 +135,7 @@ const UPDATE = statement(
   'update-incidents',
   (bind: Bind<readonly IncidentRow[]>) => `update incidents i set ${sql.assignments({ incident: CHANGEABLE })}
     from ${sql.recordset(UPDATED, bind, (rows) => rows)}
-    where i.project_id = v.project_id and i.incident_id = v.incident_id`,
+    where i.project_id = v.project_id and i.incident_id = v.incident_id${inShard('i', bind, (rows) => rows)}`,
 );
 
 export async function updateIncidents(tx: Queryable, rows: readonly IncidentRow[]): Promise<void> {

@@ -1,8 +1,11 @@
 // Claims monitors whose wake time has passed: late mark, deadline, overdue run, end of a window. Lock order: a claim
 // skips rows that are locked and waits for none, so it is part of no deadlock; later writes belong to the claimed rows.
 
+import { isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { readShards } from '../postgres/shards.ts';
+import { readNow } from '../postgres/transaction.ts';
 import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
 
 export interface DueClaim {
@@ -45,11 +48,84 @@ const MOMENT = `moment as materialized (
         (select min(decided_ms) from service_clock where not ended),
         (select max(decided_ms) from service_clock)) as horizon_ms) h)`;
 
+/** On Citus the clocks are on the coordinator and the live rows are not: two statements, in this order. */
+async function readMoment(db: Queryable): Promise<DueSpan> {
+  const { rows } = await db.query<MomentColumns>({
+    name: 'read-moment',
+    text: `with ${MOMENT} select * from moment`,
+  });
+  const [first] = rows;
+  if (!first) throw new Error('The poll for due monitors returned no time.');
+  return toSpan(first);
+}
+
+/** The projects of a shard that have due monitors. */
+export interface DueShard extends DueSpan {
+  projectIds: readonly string[];
+}
+
+export interface DueShards extends DueSpan {
+  shards: DueShard[];
+  /** As many monitors as the claim may take: more may be due. */
+  isFull: boolean;
+}
+
+/** On Citus: where the next `limit` due monitors are. Locks nothing. Shards in another order for each `firstBucket`. */
+export async function findDueShards(db: Queryable, claim: DueClaim): Promise<DueShards> {
+  const span = await readMoment(db);
+  if (span.horizonMs === undefined) return { ...span, shards: [], isFull: false };
+  const { rows } = await db.query<{ project_id: string }>({
+    name: 'find-due-shards',
+    text: `select l.project_id from monitor_live l
+      where l.sweep_bucket = any ($1::smallint[]) and l.wake_ms > $2 and l.wake_ms <= $3
+      order by l.wake_ms limit $4`,
+    values: [ALL_BUCKETS, claim.sinceMs ?? -1, span.uptoMs, claim.limit],
+  });
+  const projects = await readShards(
+    db,
+    rows.map((row) => row.project_id),
+  );
+  const byShard = Map.groupBy(projects.keys(), (projectId) => projects.get(projectId));
+  const shards = [...byShard.values()].map((projectIds) => ({ ...span, projectIds }));
+  const turn = shards.length === 0 ? 0 : claim.firstBucket % shards.length;
+  return {
+    ...span,
+    shards: [...shards.slice(turn), ...shards.slice(0, turn)],
+    isFull: rows.length === claim.limit,
+  };
+}
+
+/** Locks due rows of these projects, all in one shard, that nobody else holds. */
+export async function claimDueInShard(
+  tx: Queryable,
+  { projectIds, ...span }: DueShard,
+  claim: DueClaim,
+): Promise<DueMonitors> {
+  const { rows } = await tx.query({
+    name: 'claim-due-in-shard',
+    text: `select ${LIVE_COLUMNS} from monitor_live l
+      where l.project_id = any ($1::uuid[]) and l.sweep_bucket = any ($2::smallint[])
+        and l.wake_ms > $3 and l.wake_ms <= $4
+      order by l.wake_ms limit $5 for update skip locked`,
+    values: [projectIds, ALL_BUCKETS, claim.sinceMs ?? -1, span.uptoMs, claim.limit],
+  });
+  return { ...span, rows: rows.map(toLiveRow) };
+}
+
+async function findDueAnywhere(
+  db: Queryable,
+  sinceMs: number | undefined,
+): Promise<DueSpan & { isDue: boolean }> {
+  const { shards, isFull: _, ...span } = await findDueShards(db, { limit: 1, sinceMs, firstBucket: 0 });
+  return { ...span, isDue: shards.length > 0 };
+}
+
 /** Whether anything may be due after `sinceMs`. Costs a third of an empty claim, and neither transaction nor lock. */
 export async function findDue(
   db: Queryable,
   sinceMs: number | undefined,
 ): Promise<DueSpan & { isDue: boolean }> {
+  if (isDistributed()) return await findDueAnywhere(db, sinceMs);
   const { rows } = await db.query<MomentColumns & { is_due: boolean }>({
     name: 'find-due',
     text: `with ${MOMENT}
@@ -104,8 +180,8 @@ export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<
 /** Wakes a monitor later: something about it is at fault, and it must not hold up the others. */
 export async function postponeWake(db: Queryable, ref: MonitorRef, delayMs: number): Promise<void> {
   await db.query(
-    `update monitor_live set wake_ms = ${NOW_MS} + $3
+    `update monitor_live set wake_ms = $3
      where project_id = $1 and monitor_key = $2 and wake_ms is not null`,
-    [ref.projectId, ref.monitorKey, delayMs],
+    [ref.projectId, ref.monitorKey, (await readNow(db)) + delayMs],
   );
 }

@@ -2,6 +2,7 @@
 // gone. The columns are those of the monitor's row: whoever writes them has locked its live row.
 import type { MonitorOrigin, Origin } from '../../domain/origin.ts';
 import { type Bind, type Columns, rowReader, sql, statement } from '../postgres/columns.ts';
+import { inShard } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef, touchLiveSql } from './live.ts';
@@ -34,7 +35,7 @@ const toDeclared = rowReader(DECLARED);
 const FIND = statement(
   'find-origins',
   (bind: Bind<readonly MonitorRef[]>) => `select ${sql.select(DECLARED, 'm')} from monitors m
-    where (m.project_id, m.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})
+    where (m.project_id, m.monitor_key) in (select * from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)})${inShard('m', bind, (refs) => refs)}
       and m.origin_kind is not null`,
 );
 

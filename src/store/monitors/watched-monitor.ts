@@ -11,6 +11,7 @@ import {
 } from '../../domain/monitor.ts';
 import type { MonitorOrigin } from '../../domain/origin.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { inShard } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import {
@@ -71,7 +72,7 @@ const LOAD = statement(
   'load-watched-monitors',
   (bind: Bind<readonly MonitorRef[]>) => `select ${WATCHED_COLUMNS}
     from ${sql.unnest(MONITOR_REF, bind, (refs) => refs)}
-    join monitors m on m.project_id = v.project_id and m.monitor_key = v.monitor_key
+    join monitors m on m.project_id = v.project_id and m.monitor_key = v.monitor_key${inShard('m', bind, (refs) => refs)}
     ${JOIN_TENANT}`,
 );
 

@@ -101,7 +101,7 @@ export class DeadlineSweep {
       const { isDue, ...span } = await findDue(this.#options.pool, sinceMs);
       if (!isDue) {
         this.#lastRunAt = performance.now();
-        this.#report({ ...span, claimed: 0, transitions: [], faults: [] }, 0);
+        this.#report({ ...span, claimed: 0, isDrained: true, transitions: [], faults: [] }, 0);
         this.#lookback = advanceWatermark(this.#lookback, span);
         return 'idle';
       }
@@ -151,7 +151,7 @@ export class DeadlineSweep {
       this.#report(batch, durationMs);
       // Another lane found the end, or a fault: what it says of the pace is newer.
       if (sweep.isOver) return;
-      const isDrained = batch.claimed < claim.limit;
+      const { isDrained } = batch;
       this.#pace = nextPace(this.#pace, isDrained ? { type: 'drained' } : { type: 'filled', durationMs });
       this.#isMeasured ||= !isDrained;
       if (isDrained) sweep.drained = batch;

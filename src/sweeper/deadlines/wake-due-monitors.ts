@@ -5,16 +5,25 @@ import { mergeOutages } from '../../domain/silence.ts';
 import { type Moment, wakeMonitor } from '../../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
-import { claimDueMonitors, type DueClaim, type DueMonitors } from '../../store/monitors/due-monitors.ts';
+import {
+  claimDueInShard,
+  claimDueMonitors,
+  type DueClaim,
+  type DueMonitors,
+  findDueShards,
+} from '../../store/monitors/due-monitors.ts';
 import { type LiveRow, updateLive } from '../../store/monitors/live.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
+import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
 
 export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   claimed: number;
+  /** Fewer than the claim may take: nothing is left up to its moment. */
+  isDrained: boolean;
   /** When the earliest of them was due, ms. */
   earliestMs?: number;
   transitions: Transition[];
@@ -45,24 +54,53 @@ export interface BatchOptions {
 }
 
 /** Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows. */
-export async function wakeDueMonitors(
+export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promise<WokenBatch> {
+  const { claim } = options;
+  if (!isDistributed()) return await wakeClaimed(pool, options, (tx) => claimDueMonitors(tx, claim));
+  return await wakeByShards(pool, options);
+}
+
+/** A transaction for each shard. The batch counts as full where as many were due as the claim may take. */
+async function wakeByShards(pool: Pool, { claim, ...options }: BatchOptions): Promise<WokenBatch> {
+  const { shards, isFull, ...moment } = await findDueShards(pool, claim);
+  if (isFull) options.onFull?.();
+  const batch: WokenBatch = { ...moment, claimed: 0, isDrained: true, transitions: [], faults: [] };
+  for (const shard of shards) {
+    const part = await wakeClaimed(pool, { claim, minimumIntervalMs: options.minimumIntervalMs }, (tx) =>
+      claimDueInShard(tx, shard, claim),
+    );
+    batch.claimed += part.claimed;
+    batch.earliestMs = Math.min(batch.earliestMs ?? moment.nowMs, part.earliestMs ?? moment.nowMs);
+    batch.transitions.push(...part.transitions);
+    batch.faults.push(...part.faults);
+  }
+  // What others hold is theirs: where nothing could be claimed there is nothing to go on with.
+  return { ...batch, isDrained: !isFull || batch.claimed === 0 };
+}
+
+async function wakeClaimed(
   pool: Pool,
   { claim, minimumIntervalMs, onFull }: BatchOptions,
+  claimRows: (tx: Queryable) => Promise<DueMonitors>,
 ): Promise<WokenBatch> {
   return await inTransaction(pool, async (tx) => {
-    const due = await claimDueMonitors(tx, claim);
+    const due = await claimRows(tx);
     const { rows, ...moment } = due;
     if (rows.length === claim.limit) onFull?.();
-    if (rows.length === 0) return { ...moment, claimed: 0, transitions: [], faults: [] };
+    if (rows.length === 0) return { ...moment, claimed: 0, isDrained: true, transitions: [], faults: [] };
     try {
-      return await wakeRows(tx, due, minimumIntervalMs);
+      return { ...(await wakeRows(tx, due, minimumIntervalMs)), isDrained: rows.length < claim.limit };
     } catch (error) {
       throw isFaultOfData(error) ? new BatchFaultError(rows, error) : error;
     }
   });
 }
 
-async function wakeRows(tx: Queryable, due: DueMonitors, minimumIntervalMs: number): Promise<WokenBatch> {
+async function wakeRows(
+  tx: Queryable,
+  due: DueMonitors,
+  minimumIntervalMs: number,
+): Promise<Omit<WokenBatch, 'isDrained'>> {
   const { rows, ...clock } = due;
   const monitors = await loadWatchedMonitors(tx, rows, minimumIntervalMs);
   // A single row may be the one at which a batch failed: its counter is not trusted.

@@ -96,4 +96,20 @@ describe.skipIf(found === undefined)('the database', () => {
       DATABASE_APPLICATION_ROLE: 'rows',
     });
   });
+
+  it('every role that opens the database knows which engine it has, and the bundled Postgres has one', async () => {
+    const external = {
+      postgresql: { enabled: false },
+      database: { existingSecret: 'mine', engine: 'citus' },
+    };
+    const manifests = await render(helm, external);
+    for (const role of ['api', 'sweeper']) {
+      const { initContainers, containers } = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec;
+      for (const container of [initContainers?.[0], containers[0]])
+        expect(envOf(container)).toMatchObject({ BEATKEEPER_DATABASE_ENGINE: 'citus' });
+    }
+    await expect(render(helm, { database: { engine: 'citus' } })).rejects.toThrow(
+      'database.engine is not postgres',
+    );
+  });
 });

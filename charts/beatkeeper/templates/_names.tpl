@@ -111,6 +111,9 @@ app.kubernetes.io/component: {{ . }}
 {{- if and .Values.postgresql.enabled (or .Values.migrations.existingSecret .Values.database.applicationRole) -}}
 {{- fail "migrations.existingSecret and database.applicationRole are for an external database: the bundled Postgres has its own two roles" -}}
 {{- end -}}
+{{- if and .Values.postgresql.enabled (ne .Values.database.engine "postgres") -}}
+{{- fail "database.engine is not postgres, but postgresql.enabled installs a Postgres: set postgresql.enabled=false and database.existingSecret" -}}
+{{- end -}}
 {{- if and .Values.database.applicationRole (not .Values.migrations.existingSecret) -}}
 {{- fail "database.applicationRole needs migrations.existingSecret: the URL of the role that owns the schema" -}}
 {{- end -}}

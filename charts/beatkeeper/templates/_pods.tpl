@@ -116,11 +116,17 @@ readinessProbe:
 {{- with $role }}
 - {name: DATABASE_APPLICATION_ROLE, value: {{ . | quote }}}
 {{- end }}
+{{ include "beatkeeper.databaseEngineEnv" . }}
+{{- end -}}
+
+{{- define "beatkeeper.databaseEngineEnv" -}}
+- {name: BEATKEEPER_DATABASE_ENGINE, value: {{ .Values.database.engine | quote }}}
 {{- end -}}
 
 {{/* The database settings of api and sweeper. */}}
 {{- define "beatkeeper.storeEnv" -}}
 {{ include "beatkeeper.applicationDatabaseEnv" . }}
+{{ include "beatkeeper.databaseEngineEnv" . }}
 - name: BEATKEEPER_DATABASE_POOL
   value: {{ .Values.database.poolSize | quote }}
 - name: BEATKEEPER_ENCRYPTION_KEYS

@@ -11,16 +11,17 @@ import { makeDelivery } from '../test/support/sweeper-fixture.ts';
 import {
   type BenchFixture,
   BODY,
-  cpuMsOf,
   openBenchFixture,
   readWalBytes,
   seedEndpoints,
   startCountedDispatcher,
 } from './bench-fixture.ts';
 import type { Environment } from './environment.ts';
+import { type ProcessorTimes, processorTimesOf } from './processor-time.ts';
 import { median, noiseOf, printRatios, ratiosTo } from './table.ts';
 
-const DELIVERIES = 2_000;
+/** So many that the beginning, with one attempt at a time to each endpoint, counts for little. */
+const DELIVERIES = 10_000;
 const CONNECTIONS = 32;
 const ENDPOINTS = 50;
 
@@ -39,14 +40,18 @@ export async function measureDeliveries(
     bare: [] as number[],
     one: [] as number[],
     many: [] as number[],
-    cpu: [] as number[],
+    cpu: [] as ProcessorTimes[],
+    bareCpu: [] as ProcessorTimes[],
     wal: [] as number[],
   };
   for (let pair = 0; pair < pairs; pair += 1) {
-    figures.bare.push(await sendBare(url, one[0]));
+    const bareCpu = await processorTimesOf(async () => {
+      figures.bare.push(await sendBare(url, one[0]));
+    });
+    figures.bareCpu.push(bareCpu);
     const sent = await sendFromOutbox(fixture, one);
     figures.one.push(sent.perSecond);
-    figures.cpu.push(sent.cpuMs / DELIVERIES);
+    figures.cpu.push(sent.cpu);
     figures.wal.push(sent.walBytes / DELIVERIES);
     figures.many.push((await sendFromOutbox(fixture, many)).perSecond);
   }
@@ -58,9 +63,11 @@ export async function measureDeliveries(
       goal: '>= 0.6',
     },
   ]);
+  const micros = (times: readonly ProcessorTimes[], of: keyof ProcessorTimes) =>
+    ((median(times.map((one) => one[of])) / DELIVERIES) * 1_000).toFixed(0);
   const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
   console.log(
-    `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${(median(figures.cpu) * 1_000).toFixed(0)} µs of the sweeper's processor time and ${median(figures.wal).toFixed(0)} bytes of write-ahead log per delivery.`,
+    `\nMedians: ${perSecond(figures.one)} a second to one endpoint, ${perSecond(figures.many)} to ${ENDPOINTS}, ${perSecond(figures.bare)} bare (noise ${noiseOf(figures.bare)}); ${median(figures.wal).toFixed(0)} bytes of write-ahead log per delivery.\nProcessor time per delivery: ${micros(figures.cpu, 'own')} µs of the sweeper, ${micros(figures.cpu, 'postgres')} of Postgres, ${micros(figures.cpu, 'others')} of the receiver; per bare POST ${micros(figures.bareCpu, 'own')} of the sender and ${micros(figures.bareCpu, 'others')} of the receiver.`,
   );
   await fixture.pool.end();
 }
@@ -90,7 +97,7 @@ async function sendBare(url: string, endpoint: SeedEndpoint | undefined): Promis
 
 interface Sent {
   perSecond: number;
-  cpuMs: number;
+  cpu: ProcessorTimes;
   walBytes: number;
 }
 
@@ -103,7 +110,7 @@ async function sendFromOutbox(fixture: BenchFixture, endpoints: readonly SeedEnd
   const walBefore = await readWalBytes(pool);
   const startedAt = performance.now();
   let wallMs = 0;
-  const cpuMs = await cpuMsOf(async () => {
+  const cpu = await processorTimesOf(async () => {
     const { dispatcher, delivered } = startCountedDispatcher(fixture);
     while ((await delivered()) < DELIVERIES) await delay(1);
     wallMs = performance.now() - startedAt;
@@ -111,7 +118,7 @@ async function sendFromOutbox(fixture: BenchFixture, endpoints: readonly SeedEnd
   });
   return {
     perSecond: (DELIVERIES / wallMs) * 1_000,
-    cpuMs,
+    cpu,
     walBytes: (await readWalBytes(pool)) - walBefore,
   };
 }

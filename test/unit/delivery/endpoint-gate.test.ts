@@ -52,8 +52,8 @@ describe('the gate of endpoints', () => {
     return gate;
   }
 
-  it('as many deliveries are worth a claim ahead as an endpoint takes in a quarter of a second, at most three times its places', () => {
-    expect(answering(10, 1).aheadFor('cb_1')).toBe(96);
+  it('as many deliveries are worth a claim ahead as an endpoint takes in a quarter of a second, at most five times its places', () => {
+    expect(answering(10, 1).aheadFor('cb_1')).toBe(160);
     expect(answering(10, 100).aheadFor('cb_1')).toBe(80);
     expect(answering(10, 1_000).aheadFor('cb_1')).toBe(8);
     expect(answering(10, 10_000).aheadFor('cb_1')).toBe(0);
@@ -75,7 +75,7 @@ describe('the gate of endpoints', () => {
     gate.recordLate('cb_1');
     expect(gate.aheadFor('cb_1')).toBe(0);
     passage.leave({ failed: false }, 1);
-    expect(gate.aheadFor('cb_1')).toBe(96);
+    expect(gate.aheadFor('cb_1')).toBe(160);
   });
 
   it('a place is given back once, however often its attempt ends', () => {

@@ -87,10 +87,12 @@ describe('the URL of an endpoint', () => {
       ({ method, preset }) => method === 'GET' && preset === 'read',
     );
     const answers: unknown[] = [];
+    const range = { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z' };
     for (const { operationId, path } of reads) {
+      const query = operationId === 'readSeries' ? range : undefined;
       const name = /\{(\w+)\}/.exec(path)?.[1] as keyof typeof idsOf | undefined;
       for (const params of name ? idsOf[name].map((id) => ({ [name]: id })) : [{}]) {
-        const answer = await api.read.expectSuccess(operationId as OperationId, { params });
+        const answer = await api.read.expectSuccess(operationId as OperationId, { params, query });
         answers.push(answer.body);
       }
     }

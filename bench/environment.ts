@@ -1,7 +1,7 @@
 // A durable Postgres for a benchmark, and the processes beside it. `close` ends all of them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findPostgresBinaries } from '../src/dev/postgres/postgres-binaries.ts';
@@ -72,9 +72,11 @@ export async function startEnvironment(): Promise<Environment> {
     await close();
     throw error;
   }
+  const env = { ...process.env, ...(await settingsOfImage()) };
   const startProcess = async (program: string, args: string[]) => {
     const child = spawn(process.execPath, [join(import.meta.dirname, program), databaseUrl, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
+      env,
     });
     children.unshift(child);
     const [line] = (await once(child.stdout, 'data')) as [Buffer];
@@ -87,6 +89,13 @@ export async function startEnvironment(): Promise<Environment> {
     startServer: async (program, args) => (await startProcess(program, args)).port,
     close,
   };
+}
+
+/** What is measured runs with the environment of the image. */
+async function settingsOfImage(): Promise<Record<string, string>> {
+  const file = await readFile(join(import.meta.dirname, '../Dockerfile'), 'utf8');
+  const settings = [...file.matchAll(/^ENV (.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
+  return Object.fromEntries(settings.map((setting) => setting.split('=')));
 }
 
 async function memoryOf({ pid }: ChildProcess): Promise<number> {

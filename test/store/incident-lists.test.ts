@@ -85,6 +85,18 @@ for (const [what, filterOf] of Object.entries(filters)) {
   });
 }
 
+it.each(['by its id', 'by its id and key'])(
+  'the open incidents of a monitor, %s, are found without reading those that ended',
+  async (how) => {
+    const { monitorId, monitorKey } = monitor;
+    const named = how === 'by its id' ? { monitorId } : { monitorId, monitorKey };
+    const { page, rows } = await readPage({ ...named, state: 'open' });
+    expect(page.map(({ item }) => item.incident.state)).toEqual(['open']);
+    expect(rows).toBeLessThan(30);
+    expect((await readPage({ ...named, state: 'recovered' })).page).toHaveLength(LIMIT);
+  },
+);
+
 it('the list of a monitor has open incidents among those that ended, newest first, in pages', async () => {
   const seen: string[] = [];
   const states = new Set<string>();

@@ -151,7 +151,7 @@ export class Dispatcher {
 
   /** Another claim is worth it: an attempt may begin at the endpoint, or half of what was claimed ahead has begun. */
   #hasRoom(endpoint: string): boolean {
-    const ahead = this.#attempts.aheadFor(endpoint);
+    const ahead = Math.min(this.#turns.mostAhead, this.#attempts.aheadFor(endpoint));
     if (ahead > 0 && this.#attempts.aheadAt(endpoint) <= ahead / 2) return true;
     return this.#attempts.placesFor(endpoint, performance.now()) > 0;
   }

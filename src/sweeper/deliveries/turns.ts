@@ -73,13 +73,20 @@ export class Turns {
   /** The due queues of each project, in the order of their keys; the projects in the order of their ids. */
   #projects = new Map<string, KeyedQueue[]>();
   #shared = new Map<string, SharedEndpoint>();
+  /** What the last run claimed ahead of each queue at most. */
+  #mostAhead = 0;
   readonly #now: Cursor = { queues: new Map(), project: '' };
   readonly #ahead: Cursor = { queues: new Map(), project: '' };
+
+  get mostAhead(): number {
+    return this.#mostAhead;
+  }
 
   /** As many deliveries as there are places for. `due` is in the order of the keys. */
   choose(due: readonly DueQueue[], places: FreePlaces): Chosen {
     this.#group(due);
     const parts = new EndpointParts(this.#shared, places, [...this.#projects.values()].flat());
+    this.#mostAhead = parts.most;
     const wanted = new Map<string, WantedDeliveries>();
     const isCut = this.#ask(wanted, this.#now, { ...places, of: (queue) => parts.of(queue) });
     const asked = new Map<string, number>();
@@ -163,7 +170,7 @@ class EndpointParts {
   /** Of shared endpoints, by queue. */
   readonly #parts = new Map<string, Part>();
   /** What is claimed ahead of each queue at most. */
-  readonly #most: number;
+  readonly most: number;
 
   constructor(
     endpoints: ReadonlyMap<string, SharedEndpoint>,
@@ -174,7 +181,7 @@ class EndpointParts {
     this.#places = places;
     // Queues at endpoints that answer slowly, or not, take nothing from the others.
     const quick = due.filter((queue) => places.aheadFor(queue.endpoint) > 0).length;
-    this.#most = Math.floor(MAX_AHEAD / Math.max(quick, 1));
+    this.most = Math.floor(MAX_AHEAD / Math.max(quick, 1));
   }
 
   /** What may be sent at once. */
@@ -195,7 +202,7 @@ class EndpointParts {
 
   /** Half of what is held goes first: few large claims cost less than many small ones. */
   #leftOf(queues: readonly KeyedQueue[], ahead: number): number {
-    const most = Math.min(this.#most * queues.length, ahead);
+    const most = Math.min(this.most * queues.length, ahead);
     const held = queues.reduce((sum, queue) => sum + this.#places.aheadOf(queue), 0);
     return held > most / 2 ? 0 : most - held;
   }

@@ -41,6 +41,7 @@ const DISTRIBUTED_TABLES: Readonly<Record<string, string>> = {
 export const COORDINATOR_TABLES = [
   'schema_migrations',
   'live_changes_floor',
+  'observation_sums',
   'cancellations',
   'service_clock',
   'service_outages',

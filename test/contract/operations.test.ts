@@ -17,6 +17,7 @@ POST   /v1/monitors/{monitorId}/lifecycle                 K E 200 manage
 GET    /v1/monitors/{monitorId}/first-beat                - - 200 read
 POST   /v1/monitors/{monitorId}/publish-url/rotate        K E 200 manage
 POST   /v1/monitors/{monitorId}/test-beat                 - - 200 read
+GET    /v1/monitors/{monitorId}/explain                   - - 200 read
 GET    /v1/monitors/{monitorId}/observations              - - 200 read
 GET    /v1/monitors/{monitorId}/series                    - - 200 read
 GET    /v1/monitors/{monitorId}/incidents                 - - 200 read

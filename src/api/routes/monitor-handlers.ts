@@ -3,6 +3,7 @@ import type { ServiceContext } from '../../service/calls/context.ts';
 import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
 import { createFeedWatch } from '../../service/monitors/status-feed.ts';
 import { bindingHandlers } from './bindings.ts';
+import { explainHandlers } from './explain.ts';
 import { firstBeatHandlers } from './first-beat.ts';
 import { monitorHistoryHandlers } from './monitor-history.ts';
 import { monitorLifecycleHandlers } from './monitor-lifecycle.ts';
@@ -20,6 +21,7 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...monitorHistoryHandlers,
     ...firstBeatHandlers(createFirstBeatWatch(databases.default)),
     ...testBeatHandlers,
+    ...explainHandlers,
     ...statusFeedHandlers(createFeedWatch(databases.default)),
   };
 }

@@ -16,6 +16,7 @@ import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resourc
 import { callbackChange, monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
 import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
+import { explanation } from '../resources/explanation.ts';
 import { incident, incidentChange, openIncident, timelineEntry } from '../resources/incident.ts';
 import { maintenanceInput } from '../resources/lifecycle.ts';
 import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
@@ -51,6 +52,7 @@ const NAMED = {
   DeliveryWithAttempts: deliveryWithAttempts,
   EndpointOrigin: endpointOrigin,
   EndpointOriginInput: endpointOriginInput,
+  Explanation: explanation,
   FieldError: fieldError,
   Incident: incident,
   IncidentChange: incidentChange,

@@ -1,6 +1,13 @@
 // Operations on monitors (docs/contract/monitors.md).
 import { z } from 'zod';
-import { identifier, jurisdiction, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN, text } from '../fields/field.ts';
+import {
+  identifier,
+  jurisdiction,
+  LABEL_KEY_PATTERN,
+  LABEL_VALUE_PATTERN,
+  text,
+  timestamp,
+} from '../fields/field.ts';
 import {
   jurisdictionQuery,
   pageOf,
@@ -12,6 +19,7 @@ import {
 import { beatBody, beatTest, firstBeat, observation } from '../resources/beat.ts';
 import { bindingResult, setBindingBody } from '../resources/binding.ts';
 import { monitorChange } from '../resources/change.ts';
+import { explanation } from '../resources/explanation.ts';
 import { incident, incidentState } from '../resources/incident.ts';
 import { lifecycleBody } from '../resources/lifecycle.ts';
 import {
@@ -203,6 +211,25 @@ export function monitorOperations(limits: ContractLimits) {
       changesNothing: true,
       success: 200,
       response: beatTest,
+    }),
+    explainMonitor: operation({
+      ...base,
+      operationId: 'explainMonitor',
+      method: 'GET',
+      path: '/v1/monitors/{monitorId}/explain',
+      summary: 'Explain the state of a monitor',
+      description:
+        'Why it is in its state, what makes its deadline, and what keeps its alerts from being sent; now, or at a moment of the last 30 days.',
+      preset: 'read',
+      params,
+      query: z.strictObject({
+        ...jurisdictionQuery,
+        at: timestamp
+          .optional()
+          .describe('A moment at most 30 days ago and not before the creation. Default: now.'),
+      }),
+      success: 200,
+      response: explanation,
     }),
     listObservations: operation({
       ...base,

@@ -1,7 +1,7 @@
 // Changes of a monitor's configuration. The contract defines how a patch is merged: the api passes the merge in.
 import { isDeepStrictEqual } from 'node:util';
 import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
-import type { LiveState, MonitorConfiguration, Timing } from '../../domain/monitor.ts';
+import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } from '../../domain/monitor.ts';
 import { findPlan } from '../../domain/plan.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -43,7 +43,7 @@ export async function changeConfiguration(
   return await saveMonitor(tx, caller, { record: changed, live, change }, nowMs);
 }
 
-function cadenceOf({ intervalSeconds, schedule }: MonitorConfiguration) {
+function cadenceOf({ intervalSeconds, schedule }: TimingConfiguration) {
   return { intervalSeconds, schedule };
 }
 
@@ -57,9 +57,10 @@ interface TimingChanges {
   runs: boolean;
 }
 
-function changes(
-  before: { configuration: MonitorConfiguration },
-  after: { configuration: MonitorConfiguration },
+/** Which parts of the timing a change of the configuration concerns. */
+export function changes(
+  before: { configuration: TimingConfiguration },
+  after: { configuration: TimingConfiguration },
 ): TimingChanges {
   const [old, now] = [before.configuration, after.configuration];
   const deadline = !isSame(cadenceOf(old), cadenceOf(now)) || old.graceSeconds !== now.graceSeconds;
@@ -67,7 +68,7 @@ function changes(
 }
 
 /** The live state under the new timing. Parts that did not change keep their moments. */
-function refit(
+export function refit(
   timing: { before: Timing; after: Timing },
   changed: TimingChanges,
   { live, isMissed, nowMs }: { live: LiveState; isMissed: boolean; nowMs: number },

@@ -98,3 +98,33 @@ export async function findLatestObservation(
   );
   return rows[0];
 }
+
+/** Which observation of some kinds, and the first or the last one of a span. */
+export interface BeatQuery {
+  kinds: readonly BeatKind[];
+  /** Inclusive; it bounds the days that are read. */
+  sinceMs: number;
+  /** Inclusive. */
+  untilMs: number;
+  order: 'first' | 'last';
+}
+
+const PLACE = { sequence: OBSERVATION.sequence, kind: OBSERVATION.kind, receivedMs: OBSERVATION.receivedMs };
+export type BeatPlace = Pick<ObservationRecord, keyof typeof PLACE>;
+const toBeatPlace = rowReader<BeatPlace>(PLACE);
+
+/** Undefined where none is kept. */
+export async function findBeat(
+  db: Queryable,
+  ref: MonitorRef,
+  { kinds, sinceMs, untilMs, order }: BeatQuery,
+): Promise<BeatPlace | undefined> {
+  const { rows } = await db.query(
+    `select ${sql.select(PLACE, 'o')} from observations o
+     where o.monitor_key = $1 and o.kind = any($2::text[])
+       and o.received_at >= ${fromMillis('$3')} and o.received_at <= ${fromMillis('$4')}
+     order by o.sequence ${order === 'first' ? 'asc' : 'desc'} limit 1`,
+    [ref.monitorKey, kinds, sinceMs, untilMs],
+  );
+  return rows.map(toBeatPlace)[0];
+}

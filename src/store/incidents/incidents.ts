@@ -55,10 +55,10 @@ const INCIDENT_ROW: Columns<IncidentRow> = {
 };
 
 /** The select list over `incidents i`. */
-const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
+export const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
 
 /** Turns a row that was selected with INCIDENT_COLUMNS into an IncidentRow. */
-const toIncidentRow = rowReader(INCIDENT_ROW);
+export const toIncidentRow = rowReader(INCIDENT_ROW);
 
 const FIND_OPEN = statement(
   'find-open-incidents',
@@ -166,7 +166,7 @@ export const ENTRY_FACTS: Columns<Omit<StoredEntry, 'atMs'>> = {
   detail: column.json('detail'),
 };
 
-const TIMELINE_ENTRY: Columns<StoredEntry> = { atMs: column.moment('at'), ...ENTRY_FACTS };
+export const TIMELINE_ENTRY: Columns<StoredEntry> = { atMs: column.moment('at'), ...ENTRY_FACTS };
 
 /** An entry with its id. */
 export type NewEntry = TimelineRow & { entryId: string };

@@ -1,11 +1,12 @@
 // Change records: one row for each configuration version, written in the transaction of the change and never updated.
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
-import type { Lifecycle } from '../../domain/monitor.ts';
+import type { Lifecycle, MonitorConfiguration } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
-import type { MaintenanceWindow } from './monitor-record.ts';
+import type { MaintenanceWindow, StoredBinding } from './monitor-record.ts';
 
 export type ChangeKind =
   | { kind: 'configuration' }
@@ -96,6 +97,45 @@ export async function listChanges(
     values: [ref.projectId, ref.monitorKey, page.before ?? 2_147_483_647, page.limit],
   });
   return rows.map(toChangeRecord);
+}
+
+/** A change with the configuration after it. */
+export interface PastChange extends ChangeRecord {
+  configuration: MonitorConfiguration & { binding: StoredBinding };
+}
+
+const PAST_CHANGE = {
+  ...CHANGE,
+  configuration: column.json<PastChange['configuration']>('configuration'),
+};
+const toConfiguration = rowReader<{ configuration: PastChange['configuration'] }>({
+  configuration: PAST_CHANGE.configuration,
+});
+
+/**
+ * The changes up to a moment, oldest first: the newest of them at most `limit`, the newest lifecycle action, and the
+ * creation.
+ */
+export async function listPastChanges(
+  db: Queryable,
+  ref: MonitorRef,
+  { untilMs, limit }: { untilMs: number; limit: number },
+): Promise<PastChange[]> {
+  const { rows } = await db.query({
+    name: 'list-past-changes',
+    text: `with c as (
+        select * from monitor_changes
+        where project_id = $1 and monitor_key = $2 and occurred_at <= ${fromMillis('$3')}),
+      wanted as (
+        (select * from c order by configuration_version desc limit $4)
+        union
+        (select * from c where kind = 'lifecycle' order by configuration_version desc limit 1)
+        union
+        (select * from c order by configuration_version limit 1))
+      select ${sql.select(PAST_CHANGE, 'c')} from wanted c order by configuration_version`,
+    values: [ref.projectId, ref.monitorKey, untilMs, limit],
+  });
+  return rows.map((row) => ({ ...toChangeRecord(row), ...toConfiguration(row) }));
 }
 
 function toChangeRecord(row: object): ChangeRecord {

@@ -87,6 +87,36 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
       fieldErrors: [],
     },
   },
+  explainMonitor: {
+    params,
+    answer: {
+      monitorId: MONITOR,
+      at: '2026-11-22T10:05:00.000Z',
+      health: 'up',
+      because:
+        'Up: the last beat came at 10:00:00 UTC; the deadline is 11:05:00 UTC (interval 1 h, grace 5 min).',
+      lastBeat: { receivedAt: '2026-11-22T10:00:00.000Z', sequence: 41, kind: 'success' },
+      deadline: {
+        at: '2026-11-22T11:05:00.000Z',
+        parts: [
+          {
+            kind: 'last_beat',
+            at: '2026-11-22T10:00:00.000Z',
+            note: 'The last success came at 10:00:00 UTC.',
+          },
+          { kind: 'interval', seconds: 3600, note: 'The interval is 1 h.' },
+          { kind: 'grace', seconds: 300, note: 'The grace is 5 min.' },
+        ],
+      },
+      rules: [],
+      silence: [
+        {
+          reason: 'binding_disabled',
+          note: 'The binding of the monitor is disabled: its alerts go nowhere.',
+        },
+      ],
+    },
+  },
   listObservations: {
     params,
     query: { since: '2026-01-01T00:00:00Z', limit: 2 },

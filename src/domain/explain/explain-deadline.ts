@@ -1,0 +1,161 @@
+// Why a deadline is where it is: the parts from the start of the clock on, which add up to it. Each part is what a step of
+// the rules of docs/contract/deadlines.md adds, counted by the functions that set deadlines. Pure.
+import { deadlineAfter, intervalOf } from '../deadline.ts';
+import { inWindow, type LiveState, type Timing } from '../monitor.ts';
+import { applyExcuse, deadlinesOf, firstDeadline, outagesIn } from '../silence.ts';
+import type { ClockStart, DeadlinePart, ExplainedDeadline, Situation } from './situation.ts';
+import { spanWords, timeWords } from './words.ts';
+
+export function explainDeadline(situation: Situation): ExplainedDeadline {
+  const { timing, live, atMs } = situation;
+  const excused = applyExcuse(timing, live, atMs);
+  const { anchorMs } = excused;
+  const outages = situation.outages;
+  const deadlines = deadlinesOf(timing, excused, outages);
+  const index = Math.min(excused.missedCount, deadlines.length - 1);
+  const deadlineMs = deadlines[index];
+  if (timing.lifecycle !== 'active' || deadlineMs === undefined || anchorMs === undefined) {
+    return { parts: [explainStop(situation)] };
+  }
+  const parts = [...startParts(situation, excused), ...clockParts(timing, excused, anchorMs)];
+  const firstMs = firstDeadline(timing, excused) ?? deadlineMs;
+  addStep(parts, firstMs, (ms) => changePart(situation, ms, firstMs));
+  const missedMs = deadlinesOf(timing, excused, [])[index] ?? firstMs;
+  addStep(parts, missedMs, (ms) => missedPart(timing, index, ms));
+  addStep(parts, deadlineMs, (ms) => outagePart(situation, excused, { ms, deadlineMs }));
+  return { atMs: deadlineMs, parts };
+}
+
+/** Adds the part that leads from the parts so far to `toMs`, where there is a way to go. */
+function addStep(parts: DeadlinePart[], toMs: number, part: (ms: number) => DeadlinePart): void {
+  const ms = toMs - sumOf(parts);
+  if (ms !== 0) parts.push(part(ms));
+}
+
+function sumOf(parts: readonly DeadlinePart[]): number {
+  return parts.reduce((sum, { ms = 0 }) => sum + ms, parts[0]?.atMs ?? 0);
+}
+
+const STARTS: Record<ClockStart, string> = {
+  success: 'The last success came at',
+  fail: 'The last fail came at',
+  start: 'The clock started with a start at',
+  log: 'The clock started at',
+  creation: 'The clock started with the creation at',
+  resume: 'The clock started with the resume at',
+  restore: 'The clock started with the restore at',
+  exit_maintenance: 'The clock started with the end of the maintenance at',
+  enter_maintenance: 'The clock started at',
+  pause: 'The clock started at',
+  archive: 'The clock started at',
+  configuration: 'The clock started with a change of the monitor at',
+  resolve: 'The clock started when the incident was resolved at',
+  refused: 'A beat showed that the job ran, and was refused for its content, at',
+  unknown: 'The clock started at',
+};
+const PART_OF_START: Partial<Record<ClockStart, DeadlinePart['kind']>> = {
+  success: 'last_beat',
+  fail: 'last_beat',
+  start: 'last_beat',
+  refused: 'refused_beat',
+};
+
+function startParts({ live, start = 'unknown', atMs }: Situation, excused: LiveState): DeadlinePart[] {
+  const { anchorMs = 0 } = live;
+  const note = `${STARTS[start]} ${timeWords(anchorMs, atMs)}.`;
+  const parts: DeadlinePart[] = [{ kind: PART_OF_START[start] ?? 'clock_start', atMs: anchorMs, note }];
+  const excusedMs = excused.anchorMs ?? anchorMs;
+  if (excusedMs === anchorMs) return parts;
+  const { excusedBeats: beats = 1 } = live;
+  const what =
+    beats === 1 ? 'A beat that Beatkeeper could not take' : `${beats} beats that Beatkeeper could not take`;
+  const refused = `${what} showed that the job runs: the clock counts from ${timeWords(excusedMs, atMs)}.`;
+  return [...parts, { kind: 'refused_beat', atMs: excusedMs, ms: excusedMs - anchorMs, note: refused }];
+}
+
+/** Interval or cron time, grace, and what a maintenance window adds. */
+function clockParts(timing: Timing, live: LiveState, anchorMs: number): DeadlinePart[] {
+  const { graceMs, schedule, maintenance } = timing;
+  const parts: DeadlinePart[] = [];
+  const dueMs = schedule?.nextAfter(anchorMs);
+  const intervalMs = intervalOf(timing, live);
+  if (dueMs !== undefined) {
+    const note = `The schedule is next due at ${timeWords(dueMs, anchorMs)}.`;
+    parts.push({ kind: 'cron', atMs: dueMs, ms: dueMs - anchorMs, note });
+  } else if (intervalMs !== undefined) {
+    const isLearned = timing.intervalMs === undefined;
+    const note = `The ${isLearned ? 'learned cadence' : 'interval'} is ${spanWords(intervalMs)}.`;
+    parts.push({ kind: isLearned ? 'learned' : 'interval', ms: intervalMs, note });
+  }
+  parts.push({ kind: 'grace', ms: graceMs, note: `The grace is ${spanWords(graceMs)}.` });
+  const plainMs = (dueMs ?? anchorMs + (intervalMs ?? 0)) + graceMs;
+  const movedMs = deadlineAfter(timing, live, anchorMs) ?? plainMs;
+  if (movedMs > plainMs && maintenance) {
+    const until = timeWords(maintenance.endsMs, anchorMs);
+    const note = `A maintenance window moves the deadline to its end at ${until}.`;
+    parts.push({ kind: 'maintenance', ms: movedMs - plainMs, note });
+  }
+  return parts;
+}
+
+/** A change of the monitor counts the deadline again, and leaves at least the grace from then (docs/contract/monitors.md). */
+function changePart({ timing, changes, atMs }: Situation, ms: number, firstMs: number): DeadlinePart {
+  const changedMs = changes.findLast((one) => one + timing.graceMs === firstMs);
+  if (changedMs !== undefined) {
+    const note = `The monitor was changed at ${timeWords(changedMs, atMs)}: the deadline is at least the grace from then.`;
+    return { kind: 'grace', ms, note };
+  }
+  const window = timing.maintenance;
+  if (window && firstMs === window.endsMs) {
+    const note = `A maintenance window moves the deadline to its end at ${timeWords(window.endsMs, atMs)}.`;
+    return { kind: 'maintenance', ms, note };
+  }
+  return { kind: 'clock_start', ms, note: 'A change of the monitor moved the deadline.' };
+}
+
+function missedPart({ schedule, missedBeatsToOpen }: Timing, index: number, ms: number): DeadlinePart {
+  const note = `Of ${missedBeatsToOpen} deadlines in a row ${index} passed without a beat: the next one counts.`;
+  return { kind: schedule ? 'cron' : 'interval', ms, note };
+}
+
+function outagePart(
+  { outages, atMs }: Situation,
+  live: LiveState,
+  { ms, deadlineMs }: { ms: number; deadlineMs: number },
+): DeadlinePart {
+  const named = outagesIn(live, outages, { untilMs: deadlineMs, limit: 3 });
+  const spans = named.map(({ fromMs, toMs }) => `${timeWords(fromMs, atMs)} to ${timeWords(toMs, atMs)}`);
+  const note = `Beatkeeper was away (${spans.join(', ')}), and a beat may have been lost.`;
+  return { kind: 'service_outage', atMs: named.at(-1)?.toMs, ms, note };
+}
+
+/** Why no deadline runs. */
+function explainStop({ timing, live, action, incidents, isCadenceLost, atMs }: Situation): DeadlinePart {
+  const waiting = (note: string): DeadlinePart => ({ kind: 'waiting', note });
+  if (timing.lifecycle !== 'active') {
+    const since = action && ` since ${timeWords(action.atMs, atMs)}`;
+    return {
+      kind: 'paused',
+      atMs: action?.atMs,
+      note: `The monitor is ${timing.lifecycle}${since ?? ''}: no deadline runs.`,
+    };
+  }
+  if (incidents.some(({ kind, state }) => kind === 'missed_deadline' && state === 'open')) {
+    return waiting('The deadline was missed: none runs until the next beat.');
+  }
+  if (isCadenceLost) {
+    return {
+      kind: 'learned',
+      note: 'The cadence that was learned then is not kept, so the deadline is not known.',
+    };
+  }
+  if (live.anchorMs === undefined) return waiting('No deadline runs before the first beat.');
+  if (timing.schedule) return waiting('The schedule has no further time.');
+  const { length } = live.gaps;
+  return waiting(`The cadence is being learned from ${length} gaps so far: no deadline runs until then.`);
+}
+
+/** Whether a window runs. */
+export function inMaintenance({ timing, atMs }: Pick<Situation, 'timing' | 'atMs'>): boolean {
+  return timing.lifecycle === 'active' && inWindow(timing.maintenance, atMs);
+}

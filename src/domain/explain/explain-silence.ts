@@ -1,0 +1,62 @@
+// Everything that keeps an alert of a monitor from being sent. Pure.
+import { REALERT_MS } from '../incident.ts';
+import { inMaintenance } from './explain-deadline.ts';
+import type { IncidentThen, Silence, Situation } from './situation.ts';
+import { timeWords } from './words.ts';
+
+const UNBOUND: Record<NonNullable<Situation['unbound']>, string> = {
+  binding_disabled: 'The binding of the monitor is disabled: its alerts go nowhere.',
+  no_organization_default: 'Alerts go to the default endpoint of the organization, and it has none.',
+  alias_not_found: 'No callback endpoint has the alias that the monitor names.',
+  endpoint_disabled: 'The callback endpoint of the monitor is disabled.',
+  endpoint_removed: 'The callback endpoint of the monitor is removed.',
+};
+
+export function explainSilence(situation: Situation): Silence[] {
+  const { timing, unbound, incidents } = situation;
+  const found: Silence[] = [];
+  if (timing.lifecycle === 'paused') {
+    found.push({ reason: 'paused', note: 'The monitor is paused: nothing opens.' });
+  }
+  if (timing.lifecycle === 'archived') {
+    found.push({ reason: 'archived', note: 'The monitor is archived: nothing opens.' });
+  }
+  if (inMaintenance(situation)) {
+    const untilMs = timing.maintenance?.endsMs;
+    found.push({ reason: 'maintenance', untilMs, note: 'A maintenance window runs: nothing opens.' });
+  }
+  if (unbound) found.push({ reason: unbound, note: UNBOUND[unbound] });
+  for (const incident of incidents) {
+    found.push(...recentAlert(incident, situation.atMs), ...notSent(incident, situation.atMs));
+  }
+  return found;
+}
+
+/** An incident that opens again soon after its last alert sends no second one. */
+function recentAlert({ incidentId, state, alertedMs }: IncidentThen, atMs: number): Silence[] {
+  if (state !== 'recovering' || alertedMs === undefined) return [];
+  const untilMs = alertedMs + REALERT_MS;
+  if (alertedMs > atMs || untilMs <= atMs) return [];
+  const alerted = timeWords(alertedMs, atMs);
+  const note = `If ${incidentId} opens again, it sends no second alert so soon after that of ${alerted}.`;
+  return [{ reason: 'recent_alert', untilMs, note }];
+}
+
+const REASONS: Record<string, Silence['reason']> = {
+  paused: 'paused',
+  maintenance: 'maintenance',
+  disabled: 'binding_disabled',
+  no_organization_default: 'no_organization_default',
+  alias_not_found: 'alias_not_found',
+  endpoint_disabled: 'endpoint_disabled',
+  endpoint_removed: 'endpoint_removed',
+};
+
+/** Events that were not sent, of an incident that is not over: they are not sent later either. */
+function notSent({ incidentId, suppressed }: IncidentThen, atMs: number): Silence[] {
+  return suppressed.flatMap((one) => {
+    const reason = REASONS[one.reason];
+    const when = timeWords(one.atMs, atMs);
+    return reason ? [{ reason, note: `${one.event} of ${incidentId} was not sent at ${when}.` }] : [];
+  });
+}

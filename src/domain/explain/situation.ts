@@ -1,0 +1,110 @@
+// What is known of a monitor at one moment, now or in the past, and the explanation that is made of it
+// (docs/contract/monitors.md).
+import type { BeatKind } from '../beat.ts';
+import type { UnavailableReason } from '../callback.ts';
+import type { Actor, IncidentKind, IncidentState, Severity } from '../incident.ts';
+import type { LifecycleAction } from '../lifecycle.ts';
+import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
+
+/** What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded. */
+export type ClockStart =
+  | BeatKind
+  | LifecycleAction
+  | 'creation'
+  | 'configuration'
+  | 'resolve'
+  | 'refused'
+  | 'unknown';
+
+/** An incident as it was at the moment. */
+export interface IncidentThen {
+  incidentId: string;
+  kind: IncidentKind;
+  state: IncidentState;
+  severity: Severity;
+  openedMs: number;
+  deadlineMs?: number;
+  summary: string;
+  /** Since when it is in its state. */
+  sinceMs: number;
+  /** When its last alert was due. */
+  alertedMs?: number;
+  /** Its events that were not sent. */
+  suppressed: readonly { atMs: number; event: string; reason: string }[];
+}
+
+export interface Situation {
+  atMs: number;
+  timing: Timing;
+  live: LiveState;
+  start?: ClockStart;
+  /** A cadence was learned then, and which one is not kept. */
+  isCadenceLost?: boolean;
+  /** Those that had not ended, oldest first. */
+  incidents: readonly IncidentThen[];
+  /** As `mergeOutages` returns them. */
+  outages: readonly Outage[];
+  /** Moments of the changes since the clock started, oldest first. */
+  changes: readonly number[];
+  /** The newest lifecycle action. */
+  action?: { action: LifecycleAction; atMs: number; actor: Actor; reason?: string };
+  /** Why the alerts of the binding go nowhere. */
+  unbound?: UnavailableReason | 'binding_disabled';
+}
+
+export const DEADLINE_PARTS = [
+  'last_beat',
+  'clock_start',
+  'interval',
+  'cron',
+  'learned',
+  'grace',
+  'maintenance',
+  'service_outage',
+  'refused_beat',
+  'paused',
+  'waiting',
+] as const;
+
+export interface DeadlinePart {
+  kind: (typeof DEADLINE_PARTS)[number];
+  atMs?: number;
+  /** What it adds. */
+  ms?: number;
+  note: string;
+}
+
+export interface ExplainedDeadline {
+  /** Undefined while none runs. */
+  atMs?: number;
+  /** The first one has a moment; it and what the others add make the deadline. */
+  parts: DeadlinePart[];
+}
+
+export const SILENCE_REASONS = [
+  'paused',
+  'archived',
+  'maintenance',
+  'dependency',
+  'no_organization_default',
+  'alias_not_found',
+  'endpoint_disabled',
+  'endpoint_removed',
+  'binding_disabled',
+  'recent_alert',
+  'rule_inactive',
+  'service_suspended',
+] as const;
+
+export interface Silence {
+  reason: (typeof SILENCE_REASONS)[number];
+  untilMs?: number;
+  note: string;
+}
+
+export interface Explanation {
+  health: Health;
+  because: string;
+  deadline: ExplainedDeadline;
+  silence: Silence[];
+}

@@ -1,0 +1,274 @@
+// Why a monitor is, or was, in its state (docs/contract/monitors.md). What is stored is read in one snapshot; the domain
+// makes the sentences. A moment in the past is counted again from changes, observations, incidents and outages.
+import type { BeatKind } from '../../domain/beat.ts';
+import { stopClock } from '../../domain/deadline.ts';
+import { explain } from '../../domain/explain/explain.ts';
+import type { ClockStart, Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
+import { type LiveState, newLiveState } from '../../domain/monitor.ts';
+import { invalidField } from '../../domain/problem.ts';
+import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
+import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
+import { toTime } from '../../domain/timestamp.ts';
+import { type BeatPlace, findBeat } from '../../store/beats/observations-read.ts';
+import {
+  findIncidentsAt,
+  findResolvedSilence,
+  type PastIncident,
+} from '../../store/incidents/past-incidents.ts';
+import { listPastChanges } from '../../store/monitors/monitor-changes.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { MonitorName } from '../../store/monitors/monitors.ts';
+import type { Database, Queryable } from '../../store/postgres/pool.ts';
+import { inSnapshot } from '../../store/postgres/transaction.ts';
+import { readOutages } from '../../store/upkeep/service-clock.ts';
+import { resolveTargets } from '../callbacks/callback-targets.ts';
+import type { ServiceContext } from '../calls/context.ts';
+import { findMonitor, timingOf } from './monitor-access.ts';
+import { findStart, type PastState, replay, type StartedClock, statesAfter } from './past-clock.ts';
+
+export interface ExplainedMonitor extends Explanation {
+  monitorId: string;
+  atMs: number;
+  /** Only its time is known where its observation is no longer kept. */
+  lastBeat?: Partial<BeatPlace> & Pick<BeatPlace, 'receivedMs'>;
+}
+
+/** How far back a moment may lie: as long as observations are kept. */
+const KEPT_MS = KEPT_DAYS.observations * DAY_MS;
+/** The newest changes that are looked at. Of more changes in one silence the newest decide. */
+const MOST_CHANGES = 100;
+/** What sets `lastBeatAt`. */
+const BEATS: readonly BeatKind[] = ['success', 'fail', 'start'];
+
+/** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `validation_failed` for a moment that is not kept. */
+export async function explainMonitor(
+  db: Database,
+  context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  name: MonitorName,
+  atMs: number | undefined,
+): Promise<ExplainedMonitor> {
+  return await inSnapshot(db, async (tx) => {
+    const record = await findMonitor(tx, name);
+    requireKept(record, atMs);
+    const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
+    const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
+    const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
+    const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map((past) =>
+      incidentThen(past, moment.atMs),
+    );
+    const lastBeat = await findLastBeat(tx, moment);
+    const timing = (moment.isNow ? undefined : states.at(-1)?.timing) ?? timingOf(context, record);
+    const facts = { ...moment, timing, states, incidents, lastBeat };
+    const clock = moment.isNow ? await clockNow(tx, facts) : await clockThen(tx, facts);
+    const explanation = explain({
+      atMs: moment.atMs,
+      timing,
+      incidents,
+      changes: changesSince(states, clock.live),
+      action: actionOf(states),
+      unbound: await findUnbound(tx, facts),
+      ...clock,
+    });
+    return { monitorId: record.monitorId, atMs: moment.atMs, lastBeat, ...explanation };
+  });
+}
+
+function requireKept({ nowMs, createdMs }: MonitorRecord, atMs: number | undefined): void {
+  if (atMs === undefined) return;
+  if (atMs > nowMs) throw invalidField('at', 'Must not be in the future.', 'in_future');
+  if (atMs < createdMs) {
+    const created = toTime(createdMs);
+    throw invalidField('at', `Must not be before the monitor was created, at ${created}.`, 'before_creation');
+  }
+  if (atMs < nowMs - KEPT_MS) {
+    throw invalidField('at', `Must be at most ${KEPT_DAYS.observations} days ago.`, 'too_early');
+  }
+}
+
+interface Moment {
+  record: MonitorRecord;
+  atMs: number;
+  isNow: boolean;
+}
+
+interface Facts extends Moment {
+  timing: Situation['timing'];
+  states: readonly PastState[];
+  incidents: readonly IncidentThen[];
+  lastBeat?: ExplainedMonitor['lastBeat'];
+}
+
+type Clock = Pick<Situation, 'live' | 'start' | 'outages' | 'isCadenceLost'>;
+
+async function findLastBeat(tx: Queryable, { record, atMs }: Moment): Promise<ExplainedMonitor['lastBeat']> {
+  const { lastBeatMs } = record.live;
+  if (lastBeatMs === undefined) return undefined;
+  const span = { kinds: BEATS, order: 'last' } as const;
+  if (lastBeatMs > atMs)
+    return await findBeat(tx, record, { ...span, sinceMs: atMs - KEPT_MS, untilMs: atMs });
+  const found = await findBeat(tx, record, { ...span, sinceMs: lastBeatMs, untilMs: lastBeatMs });
+  return found ?? { receivedMs: lastBeatMs };
+}
+
+/** As the live row has it. */
+async function clockNow(tx: Queryable, { record, states }: Facts): Promise<Clock> {
+  const { live } = record;
+  const start = live.anchorMs === undefined ? undefined : await classify(tx, record, states, live.anchorMs);
+  return { live, start, outages: await outagesSince(tx, live) };
+}
+
+async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
+  const { record, states, timing, incidents, atMs } = facts;
+  const start = await findStartThen(tx, facts);
+  const { known, isCadenceLost } = knownThen(facts);
+  const missed = missedAt(incidents);
+  const live = start ? replay(states, start, known, missed?.sinceMs) : { ...newLiveState(), ...known };
+  const outages = (await outagesSince(tx, live)).filter(({ fromMs }) => fromMs < atMs);
+  const deadlines = deadlinesOf(timing, live, outages);
+  // An open incident says nothing of a deadline that was missed again.
+  const isMissed = missed && (missed.sinceMs > (start?.atMs ?? 0) || (deadlines.at(-1) ?? atMs) <= atMs);
+  if (isMissed) return { live: stopClock(live), start: start?.by, outages: [] };
+  const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= atMs).length;
+  const counted = { ...live, missedCount: Math.min(missedCount, Math.max(0, deadlines.length - 1)) };
+  const isOwn = record.live.anchorMs === start?.atMs;
+  return {
+    live: isOwn ? withExcuse(counted, record.live, atMs) : counted,
+    start: start?.by,
+    outages,
+    isCadenceLost,
+  };
+}
+
+/** What the live row has of a time before the moment. */
+function knownThen({ record, atMs, lastBeat, timing }: Facts): {
+  known: Partial<LiveState>;
+  isCadenceLost: boolean;
+} {
+  const { firstBeatMs, lastSuccessMs = 0, cadenceMs, gaps } = record.live;
+  const isLearned = timing.intervalMs === undefined && timing.schedule === undefined;
+  const isCadenceLost = isLearned && lastSuccessMs > atMs;
+  return {
+    isCadenceLost,
+    known: {
+      firstBeatMs: firstBeatMs !== undefined && firstBeatMs <= atMs ? firstBeatMs : undefined,
+      lastBeatMs: lastBeat?.receivedMs,
+      ...(isCadenceLost ? {} : { cadenceMs, gaps }),
+    },
+  };
+}
+
+function withExcuse(
+  live: LiveState,
+  { excusedFromMs, excusedMs, excusedBeats }: LiveState,
+  atMs: number,
+): LiveState {
+  return excusedMs !== undefined && excusedMs <= atMs
+    ? { ...live, excusedFromMs, excusedMs, excusedBeats }
+    : live;
+}
+
+function missedAt(incidents: readonly IncidentThen[]): IncidentThen | undefined {
+  return incidents.find(({ kind, state }) => kind === 'missed_deadline' && state === 'open');
+}
+
+/** Where the clock had last started. The live row knows it as long as it has not started again since. */
+async function findStartThen(tx: Queryable, facts: Facts): Promise<StartedClock | undefined> {
+  const { record, states, incidents, atMs } = facts;
+  const { anchorMs } = record.live;
+  if (anchorMs !== undefined && anchorMs <= atMs) {
+    return { atMs: anchorMs, by: await classify(tx, record, states, anchorMs) };
+  }
+  const span = { sinceMs: atMs - KEPT_MS, untilMs: atMs };
+  const end = await findBeat(tx, record, { ...span, kinds: ['success', 'fail'], order: 'last' });
+  const resolved = await findResolvedSilence(tx, record, atMs);
+  const starts: (StartedClock | undefined)[] = [
+    end && { atMs: end.receivedMs, by: end.kind },
+    findStart(states, end !== undefined),
+    resolved && (end?.receivedMs ?? 0) < resolved.openedMs
+      ? { atMs: resolved.resolvedMs, by: 'resolve' }
+      : undefined,
+  ];
+  const newest = starts.filter((one) => one !== undefined).sort((a, b) => b.atMs - a.atMs)[0];
+  // A start begins a clock where none runs.
+  const stoppedMs = newest === undefined ? span.sinceMs : missedAt(incidents)?.sinceMs;
+  if (stoppedMs === undefined || stoppedMs < (newest?.atMs ?? 0)) return newest;
+  const begun = await findBeat(tx, record, {
+    kinds: ['start'],
+    sinceMs: stoppedMs,
+    untilMs: atMs,
+    order: 'first',
+  });
+  return begun ? { atMs: begun.receivedMs, by: 'start' } : newest;
+}
+
+/** What started the clock at a moment that the live row names. */
+async function classify(
+  tx: Queryable,
+  record: MonitorRecord,
+  states: readonly PastState[],
+  anchorMs: number,
+): Promise<ClockStart> {
+  const beat = await findBeat(tx, record, {
+    kinds: BEATS,
+    sinceMs: anchorMs,
+    untilMs: anchorMs,
+    order: 'last',
+  });
+  if (beat) return beat.kind;
+  const state = states.findLast(({ occurredMs }) => occurredMs === anchorMs);
+  if (state) {
+    if (state.change.kind === 'lifecycle') return state.change.action;
+    return state.configurationVersion === 1 ? 'creation' : 'configuration';
+  }
+  if ((await findResolvedSilence(tx, record, anchorMs))?.resolvedMs === anchorMs) return 'resolve';
+  if (anchorMs === record.live.lastSuccessMs) return 'success';
+  // All else that starts a clock has a record, as long as records are kept.
+  const isKept = anchorMs > record.nowMs - KEPT_MS && states.length < MOST_CHANGES;
+  return isKept ? 'refused' : 'unknown';
+}
+
+async function outagesSince(tx: Queryable, { anchorMs }: LiveState): Promise<Situation['outages']> {
+  return anchorMs === undefined ? [] : mergeOutages(await readOutages(tx, anchorMs));
+}
+
+function changesSince(states: readonly PastState[], { anchorMs = 0 }: LiveState): number[] {
+  return states.map(({ occurredMs }) => occurredMs).filter((occurredMs) => occurredMs > anchorMs);
+}
+
+function actionOf(states: readonly PastState[]): Situation['action'] {
+  const newest = states.findLast(({ change }) => change.kind === 'lifecycle');
+  if (newest?.change.kind !== 'lifecycle') return undefined;
+  const { change, occurredMs, actor } = newest;
+  return { action: change.action, atMs: occurredMs, actor, reason: change.maintenance?.reason };
+}
+
+function incidentThen({ incident, entries }: PastIncident, atMs: number): IncidentThen {
+  const { incidentId, kind, severity, openedMs, summary, alertedMs } = incident;
+  const last = entries.findLast(({ to }) => to !== undefined);
+  const reopened = entries.findLast(({ type }) => type === 'reopened')?.detail?.deadlineAt;
+  return {
+    incidentId,
+    kind,
+    severity,
+    openedMs,
+    summary,
+    state: last?.to ?? 'open',
+    sinceMs: last?.atMs ?? openedMs,
+    deadlineMs: typeof reopened === 'string' ? Date.parse(reopened) : incident.deadlineMs,
+    alertedMs: alertedMs !== undefined && alertedMs <= atMs ? alertedMs : undefined,
+    suppressed: entries.flatMap(({ type, atMs: sentMs, detail = {} }) =>
+      type === 'suppressed'
+        ? [{ atMs: sentMs, event: String(detail.event), reason: String(detail.reason) }]
+        : [],
+    ),
+  };
+}
+
+/** What an endpoint was in the past is known where an alert was not sent: the timeline of its incident says so. */
+async function findUnbound(tx: Queryable, { record, states, isNow }: Facts): Promise<Situation['unbound']> {
+  const binding = isNow ? record.binding : (states.at(-1)?.configuration.binding ?? record.binding);
+  if (binding.kind === 'disabled') return 'binding_disabled';
+  if (!isNow) return undefined;
+  const result = (await resolveTargets(tx, [record])).get(record.monitorKey);
+  return result && 'unavailableReason' in result ? result.unavailableReason : undefined;
+}

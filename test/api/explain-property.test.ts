@@ -1,0 +1,161 @@
+// For any history of a monitor: the parts of its deadline add up to the deadline in the database, and what is answered of
+// a moment later is what was answered then (docs/contract/monitors.md).
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ExplainedMonitor } from '../../src/service/monitors/explain.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { openVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
+import { type History, makeHistory } from './explain-history.ts';
+
+let fixture: ProjectFixture;
+let clock: VirtualClock;
+beforeAll(async () => {
+  fixture = await openProjectFixture();
+  clock = await openVirtualClock(fixture.databaseUrl);
+});
+afterAll(async () => {
+  await clock?.close();
+  await fixture?.close();
+});
+
+const MINUTE_MS = 60_000;
+
+const configuration = fc.record({
+  cadence: fc.constantFrom<object>(
+    { intervalSeconds: 600 },
+    { intervalSeconds: 3600 },
+    { schedule: { cron: '*/30 * * * *', timeZone: 'Europe/Berlin' } },
+  ),
+  graceSeconds: fc.constantFrom(60, 300, 1800),
+  awaitFirstBeat: fc.boolean(),
+  missedBeatsToOpen: fc.integer({ min: 1, max: 3 }),
+  recoveryBeats: fc.integer({ min: 1, max: 2 }),
+});
+
+const RECORDED = [
+  'success',
+  'success',
+  'fail',
+  'start',
+  'log',
+  'pause',
+  'resume',
+  'enter_maintenance',
+  'exit_maintenance',
+  'archive',
+  'restore',
+  'patch',
+  'resolve',
+  'wait',
+] as const;
+/** Of these the past knows less than the present. */
+const UNRECORDED = ['refused', 'outage', 'excuse'] as const;
+type Step = (typeof RECORDED)[number] | (typeof UNRECORDED)[number];
+
+const historyOf = (steps: readonly Step[]) =>
+  fc.array(
+    fc.record({
+      step: fc.constantFrom(...steps),
+      minutes: fc.integer({ min: 1, max: 90 }),
+      number: fc.nat(5),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+
+async function take(history: History, step: Step, number: number): Promise<void> {
+  const nowMs = clock.nowMs;
+  switch (step) {
+    case 'wait':
+      return;
+    case 'refused':
+      return await history.beat(
+        'success',
+        Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`m${i}`, 1])),
+      );
+    case 'outage':
+      await history.haveOutage(number * MINUTE_MS + 4_000);
+      return;
+    case 'excuse':
+      return await history.excuse(number + 1);
+    case 'patch':
+      return await history.patch(
+        number % 2 === 0
+          ? { graceSeconds: 60 * (number + 1) }
+          : { intervalSeconds: 600 * number, schedule: null },
+      );
+    case 'resolve': {
+      const [incident] = (await history.read()).openIncidents;
+      if (incident) await history.resolve(incident.incidentId);
+      return;
+    }
+    case 'enter_maintenance':
+      return await act(history, step, {
+        startsMs: nowMs - MINUTE_MS,
+        endsMs: nowMs + number * 15 * MINUTE_MS + 1,
+      });
+    case 'pause':
+    case 'resume':
+    case 'exit_maintenance':
+    case 'archive':
+    case 'restore':
+      return await act(history, step);
+    default:
+      return await history.beat(step);
+  }
+}
+
+/** Nothing where the lifecycle does not allow it. */
+async function act(history: History, ...action: Parameters<History['act']>): Promise<void> {
+  await history.act(...action).catch((error) => {
+    if (error.code !== 'conflict') throw error;
+  });
+}
+
+function sumOf({ deadline: { parts } }: ExplainedMonitor): number {
+  return parts.reduce((sum, { ms = 0 }) => sum + ms, parts[0]?.atMs ?? 0);
+}
+
+it('the parts of a deadline add up to that in the database', { timeout: 600_000 }, async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      configuration,
+      historyOf([...RECORDED, ...UNRECORDED]),
+      async ({ cadence, ...more }, steps) => {
+        await fixture.pool.query('delete from service_outages');
+        const history = await makeHistory(fixture, clock, { ...cadence, ...more });
+        for (const { step, minutes, number } of steps) {
+          await clock.pass(1);
+          await take(history, step, number);
+          await clock.pass(minutes * MINUTE_MS);
+          await history.sweep();
+          const { live } = await history.read();
+          const explained = await history.explain();
+          expect([step, explained.deadline.atMs]).toEqual([step, live.deadlineMs]);
+          if (explained.deadline.atMs !== undefined) expect(sumOf(explained)).toBe(live.deadlineMs);
+          for (const { note } of explained.deadline.parts) expect(note).toMatch(/^[A-Z].*\.$/);
+          expect(explained.because).toMatch(/^[A-Z].*\.$/);
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+it('a moment is explained later as it was then', { timeout: 600_000 }, async () => {
+  await fc.assert(
+    fc.asyncProperty(configuration, historyOf(RECORDED), async ({ cadence, ...more }, steps) => {
+      await fixture.pool.query('delete from service_outages');
+      const history = await makeHistory(fixture, clock, { ...cadence, ...more });
+      const told: ExplainedMonitor[] = [];
+      for (const { step, minutes, number } of steps) {
+        await clock.pass(1);
+        await take(history, step, number);
+        await clock.pass(minutes * MINUTE_MS);
+        await history.sweep();
+        told.push(await history.explain());
+      }
+      for (const then of told) expect(await history.explain(then.atMs)).toEqual(then);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -4,6 +4,7 @@ import type { BeatKind } from '../../domain/beat.ts';
 import { stopClock } from '../../domain/deadline.ts';
 import { explain } from '../../domain/explain/explain.ts';
 import type { ClockStart, Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
+import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
 import { invalidField } from '../../domain/problem.ts';
 import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
@@ -53,9 +54,7 @@ export async function explainMonitor(
     const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
     const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
     const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
-    const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map((past) =>
-      incidentThen(past, moment.atMs),
-    );
+    const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map(incidentThen);
     const lastBeat = await findLastBeat(tx, moment);
     const timing = (moment.isNow ? undefined : states.at(-1)?.timing) ?? timingOf(context, record);
     const facts = { ...moment, timing, states, incidents, lastBeat };
@@ -242,8 +241,8 @@ function actionOf(states: readonly PastState[]): Situation['action'] {
   return { action: change.action, atMs: occurredMs, actor, reason: change.maintenance?.reason };
 }
 
-function incidentThen({ incident, entries }: PastIncident, atMs: number): IncidentThen {
-  const { incidentId, kind, severity, openedMs, summary, alertedMs } = incident;
+function incidentThen({ incident, entries }: PastIncident): IncidentThen {
+  const { incidentId, kind, severity, openedMs, summary } = incident;
   const last = entries.findLast(({ to }) => to !== undefined);
   const reopened = entries.findLast(({ type }) => type === 'reopened')?.detail?.deadlineAt;
   return {
@@ -255,13 +254,19 @@ function incidentThen({ incident, entries }: PastIncident, atMs: number): Incide
     state: last?.to ?? 'open',
     sinceMs: last?.atMs ?? openedMs,
     deadlineMs: typeof reopened === 'string' ? Date.parse(reopened) : incident.deadlineMs,
-    alertedMs: alertedMs !== undefined && alertedMs <= atMs ? alertedMs : undefined,
+    alertedMs: alertedThen(openedMs, entries),
     suppressed: entries.flatMap(({ type, atMs: sentMs, detail = {} }) =>
       type === 'suppressed'
         ? [{ atMs: sentMs, event: String(detail.event), reason: String(detail.reason) }]
         : [],
     ),
   };
+}
+
+/** When its last alert was due: the row of an incident knows only the newest one. */
+function alertedThen(openedMs: number, entries: PastIncident['entries']): number {
+  const reopened = entries.filter(({ type }) => type === 'reopened');
+  return reopened.reduce((lastMs, { atMs }) => (atMs - lastMs < REALERT_MS ? lastMs : atMs), openedMs);
 }
 
 /** What an endpoint was in the past is known where an alert was not sent: the timeline of its incident says so. */

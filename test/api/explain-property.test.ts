@@ -48,7 +48,7 @@ const RECORDED = [
   'resolve',
   'wait',
 ] as const;
-/** Of these the past knows less than the present. */
+/** Of these, and of starts that follow each other, the past knows less than the present. */
 const UNRECORDED = ['refused', 'outage', 'excuse'] as const;
 type Step = (typeof RECORDED)[number] | (typeof UNRECORDED)[number];
 
@@ -165,6 +165,16 @@ const KNOWN: [typeof given, Taken[]][] = [
       { step: 'patch', minutes: 1, number: 2 },
     ],
   ],
+  // It is resolved after the deadline was missed a second time.
+  [
+    given,
+    [
+      { step: 'success', minutes: 11, number: 0 },
+      { step: 'fail', minutes: 11, number: 0 },
+      { step: 'resolve', minutes: 1, number: 0 },
+      { step: 'success', minutes: 1, number: 0 },
+    ],
+  ],
   // An incident that recovers opens again, with an alert.
   [
     given,
@@ -178,19 +188,23 @@ const KNOWN: [typeof given, Taken[]][] = [
 
 it('a moment is explained later as it was then', { timeout: 600_000 }, async () => {
   await fc.assert(
-    fc.asyncProperty(configuration, historyOf(RECORDED), async ({ cadence, ...more }, steps) => {
-      await fixture.pool.query('delete from service_outages');
-      const history = await makeHistory(fixture, clock, { ...cadence, ...more });
-      const told: ExplainedMonitor[] = [];
-      for (const { step, minutes, number } of steps) {
-        await clock.pass(1);
-        await take(history, step, number);
-        await clock.pass(minutes * MINUTE_MS);
-        await history.sweep();
-        told.push(await history.explain());
-      }
-      for (const then of told) expect(await history.explain(then.atMs)).toEqual(then);
-    }),
+    fc.asyncProperty(
+      configuration,
+      historyOf(RECORDED.filter((step) => step !== 'start')),
+      async ({ cadence, ...more }, steps) => {
+        await fixture.pool.query('delete from service_outages');
+        const history = await makeHistory(fixture, clock, { ...cadence, ...more });
+        const told: ExplainedMonitor[] = [];
+        for (const { step, minutes, number } of steps) {
+          await clock.pass(1);
+          await take(history, step, number);
+          await clock.pass(minutes * MINUTE_MS);
+          await history.sweep();
+          told.push(await history.explain());
+        }
+        for (const then of told) expect(await history.explain(then.atMs)).toEqual(then);
+      },
+    ),
     { numRuns: 25, examples: KNOWN },
   );
 });

@@ -25,7 +25,14 @@ import { readOutages } from '../../store/upkeep/service-clock.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { findMonitor, timingOf } from './monitor-access.ts';
-import { findStart, type PastState, replay, type StartedClock, statesAfter } from './past-clock.ts';
+import {
+  findStart,
+  hasPassed,
+  type PastState,
+  replay,
+  type StartedClock,
+  statesAfter,
+} from './past-clock.ts';
 
 export interface ExplainedMonitor extends Explanation {
   monitorId: string;
@@ -179,15 +186,13 @@ async function findStartThen(tx: Queryable, facts: Facts): Promise<StartedClock 
   }
   const span = { sinceMs: atMs - KEPT_MS, untilMs: atMs };
   const end = await findBeat(tx, record, { ...span, kinds: ['success', 'fail'], order: 'last' });
+  const starts = [end && { atMs: end.receivedMs, by: end.kind }, findStart(states, end !== undefined)];
+  const begin = starts.filter((one) => one !== undefined).sort((a, b) => b.atMs - a.atMs)[0];
   const resolved = await findResolvedSilence(tx, record, atMs);
-  const starts: (StartedClock | undefined)[] = [
-    end && { atMs: end.receivedMs, by: end.kind },
-    findStart(states, end !== undefined),
-    resolved && (end?.receivedMs ?? 0) < resolved.openedMs
-      ? { atMs: resolved.resolvedMs, by: 'resolve' }
-      : undefined,
-  ];
-  const newest = starts.filter((one) => one !== undefined).sort((a, b) => b.atMs - a.atMs)[0];
+  const newest =
+    resolved && wasSilent(facts, begin, resolved)
+      ? { atMs: resolved.resolvedMs, by: 'resolve' as const }
+      : begin;
   // A start begins a clock where none runs.
   const stoppedMs = newest === undefined ? span.sinceMs : missedAt(incidents)?.sinceMs;
   if (stoppedMs === undefined || stoppedMs < (newest?.atMs ?? 0)) return newest;
@@ -198,6 +203,19 @@ async function findStartThen(tx: Queryable, facts: Facts): Promise<StartedClock 
     order: 'first',
   });
   return begun ? { atMs: begun.receivedMs, by: 'start' } : newest;
+}
+
+/** Whether no clock ran when the incident of a silence was resolved, so that one was started. */
+function wasSilent(
+  { states }: Facts,
+  start: StartedClock | undefined,
+  { openedMs, resolvedMs }: { openedMs: number; resolvedMs: number },
+): boolean {
+  if (start === undefined || start.atMs < openedMs) return true;
+  const before = states.filter(({ occurredMs }) => occurredMs <= resolvedMs);
+  const { timing } = before.at(-1) ?? {};
+  if (!timing || start.atMs > resolvedMs) return false;
+  return hasPassed(timing, replay(before, start, {}, openedMs), resolvedMs);
 }
 
 /** What started the clock at a moment that the live row names. */

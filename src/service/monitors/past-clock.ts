@@ -72,7 +72,8 @@ export function replay(
   return live;
 }
 
-function hasPassed(timing: Timing, live: LiveState, atMs: number): boolean {
+/** Whether the last deadline of a clock has passed, or it has none. */
+export function hasPassed(timing: Timing, live: LiveState, atMs: number): boolean {
   const lastMs = deadlinesOf(timing, live, []).at(-1);
   return lastMs === undefined || lastMs <= atMs;
 }

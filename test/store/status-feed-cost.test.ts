@@ -17,6 +17,8 @@ const EACH = 10;
 let fixture: ProjectFixture;
 let pool: Pool;
 let project: SeedProject;
+/** Of many projects. */
+let organization: { organizationId: string };
 /** In the order of the feed. */
 let keys: string[];
 
@@ -32,7 +34,11 @@ beforeAll(async () => {
      select project_id, monitor_key, 0, 1, '3' from m`,
     [project.projectId, COUNT],
   );
-  const { rows } = await pool.query('select monitor_key from monitor_live order by monitor_key');
+  await seedOtherProjects();
+  const { rows } = await pool.query(
+    'select monitor_key from monitor_live where project_id = $1 order by monitor_key',
+    [project.projectId],
+  );
   keys = rows.map((row) => row.monitor_key);
 });
 afterAll(() => fixture?.close());
@@ -41,6 +47,25 @@ afterEach(async () => {
     `truncate live_changes; update live_changes_floor set floor_xid = '0', next_xid = '0', deleted_xid = '0'`,
   );
 });
+
+/** Of one more organization: each has more monitors than a page, and all of them more than a stretch. */
+async function seedOtherProjects(): Promise<void> {
+  const first = await seedProject(pool);
+  organization = { organizationId: first.organizationId };
+  await pool.query(
+    `with p as (
+       insert into projects (project_id, organization_id, name, name_key)
+       select gen_random_uuid(), $1, 'p' || n, 'p' || n from generate_series(1, 20) n
+       returning project_id),
+     m as (
+       insert into monitors (project_id, monitor_key, monitor_id, name, name_key, publish_address)
+       select project_id, gen_random_uuid(), n::text, n::text, n::text, gen_random_uuid() from p, generate_series(1, 2000) n
+       returning project_id, monitor_key)
+     insert into monitor_live (project_id, monitor_key, sweep_bucket, configuration_version, changed_xid)
+     select project_id, monitor_key, 0, 1, '3' from m`,
+    [organization.organizationId],
+  );
+}
 
 const refAt = (index: number) => ({ projectId: project.projectId, monitorKey: keys[index] ?? '' });
 const now = async (scope = project) => (await readFeedPage(pool, { scope, limit: 1 })).snapshot;
@@ -67,6 +92,15 @@ describe.each(['before statistics', 'with statistics'])('%s', (when) => {
     expect(first).toBeGreaterThan(0);
     expect(first).toBeLessThan(EACH * (limit + 51));
     expect(await pageAfter(refAt(COUNT - 1_000))).toBeLessThanOrEqual(first + EACH);
+  });
+
+  it('a page of many projects reads no more of the listing than it shows, and one stretch without records', async () => {
+    const listing = (db: Database) => readFeedPage(db, { scope: organization, limit: 50 });
+    expect(await rowsOf('feed-listing', listing)).toBeLessThan(EACH * (50 + 51));
+    const { snapshot: since } = await readFeedPage(pool, { scope: organization, limit: 1 });
+    await forgetChanges();
+    const old = (db: Database) => readFeedPage(db, { scope: organization, since, limit: 50 });
+    expect(await rowsOf('feed-old-changes', old)).toBeLessThan(STRETCH + 2_000 + EACH * 51);
   });
 
   it('a page without records reads one stretch of the live rows', async () => {

@@ -80,17 +80,20 @@ const IS_NEW = `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < 
 
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
 
-/** Reads the index of the primary key project by project, and stops at the limit, if IN_KEY_ORDER is set. */
-const inKeyOrder = (limit: number) => `select l.project_id, l.monitor_key, l.changed_xid
+/**
+ * Reads the index of the primary key project by project, and stops at the limit, if IN_KEY_ORDER is set. The order names the
+ * project's own column: by that of the live row, all projects would be read and sorted first.
+ */
+const inKeyOrder = (limit: number) => `select p.project_id, l.monitor_key, l.changed_xid
   from (select project_id from projects p
     where ${PROJECTS} and ($3::uuid is null or p.project_id >= $3) order by project_id) p
   cross join lateral (
-    select l.project_id, l.monitor_key, l.changed_xid
+    select l.monitor_key, l.changed_xid
     from monitor_live l
     where l.project_id = p.project_id
       and l.monitor_key > case when p.project_id = $3 then $4::uuid else '00000000-0000-0000-0000-000000000000' end
     order by l.monitor_key limit ${limit}) l
-  order by l.project_id, l.monitor_key limit ${limit}`;
+  order by p.project_id, l.monitor_key limit ${limit}`;
 
 /** The CTE `log` of a page that reads no records, and where the rows that it looked at end, if there may be more. */
 const ending = (end: string) => `log as materialized (

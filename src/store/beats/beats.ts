@@ -3,10 +3,16 @@
 // lane.
 import type { BeatKind } from '../../domain/beat.ts';
 import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
-import { type LiveRow, MONITOR_REF, type MonitorRef, updateLiveSql } from '../monitors/live.ts';
+import {
+  type LiveRow,
+  MONITOR_REF,
+  type MonitorRef,
+  updateLiveInShard,
+  updateLiveSql,
+} from '../monitors/live.ts';
 import { recordChanges } from '../monitors/live-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
-import { inShard } from '../postgres/engine.ts';
+import { inShard, isDistributed } from '../postgres/engine.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -70,14 +76,17 @@ export const writeLane = <Input extends { lane: LaneBatch }>(
     on conflict (lane_id) do update set updated_at = excluded.updated_at,
       last_batch = case when ingest_lanes.last_batch < excluded.last_batch then excluded.last_batch end`;
 
+const insertObservations = (columns: Columns<ObservationRow> | typeof PLAIN, bind: Bind<BeatBatch>) =>
+  `insert into observations (${sql.names(columns)}, received_at)
+      select v.*, ${fromMillis(bind(({ nowMs }) => nowMs))}
+      from ${sql.unnest(columns, bind, ({ observations }) => observations)}`;
+
 const writeBatch = (name: string, columns: Columns<ObservationRow> | typeof PLAIN) =>
   statement(
     name,
     (bind: Bind<BeatBatch>) => `with ${updateLiveSql(bind, ({ live }) => live)},
       lane as (${writeLane(bind)})
-      insert into observations (${sql.names(columns)}, received_at)
-      select v.*, ${fromMillis(bind(({ nowMs }) => nowMs))}
-      from ${sql.unnest(columns, bind, ({ observations }) => observations)}`,
+      ${insertObservations(columns, bind)}`,
   );
 
 const WRITE_WITHOUT_DETAIL = writeBatch('write-beats', PLAIN);
@@ -85,8 +94,21 @@ const WRITE_FULL = writeBatch('write-beats-full', { ...PLAIN, ...DETAIL });
 
 /** Writes live states, observations and the lane's batch number in one round trip. */
 export async function writeBeatBatch(tx: Queryable, batch: BeatBatch): Promise<void> {
+  if (isDistributed()) return await writeInShard(tx, batch);
   const write = batch.observations.some(hasDetail) ? WRITE_FULL : WRITE_WITHOUT_DETAIL;
   await tx.query(write(batch));
+}
+
+const WRITE_LANE = statement('write-lane', (bind: Bind<BeatBatch>) => writeLane(bind));
+const INSERT_FULL = statement('insert-observations', (bind: Bind<BeatBatch>) =>
+  insertObservations({ ...PLAIN, ...DETAIL }, bind),
+);
+
+/** The same on Citus: statements without CTEs, so that one machine alone commits (`updateLiveInShard`). */
+async function writeInShard(tx: Queryable, batch: BeatBatch): Promise<void> {
+  const writes: Promise<unknown>[] = [updateLiveInShard(tx, batch.live), tx.query(WRITE_LANE(batch))];
+  if (batch.observations.length > 0) writes.push(tx.query(INSERT_FULL(batch)));
+  await Promise.all(writes);
 }
 
 function hasDetail(row: ObservationRow): boolean {

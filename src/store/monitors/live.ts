@@ -2,7 +2,7 @@
 // first, in key order (project_id, monitor_key), so that two writers never deadlock.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
-import { inShard } from '../postgres/engine.ts';
+import { inShard, isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { recordChanges } from './live-changes.ts';
@@ -135,15 +135,35 @@ const UPDATE = statement(
 /** Writes the live states back, and stamps and records the change for the status feed. The caller has locked the rows. */
 export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
   if (rows.length === 0) return;
-  await tx.query(UPDATE(rows));
+  if (isDistributed()) await updateLiveInShard(tx, rows);
+  else await tx.query(UPDATE(rows));
+}
+
+/** That update alone. */
+function changeLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
+  return `update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
+      from ${sql.unnest(LIVE_ROW, bind, rows)}
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}`;
+}
+
+const UPDATE_IN_SHARD = statement('update-live-in-shard', (bind: Bind<readonly LiveRow[]>) =>
+  changeLiveSql(bind, (rows) => rows),
+);
+const RECORD_IN_SHARD = statement('record-changes-in-shard', (bind: Bind<readonly LiveRow[]>) =>
+  recordChanges(sql.unnest(MONITOR_REF, bind, (rows) => rows)),
+);
+
+/**
+ * As `updateLive`, on Citus: it sends the result of a CTE to every machine, and then all of them take part in the commit.
+ * Two statements, which a pipeline sends at once.
+ */
+export async function updateLiveInShard(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
+  await Promise.all([tx.query(UPDATE_IN_SHARD(rows)), tx.query(RECORD_IN_SHARD(rows))]);
 }
 
 /** The CTEs of that update, for statements that do more in the same round trip. */
 export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
-  return `live as (
-      update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
-      from ${sql.unnest(LIVE_ROW, bind, rows)}
-      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}
+  return `live as (${changeLiveSql(bind, rows)}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('live')})`;
 }

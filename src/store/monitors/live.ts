@@ -139,15 +139,12 @@ export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promi
   else await tx.query(UPDATE(rows));
 }
 
-/** That update alone. */
-function changeLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
-  return `update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
-      from ${sql.unnest(LIVE_ROW, bind, rows)}
-      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}`;
-}
-
-const UPDATE_IN_SHARD = statement('update-live-in-shard', (bind: Bind<readonly LiveRow[]>) =>
-  changeLiveSql(bind, (rows) => rows),
+const UPDATE_IN_SHARD = statement(
+  'update-live-in-shard',
+  (bind: Bind<readonly LiveRow[]>) => `update monitor_live l
+    set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
+    from ${sql.unnest(LIVE_ROW, bind, (rows) => rows)}
+    where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, (rows) => rows)}`,
 );
 const RECORD_IN_SHARD = statement('record-changes-in-shard', (bind: Bind<readonly LiveRow[]>) =>
   recordChanges(sql.unnest(MONITOR_REF, bind, (rows) => rows)),
@@ -163,7 +160,10 @@ export async function updateLiveInShard(tx: Queryable, rows: readonly LiveRow[])
 
 /** The CTEs of that update, for statements that do more in the same round trip. */
 export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
-  return `live as (${changeLiveSql(bind, rows)}
+  return `live as (
+      update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
+      from ${sql.unnest(LIVE_ROW, bind, rows)}
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('live')})`;
 }

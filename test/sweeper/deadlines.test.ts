@@ -1,6 +1,7 @@
 // The sweep of deadlines on a real database: which incidents it opens, and which it does not.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type IncidentRow, insertIncidents } from '../../src/store/incidents/incidents.ts';
+import { openIncident } from '../../src/domain/incident.ts';
+import { insertIncidents, type Openings } from '../../src/store/incidents/opened-incidents.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
 import { settleServiceClock } from '../../src/store/upkeep/service-clock.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
@@ -304,22 +305,12 @@ describe('a beat and a sweep on one row', () => {
 });
 
 /** An incident of the monitor that its live row does not count. */
-function openedBefore(monitor: SeedMonitor, openedMs: number): IncidentRow {
-  return {
-    ...monitor,
-    jurisdiction: 'unrestricted',
-    incident: {
-      incidentId: `inc_${monitor.monitorKey}`,
-      kind: 'missed_deadline',
-      state: 'open',
-      severity: 'critical',
-      openedMs,
-      violationCount: 1,
-      recoveryCount: 0,
-      summary: 'Opened before.',
-      eventSequence: 0,
-    },
-  };
+function openedBefore(monitor: SeedMonitor, openedMs: number): Openings {
+  const { incident } = openIncident(
+    { kind: 'missed_deadline', severity: 'critical', summary: 'Opened before.' },
+    openedMs,
+  );
+  return { openedMs, incidents: [{ ...monitor, jurisdiction: 'unrestricted', incident }] };
 }
 
 describe('a monitor at fault', () => {
@@ -334,7 +325,7 @@ describe('a monitor at fault', () => {
     ]);
     // An open incident that the live row does not count: the batch fails on the unique index.
     const now = await readNow(fixture.pool);
-    await insertIncidents(fixture.pool, [openedBefore(doubled, now)]);
+    await insertIncidents(fixture.pool, openedBefore(doubled, now));
     await sweep();
     for (const monitor of monitors) {
       expect(await incidentsOf(fixture.pool, monitor)).toHaveLength(monitor === unversioned ? 0 : 1);
@@ -348,7 +339,7 @@ describe('a monitor at fault', () => {
     try {
       const now = await readNow(own.pool);
       const first = await seedMonitor(own.pool, own.project, dueAt(now - 1_000));
-      await insertIncidents(own.pool, [openedBefore(first, now)]);
+      await insertIncidents(own.pool, openedBefore(first, now));
       await seedMonitors(own.pool, own.project, 400, dueAt(now - 500));
       await moveClock(own.pool);
       let batches = 0;

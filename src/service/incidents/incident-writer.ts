@@ -7,13 +7,12 @@ import { type MonitorOrigin, toOriginRecord } from '../../domain/origin.ts';
 import { insertDeliveries, type OutboxRow } from '../../store/deliveries/deliveries.ts';
 import {
   type IncidentRow,
-  insertIncidents,
   insertTimelineEntries,
-  type OpenedIncident,
   type TimelineRow,
   updateIncidents,
 } from '../../store/incidents/incidents.ts';
-import type { MonitorRef } from '../../store/monitors/live.ts';
+import { insertIncidents, type OpenedIncident } from '../../store/incidents/opened-incidents.ts';
+import { type LiveRow, type MonitorRef, updateWoken } from '../../store/monitors/live.ts';
 import { findOrigins } from '../../store/monitors/monitor-origins.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { allAnswered } from '../../store/postgres/transaction.ts';
@@ -47,14 +46,18 @@ interface Written {
   outbox: OutboxRow[];
 }
 
-/** Writes the transitions at `nowMs` (the database's clock). Nothing is sent here: the sweeper sends committed rows. */
+/**
+ * Writes the transitions at `nowMs` (the database's clock), and the live rows of monitors that were woken. Nothing is sent
+ * here: the sweeper sends committed rows.
+ */
 export async function recordTransitions(
   tx: Queryable,
   monitors: readonly MonitorTransitions[],
   nowMs: number,
+  woken: readonly LiveRow[] = [],
 ): Promise<void> {
   const changed = monitors.filter((monitor) => monitor.transitions.length > 0);
-  if (changed.length === 0) return;
+  if (changed.length === 0) return await updateWoken(tx, woken);
   const alerting = changed.filter(
     (monitor) => !monitor.suppressed && monitor.transitions.some((transition) => transition.event),
   );
@@ -71,7 +74,7 @@ export async function recordTransitions(
     collect(told, targets.get(monitorKey), nowMs, written);
   }
 
-  await insertIncidents(tx, written.opened);
+  await insertIncidents(tx, { openedMs: nowMs, incidents: written.opened, woken });
   await updateIncidents(tx, written.changed);
   await insertTimelineEntries(tx, written.timeline);
   await insertDeliveries(tx, written.outbox, nowMs);

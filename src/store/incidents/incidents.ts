@@ -3,12 +3,10 @@
 // incidents_one_open is the second guard. Incidents of deleted monitors are read for as long as their rows exist.
 import { firstIdAt, newUuid } from '../../domain/id.ts';
 import type { Actor, Incident, IncidentState, Severity, TimelineEntry } from '../../domain/incident.ts';
-import { OUTBOX, type OutboxRow } from '../deliveries/deliveries.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { inShard } from '../postgres/engine.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
-import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 /** An incident with a copy of its monitor's names: it outlives the monitor. */
@@ -38,19 +36,23 @@ const CHANGEABLE = {
   eventSequence: column.plain<number>('event_sequence', 'integer'),
 };
 
-const INCIDENT_ROW: Columns<IncidentRow> = {
+/** The columns of an incident. */
+export const INCIDENT = {
+  incidentId: column.plain<string>('incident_id', 'text'),
+  kind: column.plain<Incident['kind']>('kind', 'text'),
+  measurement: column.line('measurement'),
+  rule: column.plain<string>('rule', 'text'),
+  openedMs: column.moment('opened_at'),
+  openSequence: column.plain<number>('open_sequence', 'bigint'),
+  ...CHANGEABLE,
+} satisfies Columns<Incident>;
+
+/** With those of its monitor. */
+export const INCIDENT_ROW: Columns<IncidentRow> = {
   ...MONITOR_REF,
   monitorId: column.line('monitor_id'),
   jurisdiction: column.plain('jurisdiction', 'text'),
-  incident: {
-    incidentId: column.plain('incident_id', 'text'),
-    kind: column.plain('kind', 'text'),
-    measurement: column.line('measurement'),
-    rule: column.plain('rule', 'text'),
-    openedMs: column.moment('opened_at'),
-    openSequence: column.plain('open_sequence', 'bigint'),
-    ...CHANGEABLE,
-  },
+  incident: INCIDENT,
   openedDetail: column.json('opened_detail'),
 };
 
@@ -83,47 +85,6 @@ export async function findOpenIncidents(
     else found.set(monitorKey, [incident]);
   }
   return found;
-}
-
-/** What a delivery has besides its incident. */
-type FirstEvent = Omit<OutboxRow, 'projectId' | 'monitorKey' | 'monitorId' | 'incidentId' | 'redeliveryOf'>;
-
-/** An incident that opens, with its event where one is sent. */
-export interface OpenedIncident extends IncidentRow {
-  delivery?: FirstEvent;
-}
-
-const FIRST_EVENT: Columns<FirstEvent> = {
-  deliveryId: OUTBOX.deliveryId,
-  createdMs: OUTBOX.createdMs,
-  endpointId: OUTBOX.endpointId,
-  endpointProjectId: OUTBOX.endpointProjectId,
-  event: OUTBOX.event,
-  sequence: OUTBOX.sequence,
-  webhookId: OUTBOX.webhookId,
-  body: OUTBOX.body,
-};
-const OPENED: Columns<OpenedIncident> = { ...INCIDENT_ROW, delivery: FIRST_EVENT };
-const SHARED = 'project_id, monitor_key, monitor_id, incident_id';
-
-const INSERT = statement(
-  'insert-incidents',
-  (bind: Bind<readonly OpenedIncident[]>) => `with v as materialized (
-      select * from ${sql.unnest(OPENED, bind, (rows) => rows)}),
-    opened as (
-      insert into incidents (${sql.names(INCIDENT_ROW)}) select ${sql.values(INCIDENT_ROW)} from v)
-    insert into deliveries (${SHARED}, ${sql.names(FIRST_EVENT)}, next_attempt_at)
-    select ${SHARED}, ${sql.values(FIRST_EVENT)}, ${fromMillis('v.created_at')} from v where v.delivery_id is not null`,
-);
-
-/**
- * Inserts new incidents with their first events, which are due at once, in one statement. A second incident of the same
- * cause is a unique violation while the first has not ended: the transaction fails. Arrays, because ten thousand rows at
- * one instant cost Postgres half as much as in JSON.
- */
-export async function insertIncidents(tx: Queryable, rows: readonly OpenedIncident[]): Promise<void> {
-  if (rows.length === 0) return;
-  await tx.query(INSERT(rows));
 }
 
 const UPDATED = {

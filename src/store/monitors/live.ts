@@ -158,12 +158,49 @@ export async function updateLiveInShard(tx: Queryable, rows: readonly LiveRow[])
   await Promise.all([tx.query(UPDATE_IN_SHARD(rows)), tx.query(RECORD_IN_SHARD(rows))]);
 }
 
+/** What the passing of time may change of a live row (`wakeMonitor`). */
+export const WOKEN_STATE = {
+  wakeMs: LIVE_STATE.wakeMs,
+  deadlineMs: LIVE_STATE.deadlineMs,
+  anchorMs: LIVE_STATE.anchorMs,
+  missedCount: LIVE_STATE.missedCount,
+  openIncidents: LIVE_STATE.openIncidents,
+  openRuns: LIVE_STATE.openRuns,
+  unmovedMs: LIVE_STATE.unmovedMs,
+  excusedFromMs: LIVE_STATE.excusedFromMs,
+  excusedMs: LIVE_STATE.excusedMs,
+  excusedBeats: LIVE_STATE.excusedBeats,
+};
+const WOKEN = { live: WOKEN_STATE };
+const WOKEN_ROW = { ...MONITOR_REF, ...WOKEN };
+
+const UPDATE_WOKEN = statement(
+  'update-woken',
+  (bind: Bind<readonly LiveRow[]>) => `with ${updateWokenSql(bind, (rows) => rows)} select from live`,
+);
+
+/** As `updateLive`, after monitors were woken: it writes only what time may change. */
+export async function updateWoken(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
+  if (rows.length > 0) await tx.query(UPDATE_WOKEN(rows));
+}
+
 /** The CTEs of that update, for statements that do more in the same round trip. */
+export function updateWokenSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
+  const place = inShard('l', bind, rows);
+  return updateSql(sql.assignments(WOKEN), sql.unnest(WOKEN_ROW, bind, rows), place);
+}
+
+/** The CTEs of `updateLive`, for statements that do more in the same round trip. */
 export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => readonly LiveRow[]): string {
+  const place = inShard('l', bind, rows);
+  return updateSql(sql.assignments(CHANGING), sql.unnest(LIVE_ROW, bind, rows), place);
+}
+
+function updateSql(assignments: string, rows: string, place: string): string {
   return `live as (
-      update monitor_live l set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
-      from ${sql.unnest(LIVE_ROW, bind, rows)}
-      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, rows)}
+      update monitor_live l set ${assignments}, room = null, changed_xid = pg_current_xact_id()
+      from ${rows}
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${place}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('live')})`;
 }

@@ -12,7 +12,7 @@ import {
   type DueMonitors,
   findDueShards,
 } from '../../store/monitors/due-monitors.ts';
-import { type LiveRow, updateLive } from '../../store/monitors/live.ts';
+import type { LiveRow } from '../../store/monitors/live.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import { isDistributed } from '../../store/postgres/engine.ts';
@@ -118,8 +118,7 @@ async function wakeRows(
     const live = isAlone ? { ...row.live, openIncidents: open.length } : row.live;
     decide(work, { ...row, live }, monitors.get(row.monitorKey), open);
   }
-  await recordTransitions(tx, work.transitions, clock.nowMs);
-  await updateLive(tx, work.changed);
+  await recordTransitions(tx, work.transitions, clock.nowMs, work.changed);
   return {
     ...clock,
     claimed: rows.length,

@@ -1,0 +1,80 @@
+// Incidents that open. Ten thousand may do so at one instant: what all of them have in common is no array of the statement.
+import type { Incident, IncidentEvent } from '../../domain/incident.ts';
+import { OUTBOX, type OutboxRow } from '../deliveries/deliveries.ts';
+import { type LiveRow, updateWoken, updateWokenSql } from '../monitors/live.ts';
+import { type Bind, type Columns, sql, statement } from '../postgres/columns.ts';
+import { fromMillis } from '../postgres/moments.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { INCIDENT, INCIDENT_ROW, type IncidentRow } from './incidents.ts';
+
+/** In which incidents differ that open at one moment. The rest is as `openIncident` makes it. */
+type Cause = Pick<
+  Incident,
+  'incidentId' | 'kind' | 'measurement' | 'rule' | 'openSequence' | 'severity' | 'deadlineMs' | 'summary'
+>;
+
+/** What the first event has besides its incident. */
+type FirstEvent = Pick<
+  OutboxRow,
+  'deliveryId' | 'createdMs' | 'endpointId' | 'endpointProjectId' | 'webhookId' | 'body'
+>;
+
+/** An incident that opens, with its event where one is sent. */
+export interface OpenedIncident extends Omit<IncidentRow, 'incident'> {
+  incident: Cause;
+  delivery?: FirstEvent;
+}
+
+export interface Openings {
+  openedMs: number;
+  incidents: readonly OpenedIncident[];
+  /** Live rows to write in the same statement. The caller has locked them. */
+  woken?: readonly LiveRow[];
+}
+
+const { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary } = INCIDENT;
+const ROW: Columns<Omit<OpenedIncident, 'delivery'>> = {
+  ...INCIDENT_ROW,
+  incident: { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary },
+};
+const FIRST_EVENT: Columns<FirstEvent> = {
+  deliveryId: OUTBOX.deliveryId,
+  createdMs: OUTBOX.createdMs,
+  endpointId: OUTBOX.endpointId,
+  endpointProjectId: OUTBOX.endpointProjectId,
+  webhookId: OUTBOX.webhookId,
+  body: OUTBOX.body,
+};
+const OPENED: Columns<OpenedIncident> = { ...ROW, delivery: FIRST_EVENT };
+const SHARED = 'project_id, monitor_key, monitor_id, incident_id';
+const EVENT: IncidentEvent = 'incident.opened';
+
+/** The columns that are not named have the defaults of the table. */
+function openSql(bind: Bind<Openings>): string {
+  const openedAt = fromMillis(bind(({ openedMs }) => openedMs));
+  return `v as materialized (select * from ${sql.unnest(OPENED, bind, ({ incidents }) => incidents)}),
+    opened as (
+      insert into incidents (${sql.names(ROW)}, state, last_sequence, event_sequence, opened_at, alerted_at)
+      select ${sql.values(ROW)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${openedAt}
+      from v)
+    insert into deliveries (${SHARED}, ${sql.names(FIRST_EVENT)}, event, sequence, next_attempt_at)
+    select ${SHARED}, ${sql.values(FIRST_EVENT)}, '${EVENT}', 1, ${fromMillis('v.created_at')}
+    from v where v.delivery_id is not null`;
+}
+
+const OPEN = statement('insert-incidents', (bind: Bind<Openings>) => `with ${openSql(bind)}`);
+const OPEN_AND_UPDATE = statement(
+  'insert-incidents-of-woken',
+  (bind: Bind<Openings>) => `with ${updateWokenSql(bind, ({ woken = [] }) => woken)}, ${openSql(bind)}`,
+);
+
+/**
+ * Inserts new incidents with their first events, which are due at once, and writes `woken`, in one statement. A second
+ * incident of the same cause is a unique violation while the first has not ended: the transaction fails. Arrays, because
+ * ten thousand rows at one instant cost Postgres half as much as in JSON.
+ */
+export async function insertIncidents(tx: Queryable, openings: Openings): Promise<void> {
+  const { incidents, woken = [] } = openings;
+  if (incidents.length === 0) await updateWoken(tx, woken);
+  else await tx.query((woken.length > 0 ? OPEN_AND_UPDATE : OPEN)(openings));
+}

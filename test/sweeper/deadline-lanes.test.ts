@@ -27,7 +27,7 @@ afterEach(() => fixture?.close());
 
 async function seedDue(count: number): Promise<SeedMonitor[]> {
   const { pool, project } = fixture;
-  const seeded = await seedMonitors(pool, project, count, dueAt((await readNow(pool)) - 1_000));
+  const seeded = await seedMonitors(pool, project, count, dueAt(await readNow(pool)));
   await moveClock(pool);
   return seeded;
 }

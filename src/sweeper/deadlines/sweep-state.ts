@@ -24,7 +24,8 @@ export interface LookbackState {
 const LOOKBACKS = [
   { backMs: undefined, everyMs: 60_000 },
   { backMs: 30_000, everyMs: 5_000 },
-  { backMs: 1_000, everyMs: 0 },
+  { backMs: 1_000, everyMs: 1_000 },
+  { backMs: 100, everyMs: 0 },
 ] as const;
 
 /** Every lookback is due. */

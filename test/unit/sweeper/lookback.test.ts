@@ -11,16 +11,16 @@ const SECOND_MS = 1_000;
 const span = { nowMs: 50_000, horizonMs: 40_000, uptoMs: 40_000 };
 
 describe('the lookback of a run', () => {
-  it('the lookback is without a bound each minute, 30 s each five seconds, and 1 s in every other run', () => {
+  it('the lookback is without a bound each minute, 30 s each five seconds, 1 s each second, and 100 ms in every other run', () => {
     let state = FIRST_LOOKBACK;
     const lookbacks: (number | undefined)[] = [];
-    for (let now = 0; now <= 65 * SECOND_MS; now += SECOND_MS) {
+    for (let now = 0; now <= 65 * SECOND_MS; now += SECOND_MS / 2) {
       const begun = beginLookback(state, now);
       state = begun.state;
       lookbacks.push(begun.lookback.backMs);
     }
-    const expected = lookbacks.map((_, second) =>
-      second % 60 === 0 ? undefined : second % 5 === 0 ? 30_000 : 1_000,
+    const expected = lookbacks.map((_, half) =>
+      half % 120 === 0 ? undefined : half % 10 === 0 ? 30_000 : half % 2 === 0 ? 1_000 : 100,
     );
     expect(lookbacks).toEqual(expected);
   });
@@ -36,7 +36,7 @@ describe('the lookback of a run', () => {
 
   it('a short lookback follows a long one that failed', () => {
     const { state } = beginLookback(FIRST_LOOKBACK, 0);
-    expect(beginLookback(state, 1).lookback).toEqual({ backMs: 1_000 });
+    expect(beginLookback(state, 1).lookback).toEqual({ backMs: 100 });
   });
 
   it('the lookback counts from the watermark, and is from the beginning where there is none', () => {

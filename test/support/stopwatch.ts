@@ -2,8 +2,8 @@
 // is busy, or stops for some seconds, must not look like a late product.
 
 const TICK_MS = 20;
-/** A tick that is later than this shows that the process did not run. */
-const LATE_MS = 5 * TICK_MS;
+/** A tick that is later than this shows that the process did not run, or had to share its core with many others. */
+const LATE_MS = 2 * TICK_MS;
 
 export interface Stopwatch {
   /** Milliseconds since the start, without those in which the process did not run. */

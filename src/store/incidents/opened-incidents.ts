@@ -3,6 +3,7 @@ import type { Incident, IncidentEvent } from '../../domain/incident.ts';
 import { OUTBOX, type OutboxRow } from '../deliveries/deliveries.ts';
 import { type LiveRow, updateWoken, updateWokenSql } from '../monitors/live.ts';
 import { type Bind, type Columns, sql, statement } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { INCIDENT, INCIDENT_ROW, type IncidentRow } from './incidents.ts';
@@ -75,6 +76,9 @@ const OPEN_AND_UPDATE = statement(
  */
 export async function insertIncidents(tx: Queryable, openings: Openings): Promise<void> {
   const { incidents, woken = [] } = openings;
-  if (incidents.length === 0) await updateWoken(tx, woken);
-  else await tx.query((woken.length > 0 ? OPEN_AND_UPDATE : OPEN)(openings));
+  // Citus runs an update in one shard, but not with inserts beside it that it can't place.
+  const isApart = incidents.length === 0 || isDistributed();
+  if (isApart) await updateWoken(tx, woken);
+  if (incidents.length === 0) return;
+  await tx.query((isApart || woken.length === 0 ? OPEN : OPEN_AND_UPDATE)(openings));
 }

@@ -20,7 +20,9 @@ const anyLive: fc.Arbitrary<LiveState> = fc
     lastDurationMs: perhaps(fc.nat(100_000)),
     anchorMs: perhaps(moment),
     missedCount: fc.nat(9),
-    openRuns: fc.array(fc.record({ runId: fc.constant(undefined), startedMs: moment, dueMs: perhaps(moment) })),
+    openRuns: fc.array(
+      fc.record({ runId: fc.constant(undefined), startedMs: moment, dueMs: perhaps(moment) }),
+    ),
     gaps: fc.array(fc.nat(100_000)),
     gapBroken: fc.boolean(),
     cadenceMs: perhaps(fc.integer({ min: 60_000, max: 1_000_000 })),

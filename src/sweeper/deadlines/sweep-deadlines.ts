@@ -19,7 +19,13 @@ import {
   nextPace,
   sinceMsOf,
 } from './sweep-state.ts';
-import { BatchFaultError, FAULT_DELAY_MS, type WokenBatch, wakeDueMonitors } from './wake-due-monitors.ts';
+import {
+  BatchFaultError,
+  type BatchOptions,
+  FAULT_DELAY_MS,
+  type WokenBatch,
+  wakeDueMonitors,
+} from './wake-due-monitors.ts';
 
 export interface DeadlineSweepOptions {
   pool: Pool;
@@ -35,8 +41,9 @@ export interface DeadlineSweepOptions {
   signal?: AbortSignal;
 }
 
-/** While one batch is decided here, Postgres writes the others on a core or two. */
+/** While one batch is decided here, Postgres writes the others on a core or two. At most half of a small pool. */
 const LANES = 3;
+const lanesOf = ({ options: { max } }: Pool) => Math.min(LANES, Math.floor(max / 2));
 /** Odd, so that the claims begin at every bucket in turn. */
 const BUCKET_STEP = 21;
 
@@ -49,7 +56,7 @@ interface Sweep {
   /** The batch that was not full. */
   drained?: WokenBatch;
   failure?: { error: unknown };
-  refusal?: BatchFaultError;
+  refusal?: { fault: BatchFaultError; claim: DueClaim };
 }
 
 export class DeadlineSweep {
@@ -121,7 +128,8 @@ export class DeadlineSweep {
     }
     // The database refused a batch: the next one is smaller, or leaves the row at fault out.
     if (refusal || !drained) return 'more';
-    // A batch that is not full left nothing over, in any bucket, up to its moment, but for the rows of the other lanes.
+    // A batch that is not full left nothing over, in any bucket, up to its moment, but for the rows of the other lanes. If
+    // one of those is run again just then, the longer looks find what it leaves.
     this.#lookback = advanceWatermark(this.#lookback, drained);
     return 'idle';
   }
@@ -129,8 +137,7 @@ export class DeadlineSweep {
   #startLane(sweep: Sweep): void {
     const fail = (error: unknown) => {
       sweep.isOver = true;
-      if (error instanceof BatchFaultError) sweep.refusal ??= error;
-      else sweep.failure ??= { error };
+      sweep.failure ??= { error };
     };
     sweep.lanes.push(this.#runLane(sweep).catch(fail));
   }
@@ -140,19 +147,23 @@ export class DeadlineSweep {
     // What is due may be more than one batch. One lane alone finds out how fast the machine is, or which row is at fault.
     const onFull = () => {
       const isAlone = !this.#isMeasured || this.#pace.mode === 'isolating';
-      if (!isAlone && !sweep.isOver && sweep.lanes.length < LANES) this.#startLane(sweep);
+      if (!isAlone && !sweep.isOver && sweep.lanes.length < lanesOf(pool)) this.#startLane(sweep);
     };
     while (!sweep.isOver) {
       const startedAt = performance.now();
       const claim = this.#nextClaim(sweep);
-      const batch = await wakeDueMonitors(pool, { claim, minimumIntervalMs, onFull });
+      const batch = await this.#wake(sweep, { claim, minimumIntervalMs, onFull });
+      if (!batch) return;
       this.#lastRunAt = performance.now();
       const durationMs = this.#lastRunAt - startedAt;
       this.#report(batch, durationMs);
       // Another lane found the end, or a fault: what it says of the pace is newer.
       if (sweep.isOver) return;
       const { isDrained } = batch;
-      this.#pace = nextPace(this.#pace, isDrained ? { type: 'drained' } : { type: 'filled', durationMs });
+      this.#pace = nextPace(
+        this.#pace,
+        isDrained ? { type: 'drained' } : { type: 'filled', limit: claim.limit, durationMs },
+      );
       this.#isMeasured ||= !isDrained;
       if (isDrained) sweep.drained = batch;
       sweep.isOver = isDrained || signal?.aborted === true;
@@ -165,8 +176,22 @@ export class DeadlineSweep {
     return { limit: limitOf(this.#pace), sinceMs, firstBucket: this.#firstBucket % SWEEP_BUCKETS };
   }
 
-  async #isolate({ rows, cause }: BatchFaultError): Promise<void> {
+  /** Returns no batch for a claim that the database refused for its rows: lanes begin no further one. */
+  async #wake(sweep: Sweep, options: BatchOptions): Promise<WokenBatch | undefined> {
+    try {
+      return await wakeDueMonitors(this.#options.pool, options);
+    } catch (error) {
+      if (!(error instanceof BatchFaultError)) throw error;
+      sweep.isOver = true;
+      sweep.refusal ??= { fault: error, claim: options.claim };
+      return undefined;
+    }
+  }
+
+  async #isolate({ fault: { rows, cause }, claim }: NonNullable<Sweep['refusal']>): Promise<void> {
     const { pool, log } = this.#options;
+    // Other lanes have begun at other buckets since.
+    this.#firstBucket = claim.firstBucket;
     const [row, ...others] = rows;
     if (row && others.length === 0) {
       const { projectId, monitorKey } = row;

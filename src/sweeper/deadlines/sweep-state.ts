@@ -80,8 +80,8 @@ export type BatchPace = {
 );
 
 export type BatchEvent =
-  /** Every batch of the run was full. */
-  | { type: 'filled'; durationMs: number }
+  /** A batch was full. `limit`: what it could take, which other lanes may have changed since. */
+  | { type: 'filled'; limit: number; durationMs: number }
   /** A batch found fewer rows than it may take: nothing is left. */
   | { type: 'drained' }
   /** A batch failed for a reason outside of its rows, perhaps because it took too long. */
@@ -120,7 +120,7 @@ export function nextPace(pace: BatchPace, event: BatchEvent): BatchPace {
         if (limit < size) return { ...pace, limit, resume: 'draining' };
         return { largest, size, mode: 'draining' };
       }
-      return { ...resize(pace, size * Math.min(HOLD_MS / event.durationMs, 2)), mode: 'draining' };
+      return { ...resize(pace, event.limit * Math.min(HOLD_MS / event.durationMs, 2)), mode: 'draining' };
     case 'drained':
       return { largest, size, mode: 'polling' };
     case 'failed':

@@ -8,11 +8,18 @@ import {
   nextPace,
 } from '../../../src/sweeper/deadlines/sweep-state.ts';
 
-function paceAfter(events: readonly BatchEvent[], pace = firstPace()): BatchPace {
-  return events.reduce(nextPace, pace);
+type Step = BatchEvent | ((pace: BatchPace) => BatchEvent);
+
+function paceAfter(steps: readonly Step[], pace = firstPace()): BatchPace {
+  return steps.reduce<BatchPace>(
+    (last, step) => nextPace(last, typeof step === 'function' ? step(last) : step),
+    pace,
+  );
 }
 
-const filled = (durationMs: number): BatchEvent => ({ type: 'filled', durationMs });
+const filled =
+  (durationMs: number) =>
+  (pace: BatchPace): BatchEvent => ({ type: 'filled', limit: limitOf(pace), durationMs });
 const refused = (rows: number): BatchEvent => ({ type: 'refused', rows });
 const DRAINED: BatchEvent = { type: 'drained' };
 const FAILED: BatchEvent = { type: 'failed' };
@@ -29,6 +36,20 @@ describe('the pace of batches', () => {
     expect(paceAfter([filled(10)])).toMatchObject({ size: 500 });
     expect(paceAfter(Array.from({ length: 9 }, () => filled(10)))).toMatchObject({ size: 1_000 });
     expect(paceAfter([filled(60_000)])).toMatchObject({ size: 50 });
+  });
+
+  it('lanes that end in turn hold their rows for half a second, however slow the machine is', () => {
+    const msEach = 2;
+    let pace = firstPace();
+    const lanes = [limitOf(pace), limitOf(pace), limitOf(pace)];
+    const holds: number[] = [];
+    for (let end = 0; end < 100; end += 1) {
+      const limit = lanes.shift() ?? 0;
+      holds.push(limit * msEach);
+      pace = nextPace(pace, { type: 'filled', limit, durationMs: limit * msEach });
+      lanes.push(limitOf(pace));
+    }
+    expect(Math.max(...holds)).toBeLessThanOrEqual(500);
   });
 
   it('a sweep polls again when a batch was not full, and keeps the size', () => {
@@ -57,13 +78,13 @@ describe('the pace of batches', () => {
   it('the limit doubles up to the size when a batch without the row at fault was full', () => {
     const isolating = paceAfter([refused(100)]);
     expect(limitOf(isolating)).toBe(50);
-    const twice = nextPace(isolating, filled(9_000));
+    const twice = paceAfter([filled(9_000)], isolating);
     expect(twice).toMatchObject({ size: 250, mode: 'isolating', limit: 100, resume: 'draining' });
     expect(paceAfter([filled(1), filled(1)], twice)).toEqual({ largest: 1_000, size: 250, mode: 'draining' });
   });
 
   it('a batch has between 1 row and its size, whatever happens', () => {
-    const event = fc.oneof(
+    const event = fc.oneof<fc.Arbitrary<Step>[]>(
       fc.double({ min: 0, max: 1e6, noNaN: true }).map(filled),
       fc.constantFrom(DRAINED, FAILED),
       fc.integer({ min: 1, max: 1_000 }).map(refused),
@@ -73,7 +94,8 @@ describe('the pace of batches', () => {
         let pace = firstPace(largest);
         for (const next of events) {
           // A refused batch has at most as many rows as it claimed.
-          pace = nextPace(pace, next.type === 'refused' ? refused(Math.min(next.rows, limitOf(pace))) : next);
+          const isRefused = typeof next === 'object' && next.type === 'refused';
+          pace = paceAfter([isRefused ? refused(Math.min(next.rows, limitOf(pace))) : next], pace);
           expect(pace.size).toBeGreaterThanOrEqual(Math.min(50, largest));
           expect(pace.size).toBeLessThanOrEqual(largest);
           expect(limitOf(pace)).toBeGreaterThanOrEqual(1);

@@ -48,25 +48,32 @@ export function countBuckets({ fromMs, toMs }: Span, bucketSeconds: number): num
 
 /**
  * Plans the reading of a span. `summedMs`: up to there hours are summed up, and observations before it may be dropped.
- * Throws `validation_failed` for buckets that are finer than what is kept.
+ * Throws `validation_failed` for buckets that are finer than what is kept, or than so many observations may have.
  */
 export function planSeries(
   span: Span,
   wanted: number | undefined,
   { nowMs, summedMs }: { nowMs: number; summedMs: number },
+  hasTooMany = false,
 ): SeriesPlan {
   const keptMs = Math.min(floorTo(nowMs - KEPT_DAYS.observations * DAY_MS, DAY_MS), summedMs);
   const isOld = span.fromMs < keptMs;
-  const bucketSeconds = wanted ?? defaultSeconds(span, isOld ? HOUR_MS / 1000 : 0);
-  if ((bucketSeconds * 1000) % HOUR_MS === 0)
-    return { bucketSeconds, parts: planHours(span, keptMs, summedMs) };
-  if (!isOld) return { bucketSeconds, parts: [{ source: 'observations', ...span }] };
-  throw invalidField(
+  const bucketSeconds = wanted ?? defaultSeconds(span, isOld || hasTooMany ? HOUR_MS / 1000 : 0);
+  if (!isFine(bucketSeconds)) return { bucketSeconds, parts: planHours(span, keptMs, summedMs) };
+  if (isOld) throw tooFine(`since is more than ${KEPT_DAYS.observations} days ago`, 'kept for so long');
+  if (hasTooMany) throw tooFine('the monitor has so many beats between since and until', 'summed up');
+  return { bucketSeconds, parts: [{ source: 'observations', ...span }] };
+}
+
+/** Whether buckets are no whole hours: these alone can be had from hours that are summed up. */
+export const isFine = (bucketSeconds: number) => (bucketSeconds * 1000) % HOUR_MS !== 0;
+
+const tooFine = (where: string, are: string) =>
+  invalidField(
     'bucketSeconds',
-    `Must be a multiple of 3600 where since is more than ${KEPT_DAYS.observations} days ago: only whole hours are kept for so long.`,
+    `Must be a multiple of 3600 where ${where}: only whole hours are ${are}.`,
     'too_fine',
   );
-}
 
 function defaultSeconds(span: Span, atLeast: number): number {
   const fits = (seconds: number) => seconds >= atLeast && countBuckets(span, seconds) <= DEFAULT_BUCKETS;

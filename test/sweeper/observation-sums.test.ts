@@ -103,6 +103,20 @@ describe('an hour', () => {
     }
   });
 
+  it('the greatest numbers that a beat may have can be read again', async () => {
+    const monitor = await seed();
+    const rows = -1.7976931348623155e308;
+    await insertBeats(pool, monitor, [{ atMs: daysAgo(2), measurements: { rows } }]);
+    await beginSumsAt(pool, daysAgo(2));
+    await sumUpUntil(pool, daysAgo(1));
+    const { buckets } = await readSeries(
+      pool,
+      { projectId: monitor.projectId, monitorId: monitor.monitorId },
+      { fromMs: daysAgo(2), toMs: daysAgo(1), measurement: 'rows', bucketSeconds: 86_400 },
+    );
+    expect(buckets.map(({ sums }) => sums?.mean)).toEqual([rows]);
+  });
+
   it('the first gap of a day counts from the last beat of the day before, or of weeks before', async () => {
     const monitor = await seed();
     const times = [daysAgo(20) + 7, daysAgo(2) + HOUR_MS, daysAgo(1) + 3 * HOUR_MS];
@@ -221,6 +235,18 @@ describe('once', () => {
     expect(await bucketsOf(pool, monitor)).toMatchObject([{ measurement: 'rows', count: 1 }]);
   });
 
+  it('a day that began to close in another cluster, whose ids were higher, is summed up after a restore', async () => {
+    const monitor = await seed();
+    await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    await beginSumsAt(pool, daysAgo(2));
+    await pool.query(
+      `update observation_sums set closing_xid = (pg_current_xact_id()::text::bigint + 1000000000)::text::xid8`,
+    );
+    expect(await sumUpStep(pool)).toBe('worked');
+    await sumUpUntil(pool, daysAgo(1));
+    expect(await bucketsOf(pool, monitor)).toHaveLength(48);
+  });
+
   it('a day that is not over is not summed up', async () => {
     await beginSumsAt(pool, daysAgo(0));
     await insertBeats(pool, await seed(), [{ atMs: daysAgo(0) }]);
@@ -309,5 +335,38 @@ describe('cost', () => {
     await sweeper.end();
     expect(after.scanned).toBe(before.scanned);
     expect(after.fetched - before.fetched).toBe(20 * (48 + 2));
+  });
+
+  it('a step looks at few monitors that it does not take', async () => {
+    for (const monitor of await seedMonitors(pool, fixture.project, 300))
+      await insertBeats(pool, monitor, [{ atMs: daysAgo(2) }, { atMs: daysAgo(2) + 1 }]);
+    await beginSumsAt(pool, daysAgo(2));
+    let looked = 0;
+    const connect = async () => {
+      const connection = await pool.connect();
+      return new Proxy(connection, {
+        get(target, name) {
+          if (name === 'release') return () => target.release();
+          if (name !== 'query') return Reflect.get(target, name);
+          return async (text: string, values?: unknown[]) => {
+            const answer = await target.query(text, values);
+            if (text.includes('from monitors')) looked += answer.rows.length;
+            return answer;
+          };
+        },
+      });
+    };
+    const watched = { connect } as Pick<Pool, 'connect'>;
+    // Sixty monitors a step.
+    const limits = { monitors: 1_000, observations: 120 };
+    await waitFor(
+      async () => {
+        while ((await readSummedUntil(pool)).summedMs < daysAgo(1))
+          if ((await sumUpStep(watched, limits)) === 'waiting') return false;
+        return true;
+      },
+      { what: 'the day is summed up' },
+    );
+    expect(looked).toBeLessThanOrEqual(5 * (16 + 64));
   });
 });

@@ -38,7 +38,7 @@ export const seriesQuery = {
   bucketSeconds: integer(1, YEAR_SECONDS)
     .optional()
     .describe(
-      `The length of a bucket, for at most ${MOST_BUCKETS} buckets. Buckets begin at whole multiples of it since 1970 in UTC. A multiple of 3600 where \`since\` is more than 30 days ago. Default: the least of some lengths from a minute to a day that makes at most 500.`,
+      `The length of a bucket, for at most ${MOST_BUCKETS} buckets. Buckets begin at whole multiples of it since 1970 in UTC. A multiple of 3600 where \`since\` is more than 30 days ago, or the monitor has more than 200,000 beats in the span. Default: the least of some lengths from a minute to a day that makes at most 500 and may be had.`,
     ),
 };
 

@@ -1,7 +1,15 @@
 // The series of a monitor: from hours that are summed up, and from single observations where those are younger or finer.
-import { addSums, planSeries, type Span, type Sums } from '../../domain/series.ts';
+import { addSums, isFine, planSeries, type SeriesPlan, type Span, type Sums } from '../../domain/series.ts';
 import { nearestWritable } from '../../domain/timestamp.ts';
-import { readHours, readObservationSums, readSummedUntil } from '../../store/beats/observation-sums.ts';
+import { cutStretch, findLargeStretch, MOST_READ } from '../../store/beats/observation-stretch.ts';
+import {
+  type BucketSums,
+  readHours,
+  readObservationSums,
+  readSummedUntil,
+  type SumsQuery,
+} from '../../store/beats/observation-sums.ts';
+import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { findMonitorRef } from './monitor-access.ts';
@@ -26,18 +34,49 @@ export async function readSeries(
   const ref = await findMonitorRef(db, name);
   // Before the rest: what is summed up at this moment stays so, and observations after it are there.
   const clock = await readSummedUntil(db);
-  const { bucketSeconds, parts } = planSeries(request, request.bucketSeconds, clock);
+  const { bucketSeconds, parts } = await plan(db, ref, request, clock);
   const known = new Map<number, Sums>();
   for (const { source, fromMs, toMs } of parts) {
     const query = { ref, measurement: request.measurement, bucketSeconds, fromMs, toMs };
-    const found =
-      source === 'hours' ? await readHours(db, query) : await readObservationSums(db, query, clock.summedMs);
-    for (const [bucket, sums] of found) {
-      const before = known.get(bucket);
-      known.set(bucket, before ? addSums(before, sums) : sums);
-    }
+    if (source === 'hours') addAll(known, await readHours(db, query));
+    else await addObservations(db, query, clock.summedMs, known);
   }
   return { bucketSeconds, buckets: fill(request, bucketSeconds * 1000, known) };
+}
+
+/** Fine buckets are read from observations alone, and so no more of these than one statement reads. */
+async function plan(
+  db: Queryable,
+  ref: MonitorRef,
+  request: SeriesRequest,
+  clock: { nowMs: number; summedMs: number },
+): Promise<SeriesPlan> {
+  const series = planSeries(request, request.bucketSeconds, clock);
+  if (!isFine(series.bucketSeconds)) return series;
+  const stretch = await findLargeStretch(db, ref, request);
+  const hasTooMany = stretch !== undefined && stretch.to - stretch.from > MOST_READ;
+  return hasTooMany ? planSeries(request, request.bucketSeconds, clock, hasTooMany) : series;
+}
+
+type KnownSums = Map<number, Sums>;
+
+async function addObservations(
+  db: Queryable,
+  query: SumsQuery,
+  summedMs: number,
+  known: KnownSums,
+): Promise<void> {
+  const stretch = await findLargeStretch(db, query.ref, query);
+  const pieces = stretch ? cutStretch(stretch) : [undefined];
+  for (const piece of pieces)
+    addAll(known, await readObservationSums(db, { ...query, stretch: piece, summedMs }));
+}
+
+function addAll(known: KnownSums, found: BucketSums): void {
+  for (const [bucket, sums] of found) {
+    const before = known.get(bucket);
+    known.set(bucket, before ? addSums(before, sums) : sums);
+  }
 }
 
 function fill({ fromMs, toMs }: Span, bucketMs: number, known: ReadonlyMap<number, Sums>): SeriesBucket[] {

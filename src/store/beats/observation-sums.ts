@@ -4,6 +4,7 @@ import { BEAT_GAP, HOUR_MS, type Span, type Sums } from '../../domain/series.ts'
 import type { MonitorRef } from '../monitors/live.ts';
 import { fromMillis, millis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import type { Stretch } from './observation-stretch.ts';
 
 /** The beats from which deadlines count: gaps are between them. */
 export const COUNTED = `kind in ('success', 'fail')`;
@@ -20,8 +21,9 @@ const asDouble = (numeric: string) =>
 export const sumUp = (value: string) => `count(${value}) as count, min(${value})::double precision as minimum,
   max(${value})::double precision as maximum, ${asDouble(`avg(${value})`)} as mean`;
 
+// As text, because the type numeric takes 15 digits of a double: rounded up, the greatest ones are none any more.
 const ADD_UP = `sum(count)::bigint as count, min(minimum) as minimum, max(maximum) as maximum,
-  ${asDouble('(sum(mean::numeric * count) / sum(count))')} as mean`;
+  ${asDouble('(sum(mean::text::numeric * count) / sum(count))')} as mean`;
 
 /**
  * SQL: when the last beat before `at` came that the hours before it know of. Nearly always it is one of the day before:
@@ -54,6 +56,13 @@ export interface SumsQuery extends Span {
   bucketSeconds: number;
 }
 
+/** Of single observations. `stretch`: only these sequences. */
+export interface ObservationsQuery extends SumsQuery {
+  stretch: Stretch | undefined;
+  /** The beat before the first one may be in an hour that is summed up before this moment. */
+  summedMs: number;
+}
+
 /** Sums by the number of their bucket since 1970. Empty buckets have none. */
 export type BucketSums = [bucket: number, sums: Sums][];
 
@@ -77,18 +86,13 @@ export async function readHours(db: Queryable, query: SumsQuery): Promise<Bucket
   return toBucketSums(rows);
 }
 
-/** From single observations. `summedMs`: the beat before the first one may be in an hour that is summed up before it. */
-export async function readObservationSums(
-  db: Queryable,
-  query: SumsQuery,
-  summedMs: number,
-): Promise<BucketSums> {
-  const { ref, measurement, bucketSeconds, fromMs, toMs } = query;
+export async function readObservationSums(db: Queryable, query: ObservationsQuery): Promise<BucketSums> {
+  const { ref, measurement, bucketSeconds, fromMs, toMs, stretch = ALL, summedMs } = query;
   if (measurement !== BEAT_GAP) {
     const { rows } = await db.query<SumsRow>({
       name: 'sum-up-measurement',
       text: MEASUREMENT,
-      values: valuesOf(query),
+      values: [...valuesOf(query), stretch.from, stretch.to],
     });
     return toBucketSums(rows);
   }
@@ -96,10 +100,17 @@ export async function readObservationSums(
   const { rows } = await db.query<SumsRow>({
     name: 'sum-up-gaps',
     text: GAPS,
-    values: [ref.projectId, ref.monitorKey, bucketSeconds, fromMs, toMs, hoursMs],
+    values: [
+      ...[ref.projectId, ref.monitorKey, bucketSeconds, fromMs, toMs, hoursMs],
+      ...[stretch.from, stretch.to],
+      // The beat before a stretch is found by its sequence, that before all observations of the span by its time.
+      ...(stretch === ALL ? [ALL.to, fromMs] : [stretch.from, toMs]),
+    ],
   });
   return toBucketSums(rows);
 }
+
+const ALL: Stretch = { from: 0, to: Number.MAX_SAFE_INTEGER };
 
 function valuesOf({ ref, measurement, bucketSeconds, fromMs, toMs }: SumsQuery): unknown[] {
   return [ref.projectId, ref.monitorKey, measurement, bucketSeconds, fromMs, toMs];
@@ -111,15 +122,16 @@ const within = (from: string, to: string) => `project_id = $1 and monitor_key = 
 const MEASUREMENT = `select ${bucketOf('received_at', '$4')} as bucket, ${sumUp('value')}
   from (
     select received_at, (measurements ->> $3)::numeric as value from observations
-    where ${within('$5', '$6')} and measurements ? $3) measured
+    where ${within('$5', '$6')} and sequence >= $7 and sequence < $8 and measurements ? $3) measured
   group by 1`;
 
 const BEFORE = `coalesce(
-  (select received_at from observations where ${within('$6', '$4')} and ${COUNTED} order by sequence desc limit 1),
+  (select received_at from observations
+    where ${within('$6', '$10')} and sequence < $9 and ${COUNTED} order by sequence desc limit 1),
   ${lastBeatBefore(fromMillis('$6'), { projectId: '$1', monitorKey: '$2' })})`;
 
 const GAPS = `with beats as (
     select received_at, coalesce(lag(received_at) over (order by sequence), ${BEFORE}) as before
-    from observations where ${within('$4', '$5')} and ${COUNTED}),
+    from observations where ${within('$4', '$5')} and sequence >= $7 and sequence < $8 and ${COUNTED}),
   gaps as (select received_at, ${GAP_SECONDS} as value from beats)
   select ${bucketOf('received_at', '$3')} as bucket, ${sumUp('value')} from gaps where value is not null group by 1`;

@@ -62,7 +62,10 @@ interface Place {
   done: (MonitorRef & { hours: number }) | undefined;
 }
 
-/** Undefined while the day is not over, and when another process has the row. */
+/**
+ * Undefined while the day is not over, and when another process has the row. An id that this cluster has not given out
+ * yet is of a dump from another cluster: the day begins to close again.
+ */
 async function lockPlace(tx: Queryable): Promise<Place | undefined> {
   const { rows } = await tx.query<{
     day_ms: number;
@@ -72,7 +75,7 @@ async function lockPlace(tx: Queryable): Promise<Place | undefined> {
     done_monitor_key: string;
     done_hours: number;
   }>(
-    `select ${millis('day')} as day_ms, closing_xid is not null as is_closing,
+    `select ${millis('day')} as day_ms, coalesce(closing_xid < pg_snapshot_xmax(pg_current_snapshot()), false) as is_closing,
        coalesce(closing_xid <= pg_snapshot_xmin(pg_current_snapshot()), false) as is_closed,
        done_project_id, done_monitor_key, done_hours
      from observation_sums where clock_timestamp() >= day + interval '1 day' + ${GRACE}
@@ -115,24 +118,50 @@ async function findPiece(tx: Queryable, place: Place, limits: StepLimits): Promi
     toHour: hour + 1,
   });
   if (done && done.hours < DAY_HOURS) return hourOf(done, done.hours);
-  const stretch = await findStretch(tx, place, limits.monitors);
+  const stretch = await findStretch(tx, place, limits);
   const [first] = stretch;
   if (!first) return undefined;
   if (first.observations > limits.observations) return hourOf(first, 0);
-  let observations = 0;
-  const end = stretch.findIndex((monitor) => {
-    observations += monitor.observations;
-    return observations > limits.observations;
-  });
-  return { refs: end < 0 ? stretch : stretch.slice(0, end), dayMs, fromHour: 0, toHour: DAY_HOURS };
+  const refs = stretch.slice(0, countWithin(stretch, limits.observations));
+  return { refs, dayMs, fromHour: 0, toHour: DAY_HOURS };
 }
 
-/** The next monitors, and how many observations of the day each has at most: sequences have no gaps. */
-async function findStretch(
+/** A monitor, and how many observations of the day it has at most: sequences have no gaps. */
+type Load = MonitorRef & { observations: number };
+
+/** How many of the first ones have at most so many observations together. */
+function countWithin(stretch: readonly Load[], most: number): number {
+  let observations = 0;
+  const end = stretch.findIndex((load) => {
+    observations += load.observations;
+    return observations > most;
+  });
+  return end < 0 ? stretch.length : end;
+}
+
+/** So many monitors are looked at first, and then each time so many times more: few have many beats, or many few. */
+const FIRST_LOOK = 16;
+const LOOK_FACTOR = 4;
+
+/** The next monitors: no more of them than a step may take, and few that it does not take. */
+async function findStretch(tx: Queryable, { dayMs, done }: Place, limits: StepLimits): Promise<Load[]> {
+  const stretch: Load[] = [];
+  for (let look = FIRST_LOOK; stretch.length < limits.monitors; look *= LOOK_FACTOR) {
+    const count = Math.min(look, limits.monitors - stretch.length);
+    const found = await readLoads(tx, stretch.at(-1) ?? done, dayMs, count);
+    stretch.push(...found);
+    if (found.length < count || countWithin(stretch, limits.observations) < stretch.length) break;
+  }
+  return stretch;
+}
+
+/** Of the monitors that come after this one. */
+async function readLoads(
   tx: Queryable,
-  { dayMs, done }: Place,
+  after: MonitorRef | undefined,
+  dayMs: number,
   limit: number,
-): Promise<(MonitorRef & { observations: number })[]> {
+): Promise<Load[]> {
   const sequence = (order: 'asc' | 'desc') => `(select o.sequence from observations o
     where o.monitor_key = m.monitor_key and ${within('$4', '$5')} order by o.sequence ${order} limit 1)`;
   const { rows } = await tx.query<{ project_id: string; monitor_key: string; observations: number }>(
@@ -141,7 +170,7 @@ async function findStretch(
      from (
        select project_id, monitor_key from monitors where (project_id, monitor_key) > ($1, $2)
        order by project_id, monitor_key limit $3) m`,
-    [done?.projectId ?? NO_UUID, done?.monitorKey ?? NO_UUID, limit, dayMs, dayMs + DAY_MS],
+    [after?.projectId ?? NO_UUID, after?.monitorKey ?? NO_UUID, limit, dayMs, dayMs + DAY_MS],
   );
   return rows.map((row) => ({
     projectId: row.project_id,

@@ -41,6 +41,27 @@ describe('the length of buckets', () => {
   });
 });
 
+describe('a span with more beats than are read at once', () => {
+  it('has whole hours without a wish, and refuses what is finer', () => {
+    expect(planSeries(daysUntilNow(1), undefined, CLOCK, true).bucketSeconds).toBe(3600);
+    expect(planSeries(daysUntilNow(1), 7200, CLOCK, true).bucketSeconds).toBe(7200);
+    expect(() => planSeries(daysUntilNow(1), 300, CLOCK, true)).toThrow(
+      expect.objectContaining({
+        options: expect.objectContaining({
+          fieldErrors: [
+            {
+              path: 'bucketSeconds',
+              code: 'too_fine',
+              message:
+                'Must be a multiple of 3600 where the monitor has so many beats between since and until: only whole hours are summed up.',
+            },
+          ],
+        }),
+      }),
+    );
+  });
+});
+
 describe('the parts of a series', () => {
   it('hours that are summed up are read from their sums, the edges and what is young from observations', () => {
     expect(planSeries(span('10T08:30:00', '15T11:15:00'), 3600, CLOCK).parts).toEqual([

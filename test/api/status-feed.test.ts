@@ -39,10 +39,11 @@ const make = async (monitorId: string) =>
 
 async function read(cursor?: string, query: Record<string, unknown> = {}, from: ApiClient = client) {
   const { body } = await from.expectSuccess('getStatusFeed', { query: { limit: 200, ...query, cursor } });
-  return { ids: body.items.map((item) => item.monitorId), items: body.items, next: body.nextCursor };
+  const { items, nextCursor: next, hasMore } = body;
+  return { ids: items.map((item) => item.monitorId), items, next, hasMore };
 }
 
-/** Reads until nothing is left. */
+/** Reads until nothing is left. What came during a listing is after it. */
 async function drain(cursor?: string, query: Record<string, unknown> = {}, from: ApiClient = client) {
   const ids: string[] = [];
   const keys = new Set<string>();
@@ -52,7 +53,7 @@ async function drain(cursor?: string, query: Record<string, unknown> = {}, from:
     ids.push(...page.ids);
     for (const item of page.items) keys.add(`${item.projectId}/${item.monitorId}`);
     next = page.next;
-    if (page.ids.length === 0) return { ids, keys, next };
+    if (page.ids.length === 0 && !page.hasMore) return { ids, keys, next };
   }
 }
 
@@ -94,6 +95,14 @@ describe('from nothing', () => {
       },
     ]);
     expect((await read(empty.next)).ids).toEqual(['one']);
+  });
+
+  it('every page of a listing but the last says that more follows', async () => {
+    await seedMonitors(api.pool, project, 5);
+    const pages = [await read(undefined, { limit: 2 })];
+    while (pages.at(-1)?.hasMore) pages.push(await read(pages.at(-1)?.next, { limit: 2 }));
+    expect(pages.map(({ ids }) => ids.length)).toEqual([2, 2, 1]);
+    expect(await read(pages.at(-1)?.next)).toMatchObject({ ids: [], hasMore: false });
   });
 
   it('a first listing in pages misses no change that happens meanwhile', async () => {
@@ -294,7 +303,7 @@ describe('a database that was put back', () => {
     expect((await read(start.next)).ids).toEqual(['restored']);
   });
 
-  it.each(['x', 'f1', 'f1.0123456789abcdef.a~b~c', 'f1.0123456789abcdef.1z141z4~0'])(
+  it.each(['x', 'f1', 'f1.0123456789abcdef.a~c~b', 'f1.0123456789abcdef.1z141z4~0'])(
     'the status feed refuses the cursor %s',
     async (cursor) => {
       const { problem } = await client.call('getStatusFeed', { query: { cursor } });

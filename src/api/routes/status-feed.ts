@@ -22,7 +22,12 @@ export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> 
       });
       const { publicUrl: publishBaseUrl } = call.context;
       return {
-        body: { items: items.map(presentFeedItem), nextCursor: encodeFeedCursor(next), publishBaseUrl },
+        body: {
+          items: items.map(presentFeedItem),
+          nextCursor: encodeFeedCursor(next),
+          hasMore: next.listing !== undefined,
+          publishBaseUrl,
+        },
       };
     },
   };

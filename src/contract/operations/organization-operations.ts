@@ -147,7 +147,7 @@ export const organizationOperations = {
     path: '/v1/status-feed',
     summary: 'Follow the state of monitors',
     description:
-      'Every monitor whose visible state changed after `cursor`, held open up to `waitSeconds`. Never skips a change. Without a cursor: every monitor. The operator sees all projects, others their own.',
+      'Every monitor whose visible state changed after `cursor`, held open up to `waitSeconds`. Never skips a change. Without a cursor: every monitor. While `hasMore` is true, go on at once. The operator sees all projects, others their own.',
     project: 'optional',
     query: z.strictObject({ ...pageQuery, waitSeconds }),
     success: 200,

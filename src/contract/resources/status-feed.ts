@@ -19,6 +19,11 @@ export type StatusFeedItem = z.output<typeof statusFeedItem>;
 export const statusFeed = z.object({
   items: z.array(statusFeedItem),
   nextCursor: z.string().describe('Always there: pass it as `cursor` in the next call.'),
+  hasMore: z
+    .boolean()
+    .describe(
+      'Whether more follows: call again at once with `nextCursor`, also after a page with few items or none.',
+    ),
   publishBaseUrl: z
     .string()
     .describe(

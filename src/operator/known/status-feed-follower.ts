@@ -111,7 +111,7 @@ export class StatusFeedFollower {
     metrics.feedItems.inc(body.items.length);
     this.#cursor = body.nextCursor;
     this.#recover();
-    if (body.items.length === PAGE || this.#hasSynced) return;
+    if (body.hasMore || this.#hasSynced) return;
     this.#hasSynced = true;
     this.#synced.resolve();
   }
@@ -162,6 +162,6 @@ export async function listStatusFeed(
     const { body } = await api.call('getStatusFeed', { query }, { signal });
     for (const item of body.items) onItem(item, atMs);
     cursor = body.nextCursor;
-    if (body.items.length < PAGE) return;
+    if (!body.hasMore) return;
   }
 }

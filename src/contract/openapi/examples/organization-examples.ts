@@ -48,6 +48,7 @@ export const organizationExamples: Examples<keyof typeof organizationOperations>
         },
       ],
       nextCursor: 'ZmVlZCA3NDE6NzQxOg',
+      hasMore: false,
       publishBaseUrl: 'https://beats.example.com',
     },
   },

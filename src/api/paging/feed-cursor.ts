@@ -1,5 +1,6 @@
 // The status feed's cursor as text. It is a Postgres snapshot: `f1.<history>.<snapshot>`, and inside a listing also
-// `.<since>.<project>.<monitor key>`. Numbers are in base 36, running transactions relative to xmin.
+// `.<since>.<project>.<monitor key>`. A snapshot is its xmin, what runs and its xmax, `~` between them, in base 36; all but
+// xmin are relative to it.
 import { invalidField } from '../../domain/problem.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
@@ -7,10 +8,6 @@ const FORM = 'f1';
 /** Two snapshots and the other parts fit the 512 characters of a cursor (docs/contract/calls.md). */
 const MAX_SNAPSHOT = 200;
 
-/**
- * A snapshot with too many running transactions becomes its xmin: changes that committed since then are repeated, and
- * none is skipped.
- */
 export function encodeFeedCursor({ history, snapshot, listing }: FeedCursor): string {
   const parts = [FORM, history, encodeSnapshot(snapshot)];
   if (listing) {
@@ -40,16 +37,20 @@ function foreignCursor() {
   );
 }
 
+/**
+ * Of a snapshot with too many running transactions only the beginning, which is a snapshot too: it ends with the first
+ * transaction that does not fit. Changes that committed after that one began are repeated, and none is skipped.
+ */
 function encodeSnapshot({ xmin, xmax, running }: Snapshot): string {
-  const offsets = [xmax, ...running].map((xid) => (xid - xmin).toString(36));
+  const offsets = [...running, xmax].map((xid) => (xid - xmin).toString(36));
   const text = [xmin.toString(36), ...offsets].join('~');
-  return text.length <= MAX_SNAPSHOT ? text : `${xmin.toString(36)}~0`;
+  return text.length <= MAX_SNAPSHOT ? text : text.slice(0, text.lastIndexOf('~', MAX_SNAPSHOT));
 }
 
 function decodeSnapshot(text: string): Snapshot | undefined {
-  const numbers = text.split('~').map(decodeNumber);
-  const [xmin = Number.NaN, length = Number.NaN, ...offsets] = numbers;
-  const snapshot = { xmin, xmax: xmin + length, running: offsets.map((offset) => xmin + offset) };
+  const [xmin = Number.NaN, ...offsets] = text.split('~').map(decodeNumber);
+  const running = offsets.map((offset) => xmin + offset);
+  const snapshot = { xmin, xmax: running.pop() ?? Number.NaN, running };
   return isSnapshot(snapshot) ? snapshot : undefined;
 }
 

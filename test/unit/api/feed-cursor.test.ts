@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeFeedCursor, encodeFeedCursor } from '../../../src/api/paging/feed-cursor.ts';
 import { cursor as contractCursor } from '../../../src/contract/fields/paging.ts';
-import type { FeedCursor } from '../../../src/service/monitors/status-feed.ts';
+import type { FeedCursor, Snapshot } from '../../../src/service/monitors/status-feed.ts';
 
 /** Snapshots with at most `running` open transactions. Low 32 bits of zero are no transaction id. */
 const snapshots = (running: number) =>
@@ -12,12 +12,13 @@ const snapshots = (running: number) =>
       xmin: fc.integer({ min: 3, max: 2 ** 31 }),
       epoch: fc.integer({ min: 0, max: 100_000 }),
       gaps: fc.array(fc.integer({ min: 1, max: 1_000 }), { maxLength: running }),
+      past: fc.integer({ min: 1, max: 1_000 }),
     })
-    .map(({ xmin, epoch, gaps }) => {
+    .map(({ xmin, epoch, gaps, past }) => {
       const first = epoch * 2 ** 32 + xmin;
       const open: number[] = [];
       for (const gap of gaps) open.push((open.at(-1) ?? first) + gap);
-      return { xmin: first, xmax: (open.at(-1) ?? first) + 1, running: open };
+      return { xmin: first, xmax: (open.at(-1) ?? first) + past, running: open };
     });
 
 const cursors = (running: number): fc.Arbitrary<FeedCursor> =>
@@ -42,6 +43,9 @@ function hex(length: number) {
     .map((digits) => digits.join(''));
 }
 
+const history = '0123456789abcdef';
+const sees = ({ xmax, running }: Snapshot, xid: number) => xid < xmax && !running.includes(xid);
+
 describe('the cursor of the status feed', () => {
   it('a feed cursor decodes to what was encoded', () => {
     fc.assert(
@@ -59,17 +63,28 @@ describe('the cursor of the status feed', () => {
     );
   });
 
-  it('a feed cursor over too many running transactions goes back to the oldest one, which repeats and never skips', () => {
+  it('a feed cursor over however many running transactions sees nothing that its snapshot does not, and all before its end', () => {
+    fc.assert(
+      fc.property(snapshots(400), (snapshot) => {
+        const { snapshot: decoded } = decodeFeedCursor(encodeFeedCursor({ history, snapshot }));
+        const edges = [snapshot, decoded].flatMap(({ xmin, xmax, running }) => [xmin, xmax, ...running]);
+        for (const xid of edges.flatMap((edge) => [edge - 1, edge, edge + 1])) {
+          expect(sees(decoded, xid)).toBe(xid < decoded.xmax && sees(snapshot, xid));
+        }
+      }),
+    );
+  });
+
+  it('a feed cursor over too many running transactions keeps the oldest, and repeats what began after them', () => {
     const running = Array.from({ length: 500 }, (_, index) => 1_000 + index * 2);
-    const text = encodeFeedCursor({
-      history: '0'.repeat(16),
-      snapshot: { xmin: 1_000, xmax: 2_000, running },
-    });
-    expect(decodeFeedCursor(text).snapshot).toEqual({ xmin: 1_000, xmax: 1_000, running: [] });
+    const text = encodeFeedCursor({ history, snapshot: { xmin: 1_000, xmax: 2_000, running } });
+    const { snapshot } = decodeFeedCursor(text);
+    const kept = snapshot.running.length;
+    expect(kept).toBeGreaterThan(60);
+    expect(snapshot).toEqual({ xmin: 1_000, xmax: running[kept], running: running.slice(0, kept) });
   });
 
   it('a text that is not a feed cursor is refused before it reaches the database', () => {
-    const history = '0123456789abcdef';
     const texts = [
       'x',
       'f1',
@@ -77,8 +92,8 @@ describe('the cursor of the status feed', () => {
       `f1.${history}.`,
       `f1.${history}.0~1`,
       `f1.${history}.a`,
-      `f1.${history}.a~b~c`, // one that runs after the end
-      `f1.${history}.a~5~3~2`, // not in order
+      `f1.${history}.a~c~b`, // one that runs after the end
+      `f1.${history}.a~3~2~5`, // not in order
       `f1.${history}.1z141z4~0`, // 2^32: no transaction id
       `f1.${history}.zzzzzzzzzzz~1`,
       `f1.${history}.a~5.all`,

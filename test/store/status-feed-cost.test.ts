@@ -1,5 +1,6 @@
 // How many rows the status feed reads: of a project with very many monitors, and of what others change.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Feed } from '../../src/service/monitors/status-feed.ts';
 import { haveChanged } from '../../src/store/monitors/feed-poll.ts';
 import { touchLive } from '../../src/store/monitors/live.ts';
 import { recordChanges } from '../../src/store/monitors/live-changes.ts';
@@ -43,9 +44,8 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 afterEach(async () => {
-  await pool.query(
-    `truncate live_changes; update live_changes_floor set floor_xid = '0', next_xid = '0', deleted_xid = '0'`,
-  );
+  await pool.query('truncate live_changes');
+  await keepChanges();
 });
 
 /** Of one more organization: each has more monitors than a page, and all of them more than a stretch. */
@@ -69,8 +69,13 @@ async function seedOtherProjects(): Promise<void> {
 
 const refAt = (index: number) => ({ projectId: project.projectId, monitorKey: keys[index] ?? '' });
 const now = async (scope = project) => (await readFeedPage(pool, { scope, limit: 1 })).snapshot;
+/** Above every snapshot from before, whatever other suites have open on the server. Some of those after are below it too. */
 const forgetChanges = () =>
-  pool.query('update live_changes_floor set floor_xid = pg_snapshot_xmin(pg_current_snapshot())');
+  pool.query(
+    'update live_changes_floor set floor_xid = (pg_current_xact_id()::text::bigint + 1)::text::xid8',
+  );
+const keepChanges = () =>
+  pool.query(`update live_changes_floor set floor_xid = '0', next_xid = '0', deleted_xid = '0'`);
 /** As other projects write them, in one transaction. */
 const recordOthers = (records: number) =>
   pool.query(
@@ -114,6 +119,18 @@ describe.each(['before statistics', 'with statistics'])('%s', (when) => {
     expect(await rowsOf('feed-old-changes', (db) => readFeedPage(db, later))).toBeLessThan(most);
   });
 
+  it('a full page without records reads no further than its last change', async () => {
+    for (const scope of [project, { organizationId: project.organizationId }]) {
+      const since = await now();
+      await pool.query('update monitor_live set changed_xid = pg_current_xact_id() where project_id = $1', [
+        project.projectId,
+      ]);
+      await forgetChanges();
+      const page = (db: Database) => readFeedPage(db, { scope, since, limit: 50 });
+      expect(await rowsOf('feed-old-changes', page)).toBeLessThan(EACH * 101);
+    }
+  });
+
   it('a page of changes reads no more live rows than it shows, however many have changed', async () => {
     const since = await now();
     await pool.query(
@@ -152,15 +169,26 @@ it('an old cursor comes to each change in pages, some of them empty, and then to
   const changed = [3, 4, COUNT - 2].map(refAt);
   for (const ref of changed) await touchLive(pool, ref);
   await forgetChanges();
-  const pages = await reader.drain({ limit: 200 });
-  expect(pages.map(({ items, next }) => [items.length, next.listing !== undefined])).toEqual([
-    [2, true],
-    [0, true],
-    [1, false],
-    [0, false],
-  ]);
+  const pages: Feed[] = [];
+  do pages.push(await reader.read());
+  while (pages.at(-1)?.next.listing);
+  expect(pages.map(({ items }) => items.length)).toEqual([2, 0, 1]);
+  await keepChanges();
+  const last = await reader.read();
+  expect([last.items, last.next.listing]).toEqual([[], undefined]);
   const shown = pages.flatMap(({ items }) => items.map(({ monitor }) => monitor.monitorKey));
   expect(shown).toEqual(changed.map(({ monitorKey }) => monitorKey));
+});
+
+it('a cursor of another history begins again without a search of the live rows for it', async () => {
+  const reader = new FeedReader(pool, project);
+  await reader.drain({ limit: COUNT });
+  const [form, , snapshot] = (reader.cursor ?? '').split('.');
+  const cursor = [form, '0'.repeat(16), snapshot].join('.');
+  await forgetChanges();
+  const read = (db: Database) => new FeedReader(db, project, cursor).read({ limit: 50 });
+  await expect(rowsOf('feed-old-changes', read)).rejects.toThrow('No statement');
+  expect(await rowsOf('feed-listing', read)).toBeGreaterThan(0);
 });
 
 it('the poll for held calls reads no live row: past its bound and below the floor, pages find out what is new', async () => {

@@ -59,20 +59,21 @@ export async function rowsReadBy(
 ): Promise<number> {
   const client = await pool.connect();
   await client.query('set plan_cache_mode = force_generic_plan');
-  let read = 0;
+  let read: number | undefined;
   const query = async (statement: pg.QueryConfig) => {
     if (statement.name?.startsWith(name)) {
       await client.query(`prepare measured as ${statement.text}`);
       const values = (statement.values ?? []).map(literalOf).join(', ');
       const { rows } = await client.query(`explain (analyze, format json) execute measured (${values})`);
       await client.query('deallocate measured');
-      read += rowsRead(rows[0]['QUERY PLAN'][0].Plan);
+      read = (read ?? 0) + rowsRead(rows[0]['QUERY PLAN'][0].Plan);
     }
     return await client.query(statement);
   };
   const connection = { query, release: () => undefined } as unknown as Connection;
   await work({ query: query as Pool['query'], connect: async () => connection });
   client.release(true);
+  if (read === undefined) throw new Error(`No statement whose name begins with ${name} ran.`);
   return Math.round(read);
 }
 

@@ -1,7 +1,6 @@
 // The status feed: monitors whose visible state changed after a cursor; a call is held open until one has changed
 // (docs/contract/monitors.md). A cursor from before a restore or a failover starts again with every monitor: the feed
 // repeats changes and never skips one.
-import { createHash } from 'node:crypto';
 import type { FeedMoment } from '../../store/monitors/feed-moment.ts';
 import { haveChanged } from '../../store/monitors/feed-poll.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
@@ -49,8 +48,7 @@ export function createFeedWatch(db: Queryable): FeedWatch {
   return new SharedPoller({
     everyMs: POLL_MS,
     poll: async (subjects) => {
-      const { changed, moment } = await haveChanged(db, subjects);
-      const now = tokenOf(moment);
+      const { changed, moment: now } = await haveChanged(db, subjects);
       return subjects.map((subject, index) => {
         const { history, since: snapshot } = subject;
         // Its page begins the other history.
@@ -73,9 +71,8 @@ export interface FeedRequest {
 }
 
 /**
- * The next page after the cursor; without a cursor the first page of every monitor. A page may be empty inside a listing. It
- * waits only when nothing has changed, never inside a listing. A listing holds no snapshot open: each page reads the present state, and changes
- * that happen meanwhile come after the listing.
+ * The next page after the cursor; without one the first page of every monitor. It waits only where nothing has changed, and
+ * never inside a listing, where a page may be empty. Changes that happen during a listing come after it.
  */
 export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
   const feed = await readPage(db, request, request.cursor);
@@ -92,8 +89,11 @@ export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequ
 async function readPage(db: Database, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
   const { scope, limit, stretch } = request;
   const since = cursor?.listing ? cursor.listing.since : cursor?.snapshot;
-  const page = await readFeedPage(db, { scope, since, after: cursor?.listing?.after, limit, stretch });
-  const { history, snapshot } = tokenOf(page);
+  const { history, snapshot, ...page } = await readFeedPage(db, {
+    ...{ scope, since, limit, stretch },
+    history: cursor?.history,
+    after: cursor?.listing?.after,
+  });
   if (cursor && isForeign(cursor, { history, snapshot })) return await readPage(db, request, undefined);
 
   const listing = page.next && { after: page.next, since };
@@ -106,9 +106,4 @@ async function readPage(db: Database, request: FeedRequest, cursor: FeedCursor |
 /** True also for a moment in the future of this history, which no reader can have seen. */
 function isForeign(seen: FeedMoment, now: FeedMoment): boolean {
   return seen.history !== now.history || seen.snapshot.xmax > now.snapshot.xmax;
-}
-
-/** The moment with the name of its history as cursors have it. */
-function tokenOf({ history, snapshot }: FeedMoment): FeedMoment {
-  return { history: createHash('sha256').update(history).digest('hex').slice(0, 16), snapshot };
 }

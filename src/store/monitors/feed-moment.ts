@@ -1,5 +1,6 @@
 // Where a reader of the status feed stands: a snapshot of Postgres, and the history of transactions in which it is valid
 // (docs/adr/0004).
+import { createHash } from 'node:crypto';
 
 /**
  * A Postgres snapshot (pg_snapshot): transactions before `xmin` are in it, those from `xmax` on and `running` are not.
@@ -38,7 +39,8 @@ export const MOMENT = `select concat_ws('.', (pg_control_system()).system_identi
 export function toMoment({ history, snapshot }: MomentColumns): FeedMoment {
   const [xmin, xmax, running] = snapshot.split(':');
   return {
-    history,
+    // As cursors have it.
+    history: createHash('sha256').update(history).digest('hex').slice(0, 16),
     snapshot: {
       xmin: Number(xmin),
       xmax: Number(xmax),

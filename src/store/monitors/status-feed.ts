@@ -36,6 +36,8 @@ export interface FeedQuery {
   scope: FeedScope;
   /** Undefined: every monitor. */
   since?: Snapshot;
+  /** That `since` belongs to. In another one the live rows are not searched for it. */
+  history?: string;
   /** The last monitor that was looked at, in the order of (project, monitor key). */
   after?: MonitorRef;
   limit: number;
@@ -81,8 +83,10 @@ const IS_NEW = `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < 
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
 
 /**
- * Reads the index of the primary key project by project, and stops at the limit, if IN_KEY_ORDER is set. The order names the
- * project's own column: by that of the live row, all projects would be read and sorted first.
+ * Reads the index of the primary key project by project, and stops at the limit or where its reader does, if IN_KEY_ORDER is
+ * set. A lateral read with a limit is made for one project after the other, so that the rows are in the order of both. The
+ * last order names the project's own column alone: by that of the live row all projects would be read and sorted first, and
+ * by the monitor key too, each project up to the limit.
  */
 const inKeyOrder = (limit: number) => `select p.project_id, l.monitor_key, l.changed_xid
   from (select project_id from projects p
@@ -93,7 +97,7 @@ const inKeyOrder = (limit: number) => `select p.project_id, l.monitor_key, l.cha
     where l.project_id = p.project_id
       and l.monitor_key > case when p.project_id = $3 then $4::uuid else '00000000-0000-0000-0000-000000000000' end
     order by l.monitor_key limit ${limit}) l
-  order by p.project_id, l.monitor_key limit ${limit}`;
+  order by p.project_id limit ${limit}`;
 
 /** The CTE `log` of a page that reads no records, and where the rows that it looked at end, if there may be more. */
 const ending = (end: string) => `log as materialized (
@@ -118,12 +122,15 @@ const LISTING: Reading = {
     ${ending('select project_id, monitor_key from page limit 0')}`,
 };
 
+/** Reads no further than a full page needs. The last row of the stretch is looked up too, new or not. */
 const OLD_CHANGES: Reading = {
   name: 'feed-old-changes',
-  ctes: (size, stretch) => `stretch as materialized (${inKeyOrder(stretch)}),
-    ${ending(`select project_id, monitor_key from stretch order by project_id, monitor_key offset ${stretch - 1} limit 1`)},
-    page as materialized (
-      select * from stretch l where ${IS_NEW} order by l.project_id, l.monitor_key limit ${size})`,
+  ctes: (size, stretch) => `found as materialized (
+      select * from (
+        select l.*, row_number() over () as n, ${IS_NEW} as is_new from (${inKeyOrder(stretch)}) l) l
+      where is_new or n = ${stretch} limit ${size}),
+    ${ending(`select project_id, monitor_key from found where n = ${stretch}`)},
+    page as materialized (select * from found where is_new)`,
 };
 
 /**
@@ -159,7 +166,9 @@ const CHANGES: Reading = {
 export async function readFeedPage(db: Database, query: FeedQuery): Promise<FeedPage> {
   if (!query.since) return await readInKeyOrder(db, query, LISTING);
   const rows = await readPage(db, query, CHANGES);
-  return rows[0]?.is_complete ? toPage(rows, query) : await readInKeyOrder(db, query, OLD_CHANGES);
+  const page = toPage(rows, query);
+  const isForeign = query.history !== undefined && query.history !== page.history;
+  return rows[0]?.is_complete || isForeign ? page : await readInKeyOrder(db, query, OLD_CHANGES);
 }
 
 async function readInKeyOrder(db: Database, query: FeedQuery, reading: Reading): Promise<FeedPage> {

@@ -41,7 +41,11 @@ export async function readJsonText(request: IncomingMessage, timeMs: number): Pr
   };
   const unfinished = await drain(request, request, { take, timeMs });
   if (size > limit) throw tooLarge();
-  if (unfinished) throw invalidBody('The body took too long to arrive.', undefined);
+  if (unfinished)
+    throw invalidBody(
+      'The body did not arrive whole, in time and in chunks that are not too small.',
+      undefined,
+    );
   const bytes = Buffer.concat(chunks);
   const plain = isZipped ? inflate(bytes) : bytes;
   try {
@@ -141,8 +145,8 @@ interface Reading {
 
 /**
  * Gives `source` to `take`, and drains `request` until it ends, its time is over or its bound is reached. The answer: the
- * sender has not finished, and the connection can't be used again. Rejects if the sender disconnects or the gzip is
- * invalid.
+ * sender has not finished, and the connection can't be used again; so it is where the request ends and is not complete,
+ * because the server reads no more of it. Rejects if the sender disconnects or the gzip is invalid.
  */
 function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Reading): Promise<boolean> {
   // The sender left while its address was looked up: no event comes any more.
@@ -157,6 +161,7 @@ function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Rea
       finish();
     };
     const done = (unfinished: boolean) => settle(() => resolve(unfinished));
+    const end = () => done(!request.complete);
     const fail = (cause?: Error) => settle(() => reject(invalidBody('The body could not be read.', cause)));
     const timer = setTimeout(() => done(true), timeMs);
     const keep = (chunk: Buffer) => {
@@ -166,7 +171,7 @@ function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Rea
       // Without its source alone it would unpack what it has: all of a bomb.
       request.unpipe();
       source.destroy();
-      if (request.readableEnded) done(false);
+      if (request.readableEnded) end();
       else request.resume();
     };
     const count = (chunk: Buffer) => {
@@ -174,17 +179,21 @@ function drain(request: IncomingMessage, source: Readable, { take, timeMs }: Rea
       if (drained > MAX_DRAIN_BYTES) done(true);
     };
     source.on('data', keep);
-    source.once('end', () => done(false));
-    source.once('error', fail);
+    source.once('end', end);
+    source.once('error', (cause) => (isCut(request) ? end() : fail(cause)));
     request.on('data', count);
     if (source !== request) {
-      request.once('end', () => isFull && done(false));
+      request.once('end', () => isFull && end());
       request.once('error', () => fail());
     }
     request.once('close', () => {
-      if (!request.complete) settle(() => reject(disconnected()));
+      if (!request.complete && !isCut(request)) settle(() => reject(disconnected()));
     });
   });
+}
+
+function isCut({ readableEnded, complete }: IncomingMessage): boolean {
+  return readableEnded && !complete;
 }
 
 function disconnected(): ProblemError {

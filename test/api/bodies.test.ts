@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { makeServer, readUpToAt } from '../../src/api/http/server.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { CHUNKED, digits, inChunks } from '../support/chunked-body.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { startHostileSenders } from '../support/start-hostile-senders.ts';
@@ -35,17 +36,6 @@ async function serve(handle: RequestListener): Promise<number> {
 
 const post = (...headers: string[]) =>
   `POST / HTTP/1.1\r\nHost: any\r\n${headers.map((header) => `${header}\r\n`).join('')}\r\n`;
-const CHUNKED = 'Transfer-Encoding: chunked';
-const digits = (count: number) => Array.from({ length: count }, (_, place) => String(place % 10)).join('');
-
-function inChunks(text: string, length: number): string {
-  let chunks = '';
-  for (let at = 0; at < text.length; at += length) {
-    const chunk = text.slice(at, at + length);
-    chunks += `${chunk.length.toString(16)}\r\n${chunk}\r\n`;
-  }
-  return chunks;
-}
 
 /** A connection that reads nothing until it is asked to. */
 async function open(port: number): Promise<Socket> {

@@ -182,6 +182,9 @@ describe('an api that has too much to do', () => {
         expect(headers.get('retry-after')).toBe('1');
         // Beats are not shed: nobody has this address.
         expect((await fetch(`${api.url}/ping/${newUuid()}`)).status).toBe(404);
+        const refused = 'POST /v1/monitors HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}';
+        const last = `GET /ping/${newUuid()} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`;
+        expect((await sendRaw(api.url, refused + last)).split('HTTP/1.1 ').length - 1).toBe(2);
         return true;
       };
       await waitFor(isRefused, { what: 'a call is refused' });

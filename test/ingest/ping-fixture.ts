@@ -1,5 +1,7 @@
 // The beat path on its own listening server.
+import type { RequestListener } from 'node:http';
 import Fastify from 'fastify';
+import { makeServer } from '../../src/api/http/server.ts';
 import { Batcher } from '../../src/ingest/batcher.ts';
 import { ExcuseWriter } from '../../src/ingest/excuse-writer.ts';
 import { Lane } from '../../src/ingest/lane.ts';
@@ -20,6 +22,8 @@ export interface PingServerOptions {
   bodyTimeMs?: number;
   /** How long each request has lain unread. */
   waitedMs?: number;
+  /** Connections are served as in the product. Default: as by Node. */
+  hasProductServer?: boolean;
 }
 
 export interface PingServer {
@@ -57,6 +61,7 @@ export async function startPingServer(
     patienceMs = 60_000,
     bodyTimeMs,
     waitedMs = 0,
+    hasProductServer = false,
   }: PingServerOptions = {},
 ): Promise<PingServer> {
   const pool = openPool({ databaseUrl, size: 4, applicationName: 'test' });
@@ -67,7 +72,8 @@ export async function startPingServer(
     lanes: Array.from({ length: lanes }, () => new Lane(databaseUrl)),
     ...patience,
   });
-  const app = Fastify({ forceCloseConnections: true });
+  const serverFactory = hasProductServer ? (handle: RequestListener) => makeServer(handle) : undefined;
+  const app = Fastify({ forceCloseConnections: true, serverFactory });
   const openBeats = new OpenBeats();
   const excuses = new ExcuseWriter({ openBeats, lane: new Lane(databaseUrl), closeMs: 0 });
   registerPing(app, { directory, batcher, openBeats, bodyTimeMs, waitedMs: () => waitedMs });

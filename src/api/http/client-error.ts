@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { newId } from '../../domain/id.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { PROBLEM_TYPE, problemBody } from './problem.ts';
+import { destroyIn, EARLY_ANSWER_MS } from './server.ts';
 
 type ClientError = Error & { code?: string };
 type Response = ServerResponse<IncomingMessage>;
@@ -54,6 +55,7 @@ function refuse(error: ClientError, socket: Socket): void {
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  destroyIn(EARLY_ANSWER_MS, socket);
 }
 
 function detailOf(code: string | undefined): string {

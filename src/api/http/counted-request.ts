@@ -12,29 +12,34 @@ const FREE_PIECES = 16;
 const BLOCK_BYTES = 1_024;
 const BLOCK_MS = 50;
 
+/** The stream of a body that is not read any further ends with what was read. `complete` is false then. */
 export class CountedRequest extends IncomingMessage {
   turns: ReadingTurns | undefined;
-  /** Called when the body is whole and the connection is read on, before anybody reads its end. */
+  /** Called when the body is whole and the connection is read on, before anybody can have read its end. */
   onWhole: (() => void) | undefined;
   #pieces = 0;
   #bytes = 0;
   #block: Buffer | undefined;
   #length = 0;
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+  #isCut = false;
 
   /** Node calls it with each piece of the body, and with null at its end. False: nobody reads, so more must wait. */
   override push(piece: Buffer | null): boolean {
+    if (this.#isCut) {
+      this.complete = false;
+      return false;
+    }
     if (piece === null) {
-      clearTimeout(this.#timer);
-      this.#pushBlock();
-      this.turns?.unhold(this.socket);
-      if (!this.#isCrumbled) this.onWhole?.();
-      return super.push(null);
+      this.#pushEnd();
+      if (!this.#isStopped) this.onWhole?.();
+      return false;
     }
     this.#pieces += 1;
     this.#bytes += piece.length;
     this.turns?.countPiece(this.socket, piece.length);
-    if (this.#isCrumbled) this.turns?.stop(this.socket);
+    if (!this.#isStopped && this.#isCrumbled) this.#stop();
     if (this.#pieces > FREE_PIECES && piece.length < BLOCK_BYTES) return this.#join(piece);
     this.#pushBlock();
     return this.#pushOn(piece);
@@ -46,8 +51,32 @@ export class CountedRequest extends IncomingMessage {
     super._read(size);
   }
 
+  /** Node would destroy the connection with a stream that ended before its body, and the answer is to come. */
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (this.#isCut && this.readableEnded) done(error);
+    else super._destroy(error, done);
+  }
+
   get #isCrumbled(): boolean {
     return this.#pieces > MAX_PIECES && this.#pieces * BYTES_EACH > this.#bytes;
+  }
+
+  #stop(): void {
+    this.#isStopped = true;
+    this.turns?.stop(this.socket);
+    // What was read at once is still to come, and may have the end.
+    setImmediate(() => {
+      if (this.complete || this.destroyed) return;
+      this.#pushEnd();
+      this.#isCut = true;
+    });
+  }
+
+  #pushEnd(): void {
+    clearTimeout(this.#timer);
+    this.#pushBlock();
+    this.turns?.unhold(this.socket);
+    super.push(null);
   }
 
   #join(piece: Buffer): boolean {

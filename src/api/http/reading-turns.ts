@@ -43,6 +43,8 @@ export class ReadingTurns {
   readonly #held = new WeakSet<Socket>();
   readonly #stopped = new WeakSet<Socket>();
   readonly #known = new WeakSet<Socket>();
+  /** Requests of this turn whose body is not whole yet, with what handles them. */
+  readonly #deferred = new Map<IncomingMessage, () => void>();
   #turnAt = 0;
   /** That were read in this turn. */
   #requests = 0;
@@ -59,6 +61,21 @@ export class ReadingTurns {
     const isPipelined = open > 1;
     if (isPipelined || this.#requests > MANY_REQUESTS || this.#next.has(socket))
       this.#add(socket, isPipelined ? 'pipelined' : 'single');
+  }
+
+  /**
+   * Calls `handle` at the end of this turn, when all is read that came with the head of the request: an answer that is
+   * given at once does not come before such a body. Call `count` first.
+   */
+  defer(request: IncomingMessage, handle: () => void): void {
+    this.#deferred.set(request, handle);
+  }
+
+  /** Its body is whole: it waits no longer. */
+  handle(request: IncomingMessage): void {
+    const handle = this.#deferred.get(request);
+    this.#deferred.delete(request);
+    handle?.();
   }
 
   /** Call it for each piece of a body. The connection may have to wait before the next ones are read. */
@@ -98,10 +115,10 @@ export class ReadingTurns {
       sockets.delete(socket);
   }
 
-  /** What arrived before is read on each connection that had to wait, or counts as not sent. Infinity: none had to. */
+  /** What arrived before is read and handled on each connection that had to wait, or counts as not sent. Infinity: none had to. */
   get readUpToAt(): number {
     const countsFromAt = performance.now() - COUNT_MS;
-    let at = this.#next.size > 0 ? this.#turnAt : Number.POSITIVE_INFINITY;
+    let at = this.#next.size + this.#deferred.size > 0 ? this.#turnAt : Number.POSITIVE_INFINITY;
     for (const { kind, sinceAt } of [...Object.values(this.#lines), ...this.#resumed.values()])
       at = Math.min(at, kind === 'single' ? sinceAt : Math.max(sinceAt, countsFromAt));
     return at;
@@ -125,6 +142,7 @@ export class ReadingTurns {
 
   #endTurn(): void {
     this.#isScheduled = false;
+    for (const request of this.#deferred.keys()) this.handle(request);
     this.#requests = 0;
     this.#costs.clear();
     const next = this.#next;

@@ -24,6 +24,8 @@ const MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES;
 export function registerBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   const parse = async (request: FastifyRequest, wire: Buffer): Promise<unknown> => {
+    if (!request.raw.complete)
+      throw tooLarge('The body comes in too many small chunks: send it in larger ones.');
     // Some clients always send a content type: zero bytes count as no body, whatever their type.
     if (wire.length === 0) return undefined;
     requireJson(request);

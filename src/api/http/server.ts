@@ -16,8 +16,8 @@ import { ReadingTurns } from './reading-turns.ts';
 const MAX_OPEN_REQUESTS = 64;
 /** For the answers on a connection that is not read any more. Beats are answered sooner. */
 const LAST_ANSWERS_MS = 12_000;
-/** For an answer that goes out before its request has come. */
-const EARLY_ANSWER_MS = 2_000;
+/** For an answer that goes out before its request has come, or instead of it. */
+export const EARLY_ANSWER_MS = 2_000;
 /** As long as headers may take. */
 const HANDSHAKE_MS = 10_000;
 
@@ -76,12 +76,16 @@ export function makeServer(handle: RequestListener, tls?: SecureContextOptions):
     turns.count(request, countOf(socket));
     const ms = turns.waitedMs(request);
     if (ms > 0) waited.set(request, ms);
-    if (hasBody(request)) endIfEarly(request, response);
     response.once('close', () => {
       openRequests.set(socket, countOf(socket) - 1);
       if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
     });
-    handle(request, response);
+    if (!hasBody(request)) {
+      handle(request, response);
+      return;
+    }
+    endIfEarly(request, response);
+    turns.defer(request, () => handle(request, response));
   };
   const server = tls === undefined ? createServer(OPTIONS, listener) : makeTlsServer(listener, tls);
   turnsOf.set(server, turns);
@@ -130,20 +134,25 @@ function endIfEarly(request: BoundedRequest, response: ServerResponse): void {
   response.shouldKeepAlive = false;
   request.onWhole = () => {
     response.shouldKeepAlive = shouldKeepAlive;
+    request.turns?.handle(request);
   };
   // Before Node, which would close the socket.
   response.prependOnceListener('finish', () => {
     if (request.complete) return;
     request.turns?.stop(socket);
     socket.destroySoon = () => socket.end();
-    const limit = setTimeout(() => socket.destroy(), EARLY_ANSWER_MS);
-    socket.once('close', () => clearTimeout(limit));
+    destroyIn(EARLY_ANSWER_MS, socket);
   });
 }
 
 function endAfterAnswers(socket: Socket): void {
   ending.add(socket);
   socket.on('error', () => socket.destroy());
-  const limit = setTimeout(() => socket.destroy(), LAST_ANSWERS_MS);
+  destroyIn(LAST_ANSWERS_MS, socket);
+}
+
+/** For a connection that may not be read any more: nobody would notice that its client has left. */
+export function destroyIn(ms: number, socket: Socket): void {
+  const limit = setTimeout(() => socket.destroy(), ms);
   socket.once('close', () => clearTimeout(limit));
 }

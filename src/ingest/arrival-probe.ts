@@ -93,6 +93,8 @@ export class ArrivalProbe {
   async #call(server: Server): Promise<void> {
     const calledAt = performance.now();
     const isRead = await this.#isEverythingRead(server);
+    // Requests with a body are handled at the end of the turn in which they are read.
+    await new Promise((resolve) => setImmediate(resolve));
     const toAt = performance.now();
     if (toAt - calledAt > SLOW_MS) this.#onLost(calledAt, toAt);
     const fromAt = Math.min(calledAt, this.#readUpToAt());

@@ -65,7 +65,7 @@ export class ReadingTurns {
 
   /**
    * Calls `handle` at the end of this turn, when all is read that came with the head of the request: an answer that is
-   * given at once does not come before such a body. Call `count` first.
+   * given at once does not come before such a body. Call `count` first, which begins the turn.
    */
   defer(request: IncomingMessage, handle: () => void): void {
     this.#deferred.set(request, handle);
@@ -115,10 +115,10 @@ export class ReadingTurns {
       sockets.delete(socket);
   }
 
-  /** What arrived before is read and handled on each connection that had to wait, or counts as not sent. Infinity: none had to. */
+  /** What arrived before is read on each connection that had to wait, or counts as not sent. Infinity: none had to. */
   get readUpToAt(): number {
     const countsFromAt = performance.now() - COUNT_MS;
-    let at = this.#next.size + this.#deferred.size > 0 ? this.#turnAt : Number.POSITIVE_INFINITY;
+    let at = this.#next.size > 0 ? this.#turnAt : Number.POSITIVE_INFINITY;
     for (const { kind, sinceAt } of [...Object.values(this.#lines), ...this.#resumed.values()])
       at = Math.min(at, kind === 'single' ? sinceAt : Math.max(sinceAt, countsFromAt));
     return at;

@@ -42,7 +42,7 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
       onError,
     });
   const jobPool = openJobPool(2, JOB_STATEMENT_MS);
-  const slowPool = openJobPool(1, SLOW_STATEMENT_MS);
+  const slowPool = openJobPool(2, SLOW_STATEMENT_MS);
   const metrics = createSweeperMetrics(registry);
   const shared = { pool, metrics, log };
   const stopped = new AbortController();

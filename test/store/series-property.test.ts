@@ -11,6 +11,7 @@ import {
   daysAgo,
   HOUR_MS,
   insertBeats,
+  insertOthers,
   type PastBeat,
   sumUpUntil,
 } from '../support/past-beats.ts';
@@ -156,11 +157,12 @@ it('a series has what a plain model over all beats has, however much of it is su
   const known = monitors.map((monitor, index) => ({ monitor, all: samples[index] ?? [] }));
   for (const { monitor, all } of known) await insertBeats(pool, monitor, all);
   await beginSumsAt(pool, daysAgo(FIRST_DAY));
-  // Steps of few monitors, and of single hours where a day has more than 20 beats.
+  // Pieces of few monitors, and parts of those with more than 20 beats: read as a whole, and later by index.
   const limits = { monitors: 5, observations: 20 };
   await checkSeries(known, daysAgo(FIRST_DAY));
   await sumUpUntil(pool, daysAgo(35), limits);
   await checkSeries(known, daysAgo(35));
+  await insertOthers(pool, project.projectId, { fromMs: daysAgo(12), count: 10_000 });
   await sumUpUntil(pool, daysAgo(12), limits);
   await pool.query(`delete from observations where received_at < to_timestamp($1)`, [daysAgo(30) / 1000]);
   await checkSeries(known, daysAgo(30));

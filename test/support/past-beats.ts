@@ -43,14 +43,24 @@ export async function insertBeats(
 /** Nothing is summed up from this day on. */
 export async function beginSumsAt(db: Pick<pg.Pool, 'query'>, dayMs: number): Promise<void> {
   await db.query(
-    `update observation_sums set day = $1, closing_xid = null, done_project_id = null, done_monitor_key = null,
-       done_hours = null`,
+    `update observation_sums set day = $1, until = null, closing_xid = null, done_project_id = null,
+       done_monitor_key = null, done_sequence = null`,
     [toTime(dayMs)],
   );
 }
 
-/** Sums up every day before this one. A transaction of another suite on the server may have to end first. */
-export async function sumUpUntil(pool: pg.Pool, dayMs: number, limits?: StepLimits): Promise<void> {
+export const MANY: StepLimits = { monitors: 1_000, observations: 20_000 };
+
+/**
+ * Sums up every day before this one, in steps of a sweeper without other ones. A transaction of another suite on the
+ * server may have to end first.
+ */
+export async function sumUpUntil(
+  pool: Pick<pg.Pool, 'connect' | 'query'>,
+  dayMs: number,
+  limits: StepLimits = MANY,
+): Promise<void> {
+  await endSumsAt(pool, dayMs);
   const isThere = async () => (await readSummedUntil(pool)).summedMs >= dayMs;
   await waitFor(
     async () => {
@@ -58,6 +68,24 @@ export async function sumUpUntil(pool: pg.Pool, dayMs: number, limits?: StepLimi
       return true;
     },
     { what: 'the days are summed up' },
+  );
+}
+
+/** As if the days after it were not over. */
+export async function endSumsAt(db: Pick<pg.Pool, 'query'>, dayMs: number): Promise<void> {
+  await db.query('update observation_sums set until = $1', [toTime(dayMs)]);
+}
+
+/** Observations of no monitor that there is: so many that an hour of another one is a small part of their table. */
+export async function insertOthers(
+  db: Pick<pg.Pool, 'query'>,
+  projectId: string,
+  { fromMs, count }: { fromMs: number; count: number },
+): Promise<void> {
+  await db.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind)
+     select $1, gen_random_uuid(), 1, to_timestamp($2 / 1000.0), 'success' from generate_series(1, $3)`,
+    [projectId, fromMs, count],
   );
 }
 

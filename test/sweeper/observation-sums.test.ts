@@ -5,11 +5,16 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { toTime } from '../../src/domain/timestamp.ts';
 import { readSeries } from '../../src/service/monitors/series.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
-import { listPartitions, PARTITIONED_TABLES, partitionAt } from '../../src/store/postgres/partitions.ts';
+import {
+  dropPartitions,
+  listPartitions,
+  PARTITIONED_TABLES,
+  partitionAt,
+} from '../../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
 import { runUnderLease } from '../../src/sweeper/upkeep/job.ts';
-import { sumUpObservations, watchSums } from '../../src/sweeper/upkeep/sum-up-observations.ts';
+import { createSums, watchSums } from '../../src/sweeper/upkeep/sum-up-observations.ts';
 import { sweepPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import {
@@ -19,6 +24,7 @@ import {
   daysAgo,
   HOUR_MS,
   insertBeats,
+  MANY,
   type PastBeat,
   sumUpUntil,
 } from '../support/past-beats.ts';
@@ -115,6 +121,26 @@ describe('an hour', () => {
       { fromMs: daysAgo(2), toMs: daysAgo(1), measurement: 'rows', bucketSeconds: 86_400 },
     );
     expect(buckets.map(({ sums }) => sums?.mean)).toEqual([rows]);
+  });
+
+  it('a mean is never outside of minimum and maximum', async () => {
+    const monitor = await seed();
+    const measurements = { rows: Number.MIN_VALUE, sum: 0.1 + 0.2 };
+    await insertBeats(
+      pool,
+      monitor,
+      [0, 1, 2].map((hour) => ({ atMs: daysAgo(2) + hour * HOUR_MS, measurements })),
+    );
+    await beginSumsAt(pool, daysAgo(2));
+    await sumUpUntil(pool, daysAgo(1));
+    for (const [measurement, value] of Object.entries(measurements)) {
+      const { buckets } = await readSeries(
+        pool,
+        { projectId: monitor.projectId, monitorId: monitor.monitorId },
+        { fromMs: daysAgo(2), toMs: daysAgo(1), measurement, bucketSeconds: 86_400 },
+      );
+      expect(buckets.map(({ sums }) => sums?.mean)).toEqual([value]);
+    }
   });
 
   it('the first gap of a day counts from the last beat of the day before, or of weeks before', async () => {
@@ -225,7 +251,7 @@ describe('once', () => {
     try {
       await late.query('begin');
       await insertBeats(late, monitor, [{ atMs: daysAgo(1) - 1, measurements: { rows: 1 } }]);
-      for (let step = 0; step < 3; step += 1) steps.push(await sumUpStep(pool));
+      for (let step = 0; step < 3; step += 1) steps.push(await sumUpStep(pool, MANY));
       await late.query('commit');
     } finally {
       late.release();
@@ -242,25 +268,41 @@ describe('once', () => {
     await pool.query(
       `update observation_sums set closing_xid = (pg_current_xact_id()::text::bigint + 1000000000)::text::xid8`,
     );
-    expect(await sumUpStep(pool)).toBe('worked');
+    expect(await sumUpStep(pool, MANY)).toBe('worked');
     await sumUpUntil(pool, daysAgo(1));
     expect(await bucketsOf(pool, monitor)).toHaveLength(48);
+  });
+
+  it('days end where they do in UTC, whatever time zone the database has', async () => {
+    await pool.query(`do $$ begin
+      execute format('alter database %I set timezone = %L', current_database(), 'Europe/Berlin'); end $$`);
+    const berlin = openPool({ databaseUrl: fixture.databaseUrl, size: 1, applicationName: 'test' });
+    const end = async () =>
+      (await berlin.query<{ until: Date }>('select until from observation_sums')).rows[0]?.until;
+    await beginSumsAt(pool, Date.parse('2025-10-01T00:00:00Z'));
+    await sumUpStep(berlin, MANY);
+    expect(await end()).toEqual(new Date('2025-11-02T00:00:00Z'));
+    await beginSumsAt(pool, daysAgo(3));
+    await sumUpStep(berlin, MANY);
+    // Ten minutes after the end of a day.
+    expect(await end()).toEqual(new Date(Math.floor((Date.now() - 600_000) / DAY_MS) * DAY_MS));
+    await berlin.end();
   });
 
   it('a day that is not over is not summed up', async () => {
     await beginSumsAt(pool, daysAgo(0));
     await insertBeats(pool, await seed(), [{ atMs: daysAgo(0) }]);
-    expect(await sumUpStep(pool)).toBe('waiting');
+    expect(await sumUpStep(pool, MANY)).toBe('waiting');
     expect(await countOf('observation_buckets')).toBe(0);
   });
 
-  it('days that passed while no sweeper ran are summed up one after the other, under one lease', async () => {
+  it('days that passed while no sweeper ran are summed up together, under one lease', async () => {
     const monitor = await seed();
     for (const days of [5, 4, 3, 2])
       await insertBeats(pool, monitor, everyHalfHour(daysAgo(days)), (5 - days) * 48 + 1);
     await beginSumsAt(pool, daysAgo(5));
     const holder = { owner: randomUUID(), signal: new AbortController().signal };
-    const job = { name: 'observation_sums', everyMs: 0, step: sumUpObservations };
+    const job = { name: 'observation_sums', everyMs: 0, step: createSums() };
     await waitFor(
       async () => {
         await runUnderLease(job, makeDeps(), holder);
@@ -311,62 +353,18 @@ describe('before they are summed up', () => {
     expect(await readAll()).toEqual(before);
     expect(before.buckets.filter(({ sums }) => sums?.count === 2)).toHaveLength(48);
   });
-});
 
-describe('cost', () => {
-  it('each observation is read once, with two more for each monitor, and no day is read as a whole', async () => {
-    const monitors = await seedMonitors(pool, fixture.project, 20);
-    const { name, fromMs } = await makePartition(daysAgo(2));
-    for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(fromMs));
-    await beginSumsAt(pool, fromMs);
-    const sweeper = openPool({ databaseUrl: fixture.databaseUrl, size: 1, applicationName: 'test' });
-    const readCounters = async () => {
-      await sweeper.query('select pg_stat_force_next_flush()');
-      const { rows } = await sweeper.query<{ fetched: number; scanned: number }>(
-        `select idx_tup_fetch::integer as fetched, seq_tup_read::integer as scanned
-         from pg_stat_user_tables where relname = $1`,
-        [name],
-      );
-      return rows[0] ?? { fetched: Number.NaN, scanned: Number.NaN };
-    };
-    const before = await readCounters();
-    await sumUpUntil(sweeper, daysAgo(1), { monitors: 6, observations: 1_000 });
-    const after = await readCounters();
-    await sweeper.end();
-    expect(after.scanned).toBe(before.scanned);
-    expect(after.fetched - before.fetched).toBe(20 * (48 + 2));
-  });
-
-  it('a step looks at few monitors that it does not take', async () => {
-    for (const monitor of await seedMonitors(pool, fixture.project, 300))
-      await insertBeats(pool, monitor, [{ atMs: daysAgo(2) }, { atMs: daysAgo(2) + 1 }]);
-    await beginSumsAt(pool, daysAgo(2));
-    let looked = 0;
-    const connect = async () => {
-      const connection = await pool.connect();
-      return new Proxy(connection, {
-        get(target, name) {
-          if (name === 'release') return () => target.release();
-          if (name !== 'query') return Reflect.get(target, name);
-          return async (text: string, values?: unknown[]) => {
-            const answer = await target.query(text, values);
-            if (text.includes('from monitors')) looked += answer.rows.length;
-            return answer;
-          };
-        },
-      });
-    };
-    const watched = { connect } as Pick<Pool, 'connect'>;
-    // Sixty monitors a step.
-    const limits = { monitors: 1_000, observations: 120 };
-    await waitFor(
-      async () => {
-        while ((await readSummedUntil(pool)).summedMs < daysAgo(1))
-          if ((await sumUpStep(watched, limits)) === 'waiting') return false;
-        return true;
-      },
-      { what: 'the day is summed up' },
-    );
-    expect(looked).toBeLessThanOrEqual(5 * (16 + 64));
+  it('a day is not dropped during a step: beats would wait behind the drop, and the drop for the step', async () => {
+    const { name } = await makePartition(daysAgo(33));
+    const [sweeper, step] = [await pool.connect(), await pool.connect()];
+    try {
+      await step.query('begin; select from observation_sums for update');
+      expect(await dropPartitions(sweeper, observations)).toEqual({ names: [], failures: [] });
+      await step.query('rollback');
+      expect(await dropPartitions(sweeper, observations)).toEqual({ names: [name], failures: [] });
+    } finally {
+      step.release(true);
+      sweeper.release();
+    }
   });
 });

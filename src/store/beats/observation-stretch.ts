@@ -17,7 +17,7 @@ export const MOST_READ = 200_000;
 /** Days are partitions: to find one of these rows nothing else is read. */
 const OF_DAYS = `project_id = $1 and monitor_key = $2
   and received_at >= date_trunc('day', ${fromMillis('$3')}, 'UTC')
-  and received_at < date_trunc('day', ${fromMillis('$4')} - interval '1 millisecond', 'UTC') + interval '1 day'`;
+  and received_at < date_trunc('day', ${fromMillis('$4')} - interval '1 millisecond', 'UTC') + interval '24 hours'`;
 
 const ends = (order: 'asc' | 'desc') =>
   `(select sequence from observations where ${OF_DAYS} order by sequence ${order} limit 1)`;

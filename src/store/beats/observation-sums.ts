@@ -17,24 +17,44 @@ export const GAP_SECONDS =
 const asDouble = (numeric: string) =>
   `(case when abs(${numeric}) < 1e-300 then 0 else ${numeric} end)::double precision`;
 
+const within = (mean: string, minimum: string, maximum: string) =>
+  `least(${maximum}, greatest(${minimum}, ${mean}))`;
+
 /** SQL: the columns of Sums over a numeric value. */
 export const sumUp = (value: string) => `count(${value}) as count, min(${value})::double precision as minimum,
-  max(${value})::double precision as maximum, ${asDouble(`avg(${value})`)} as mean`;
+  max(${value})::double precision as maximum, ${within(
+    asDouble(`avg(${value})`),
+    `min(${value})::double precision`,
+    `max(${value})::double precision`,
+  )} as mean`;
 
 // As text, because the type numeric takes 15 digits of a double: rounded up, the greatest ones are none any more.
 const ADD_UP = `sum(count)::bigint as count, min(minimum) as minimum, max(maximum) as maximum,
-  ${asDouble('(sum(mean::text::numeric * count) / sum(count))')} as mean`;
+  ${within(asDouble('(sum(mean::text::numeric * count) / sum(count))'), 'min(minimum)', 'max(maximum)')} as mean`;
+
+/** SQL: the assignments that add the sums of the row `other` to those of `one`. Either may be empty. */
+export function addToSums(one: string, other: string): string {
+  const total = (row: string) => `coalesce(${row}.mean::text::numeric, 0) * ${row}.count`;
+  const count = `${one}.count + ${other}.count`;
+  const minimum = `least(${one}.minimum, ${other}.minimum)`;
+  const maximum = `greatest(${one}.maximum, ${other}.maximum)`;
+  const mean = asDouble(`((${total(one)} + ${total(other)}) / nullif(${count}, 0))`);
+  return `count = ${count}, minimum = ${minimum}, maximum = ${maximum}, mean = ${within(mean, minimum, maximum)}`;
+}
 
 /**
- * SQL: when the last beat before `at` came that the hours before it know of. Nearly always it is one of the day before:
- * further back each month would be asked.
+ * SQL: when the last beat before `at` came that the hours before it know of. Nearly always it is one since the day before
+ * `near`: further back each month would be asked.
  */
-export function lastBeatBefore(at: string, { projectId, monitorKey }: MonitorRef): string {
-  const within = (days: number) => `(select b.last_at from observation_buckets b
+export function lastBeatBefore(
+  { projectId, monitorKey }: MonitorRef,
+  { at, near }: { at: string; near: string },
+): string {
+  const since = (days: number) => `(select b.last_at from observation_buckets b
     where b.project_id = ${projectId} and b.monitor_key = ${monitorKey} and b.measurement = '${BEAT_GAP}'
-      and b.bucket_start < ${at} and b.bucket_start >= ${at} - interval '${days} days'
+      and b.last_at is not null and b.bucket_start < ${at} and b.bucket_start >= ${near} - ${days} * interval '24 hours'
     order by b.bucket_start desc limit 1)`;
-  return `coalesce(${within(1)}, ${within(400)})`;
+  return `coalesce(${since(1)}, ${since(400)})`;
 }
 
 /** The clock, and up to which moment hours are summed up. */
@@ -116,22 +136,22 @@ function valuesOf({ ref, measurement, bucketSeconds, fromMs, toMs }: SumsQuery):
   return [ref.projectId, ref.monitorKey, measurement, bucketSeconds, fromMs, toMs];
 }
 
-const within = (from: string, to: string) => `project_id = $1 and monitor_key = $2
+const ofSpan = (from: string, to: string) => `project_id = $1 and monitor_key = $2
   and received_at >= ${fromMillis(from)} and received_at < ${fromMillis(to)}`;
 
 const MEASUREMENT = `select ${bucketOf('received_at', '$4')} as bucket, ${sumUp('value')}
   from (
     select received_at, (measurements ->> $3)::numeric as value from observations
-    where ${within('$5', '$6')} and sequence >= $7 and sequence < $8 and measurements ? $3) measured
+    where ${ofSpan('$5', '$6')} and sequence >= $7 and sequence < $8 and measurements ? $3) measured
   group by 1`;
 
 const BEFORE = `coalesce(
   (select received_at from observations
-    where ${within('$6', '$10')} and sequence < $9 and ${COUNTED} order by sequence desc limit 1),
-  ${lastBeatBefore(fromMillis('$6'), { projectId: '$1', monitorKey: '$2' })})`;
+    where ${ofSpan('$6', '$10')} and sequence < $9 and ${COUNTED} order by sequence desc limit 1),
+  ${lastBeatBefore({ projectId: '$1', monitorKey: '$2' }, { at: fromMillis('$6'), near: fromMillis('$6') })})`;
 
 const GAPS = `with beats as (
     select received_at, coalesce(lag(received_at) over (order by sequence), ${BEFORE}) as before
-    from observations where ${within('$4', '$5')} and sequence >= $7 and sequence < $8 and ${COUNTED}),
+    from observations where ${ofSpan('$4', '$5')} and sequence >= $7 and sequence < $8 and ${COUNTED}),
   gaps as (select received_at, ${GAP_SECONDS} as value from beats)
   select ${bucketOf('received_at', '$3')} as bucket, ${sumUp('value')} from gaps where value is not null group by 1`;

@@ -242,23 +242,27 @@ create table observation_buckets (
   minimum double precision,
   maximum double precision,
   mean double precision,
-  -- Of beat gaps alone: the last beat of the hour, from which the next gap counts.
+  -- Of beat gaps alone: the last success or fail of the hour, from which the next gap counts, and the first observation
+  -- of any kind.
   last_at timestamptz,
+  first_sequence bigint,
   primary key (project_id, monitor_key, measurement, bucket_start)
 ) partition by range (bucket_start);
 create table observation_buckets_default partition of observation_buckets default;
 
--- How far observations are summed up: whole days, one after the other, each in stretches of monitors by key.
+-- How far observations are summed up: all days that are over, together, in pieces of monitors by key.
 create table observation_sums (
   is_only_row boolean primary key default true check (is_only_row),
-  -- The start of the day under way. Every day before it is summed up, and may be dropped.
+  -- The start of the first day that is not summed up. Every day before it may be dropped.
   day timestamptz not null,
-  -- Set when the day is over: every transaction that may write into the day is before it.
+  -- The end of the days under way. Set when they are over, with the transaction that sets it: every one that may write
+  -- into them is before it.
+  until timestamptz,
   closing_xid xid8,
-  -- The last monitor of the stretches that are done, and how many of its hours: 24, unless it has very many beats.
+  -- The last monitor of the pieces that are done; of one with very many observations up to which one, else null.
   done_project_id uuid,
   done_monitor_key uuid,
-  done_hours smallint
+  done_sequence bigint
 );
 insert into observation_sums (day) values (date_trunc('day', clock_timestamp(), 'UTC'));
 

@@ -42,7 +42,7 @@ end $$;
 -- are summed up.
 create function check_is_over(history text, name text) returns void language plpgsql as $$
 begin
-  if upper(partition_range(history, name)) > clock_timestamp() - make_interval(days => kept_days(history)) then
+  if upper(partition_range(history, name)) > clock_timestamp() - kept_days(history) * interval '24 hours' then
     raise exception 'The rows of % are kept for % days', name, kept_days(history)
       using errcode = 'object_not_in_prerequisite_state';
   end if;

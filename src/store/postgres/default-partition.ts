@@ -42,6 +42,8 @@ export async function convertDefault(
   const isDone = await withDefaultLocked(db, of, async () => {
     // Another process has done it: the default partition is a new one, without the constraint.
     if (!(await readConstraint(db, of, name))?.isValid) return false;
+    // Not while a step of the sums reads: beats would wait behind us, and we for the step.
+    await db.query('select from observation_sums for update');
     await db.query('select replace_default($1, $2)', [of.table, name]);
     return true;
   });

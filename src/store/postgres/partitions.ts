@@ -156,13 +156,16 @@ export async function withDefaultLocked<Result>(
   }
 }
 
-/** SQL: where the rows of a table begin that are kept. Observations are also kept until they are summed up. */
+/** SQL: where the rows of a table begin that are kept: a whole day. Observations are also kept until they are summed up. */
 export function keptFrom({ table, keepDays }: PartitionedTable): string {
-  const from = `clock_timestamp() - interval '${keepDays} days'`;
+  const from = `date_trunc('day', clock_timestamp() - ${keepDays} * interval '24 hours', 'UTC')`;
   return table === 'observations' ? `(select least(${from}, day) from observation_sums)` : from;
 }
 
-/** Drops partitions whose time is over. A beat waits a moment at most, while one is detached. */
+/**
+ * Drops partitions whose time is over. A beat waits a moment at most, while one is detached. While observations are summed
+ * up the next run does it.
+ */
 export async function dropPartitions(
   db: PartitionConnection,
   of: PartitionedTable,
@@ -171,18 +174,23 @@ export async function dropPartitions(
   const beforeMs = await readMs(db, keptFrom(of));
   const old = (await listPartitions(db, of)).filter(({ toMs }) => toMs <= beforeMs);
   return await changeEach(old, async ({ name, isAttached }) => {
-    if (isAttached) await detach(db, table, name);
+    if (isAttached && !(await detach(db, table, name))) return false;
     await db.query('select drop_partition($1, $2)', [table, name]);
     return true;
   });
 }
 
-async function detach(db: PartitionConnection, table: string, name: string): Promise<void> {
+/** False while a step of the sums is under way: a beat would wait behind us, and we for the step. */
+async function detach(db: PartitionConnection, table: string, name: string): Promise<boolean> {
   await db.query('begin');
   try {
-    await db.query(`set local lock_timeout = ${DETACH_LOCK_TIMEOUT_MS}`);
-    await db.query('select detach_partition($1, $2)', [table, name]);
+    const { rowCount } = await db.query('select from observation_sums for update skip locked');
+    if (rowCount) {
+      await db.query(`set local lock_timeout = ${DETACH_LOCK_TIMEOUT_MS}`);
+      await db.query('select detach_partition($1, $2)', [table, name]);
+    }
     await db.query('commit');
+    return Boolean(rowCount);
   } catch (error) {
     await db.query('rollback');
     throw error;

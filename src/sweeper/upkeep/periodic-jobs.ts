@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { startSweepLoop } from '../loop.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
-import { sumUpObservations, watchSums } from './sum-up-observations.ts';
+import { createSums, watchSums } from './sum-up-observations.ts';
 import { sweepCancellations } from './sweep-cancellations.ts';
 import { sweepLiveChanges } from './sweep-live-changes.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
@@ -31,7 +31,7 @@ const listJobs = (): readonly Job[] => [
     step: createSealedValuesSweep(),
   },
   { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
-  { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sumUpObservations },
+  { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: createSums() },
   { name: 'observation_sums_lag', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchSums },
   { name: 'default_partitions', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchDefaultPartitions },
   {

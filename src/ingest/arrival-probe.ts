@@ -93,7 +93,7 @@ export class ArrivalProbe {
   async #call(server: Server): Promise<void> {
     const calledAt = performance.now();
     const isRead = await this.#isEverythingRead(server);
-    // Requests with a body are handled at the end of the turn in which they are read.
+    // Requests with a body are handled at the end of the turn in which they are read, which was queued before.
     await new Promise((resolve) => setImmediate(resolve));
     const toAt = performance.now();
     if (toAt - calledAt > SLOW_MS) this.#onLost(calledAt, toAt);

@@ -43,7 +43,9 @@ export async function readJsonText(request: IncomingMessage, timeMs: number): Pr
   if (size > limit) throw tooLarge();
   if (unfinished)
     throw invalidBody(
-      'The body did not arrive whole, in time and in chunks that are not too small.',
+      isCut(request)
+        ? 'The body comes in too many small chunks: send it in larger ones.'
+        : 'The body took too long to arrive.',
       undefined,
     );
   const bytes = Buffer.concat(chunks);

@@ -137,6 +137,21 @@ describe('a call whose body comes in too many small chunks', () => {
   });
 });
 
+describe('an answer that its client does not read', () => {
+  it('ends its connection when nothing has moved for the time of an idle one', async () => {
+    expect(app.server.timeout).toBe(65_000);
+    app.server.setTimeout(500);
+    try {
+      const idle = await begin('GET /docs HTTP/1.1\r\nHost: any\r\n\r\n'.repeat(60));
+      idle.pause();
+      await waitFor(async () => (await countConnections()) === 1, { what: 'the connection' });
+      await waitFor(async () => (await countConnections()) === 0, { what: 'no connection' });
+    } finally {
+      app.server.setTimeout(65_000);
+    }
+  });
+});
+
 describe('what is no HTTP', () => {
   it('is refused, and its connection ends though its client keeps it', async () => {
     const idle = await begin('no HTTP\r\n\r\n');

@@ -70,6 +70,15 @@ it('beats that were begun count, also where the sender of a flood is gone', asyn
   await waitFor(async () => (await countBeats(monitorKey)) >= 64);
 });
 
+it('what is sent behind a request for an upgrade does not take the answer to a later one', async () => {
+  const [asking, behind] = [await seedMonitor(api.pool, api), await seedMonitor(api.pool, api)];
+  const upgrade = beat(asking.address, 'connection: upgrade\r\nupgrade: h2c\r\n');
+  const answer = await sendRaw(api.url, upgrade + beat(behind.address));
+  const beats = (await countBeats(asking.monitorKey)) + (await countBeats(behind.monitorKey));
+  expect(countAnswers(answer)).toBe(beats);
+  expect(answer.toLowerCase()).toContain('connection: close');
+});
+
 it('a request for an upgrade is answered as any other', async () => {
   const { address } = await seedMonitor(api.pool, api);
   const text = beat(

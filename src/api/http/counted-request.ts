@@ -15,8 +15,8 @@ const BLOCK_MS = 50;
 /** The stream of a body that is not read any further ends with what was read. `complete` is false then. */
 export class CountedRequest extends IncomingMessage {
   turns: ReadingTurns | undefined;
-  /** Called when the body is whole and the connection is read on, before anybody can have read its end. */
-  onWhole: (() => void) | undefined;
+  /** Called when the body is whole, before anybody can have read its end. `isReadOn`: so is the connection. */
+  onWhole: ((connection: { isReadOn: boolean }) => void) | undefined;
   #pieces = 0;
   #bytes = 0;
   #block: Buffer | undefined;
@@ -33,7 +33,7 @@ export class CountedRequest extends IncomingMessage {
     }
     if (piece === null) {
       this.#pushEnd();
-      if (!this.#isStopped) this.onWhole?.();
+      this.onWhole?.({ isReadOn: !this.#isStopped });
       return false;
     }
     this.#pieces += 1;

@@ -20,6 +20,8 @@ const LAST_ANSWERS_MS = 12_000;
 export const EARLY_ANSWER_MS = 2_000;
 /** As long as headers may take. */
 const HANDSHAKE_MS = 10_000;
+/** Longer than the slowest request and the longest held call. */
+const IDLE_MS = 65_000;
 
 /** Of a connection. */
 const openRequests = new WeakMap<Socket, number>();
@@ -57,7 +59,7 @@ const OPTIONS = {
   // within 30 s, so it must end first.
   headersTimeout: 10_000,
   requestTimeout: 32_000,
-  keepAliveTimeout: 65_000,
+  keepAliveTimeout: IDLE_MS,
   connectionsCheckingInterval: 1_000,
   // The problem plug-in refuses a request without Host, in the form of every refusal.
   requireHostHeader: false,
@@ -80,6 +82,8 @@ export function makeServer(handle: RequestListener, tls?: SecureContextOptions):
       openRequests.set(socket, countOf(socket) - 1);
       if (ending.has(socket) && countOf(socket) === 0) socket.destroySoon();
     });
+    // Node loses what it has read behind such a request: its sender must not take a later answer for that one's.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     if (!hasBody(request)) {
       handle(request, response);
       return;
@@ -89,6 +93,8 @@ export function makeServer(handle: RequestListener, tls?: SecureContextOptions):
   };
   const server = tls === undefined ? createServer(OPTIONS, listener) : makeTlsServer(listener, tls);
   turnsOf.set(server, turns);
+  // Also with an answer under way: a client that does not read it would keep its connection for ever.
+  server.setTimeout(IDLE_MS);
   server.on('upgrade', ({ socket }) => {
     turns.release(socket);
     endAfterAnswers(socket);
@@ -132,8 +138,8 @@ function endIfEarly(request: BoundedRequest, response: ServerResponse): void {
   const { socket } = request;
   const { shouldKeepAlive } = response;
   response.shouldKeepAlive = false;
-  request.onWhole = () => {
-    response.shouldKeepAlive = shouldKeepAlive;
+  request.onWhole = ({ isReadOn }) => {
+    if (isReadOn) response.shouldKeepAlive = shouldKeepAlive;
     request.turns?.handle(request);
   };
   // Before Node, which would close the socket.

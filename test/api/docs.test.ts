@@ -173,7 +173,9 @@ describe('the pages', () => {
       new URL('../../docs/contract/organization.md', import.meta.url),
       'utf8',
     );
-    expect(organization).toContain(`| observations | ${KEPT_DAYS.observations} days |`);
+    expect(organization).toContain(
+      `| observations, also of deleted monitors | ${KEPT_DAYS.observations} days,`,
+    );
     const states = (await read('/docs/states')).text;
     for (const word of [...HEALTHS, ...INCIDENT_STATES, ...TIMELINE_TYPES])
       expect(states).toContain(`<code>${word}</code>`);

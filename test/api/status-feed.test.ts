@@ -244,6 +244,20 @@ describe('held open', () => {
     expect((await own).ids).toEqual(['shared']);
   });
 
+  it('a held call with a cursor that was cut, which shows changes again, waits a second before it does', async () => {
+    await make('again');
+    const { next } = await drain();
+    const [form, history, snapshot = ''] = next.split('.');
+    // The beginning of the snapshot: whatever committed since is new to it.
+    const cut = [form, history, `${snapshot.split('~')[0]}~0~`].join('.');
+    await (await openChange(['again'])).commit();
+    expect((await read(cut)).ids).toEqual(['again']);
+    const startedAt = performance.now();
+    expect((await read(cut, { waitSeconds: 30 })).ids).toEqual(['again']);
+    // A timer may end a millisecond early.
+    expect(performance.now() - startedAt).toBeGreaterThan(990);
+  });
+
   it('a first call and a call inside a listing are not held', async () => {
     await seedMonitors(api.pool, project, 3);
     const stopwatch = startStopwatch();

@@ -1,6 +1,6 @@
 // The status feed's cursor as text. It is a Postgres snapshot: `f1.<history>.<snapshot>`, and inside a listing also
 // `.<since>.<project>.<monitor key>`. A snapshot is its xmin, what runs and its xmax, `~` between them, in base 36; all but
-// xmin are relative to it.
+// xmin are relative to it. One that was cut ends with `~`.
 import { invalidField } from '../../domain/problem.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
@@ -41,17 +41,20 @@ function foreignCursor() {
  * Of a snapshot with too many running transactions only the beginning, which is a snapshot too: it ends with the first
  * transaction that does not fit. Changes that committed after that one began are repeated, and none is skipped.
  */
-function encodeSnapshot({ xmin, xmax, running }: Snapshot): string {
+function encodeSnapshot({ xmin, xmax, running, isCut }: Snapshot): string {
   const offsets = [...running, xmax].map((xid) => (xid - xmin).toString(36));
   const text = [xmin.toString(36), ...offsets].join('~');
-  return text.length <= MAX_SNAPSHOT ? text : text.slice(0, text.lastIndexOf('~', MAX_SNAPSHOT));
+  if (text.length > MAX_SNAPSHOT) return text.slice(0, text.lastIndexOf('~', MAX_SNAPSHOT) + 1);
+  return isCut ? `${text}~` : text;
 }
 
 function decodeSnapshot(text: string): Snapshot | undefined {
-  const [xmin = Number.NaN, ...offsets] = text.split('~').map(decodeNumber);
+  const isCut = text.endsWith('~');
+  const [xmin = Number.NaN, ...offsets] = (isCut ? text.slice(0, -1) : text).split('~').map(decodeNumber);
   const running = offsets.map((offset) => xmin + offset);
   const snapshot = { xmin, xmax: running.pop() ?? Number.NaN, running };
-  return isSnapshot(snapshot) ? snapshot : undefined;
+  if (!isSnapshot(snapshot)) return undefined;
+  return isCut ? { ...snapshot, isCut } : snapshot;
 }
 
 /** Whether pg_snapshot accepts it: other values would be an error of the database. */

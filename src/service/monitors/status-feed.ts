@@ -1,6 +1,7 @@
 // The status feed: monitors whose visible state changed after a cursor; a call is held open until one has changed
 // (docs/contract/monitors.md). A cursor from before a restore or a failover starts again with every monitor: the feed
 // repeats changes and never skips one.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { FeedMoment } from '../../store/monitors/feed-moment.ts';
 import { haveChanged } from '../../store/monitors/feed-poll.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
@@ -14,6 +15,8 @@ import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { SharedPoller } from '../calls/shared-poller.ts';
 
 const POLL_MS = 200;
+/** A cursor that was cut shows changes again and again: a caller that follows it does so no more often. */
+const CUT_PAUSE_MS = 1_000;
 
 export type { FeedItem, FeedScope, Snapshot };
 
@@ -71,17 +74,22 @@ export interface FeedRequest {
 }
 
 /**
- * The next page after the cursor; without one the first page of every monitor. It waits only where nothing has changed, and
- * never inside a listing, where a page may be empty. Changes that happen during a listing come after it.
+ * The next page after the cursor; without one the first page of every monitor. It waits only where nothing has changed, or
+ * the cursor was cut, and never inside a listing, where a page may be empty. Changes that happen during a listing come after
+ * it.
  */
 export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
-  const feed = await readPage(db, request, request.cursor);
-  const mayWait = request.cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
+  const { cursor, signal } = request;
+  const heldMs = request.waitSeconds * 1000;
+  const isRepeating = cursor?.snapshot.isCut && !cursor.listing;
+  const pauseMs = isRepeating ? Math.min(heldMs, CUT_PAUSE_MS) : 0;
+  if (pauseMs > 0) await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+  const feed = await readPage(db, request, cursor);
+  const mayWait = cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
   if (!mayWait || request.waitSeconds === 0) return feed;
   const { history, snapshot } = feed.next;
   const watched = { scope: request.scope, history, since: snapshot };
-  const { waitSeconds, signal } = request;
-  const changed = await watch.wait(watched, { waitMs: waitSeconds * 1000, signal });
+  const changed = await watch.wait(watched, { waitMs: heldMs - pauseMs, signal });
   const next = { ...feed.next, snapshot: watched.since };
   return changed ? await readPage(db, request, next) : { ...feed, next };
 }

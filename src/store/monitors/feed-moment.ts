@@ -10,6 +10,8 @@ export interface Snapshot {
   xmax: number;
   /** Ascending. */
   running: readonly number[];
+  /** A beginning of the one that was read, for which a cursor had no room: changes after it are shown again. */
+  isCut?: true;
 }
 
 export interface FeedMoment {

@@ -81,7 +81,17 @@ describe('the cursor of the status feed', () => {
     const { snapshot } = decodeFeedCursor(text);
     const kept = snapshot.running.length;
     expect(kept).toBeGreaterThan(60);
-    expect(snapshot).toEqual({ xmin: 1_000, xmax: running[kept], running: running.slice(0, kept) });
+    const cut = { xmin: 1_000, xmax: running[kept], running: running.slice(0, kept), isCut: true };
+    expect(snapshot).toEqual(cut);
+  });
+
+  it('a feed cursor that was cut stays cut, also as a part of a listing', () => {
+    fc.assert(
+      fc.property(cursors(400), (cursor) => {
+        const text = encodeFeedCursor(cursor);
+        expect(encodeFeedCursor(decodeFeedCursor(text))).toBe(text);
+      }),
+    );
   });
 
   it('a text that is not a feed cursor is refused before it reaches the database', () => {
@@ -92,6 +102,8 @@ describe('the cursor of the status feed', () => {
       `f1.${history}.`,
       `f1.${history}.0~1`,
       `f1.${history}.a`,
+      `f1.${history}.a~`,
+      `f1.${history}.a~1~~`,
       `f1.${history}.a~c~b`, // one that runs after the end
       `f1.${history}.a~3~2~5`, // not in order
       `f1.${history}.1z141z4~0`, // 2^32: no transaction id

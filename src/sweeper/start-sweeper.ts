@@ -9,6 +9,7 @@ import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
 import { Dispatcher } from './deliveries/dispatcher.ts';
+import { endsWithin } from './ends-within.ts';
 import { startSweepLoop } from './loop.ts';
 import { createSweeperMetrics } from './sweeper-metrics.ts';
 import { startPeriodicJobs } from './upkeep/periodic-jobs.ts';
@@ -22,6 +23,11 @@ const JOB_STATEMENT_MS = 60_000;
 /** A statement that reads a whole default partition: no limit but against a connection that hangs. */
 const SLOW_STATEMENT_MS = 6 * 3_600_000;
 const SCHEMA_POLL_MS = 1_000;
+/** A dispatcher takes 20 s at most (`Dispatcher.stop`). A job may wait for hours for its statement. */
+const WORK_ENDS_MS = 21_000;
+const CONNECTIONS_END_MS = 1_000;
+/** The longest end of the role, ms: shorter than that of its process. */
+export const CLOSE_LIMIT_MS = WORK_ENDS_MS + CONNECTIONS_END_MS;
 
 /** Starts to sweep as soon as the schema is there. Throws for settings that are not valid. */
 export async function startSweeper(config: ContextSettings, telemetry: Telemetry): Promise<Running> {
@@ -73,8 +79,11 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
   return {
     async close() {
       stopped.abort();
-      await Promise.all((await workers).map((worker) => worker.stop()));
-      await Promise.all([pool.end(), jobPool.end(), slowPool.end()]);
+      const ends = workers.then((all) => Promise.all(all.map((worker) => worker.stop())));
+      if (!(await endsWithin(ends, WORK_ENDS_MS))) {
+        log.warn('Some work waits for the database. It is left undone: another process does it again.');
+      }
+      await endsWithin(Promise.all([pool.end(), jobPool.end(), slowPool.end()]), CONNECTIONS_END_MS);
     },
   };
 }

@@ -3,7 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Telemetry } from './telemetry.ts';
 
-const SHUTDOWN_LIMIT_MS = 25_000;
+/** Shorter than the `terminationGracePeriodSeconds` of the chart. */
+export const SHUTDOWN_LIMIT_MS = 25_000;
 
 export interface Running {
   /** Ends the role's work: accepts nothing new, finishes what it has begun, closes connections. */

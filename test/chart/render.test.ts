@@ -7,6 +7,7 @@ import { readReadme } from '../../charts/render-readme.ts';
 import { issuers as issuersSchema } from '../../src/config/issuers.ts';
 import { sharedProjects } from '../../src/config/shared-projects.ts';
 import { CHECK_LIMIT_MS } from '../../src/telemetry/readiness.ts';
+import { SHUTDOWN_LIMIT_MS } from '../../src/telemetry/run-until-signal.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
 import { listPods, pickPod, variable } from './pods.ts';
@@ -167,6 +168,16 @@ describe.skipIf(found === undefined)('the roles', () => {
     for (const role of ['api', 'sweeper', 'operator']) {
       const [container] = pickPod(manifests, `Deployment/beatkeeper-${role}`).spec.containers;
       expect((container?.readinessProbe?.timeoutSeconds ?? 1) * 1_000, role).toBeGreaterThan(CHECK_LIMIT_MS);
+    }
+  });
+
+  it('the kubelet waits longer for the end of a role than the role takes at most', async () => {
+    const manifests = await render(helm);
+    for (const role of ['api', 'sweeper', 'operator']) {
+      const { spec } = pickPod(manifests, `Deployment/beatkeeper-${role}`);
+      const beforeMs = (spec.containers[0]?.lifecycle?.preStop?.sleep?.seconds ?? 0) * 1_000;
+      const graceMs = (spec.terminationGracePeriodSeconds ?? 0) * 1_000;
+      expect(graceMs, role).toBeGreaterThan(beforeMs + SHUTDOWN_LIMIT_MS);
     }
   });
 

@@ -136,6 +136,28 @@ describe('a database that is away', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
+  it('a dispatcher that stops while the database hangs waits for no statement, and another one sends again what it could not record', async () => {
+    const proxy = await TcpProxy.start(fixture.databaseUrl);
+    // No statement ends by itself: whoever waits for one waits for ever.
+    const noLimits = { statementTimeoutMs: 2_000_000_000, connectTimeoutMs: 2_000_000_000 };
+    const pool = openPool({ databaseUrl: proxy.url, size: 4, applicationName: 'test', ...noLimits });
+    fixture.atEnd(() => pool.end());
+    fixture.atEnd(() => proxy.close());
+    const held = holding();
+    const { receiver, endpoint } = await fixture.receive(held.answer);
+    const row = await fixture.enqueueOne(endpoint);
+    const dispatcher = startDispatcher({ ...fixture, pool }, { pollMs: 20 });
+    await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
+    proxy.blackHole();
+    held.release();
+    await dispatcher.stop();
+    expect(await fixture.rowOf(row)).toMatchObject({ state: 'pending', lease_owner: expect.any(String) });
+    await fixture.makeDue(row);
+    fixture.dispatch();
+    await fixture.stateIs(row, 'delivered');
+    expect(idsOf(receiver)).toEqual([row.webhookId, row.webhookId]);
+  });
+
   it('a delivery whose outcome cannot be written for longer than its lease is not sent again', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const { receiver: other, endpoint: otherEndpoint } = await fixture.receive(ok);

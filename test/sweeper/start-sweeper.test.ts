@@ -1,13 +1,16 @@
 // The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readNow } from '../../src/store/postgres/transaction.ts';
-import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
+import { CLOSE_LIMIT_MS, startSweeper } from '../../src/sweeper/start-sweeper.ts';
+import { SHUTDOWN_LIMIT_MS } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { openDatabaseFixture, openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { makeConfig } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { dueAt, seedEndpoint, seedMonitors } from '../support/seed.ts';
 import { moveClock } from '../support/sweeper-fixture.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;
@@ -56,6 +59,29 @@ describe('the role sweeper', () => {
       return rows.length;
     };
     await waitFor(async () => (await left()) === 0, { what: 'no connection is left' });
+  });
+
+  it('the sweeper ends while the database hangs, before its process is ended and before its statements time out', async () => {
+    const proxy = await TcpProxy.start(fixture.databaseUrl);
+    const telemetry = createTelemetry({ role: 'sweeper', logLevel: 'silent' });
+    const sweeper = await startSweeper(makeConfig(proxy.url), telemetry);
+    // A statement of a job has a minute.
+    const statementTimeoutMs = 50_000;
+    const other = openPool({ databaseUrl: proxy.url, size: 1, applicationName: 'test', statementTimeoutMs });
+    try {
+      await waitFor(async () => (await telemetry.readiness.readReadiness()).status === 'ok', {
+        what: 'the sweeper is ready',
+      });
+      await other.query('select 1');
+      proxy.blackHole();
+      const timedOut = other.query('select 1').catch(() => 'a statement has timed out');
+      const closed = sweeper.close().then(() => 'the sweeper has ended');
+      expect(await Promise.race([closed, timedOut])).toBe('the sweeper has ended');
+      expect(CLOSE_LIMIT_MS).toBeLessThan(SHUTDOWN_LIMIT_MS);
+    } finally {
+      await proxy.close();
+      await other.end();
+    }
   });
 
   it('the sweeper waits for the schema and is not ready meanwhile', async () => {

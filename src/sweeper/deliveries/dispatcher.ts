@@ -10,6 +10,7 @@ import {
 import { type DueQueue, findDueQueues, queueKeyOf } from '../../store/deliveries/due-queues.ts';
 import { codeOf, SQLSTATE } from '../../store/postgres/database-error.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
+import { endsWithin } from '../ends-within.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { ClaimParts } from './claim-parts.ts';
@@ -26,6 +27,8 @@ export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd' | 'onGi
 const POLL_MS = 150;
 /** While this many outcomes wait for the database no attempt begins: after a crash, their deliveries are sent again. */
 const MAX_WAITING = 512;
+/** How long a dispatcher that stops waits for a claim under way, to give it back. */
+const LAST_RUN_MS = 2_000;
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -75,12 +78,15 @@ export class Dispatcher {
     this.#loop.wake();
   }
 
-  /** Begins no attempt, lets those under way end (within 10 s), writes their outcomes, and gives the leases back. */
+  /**
+   * Begins no attempt, lets those under way end (within 10 s), writes their outcomes, and gives the leases back. Takes 20 s
+   * at most, whatever the database does: leases that are left end by themselves.
+   */
   async stop(): Promise<void> {
     const lastRun = this.#loop.stop();
     this.#attempts.giveBackHeld();
-    await lastRun;
     await this.#attempts.settled();
+    await endsWithin(lastRun, LAST_RUN_MS);
     this.#returns.add(await this.#writer.stop());
     await this.#returns.stop();
     await this.#attempts.close();
@@ -94,6 +100,7 @@ export class Dispatcher {
     const parts = this.#parts.partsOf(wanted);
     let isLeft = isCut || parts.flat().length < wanted.length;
     for (const part of parts) {
+      if (this.#loop.isStopped) break;
       const { deliveries, hasMore } = await this.#claim(part);
       isLeft = hasMore || isLeft;
       this.#beginAll(deliveries);

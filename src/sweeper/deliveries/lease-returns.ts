@@ -2,6 +2,7 @@
 import { type ClaimedDelivery, LEASE_MS, releaseLeases } from '../../store/deliveries/delivery-queue.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { endsWithin } from '../ends-within.ts';
 import { Loop, type RunResult } from '../loop.ts';
 
 export interface LeaseReturnsOptions {
@@ -21,6 +22,8 @@ interface Waiting {
 const MAX_BATCH = 512;
 /** Without work. Whatever is added wakes the loop. */
 const IDLE_MS = 60_000;
+/** How long the process, when it ends, waits for the database. */
+const STOP_MS = 2_000;
 
 export class LeaseReturns {
   readonly #options: LeaseReturnsOptions;
@@ -42,14 +45,18 @@ export class LeaseReturns {
     if (claims.length > 0) this.#loop.wake();
   }
 
-  /** Tries once more what is left. */
+  /** Tries once more what is left, for two seconds. */
   async stop(): Promise<void> {
-    await this.#loop.stop();
     try {
-      while ((await this.#run()) === 'more');
+      if (!(await endsWithin(this.#giveBackRest(), STOP_MS))) throw new Error('The database does not answer.');
     } catch (err) {
       this.#options.log.warn({ err }, 'Leases could not be given back. They end by themselves.');
     }
+  }
+
+  async #giveBackRest(): Promise<void> {
+    await this.#loop.stop();
+    while ((await this.#run()) === 'more');
   }
 
   async #run(): Promise<RunResult> {

@@ -20,6 +20,7 @@ import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { boundMonitor, writeAudit } from '../../telemetry/audit.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { endsWithin } from '../ends-within.ts';
 import { Loop, type RunResult } from '../loop.ts';
 import {
   type DeliveryOutcome,
@@ -67,6 +68,8 @@ const BUSY_MS = 100;
 const TIMED_OUT_PAUSE = 2;
 /** How long the process, when it ends, waits for a database that is away. */
 const DRAIN_MS = 5_000;
+/** And after that for the batch under way. */
+const LAST_BATCH_MS = 1_000;
 
 export class OutcomeWriter {
   readonly #options: OutcomeWriterOptions;
@@ -98,13 +101,16 @@ export class OutcomeWriter {
     this.#loop.wake();
   }
 
-  /** Writes what waits, for a few seconds; returns the deliveries whose outcomes could not be written. */
+  /**
+   * Writes what waits, for six seconds at most; returns the deliveries whose outcomes could not be written. None while a
+   * batch may still be written: their leases end by themselves.
+   */
   async stop(): Promise<ClaimedDelivery[]> {
     const deadline = performance.now() + DRAIN_MS;
     while (this.#queue.length > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    await this.#loop.stop();
+    if (!(await endsWithin(this.#loop.stop(), LAST_BATCH_MS))) return [];
     return this.#queue.map(({ outcome }) => outcome.claim);
   }
 

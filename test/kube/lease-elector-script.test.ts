@@ -54,6 +54,17 @@ describe('an elector', () => {
     expect(methods).toEqual(['GET', 'PUT']);
   });
 
+  it('an elector takes a lease that is not renewed when it ends, however late its next poll would be', async () => {
+    const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1 };
+    const held = { metadata: { namespace: 'n', name: 'leader', resourceVersion: '1' }, spec };
+    const server = await startFakeKubeServer([], json(200, held));
+    const tuning = { leaseMs: 900_000, renewDeadlineMs: 800_000, retryMs: 700_000 };
+    const elector = electorAt(server, { tuning });
+    await waitFor(() => elector.isLeader, { what: 'the elector leads' });
+    // It was held at first.
+    expect(server.requests.slice(0, 2).map(({ method }) => method)).toEqual(['GET', 'GET']);
+  });
+
   it('an elector without permission warns once and tries on', async () => {
     const answer: FakeStep = (request, response) =>
       (request.method === 'GET' ? status(404, 'NotFound') : status(403, 'Forbidden'))(request, response);

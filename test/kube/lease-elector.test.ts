@@ -1,4 +1,4 @@
-// LeaseElector on a real API server; the times to a new leader are measured with the operator's defaults.
+// LeaseElector on a real API server, with the operator's defaults where a leader is killed.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { createLeaseIdentity, LeaseElector, type LeaseTuning } from '../../src/kube/lease-elector.ts';
-import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
   adminKubeconfig,
@@ -19,7 +18,12 @@ import {
 } from './cluster.ts';
 
 interface Lease extends KubeObject {
-  spec?: { holderIdentity?: string; renewTime?: string; leaseTransitions?: number };
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
 }
 const leases: KubeResource<Lease> = {
   apiVersion: 'coordination.k8s.io/v1',
@@ -102,14 +106,16 @@ describe.skipIf(!hasCluster)('leader election', () => {
     expect(await metricValue(test.registry, 'leader_election_master_status', { name: 'leader' })).toBe(1);
   });
 
-  it('a standby leads within 15 seconds after the leader was killed', async () => {
+  // That it takes the lease when it ends, and not at a later poll, is in lease-elector-script.test.ts.
+  it('a standby leads when the lease of a killed leader has ended, soon enough for the 15 seconds that are promised', async () => {
     const old = await spawnHolder();
     const standby = elect('standby');
     await seesHolder(standby);
+    const held = await test.client.get(leases, lease);
+    // A standby sees a renewal half a second late on average, at most 1.2 s.
+    expect(held.spec?.leaseDurationSeconds).toBeLessThan(14);
     old.kill('SIGKILL');
-    const stopwatch = startStopwatch();
     await leads(standby);
-    expect(stopwatch.stop()).toBeLessThan(15_000);
     expect(log).toEqual(['elected standby']);
     const { spec } = await test.client.get(leases, lease);
     expect(spec?.leaseTransitions).toBe(1);

@@ -30,10 +30,9 @@ export async function registerDocs(app: FastifyInstance, installation: Installat
   let reference = '';
   let limits = '';
   app.addHook('onReady', async () => {
-    const document = app.swagger();
-    text = JSON.stringify(document);
-    // The pages read a part of the document.
-    const described = document as unknown as ReferenceDocument;
+    text = JSON.stringify(app.swagger());
+    // The pages read a part of it, as callers do.
+    const described: ReferenceDocument = JSON.parse(text);
     reference = referencePage(described);
     limits = limitsPage(described);
   });

@@ -1,6 +1,7 @@
 // What the sweep of deadlines writes of a live row is all that time can change of it.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { INCIDENT_KINDS, type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { type LiveState, newLiveState } from '../../../src/domain/monitor.ts';
 import { wakeMonitor } from '../../../src/domain/wake.ts';
 import { LIVE_STATE, WOKEN_STATE } from '../../../src/store/monitors/live.ts';
@@ -37,15 +38,32 @@ const anyLive: fc.Arbitrary<LiveState> = fc
     ...(excused && { excusedFromMs: excused[0], excusedMs: excused[0], excusedBeats: excused[1] }),
   }));
 
+/** At most one of a kind, as Postgres holds them. */
+const openIncidents: fc.Arbitrary<Incident[]> = fc.uniqueArray(
+  fc
+    .record({
+      kind: fc.constantFrom(...INCIDENT_KINDS),
+      openedMs: moment,
+      state: fc.constantFrom('open' as const, 'recovering' as const),
+    })
+    .map(({ kind, openedMs, state }) => ({
+      ...openIncident({ kind, severity: 'critical', summary: 'It is open.' }, openedMs).incident,
+      state,
+    })),
+  { selector: ({ kind }) => kind },
+);
+
 it('waking a monitor changes nothing of its live row but the columns that the sweep writes', () => {
   const kept = Object.keys(LIVE_STATE).filter((key) => !(key in WOKEN_STATE)) as (keyof LiveState)[];
   const outages = fc.array(fc.tuple(moment, fc.nat(3_600)), { maxLength: 2 });
   fc.assert(
-    fc.property(anyTiming, anyLive, moment, outages, (timing, live, nowMs, spans) => {
+    fc.property(anyTiming, anyLive, openIncidents, moment, outages, (timing, row, incidents, nowMs, spans) => {
+      const live = { ...row, openIncidents: incidents.length };
       const silences = spans
         .map(([fromMs, seconds]) => ({ fromMs, toMs: fromMs + seconds * SECOND }))
         .toSorted((a, b) => a.fromMs - b.fromMs);
-      const woken = wakeMonitor(timing, live, [], { nowMs, horizonMs: nowMs, outages: silences }).live;
+      const at = { nowMs, horizonMs: nowMs, outages: silences };
+      const { live: woken } = wakeMonitor(timing, live, incidents, at);
       for (const key of kept) expect(woken[key], key).toEqual(live[key]);
     }),
     { numRuns: 2_000 },

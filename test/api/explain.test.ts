@@ -1,8 +1,8 @@
 // Why a monitor is in its state, over HTTP (docs/contract/monitors.md). Histories are in explain-property.test.ts.
-import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
+import { makeAddressed } from './monitor-fixture.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -17,21 +17,12 @@ const DAY_MS = 86_400_000;
 const at = (ms: number) => new Date(ms).toISOString();
 
 async function make(body: object = {}) {
-  const made = await api.manage.expectSuccess('createMonitor', {
-    body: { name: `m-${randomUUID()}`, intervalSeconds: 3600, callback: { kind: 'disabled' }, ...body },
-  });
-  const { monitorId, publishUrl = '' } = made.body;
-  const params = { monitorId };
-  const address = `${api.url}${new URL(publishUrl).pathname}`;
+  const { params, address, act } = await makeAddressed(api, { callback: { kind: 'disabled' }, ...body });
   return {
     params,
+    act,
     beat: async (suffix = '') => {
       expect((await fetch(`${address}${suffix}`, { method: 'POST' })).status).toBe(200);
-    },
-    act: async (action: string, maintenance?: object) => {
-      const { etag: ifMatch } = await api.read.expectSuccess('getMonitor', { params });
-      const body = { action, maintenance };
-      await api.manage.expectSuccess('changeMonitorLifecycle', { params, ifMatch, body });
     },
     explain: async (query: { at?: string } = {}) =>
       (await api.read.expectSuccess('explainMonitor', { params, query })).body,
@@ -50,7 +41,7 @@ async function make(body: object = {}) {
            wake_ms = wake_ms - $2::bigint, first_beat_ms = first_beat_ms - $2::bigint,
            last_beat_ms = last_beat_ms - $2::bigint, last_success_ms = last_success_ms - $2::bigint
          where monitor_key in (table m)`,
-        [monitorId, ms],
+        [params.monitorId, ms],
       );
     },
   };

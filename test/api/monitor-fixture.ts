@@ -1,6 +1,25 @@
-// Monitors for the tests of incidents and deliveries, which beat them through their real addresses.
+// Monitors that tests make over HTTP and beat through their real addresses.
 import { randomUUID } from 'node:crypto';
 import type { ApiFixture } from '../support/api-fixture.ts';
+
+/** Makes a monitor, whose alerts go where `body` or the organization's default says. */
+export async function makeAddressed(api: ApiFixture, body: object = {}) {
+  const made = await api.manage.expectSuccess('createMonitor', {
+    body: { name: `m-${randomUUID()}`, intervalSeconds: 3600, ...body },
+  });
+  const { monitorId, publishUrl = '' } = made.body;
+  const params = { monitorId };
+  return {
+    params,
+    /** Where it is beaten, at this api. */
+    address: `${api.url}${new URL(publishUrl).pathname}`,
+    act: async (action: string, maintenance?: object) => {
+      const { etag: ifMatch } = await api.read.expectSuccess('getMonitor', { params });
+      const change = { action, maintenance };
+      await api.manage.expectSuccess('changeMonitorLifecycle', { params, ifMatch, body: change });
+    },
+  };
+}
 
 export interface BeatenMonitor {
   monitorId: string;
@@ -12,28 +31,20 @@ export interface BeatenMonitor {
 
 /** Makes a monitor whose alerts go to a closed port: these tests send nothing. */
 export async function makeMonitor(api: ApiFixture, body: object = {}): Promise<BeatenMonitor> {
-  const made = await api.manage.expectSuccess('createMonitor', {
-    body: {
-      name: `m-${randomUUID()}`,
-      intervalSeconds: 3600,
-      callback: { kind: 'inline', url: 'http://127.0.0.1:9/' },
-      ...body,
-    },
-  });
-  const { monitorId, publishUrl = '' } = made.body;
-  const address = `${api.url}${new URL(publishUrl).pathname}`;
+  const callback = { kind: 'inline', url: 'http://127.0.0.1:9/' };
+  const { params, address } = await makeAddressed(api, { callback, ...body });
   const beat = async (suffix = '') => {
     const answer = await fetch(`${address}${suffix}`, { method: 'POST' });
     if (!answer.ok) throw new Error(`The beat was refused: ${answer.status} ${await answer.text()}`);
   };
   return {
-    monitorId,
+    ...params,
     beat,
     fail: async () => {
       await beat('/fail');
       const query = { state: 'open' };
       const { body: page } = await api.read.expectSuccess('listMonitorIncidents', {
-        params: { monitorId },
+        params,
         query,
       });
       const found = page.items.find((incident) => incident.kind === 'reported_failure');

@@ -1,8 +1,8 @@
 // Test beats over HTTP: what one says is what the live beat then does, and it records nothing (docs/contract/beats.md).
-import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { makeAddressed } from './monitor-fixture.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -16,14 +16,10 @@ const DAY_MS = 86_400_000;
 
 /** A monitor, and what its publish address is. */
 async function make(body: object = {}) {
-  const made = await api.manage.expectSuccess('createMonitor', {
-    body: { name: `m-${randomUUID()}`, intervalSeconds: 3600, ...body },
-  });
-  const { monitorId, publishUrl = '' } = made.body;
-  const address = `${api.url}${new URL(publishUrl).pathname}`;
-  const params = { monitorId };
+  const { params, address, act } = await makeAddressed(api, body);
   return {
     params,
+    act,
     beat: async (beat: object) =>
       await fetch(address, {
         method: 'POST',
@@ -31,14 +27,6 @@ async function make(body: object = {}) {
         body: JSON.stringify(beat),
       }),
     test: async (beat?: object) => (await api.read.expectSuccess('testBeat', { params, body: beat })).body,
-    act: async (action: string, maintenance?: object) => {
-      const { etag: ifMatch } = await api.read.expectSuccess('getMonitor', { params });
-      await api.manage.expectSuccess('changeMonitorLifecycle', {
-        params,
-        ifMatch,
-        body: { action, maintenance },
-      });
-    },
   };
 }
 

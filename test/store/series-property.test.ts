@@ -14,18 +14,15 @@ import {
   insertOthers,
   type PastBeat,
   sumUpUntil,
+  waitOutDay,
 } from '../support/past-beats.ts';
 import { type SeedMonitor, seedMonitors } from '../support/seed.ts';
-import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;
 
 // The days of the model are those of the database: no run begins in the last minutes of a day.
 beforeAll(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 180_000, {
-    what: 'the day is over',
-    timeoutMs: 200_000,
-  });
+  await waitOutDay(180_000);
   fixture = await openProjectFixture();
 });
 afterAll(() => fixture?.close());

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import { toTime } from '../../src/domain/timestamp.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
+import { PARTITIONED_TABLES, partitionOver } from '../../src/store/postgres/partitions.ts';
 import { type StepLimits, sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
 import type { SeedMonitor } from './seed.ts';
 import { waitFor } from './wait-for.ts';
@@ -11,6 +12,33 @@ export const HOUR_MS = 3_600_000;
 
 /** The start of a day in UTC, so many days before today. */
 export const daysAgo = (days: number) => Math.floor(Date.now() / DAY_MS - days) * DAY_MS;
+
+/** Waits out the last minutes of a day: one that ends within a test would be another one at its end. */
+export async function waitOutDay(leftMs = 120_000): Promise<void> {
+  await waitFor(() => Date.now() % DAY_MS < DAY_MS - leftMs, {
+    what: 'the day is over',
+    timeoutMs: leftMs + 30_000,
+  });
+}
+
+/** Makes the partition of the observations of these days, and returns its name. */
+export async function makePartition(
+  db: Pick<pg.Pool, 'query'>,
+  fromMs: number,
+  toMs = fromMs + DAY_MS,
+): Promise<string> {
+  const [observations] = PARTITIONED_TABLES;
+  if (!observations) throw new Error('no table');
+  const { name } = partitionOver(observations, fromMs, toMs);
+  await db.query(
+    `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
+  );
+  return name;
+}
+
+/** A beat in each half hour, of a day unless `count` says otherwise. */
+export const everyHalfHour = (fromMs: number, count = 48): PastBeat[] =>
+  Array.from({ length: count }, (_, index) => ({ atMs: fromMs + index * (HOUR_MS / 2) }));
 
 export interface PastBeat {
   atMs: number;

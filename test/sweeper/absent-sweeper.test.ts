@@ -17,6 +17,7 @@ import { openPool } from '../../src/store/postgres/pool.ts';
 import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
 import { sweepPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { makePartition, waitOutDay } from '../support/past-beats.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -27,9 +28,7 @@ const observations = first;
 
 let fixture: ProjectFixture;
 beforeEach(async () => {
-  // A test asks for the partitions of one day: no test starts in the last minutes of a day.
-  const leftMs = () => DAY_MS - (Date.now() % DAY_MS);
-  await waitFor(() => leftMs() > 120_000, { what: 'the day is over', timeoutMs: 150_000 });
+  await waitOutDay();
   fixture = await openProjectFixture();
 });
 afterEach(() => fixture?.close());
@@ -40,6 +39,9 @@ const namesOf = (offsets: readonly number[]) => offsets.map((offset) => dayAt(of
 /** The partition from the day `from` to the day before `to`. */
 const daysOver = (from: number, to: number) =>
   partitionOver(observations, dayAt(from).fromMs, dayAt(to).fromMs);
+
+const makeDays = async ({ fromMs, toMs }: ReturnType<typeof dayAt>) =>
+  await makePartition(fixture.pool, fromMs, toMs);
 
 const ALL_DAYS = [0, 1, 2, 3, 4, 5, 6, 7];
 /** What seven days without a sweeper become, with the days ahead. */
@@ -170,7 +172,7 @@ describe('a sweeper that was away for seven days', () => {
     const reset = async () => {
       await dropAllPartitions();
       await fixture.pool.query('truncate observations');
-      await makePartition(dayAt(1));
+      await makeDays(dayAt(1));
       await insertBeat();
     };
     let didEnd = false;
@@ -217,7 +219,7 @@ describe('a sweeper that was away for seven days', () => {
 describe('a sweeper that was away for 30 days', () => {
   it('its first run drops what is 30 days old, and makes a partition of what it missed', async () => {
     await dropPartitionsOf(ALL_DAYS);
-    for (const offset of [-36, -32, -31, -30, -29]) await makePartition(dayAt(offset));
+    for (const offset of [-36, -32, -31, -30, -29]) await makeDays(dayAt(offset));
     await insertRows(1_000, -28);
     await sweepPartitions(makeDeps());
     const kept = namesOf([-30, -29]);
@@ -226,9 +228,9 @@ describe('a sweeper that was away for 30 days', () => {
   });
 
   it('a partition of several days is dropped as a whole 30 days after its last one', async () => {
-    await makePartition(daysOver(-60, -50));
-    await makePartition(daysOver(-50, -30));
-    await makePartition(daysOver(-30, -10));
+    await makeDays(daysOver(-60, -50));
+    await makeDays(daysOver(-50, -30));
+    await makeDays(daysOver(-30, -10));
     await sweepPartitions(makeDeps());
     expect(await attachedNames()).toEqual([daysOver(-30, -10).name, ...namesOf(ALL_DAYS)]);
   });
@@ -265,7 +267,7 @@ describe('a default partition with very many rows', () => {
     await dropPartitionsOf(ALL_DAYS);
     await insertBeat();
     await fixture.pool.query(`create view ${daysOver(0, 8).name} as select 1`);
-    await makePartition(dayAt(-40));
+    await makeDays(dayAt(-40));
     const failed = await sweepPartitions(makeDeps()).catch((error: AggregateError) => error.errors);
     expect(failed).toMatchObject([{ message: expect.stringContaining(daysOver(0, 8).name) }]);
     expect(await attachedNames()).toEqual([]);
@@ -278,7 +280,7 @@ describe('creating and dropping', () => {
   it('a partition that cannot be created holds up no other, and nothing that is to be dropped', async () => {
     await dropPartitionsOf([1, 2, 3, 4]);
     await fixture.pool.query(`create view ${dayAt(2).name} as select 1`);
-    await makePartition(dayAt(-40));
+    await makeDays(dayAt(-40));
     const failed = await sweepPartitions(makeDeps()).catch((error: AggregateError) => error.errors);
     expect(failed).toMatchObject([{ message: expect.stringContaining(dayAt(2).name) }]);
     expect(await attachedNames()).toEqual(namesOf([0, 1, 3, 4, 5, 6, 7]));
@@ -286,19 +288,13 @@ describe('creating and dropping', () => {
 
   it('a partition that cannot be dropped holds up no other, and nothing that is to be created', async () => {
     await dropPartitionsOf([5]);
-    for (const offset of [-42, -41, -40]) await makePartition(dayAt(offset));
+    for (const offset of [-42, -41, -40]) await makeDays(dayAt(offset));
     await fixture.pool.query(`create view report as select * from ${dayAt(-41).name}`);
     const failed = await sweepPartitions(makeDeps()).catch((error: AggregateError) => error.errors);
     expect(failed).toMatchObject([{ message: expect.stringContaining(dayAt(-41).name) }]);
     expect(await attachedNames()).toEqual(namesOf(ALL_DAYS));
   });
 });
-
-async function makePartition({ name, fromMs, toMs }: ReturnType<typeof dayAt>): Promise<void> {
-  await fixture.pool.query(
-    `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
-  );
-}
 
 /** A run of convert and create whose process dies before the statement after `last`; true when it did not come to that. */
 async function runUntil(last: number): Promise<boolean> {

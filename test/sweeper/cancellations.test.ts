@@ -1,17 +1,15 @@
 // Cancellations: in bounded steps, in turns, by any number of sweepers, and what a 410 costs the outcomes of others.
-import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { disableEndpoint } from '../../src/service/callbacks/callback-changes.ts';
 import { removeInlineEndpoint } from '../../src/service/callbacks/inline-endpoints.ts';
 import { insertDeliveries } from '../../src/store/deliveries/deliveries.ts';
-import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { CANCELED_AT_ONCE, sweepCancellations } from '../../src/sweeper/upkeep/sweep-cancellations.ts';
 import { ok, status } from '../support/receiver.ts';
 import { type SeedEndpoint, seedEndpoint } from '../support/seed.ts';
 import { cancelAll, makeDelivery } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 const MANY = 2 * CANCELED_AT_ONCE + 100;
 
@@ -51,8 +49,7 @@ async function enable({ endpointId }: SeedEndpoint): Promise<void> {
 
 /** Why the deliveries that are due at the endpoint must not be sent; undefined for one that may be. */
 async function claimAt(endpoint: SeedEndpoint) {
-  const place = { ...queueOf(fixture.project, endpoint), places: 10 };
-  const { deliveries } = await claimDeliveries(fixture.pool, randomUUID(), [place]);
+  const { deliveries } = await fixture.claim(endpoint);
   return deliveries.map(({ deliveryId, cancelReason }) => ({ deliveryId, cancelReason }));
 }
 

@@ -18,10 +18,7 @@ let fixture: DeliveryFixture;
 beforeAll(async () => {
   fixture = await openDeliveryFixture();
 });
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await fixture.endTest();
-});
+afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 describe('a delivery', () => {

@@ -20,10 +20,7 @@ let fixture: DeliveryFixture;
 beforeAll(async () => {
   fixture = await openDeliveryFixture();
 });
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await fixture.endTest();
-});
+afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 it('a thousand deliveries to a receiver that answers take fewer than 150 claims and writes, and no longer transaction', async () => {

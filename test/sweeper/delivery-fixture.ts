@@ -1,7 +1,10 @@
 // A project with receivers, endpoints that lead to them, an outbox, and queries for what dispatchers wrote.
+import { randomUUID } from 'node:crypto';
+import { vi } from 'vitest';
 import { insertDeliveries, type OutboxRow } from '../../src/store/deliveries/deliveries.ts';
+import { type Claim, claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import type { QueueRef } from '../../src/store/deliveries/due-queues.ts';
-import type { Pool } from '../../src/store/postgres/pool.ts';
+import type { Pool, Queryable } from '../../src/store/postgres/pool.ts';
 import type { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
@@ -13,6 +16,12 @@ import { makeDelivery, startDispatcher } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 type Ref = Pick<OutboxRow, 'deliveryId'>;
+
+export interface ClaimOptions {
+  owner?: string;
+  places?: number;
+  db?: Queryable;
+}
 
 export class DeliveryFixture implements ProjectFixture {
   readonly databaseUrl: string;
@@ -33,6 +42,7 @@ export class DeliveryFixture implements ProjectFixture {
 
   /** Call it after each test. What was opened last ends first: a dispatcher before its receivers, so that attempts end. */
   async endTest(): Promise<void> {
+    vi.restoreAllMocks();
     for (const end of this.#ends.splice(0).reverse()) await end();
     // Deliveries that are left would go to the next test's receiver, if it is given the port of a closed one.
     await this.#query(
@@ -108,6 +118,11 @@ export class DeliveryFixture implements ProjectFixture {
     const [row] = await this.enqueue(endpoint, 1, more);
     if (!row) throw new Error('There is no row.');
     return row;
+  }
+
+  /** Claims what the project has to send to the endpoint; by default ten deliveries at most, for an owner of its own. */
+  claim(endpoint: SeedEndpoint, { owner = randomUUID(), places = 10, db = this.pool }: ClaimOptions = {}): Promise<Claim> {
+    return claimDeliveries(db, owner, [{ ...queueOf(this.project, endpoint), places }]);
   }
 
   nowMs(): Promise<number> {

@@ -13,10 +13,7 @@ let fixture: DeliveryFixture;
 beforeAll(async () => {
   fixture = await openDeliveryFixture();
 });
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await fixture.endTest();
-});
+afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 /** A project with so many due deliveries, each at an endpoint of its own that never answers. */

@@ -1,15 +1,13 @@
 // For how long the result of a poll serves a dispatcher, on a database that is slow at polls and at nothing else.
-import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { newId } from '../../src/domain/id.ts';
 import { insertDeliveries } from '../../src/store/deliveries/deliveries.ts';
-import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import type { Dispatcher } from '../../src/sweeper/deliveries/dispatcher.ts';
 import { ok } from '../support/receiver.ts';
 import { seedEndpoint } from '../support/seed.ts';
 import { makeDelivery } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 interface Poll {
   isFull: boolean;
@@ -32,10 +30,7 @@ beforeAll(async () => {
 beforeEach(() => {
   polls = [];
 });
-afterEach(async () => {
-  await fixture.endTest();
-  vi.restoreAllMocks();
-});
+afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
 /** Each poll takes `pollMs` longer, or each full one; `duringPoll` is called when it has read the outbox. */
@@ -133,8 +128,7 @@ describe('short polls, while full ones are expensive', () => {
   it('a delivery of a dispatcher that died is sent after a full poll when its lease has ended', async () => {
     const { endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
-    const place = { ...queueOf(fixture.project, endpoint), places: 1 };
-    await claimDeliveries(fixture.pool, randomUUID(), [place]);
+    await fixture.claim(endpoint);
     await fixture.pool.query(
       `update deliveries set next_attempt_at = now() - interval '40 seconds' where delivery_id = $1`,
       [row.deliveryId],

@@ -1,13 +1,11 @@
 // Several dispatchers on one outbox, the end of a dispatcher, and a database that goes away.
-import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import { ok } from '../support/receiver.ts';
 import { startDispatcher } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, holding, idsOf, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
+import { type DeliveryFixture, holding, idsOf, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -39,10 +37,8 @@ describe('several dispatchers', () => {
   it('a dispatcher takes over the deliveries of a dead one when their leases end, and not before', async () => {
     const { receiver, endpoint } = await fixture.receive(ok);
     const row = await fixture.enqueueOne(endpoint);
-    const { pool, project } = fixture;
-    const place = { ...queueOf(project, endpoint), places: 1 };
     const beforeMs = await fixture.nowMs();
-    const claim = await claimDeliveries(pool, randomUUID(), [place]);
+    const claim = await fixture.claim(endpoint);
     expect(claim.deliveries.map(({ deliveryId }) => deliveryId)).toEqual([row.deliveryId]);
     // `nowMs` rounds to milliseconds, and a Date has no microseconds: of the 30 s up to two milliseconds may be missing.
     expect((await fixture.rowOf(row)).lease_until.getTime() - beforeMs).toBeGreaterThan(29_997);

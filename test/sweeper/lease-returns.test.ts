@@ -2,17 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import {
-  type ClaimedDelivery,
-  claimDeliveries,
-  LEASE_MS,
-  releaseLeases,
-} from '../../src/store/deliveries/delivery-queue.ts';
+import { LEASE_MS, releaseLeases } from '../../src/store/deliveries/delivery-queue.ts';
 import { LeaseReturns } from '../../src/sweeper/deliveries/lease-returns.ts';
 import type { SeedEndpoint } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 const OWNER = randomUUID();
 
@@ -20,16 +15,11 @@ let fixture: DeliveryFixture;
 beforeAll(async () => {
   fixture = await openDeliveryFixture();
 });
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await fixture.endTest();
-});
+afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
-async function claim(endpoint: SeedEndpoint): Promise<ClaimedDelivery[]> {
-  const wanted = [{ ...queueOf(fixture.project, endpoint), places: 10 }];
-  return (await claimDeliveries(fixture.pool, OWNER, wanted)).deliveries;
-}
+const claim = async (endpoint: SeedEndpoint) =>
+  (await fixture.claim(endpoint, { owner: OWNER })).deliveries;
 
 /** The next releases meet a connection that ends. Returns how many have been tried. */
 function failReleases(count: number): () => number {

@@ -1,8 +1,6 @@
 // What a step that sums up observations reads, and what it does with observations that cannot be summed up.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { toTime } from '../../src/domain/timestamp.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
-import { PARTITIONED_TABLES, partitionOver } from '../../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import type { StepLimits } from '../../src/store/upkeep/observation-hours.ts';
 import { createSums } from '../../src/sweeper/upkeep/sum-up-observations.ts';
@@ -10,46 +8,29 @@ import { openProjectFixture, type ProjectFixture } from '../support/database-fix
 import {
   beginSumsAt,
   bucketsOf,
-  DAY_MS,
   daysAgo,
   endSumsAt,
+  everyHalfHour,
   HOUR_MS,
   insertBeats,
   insertOthers,
-  type PastBeat,
+  makePartition,
   sumUpUntil,
+  waitOutDay,
 } from '../support/past-beats.ts';
 import { seedMonitor, seedMonitors } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const [observations] = PARTITIONED_TABLES;
-if (!observations) throw new Error('no table');
-
 let fixture: ProjectFixture;
 let pool: Pool;
 
-// A day that ends within a test would be another one at its end.
 beforeEach(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 120_000, {
-    what: 'the day is over',
-    timeoutMs: 150_000,
-  });
+  await waitOutDay();
   fixture = await openProjectFixture();
   pool = fixture.pool;
 });
 afterEach(() => fixture?.close());
-
-const everyHalfHour = (fromMs: number, count = 48): PastBeat[] =>
-  Array.from({ length: count }, (_, index) => ({ atMs: fromMs + index * (HOUR_MS / 2) }));
-
-async function makePartition(fromMs: number, toMs: number): Promise<string> {
-  const { name } = partitionOver(observations as (typeof PARTITIONED_TABLES)[number], fromMs, toMs);
-  await pool.query(
-    `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
-  );
-  return name;
-}
 
 /** What summing up reads of a partition. */
 async function readsOf(name: string, untilMs: number, limits: StepLimits) {
@@ -78,7 +59,7 @@ async function readsOf(name: string, untilMs: number, limits: StepLimits) {
 describe('the reading of observations', () => {
   it('a small part of a table is read by index: each observation once, with two more for each monitor', async () => {
     const monitors = await seedMonitors(pool, fixture.project, 20);
-    const name = await makePartition(daysAgo(2), daysAgo(1));
+    const name = await makePartition(pool, daysAgo(2), daysAgo(1));
     await insertOthers(pool, fixture.project.projectId, { fromMs: daysAgo(2), count: 40_000 });
     for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
     await beginSumsAt(pool, daysAgo(2));
@@ -88,7 +69,7 @@ describe('the reading of observations', () => {
 
   it('of many monitors whose observations came in turn, pages are read in turn and not for each observation', async () => {
     await seedMonitors(pool, fixture.project, 1_000);
-    const name = await makePartition(daysAgo(2), daysAgo(1));
+    const name = await makePartition(pool, daysAgo(2), daysAgo(1));
     await pool.query(
       `insert into observations (project_id, monitor_key, sequence, received_at, kind)
        select project_id, monitor_key, beat + 1, to_timestamp($1) + beat * interval '30 minutes', 'success'
@@ -108,7 +89,7 @@ describe('the reading of observations', () => {
 
   it('of a monitor with very many observations each is read once, in parts', async () => {
     const monitor = await seedMonitor(pool, fixture.project);
-    const name = await makePartition(daysAgo(2), daysAgo(1));
+    const name = await makePartition(pool, daysAgo(2), daysAgo(1));
     await insertOthers(pool, fixture.project.projectId, { fromMs: daysAgo(2), count: 200_000 });
     const beats = Array.from({ length: 5_000 }, (_, index) => ({ atMs: daysAgo(2) + index * 10_000 }));
     await insertBeats(pool, monitor, beats);
@@ -127,7 +108,7 @@ describe('the reading of observations', () => {
 
   it('a table of many days is not read from its beginning for each day', async () => {
     const monitors = await seedMonitors(pool, fixture.project, 5);
-    const name = await makePartition(daysAgo(12), daysAgo(1));
+    const name = await makePartition(pool, daysAgo(12), daysAgo(1));
     await insertOthers(pool, fixture.project.projectId, { fromMs: daysAgo(2), count: 40_000 });
     for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(daysAgo(12), 11 * 48));
     await beginSumsAt(pool, daysAgo(12));

@@ -2,14 +2,12 @@
 // test/store/series-property.test.ts.
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { toTime } from '../../src/domain/timestamp.ts';
 import { readSeries } from '../../src/service/monitors/series.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
 import {
   dropPartitions,
   listPartitions,
   PARTITIONED_TABLES,
-  partitionAt,
 } from '../../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
@@ -22,11 +20,13 @@ import {
   bucketsOf,
   DAY_MS,
   daysAgo,
+  everyHalfHour,
   HOUR_MS,
   insertBeats,
   MANY,
-  type PastBeat,
+  makePartition,
   sumUpUntil,
+  waitOutDay,
 } from '../support/past-beats.ts';
 import { type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
@@ -38,34 +38,18 @@ if (!observations) throw new Error('no table');
 let fixture: ProjectFixture;
 let pool: Pool;
 
-// A day that ends within a test would be another one at its end.
 beforeEach(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 120_000, {
-    what: 'the day is over',
-    timeoutMs: 150_000,
-  });
+  await waitOutDay();
   fixture = await openProjectFixture();
   pool = fixture.pool;
 });
 afterEach(() => fixture?.close());
 
-/** For the beats of an old day. */
-const makePartition = async (dayMs: number) => {
-  const { name, fromMs, toMs } = partitionAt(observations, dayMs);
-  await pool.query(
-    `create table ${name} partition of observations for values from ('${toTime(fromMs)}') to ('${toTime(toMs)}')`,
-  );
-  return { name, fromMs };
-};
+/** A beat in each half hour, whose measurement is its place. */
+const measuredDay = (dayMs: number) =>
+  everyHalfHour(dayMs).map((beat, index) => ({ ...beat, measurements: { rows: index } }));
 const seed = () => seedMonitor(pool, fixture.project);
 const makeDeps = () => ({ pool, slowPool: pool, ...makeParts() });
-
-/** A beat in each half hour of a day. */
-const everyHalfHour = (dayMs: number): PastBeat[] =>
-  Array.from({ length: 48 }, (_, index) => ({
-    atMs: dayMs + index * (HOUR_MS / 2),
-    measurements: { rows: index },
-  }));
 
 async function countOf(table: string): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(`select count(*)::integer as count from ${table}`);
@@ -75,7 +59,7 @@ async function countOf(table: string): Promise<number> {
 describe('an hour', () => {
   it('has count, minimum, maximum and mean of each measurement, and of the gaps between its beats', async () => {
     const monitor = await seed();
-    await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    await insertBeats(pool, monitor, measuredDay(daysAgo(2)));
     await beginSumsAt(pool, daysAgo(2));
     await sumUpUntil(pool, daysAgo(1));
     const rows = await bucketsOf(pool, monitor);
@@ -168,7 +152,7 @@ describe('once', () => {
   /** What a process that never fails makes of the same beats. */
   async function seedTwins(): Promise<SeedMonitor[]> {
     const monitors = await seedMonitors(pool, fixture.project, 30);
-    for (const monitor of monitors) await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    for (const monitor of monitors) await insertBeats(pool, monitor, measuredDay(daysAgo(2)));
     await beginSumsAt(pool, daysAgo(2));
     return monitors;
   }
@@ -263,7 +247,7 @@ describe('once', () => {
 
   it('a day that began to close in another cluster, whose ids were higher, is summed up after a restore', async () => {
     const monitor = await seed();
-    await insertBeats(pool, monitor, everyHalfHour(daysAgo(2)));
+    await insertBeats(pool, monitor, measuredDay(daysAgo(2)));
     await beginSumsAt(pool, daysAgo(2));
     await pool.query(
       `update observation_sums set closing_xid = (pg_current_xact_id()::text::bigint + 1000000000)::text::xid8`,
@@ -299,7 +283,7 @@ describe('once', () => {
   it('days that passed while no sweeper ran are summed up together, under one lease', async () => {
     const monitor = await seed();
     for (const days of [5, 4, 3, 2])
-      await insertBeats(pool, monitor, everyHalfHour(daysAgo(days)), (5 - days) * 48 + 1);
+      await insertBeats(pool, monitor, measuredDay(daysAgo(days)), (5 - days) * 48 + 1);
     await beginSumsAt(pool, daysAgo(5));
     const holder = { owner: randomUUID(), signal: new AbortController().signal };
     const job = { name: 'observation_sums', everyMs: 0, step: createSums() };
@@ -317,17 +301,17 @@ describe('once', () => {
 describe('before they are summed up', () => {
   it('observations are not dropped, however old they are, and a series has them before and after', async () => {
     const monitor = await seed();
-    const { name, fromMs } = await makePartition(daysAgo(33));
-    await makePartition(daysAgo(32));
-    await insertBeats(pool, monitor, everyHalfHour(daysAgo(33)));
-    await insertBeats(pool, monitor, everyHalfHour(daysAgo(32)), 49);
+    const name = await makePartition(pool, daysAgo(33));
+    await makePartition(pool, daysAgo(32));
+    await insertBeats(pool, monitor, measuredDay(daysAgo(33)));
+    await insertBeats(pool, monitor, measuredDay(daysAgo(32)), 49);
     await beginSumsAt(pool, daysAgo(33));
     const { projectId, monitorId } = monitor;
     const readAll = () =>
       readSeries(
         pool,
         { projectId, monitorId },
-        { fromMs, toMs: daysAgo(31), measurement: 'rows', bucketSeconds: 3600 },
+        { fromMs: daysAgo(33), toMs: daysAgo(31), measurement: 'rows', bucketSeconds: 3600 },
       );
     const sweep = async () => {
       const deps = makeDeps();
@@ -355,7 +339,7 @@ describe('before they are summed up', () => {
   });
 
   it('a day is not dropped during a step: beats would wait behind the drop, and the drop for the step', async () => {
-    const { name } = await makePartition(daysAgo(33));
+    const name = await makePartition(pool, daysAgo(33));
     const [sweeper, step] = [await pool.connect(), await pool.connect()];
     try {
       await step.query('begin; select from observation_sums for update');

@@ -21,8 +21,7 @@ afterEach(async () => {
 });
 afterAll(() => fixture?.close());
 
-const claim = (endpoint: SeedEndpoint, places = 32) =>
-  claimDeliveries(fixture.pool, randomUUID(), [{ ...queueOf(fixture.project, endpoint), places }]);
+const claim = (endpoint: SeedEndpoint, places = 32) => fixture.claim(endpoint, { places });
 
 /** So many incidents whose first event is tried again in an hour, and whose second one has been due for ten minutes. */
 async function seedWaiting(endpoint: SeedEndpoint, count: number): Promise<void> {

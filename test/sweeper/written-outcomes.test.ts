@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { AttemptResult } from '../../src/delivery/sender.ts';
-import { type ClaimedDelivery, claimDeliveries } from '../../src/store/deliveries/delivery-queue.ts';
+import type { ClaimedDelivery } from '../../src/store/deliveries/delivery-queue.ts';
 import { writeDeliveryResults } from '../../src/store/deliveries/delivery-results.ts';
 import type { Queryable } from '../../src/store/postgres/pool.ts';
 import { describeOutcome } from '../../src/sweeper/deliveries/delivery-outcome.ts';
 import type { SeedEndpoint } from '../support/seed.ts';
-import { type DeliveryFixture, openDeliveryFixture, queueOf } from './delivery-fixture.ts';
+import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
 beforeAll(async () => {
@@ -17,10 +17,8 @@ beforeAll(async () => {
 afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
-async function claim(owner: string, endpoint: SeedEndpoint, db: Queryable = fixture.pool) {
-  const wanted = [{ ...queueOf(fixture.project, endpoint), places: 10 }];
-  return (await claimDeliveries(db, owner, wanted)).deliveries;
-}
+const claim = async (owner: string, endpoint: SeedEndpoint, db?: Queryable) =>
+  (await fixture.claim(endpoint, { owner, db })).deliveries;
 
 /** Writes the results of attempts that ended one after the other, the last one now. */
 async function write(owner: string, attempts: [ClaimedDelivery | undefined, Partial<AttemptResult>][]) {

@@ -121,7 +121,10 @@ export class DeliveryFixture implements ProjectFixture {
   }
 
   /** Claims what the project has to send to the endpoint; by default ten deliveries at most, for an owner of its own. */
-  claim(endpoint: SeedEndpoint, { owner = randomUUID(), places = 10, db = this.pool }: ClaimOptions = {}): Promise<Claim> {
+  claim(
+    endpoint: SeedEndpoint,
+    { owner = randomUUID(), places = 10, db = this.pool }: ClaimOptions = {},
+  ): Promise<Claim> {
     return claimDeliveries(db, owner, [{ ...queueOf(this.project, endpoint), places }]);
   }
 

@@ -18,8 +18,7 @@ beforeAll(async () => {
 afterEach(() => fixture.endTest());
 afterAll(() => fixture?.close());
 
-const claim = async (endpoint: SeedEndpoint) =>
-  (await fixture.claim(endpoint, { owner: OWNER })).deliveries;
+const claim = async (endpoint: SeedEndpoint) => (await fixture.claim(endpoint, { owner: OWNER })).deliveries;
 
 /** The next releases meet a connection that ends. Returns how many have been tried. */
 function failReleases(count: number): () => number {

@@ -4,11 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readSeries } from '../../src/service/monitors/series.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
-import {
-  dropPartitions,
-  listPartitions,
-  PARTITIONED_TABLES,
-} from '../../src/store/postgres/partitions.ts';
+import { dropPartitions, listPartitions, PARTITIONED_TABLES } from '../../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
 import { runUnderLease } from '../../src/sweeper/upkeep/job.ts';

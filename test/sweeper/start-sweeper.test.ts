@@ -1,7 +1,7 @@
 // The role as a whole: from a missed deadline to the receiver, readiness, and an orderly end.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readNow } from '../../src/store/postgres/transaction.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
 import { CLOSE_LIMIT_MS, startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import { SHUTDOWN_LIMIT_MS } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';

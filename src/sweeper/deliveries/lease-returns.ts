@@ -48,7 +48,8 @@ export class LeaseReturns {
   /** Tries once more what is left, for two seconds. */
   async stop(): Promise<void> {
     try {
-      if (!(await endsWithin(this.#giveBackRest(), STOP_MS))) throw new Error('The database does not answer.');
+      if (!(await endsWithin(this.#giveBackRest(), STOP_MS)))
+        throw new Error('The database does not answer.');
     } catch (err) {
       this.#options.log.warn({ err }, 'Leases could not be given back. They end by themselves.');
     }

@@ -57,15 +57,22 @@ it('waking a monitor changes nothing of its live row but the columns that the sw
   const kept = Object.keys(LIVE_STATE).filter((key) => !(key in WOKEN_STATE)) as (keyof LiveState)[];
   const outages = fc.array(fc.tuple(moment, fc.nat(3_600)), { maxLength: 2 });
   fc.assert(
-    fc.property(anyTiming, anyLive, openIncidents, moment, outages, (timing, row, incidents, nowMs, spans) => {
-      const live = { ...row, openIncidents: incidents.length };
-      const silences = spans
-        .map(([fromMs, seconds]) => ({ fromMs, toMs: fromMs + seconds * SECOND }))
-        .toSorted((a, b) => a.fromMs - b.fromMs);
-      const at = { nowMs, horizonMs: nowMs, outages: silences };
-      const { live: woken } = wakeMonitor(timing, live, incidents, at);
-      for (const key of kept) expect(woken[key], key).toEqual(live[key]);
-    }),
+    fc.property(
+      anyTiming,
+      anyLive,
+      openIncidents,
+      moment,
+      outages,
+      (timing, row, incidents, nowMs, spans) => {
+        const live = { ...row, openIncidents: incidents.length };
+        const silences = spans
+          .map(([fromMs, seconds]) => ({ fromMs, toMs: fromMs + seconds * SECOND }))
+          .toSorted((a, b) => a.fromMs - b.fromMs);
+        const at = { nowMs, horizonMs: nowMs, outages: silences };
+        const { live: woken } = wakeMonitor(timing, live, incidents, at);
+        for (const key of kept) expect(woken[key], key).toEqual(live[key]);
+      },
+    ),
     { numRuns: 2_000 },
   );
 });

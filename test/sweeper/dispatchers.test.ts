@@ -145,6 +145,7 @@ describe('a database that is away', () => {
     const dispatcher = startDispatcher({ ...fixture, pool }, { pollMs: 20 });
     await waitFor(() => receiver.requests.length === 1, { what: 'the attempt is under way' });
     proxy.blackHole();
+    await waitFor(() => pool.idleCount < pool.totalCount, { what: 'a statement hangs', intervalMs: 1 });
     held.release();
     await dispatcher.stop();
     expect(await fixture.rowOf(row)).toMatchObject({ state: 'pending', lease_owner: expect.any(String) });

@@ -74,6 +74,9 @@ describe('the role sweeper', () => {
       });
       await other.query('select 1');
       proxy.blackHole();
+      await waitFor(async () => (await telemetry.readiness.readReadiness()).status !== 'ok', {
+        what: 'statements hang',
+      });
       const timedOut = other.query('select 1').catch(() => 'a statement has timed out');
       const closed = sweeper.close().then(() => 'the sweeper has ended');
       expect(await Promise.race([closed, timedOut])).toBe('the sweeper has ended');

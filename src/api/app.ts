@@ -25,6 +25,7 @@ import { RateLimiter } from './http/rate-limit.ts';
 import { MAX_BODY_BYTES, registerBody } from './http/request.ts';
 import { makeServer } from './http/server.ts';
 import { type OperationDeps, registerOperations } from './operation.ts';
+import { billingHandlers } from './routes/billing.ts';
 import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
@@ -32,9 +33,13 @@ import { contractHandlers, registerDocs } from './routes/docs.ts';
 import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
+import { registerStripeEvents } from './routes/stripe-events.ts';
 
 /** Who calls is found out in shares of their own: those who are known go on when strangers ask very often. */
 const SIGN_IN = { strangers: 'sign-in', known: 'known', sessions: 'sessions' };
+
+/** The share of events about billing. */
+const BILLING = 'billing';
 
 export interface AppDeps {
   context: ServiceContext;
@@ -48,6 +53,8 @@ export interface AppDeps {
   tls?: SecureContextOptions;
   /** Calls that run at the same time; default 2,000 that work and 5,000 that are held open. */
   openCalls?: OpenCallLimits;
+  /** Of the endpoint at Stripe, by whose events organizations are billed; undefined: by the values of the installation. */
+  stripeWebhookSecret?: string;
   /** Registers routes outside /v1, such as the addresses of beats. */
   mount?: (app: FastifyInstance) => void;
 }
@@ -91,6 +98,9 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   registerCorrelation(app);
   await registerDocs(app, deps.context);
   deps.mount?.(app);
+  const { stripeWebhookSecret: webhookSecret } = deps;
+  if (webhookSecret !== undefined)
+    await registerStripeEvents(app, { ...deps.telemetry, db: shareOf(BILLING), webhookSecret });
   await app.register(async (v1) => {
     await protect(v1, deps);
     registerMetrics(v1, deps.telemetry.registry, { openCalls, shares });
@@ -102,6 +112,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     registerOperations(v1, operationDeps, callbackHandlers);
     registerOperations(v1, operationDeps, incidentHandlers);
     registerOperations(v1, operationDeps, deliveryHandlers);
+    registerOperations(v1, operationDeps, billingHandlers(webhookSecret === undefined ? 'static' : 'stripe'));
     registerOperations(
       v1,
       operationDeps,

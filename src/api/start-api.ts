@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { Server } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
+import type { BillingSource } from '../domain/billing.ts';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
@@ -32,6 +33,10 @@ export interface ApiConfig extends ContextSettings {
   tlsFolder?: string;
   issuers: readonly TrustedIssuer[];
   dashboardOrigin?: string;
+  /** Where plans and service states come from; default: the values of the installation. */
+  billingSource?: BillingSource;
+  /** With `stripe`. */
+  stripeWebhookSecret?: string;
   /** Where balancers send to this api; default: host name and port. */
   instanceName?: string;
   /** Open connections at most; below the descriptor limit. */
@@ -72,7 +77,8 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const { issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls } = config;
     const tls = certificate?.options;
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls, tls };
-    const app = await buildApp({ ...shared, mount: ingest.mount });
+    const stripeWebhookSecret = config.billingSource === 'stripe' ? config.stripeWebhookSecret : undefined;
+    const app = await buildApp({ ...shared, stripeWebhookSecret, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
     // A database that is away now is no reason to wait.
     await Promise.allSettled([ingest.prepare(), readNow(clockPool)]);

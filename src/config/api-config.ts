@@ -4,7 +4,7 @@ import { issuers } from './issuers.ts';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, optional, text, variable } from './variable.ts';
 
-export const apiSchema = z.object({
+const settings = z.object({
   databaseUrl: shared.databaseUrl(),
   databaseEngine: shared.databaseEngine(),
   encryptionKeys: shared.keys(),
@@ -38,6 +38,15 @@ export const apiSchema = z.object({
     },
     baseUrl,
   ),
+  billingSource: shared.billingSource(),
+  stripeWebhookSecret: optional(
+    {
+      name: 'STRIPE_WEBHOOK_SECRET',
+      description:
+        'Signing secret of the endpoint /billing/stripe at Stripe, whsec_…; with BILLING_SOURCE=stripe.',
+    },
+    text.regex(/^\S{8,}$/, 'must have at least 8 characters and no blanks'),
+  ),
   maxConnections: variable(
     {
       name: 'BEATKEEPER_MAX_CONNECTIONS',
@@ -65,3 +74,8 @@ export const apiSchema = z.object({
   databasePool: shared.databasePool(),
   logLevel: shared.logLevel(),
 });
+
+export const apiSchema = settings.refine(
+  ({ billingSource, stripeWebhookSecret }) => billingSource === 'static' || stripeWebhookSecret !== undefined,
+  { path: ['stripeWebhookSecret'], message: 'is missing: BILLING_SOURCE=stripe verifies events with it' },
+);

@@ -26,11 +26,13 @@ export const migrateSchema = z.object({
   plan: variable(
     {
       name: 'BEATKEEPER_PLAN',
-      description: 'Plan of that organization: free, builder, smart or scale.',
+      description:
+        'Plan of that organization: free, builder, smart or scale. With BILLING_SOURCE=stripe until it has a subscription.',
       fallback: 'scale',
     },
     z.enum(PLAN_IDS, 'must be free, builder, smart or scale'),
   ),
+  billingSource: shared.billingSource(),
   waitSeconds: variable(
     {
       name: 'BEATKEEPER_MIGRATE_WAIT_SECONDS',

@@ -1,5 +1,6 @@
 // Settings of more than one role, so that they have one name and one meaning.
 import { z } from 'zod';
+import { BILLING_SOURCES } from '../domain/billing.ts';
 import { baseUrl, integer, optional, postgresUrl, text, variable } from './variable.ts';
 
 export const logLevel = () =>
@@ -111,4 +112,15 @@ export const publicUrl = () =>
       description: 'Address at which jobs and people reach the API. Default: http://127.0.0.1:<PORT>.',
     },
     baseUrl,
+  );
+
+export const billingSource = () =>
+  variable(
+    {
+      name: 'BILLING_SOURCE',
+      description:
+        'Where plans and service states come from: static, the plan that migrate sets, or stripe, the events of Stripe.',
+      fallback: 'static',
+    },
+    z.enum(BILLING_SOURCES, 'must be static or stripe'),
   );

@@ -18,6 +18,10 @@ export const KEPT_DAYS = {
   /** Counted from the removal of their endpoint. */
   endpointChanges: 30,
   serviceOutages: 400,
+  /** A provider sends an event again for three days, and people do for thirty. */
+  billingEvents: 60,
+  /** Banks take back a payment for 540 days at most. */
+  billingCharges: 600,
 } as const;
 
 /** Hours. */

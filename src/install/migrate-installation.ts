@@ -1,10 +1,12 @@
 // The command `migrate`: waits for the database, migrates its schema to this build, and creates the installation's
 // organization if it does not exist. Several processes may run it at once.
 import { setTimeout as delay } from 'node:timers/promises';
+import type { BillingSource } from '../domain/billing.ts';
 import { newUuid } from '../domain/id.ts';
 import type { PlanId } from '../domain/problem.ts';
 import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
 import { openPool } from '../store/postgres/pool.ts';
+import { clearDueStates } from '../store/tenancy/organization-standing.ts';
 import { insertOrganization, updateOrganizationPlan } from '../store/tenancy/organizations.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -13,6 +15,7 @@ export interface InstallationOptions {
   applicationRole?: string;
   organization: string;
   plan: PlanId;
+  billingSource: BillingSource;
   waitSeconds: number;
 }
 
@@ -39,12 +42,16 @@ async function migrateOrAccept(options: InstallationOptions, log: Log): Promise<
   }
 }
 
-async function ensureOrganization({ databaseUrl, organization, plan }: InstallationOptions): Promise<void> {
+/** A plan that somebody pays for is the provider's to say. Without a provider no state ends by itself. */
+async function ensureOrganization(options: InstallationOptions): Promise<void> {
+  const { databaseUrl, organization, plan, billingSource } = options;
   const pool = openPool({ databaseUrl, size: 1, applicationName: 'beatkeeper-migrate' });
   try {
     const wanted = { organizationId: newUuid(), name: organization, plan };
     const { organizationId } = await insertOrganization(pool, wanted);
-    await updateOrganizationPlan(pool, organizationId, plan);
+    const hasProvider = billingSource !== 'static';
+    await updateOrganizationPlan(pool, { organizationId, plan, keepsPaid: hasProvider });
+    if (!hasProvider) await clearDueStates(pool);
   } finally {
     await pool.end();
   }

@@ -9,10 +9,13 @@ export interface AuditedChange {
     | `endpoint.${'create' | 'update' | 'rotate_secret' | 'remove' | 'disable'}`
     | `default_endpoint.${'set' | 'clear'}`
     | `binding.${'set' | 'rotate_secret' | 'remove'}`
-    | `project.${'create' | 'rename'}`;
+    | `project.${'create' | 'rename'}`
+    | `organization.change_${'state' | 'plan'}`;
   object:
     | { kind: 'credential' | 'endpoint' | 'organization' | 'project'; id: string; projectId?: string }
     | BoundMonitor;
+  /** Of a state or a plan that no call changes: what it was and is, and which event or time has changed it. */
+  change?: { from: string; to: string; cause: string };
 }
 
 /** A monitor, whose binding has or had that endpoint where it is an inline one. */
@@ -44,7 +47,18 @@ interface AuditedLog {
   child(fields: object, options: { level: string }): Pick<Log, 'info'>;
 }
 
-export function writeAudit(log: AuditedLog, { requestId, actor, action, object }: AuditLine): void {
+export function writeAudit(log: AuditedLog, { requestId, actor, action, object, change }: AuditLine): void {
   if (log.level === 'silent') return;
-  log.child({}, { level: 'info' }).info({ audit: { actor, action, object }, requestId }, 'Audit.');
+  log.child({}, { level: 'info' }).info({ audit: { actor, action, object, change }, requestId }, 'Audit.');
+}
+
+/** The state or the plan of an organization, which no call changes. `cause`: the event, or what is over. */
+export function auditStanding(
+  log: AuditedLog,
+  actor: AuditLine['actor'],
+  change: { organizationId: string; what: 'state' | 'plan'; from: string; to: string; cause: string },
+): void {
+  const { organizationId, what, from, to, cause } = change;
+  const object = { kind: 'organization', id: organizationId } as const;
+  writeAudit(log, { actor, action: `organization.change_${what}`, object, change: { from, to, cause } });
 }

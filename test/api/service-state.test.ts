@@ -12,10 +12,10 @@ afterAll(async () => {
 });
 
 const setState = (state: string) =>
-  api.pool.query('update organizations set service_state = $2 where organization_id = $1', [
-    api.organizationId,
-    state,
-  ]);
+  api.pool.query(
+    'update organizations set service_state = $2, grace_ends_at = clock_timestamp() where organization_id = $1',
+    [api.organizationId, state],
+  );
 const write = () => api.owner.call('createProject', { body: { name: crypto.randomUUID() } });
 
 it('a canceled organization may read and not write', async () => {

@@ -75,6 +75,7 @@ describe.skipIf(found === undefined)('the chart', () => {
         'beatkeeper-database-owner',
         'beatkeeper-keys',
         'beatkeeper-password',
+        'stripe',
       ];
       for (const name of given) there.add(`Secret/${name}`);
       for (const { containers } of listPods(manifests)) {
@@ -94,6 +95,38 @@ describe.skipIf(found === undefined)('the chart', () => {
       }
     },
   );
+
+  it('billing by Stripe gives api alone the signing secret, and the Ingress its address', async () => {
+    const manifests = await render(helm, {}, join(CHART, 'ci', 'everything-values.yaml'));
+    const holders = listPods(manifests)
+      .flatMap(({ owner, containers }) => containers.map((container) => ({ owner, ...container })))
+      .filter(({ env = [] }) => env.some(({ valueFrom }) => valueFrom?.secretKeyRef?.name === 'stripe'));
+    expect(holders.map(({ name, owner }) => [name, owner])).toEqual([
+      ['api', expect.stringContaining('-api')],
+    ]);
+    expect(holders[0]?.env).toContainEqual({
+      name: 'STRIPE_WEBHOOK_SECRET',
+      valueFrom: { secretKeyRef: { name: 'stripe', key: 'signing-secret' } },
+    });
+    const pathsOf = (all: Manifest[]) =>
+      JSON.stringify(all.filter(({ kind }) => kind === 'Ingress')).match(/"path":"[^"]+"/g);
+    expect(pathsOf(manifests)).toContain('"path":"/billing/stripe"');
+    const ingress = { api: { ingress: { enabled: true, host: 'beats.example.com' } } };
+    expect(pathsOf(await render(helm, ingress))).toEqual([
+      '"path":"/v1"',
+      '"path":"/ping"',
+      '"path":"/docs"',
+    ]);
+  });
+
+  it('migrate knows where plans come from, as an init container and as a hook', async () => {
+    const stripe = { billing: { source: 'stripe', stripe: { existingSecret: 'stripe' } } };
+    const config = pick(await render(helm, stripe), 'ConfigMap', 'beatkeeper-config') as { data?: object };
+    expect(config.data).toMatchObject({ BILLING_SOURCE: 'stripe' });
+    const external = join(CHART, 'ci', 'external-database-values.yaml');
+    const hook = pickPod(await render(helm, stripe, external), 'Job/beatkeeper-migrate').containers[0];
+    expect(hook?.env).toContainEqual({ name: 'BILLING_SOURCE', value: 'stripe' });
+  });
 
   it('a release with operator.watchNamespaces has permissions in those namespaces only, and none for definitions', async () => {
     const file = join(CHART, 'ci', 'namespaces-values.yaml');

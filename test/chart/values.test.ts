@@ -80,6 +80,11 @@ const refusals: [string, object, RegExp][] = [
     { postgresql: { enabled: false }, database: { existingSecret: 'mine', applicationRole: 'rows' } },
     /needs migrations\.existingSecret/,
   ],
+  [
+    'billing by Stripe without the secret that verifies its events',
+    { billing: { source: 'stripe' } },
+    /needs billing\.stripe\.existingSecret/,
+  ],
   ['an Ingress without a host', { api: { ingress: { enabled: true } } }, /needs api\.ingress\.host/],
   [
     'a minimum of replicas above the maximum',

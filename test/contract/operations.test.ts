@@ -56,6 +56,7 @@ POST   /v1/credentials                                    K - 201 owner
 GET    /v1/credentials/{credentialId}                     - - 200 owner
 DELETE /v1/credentials/{credentialId}                     - E 204 owner
 POST   /v1/credentials/{credentialId}/rotate              K E 200 owner
+GET    /v1/organization/billing                           - - 200 read
 GET    /v1/status-feed                                    - - 200 read
 GET    /v1/openapi.json                                   - - 200 read
 `;

@@ -32,6 +32,27 @@ describe('the command migrate', () => {
     expect(await query('select plan from organizations')).toEqual([{ plan: 'builder' }]);
   });
 
+  test('migrate leaves a plan that Stripe says to Stripe, and with another source sets it and ends no state any more', async () => {
+    const stripe = { DATABASE_URL: url, BILLING_SOURCE: 'stripe', BEATKEEPER_PLAN: 'free' };
+    const planNow = async () => (await query('select plan from organizations'))[0]?.plan;
+    await runRole(['migrate'], stripe);
+    expect(await planNow()).toBe('free');
+    await runRole(['migrate'], { ...stripe, BEATKEEPER_PLAN: 'builder' });
+    expect(await planNow()).toBe('builder');
+    await query(`insert into billing_subscriptions
+      (subscription_id, organization_id, status, plan, cancel_at_period_end, said_at, said_step)
+      select 'sub_1', organization_id, 'active', 'smart', false, clock_timestamp(), 1 from organizations`);
+    await query("update organizations set plan = 'smart', state_due_at = clock_timestamp()");
+    await runRole(['migrate'], stripe);
+    expect(await query('select plan, state_due_at is null as ended from organizations')).toEqual([
+      { plan: 'smart', ended: false },
+    ]);
+    await runRole(['migrate'], { ...stripe, BILLING_SOURCE: 'static' });
+    expect(await query('select plan, state_due_at is null as ended from organizations')).toEqual([
+      { plan: 'free', ended: true },
+    ]);
+  });
+
   test('migrate refuses a database with a newer schema in one sentence', async () => {
     await runRole(['migrate'], { DATABASE_URL: url });
     await query("insert into schema_migrations (version, name) values (9999, '9999-future.sql')");

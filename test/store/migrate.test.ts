@@ -34,7 +34,13 @@ it('each migration is applied once, however many processes migrate at the same t
 });
 
 it('a build accepts a schema one version newer, as during an upgrade, and refuses one two versions newer', async () => {
-  const installation = { databaseUrl, organization: 'default', plan: 'scale' as const, waitSeconds: 0 };
+  const installation = {
+    databaseUrl,
+    organization: 'default',
+    plan: 'scale',
+    billingSource: 'static',
+    waitSeconds: 0,
+  } as const;
   const { log } = createTelemetry({ role: 'test', logLevel: 'silent' });
   await migrateInstallation(installation, log);
   const known = (await listMigrations()).length;

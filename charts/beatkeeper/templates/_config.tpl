@@ -2,6 +2,7 @@
 {{- define "beatkeeper.config" -}}
 BEATKEEPER_ORGANIZATION: {{ .Values.organization | quote }}
 BEATKEEPER_PLAN: {{ .Values.plan }}
+BILLING_SOURCE: {{ .Values.billing.source }}
 BEATKEEPER_LOG_LEVEL: {{ .Values.logLevel }}
 BEATKEEPER_PUBLIC_URL: {{ include "beatkeeper.publicUrl" . | quote }}
 BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS: {{ join "," .Values.callbacks.allowedPrivateDestinations | quote }}

@@ -117,6 +117,9 @@ app.kubernetes.io/component: {{ . }}
 {{- if and .Values.database.applicationRole (not .Values.migrations.existingSecret) -}}
 {{- fail "database.applicationRole needs migrations.existingSecret: the URL of the role that owns the schema" -}}
 {{- end -}}
+{{- if and (eq .Values.billing.source "stripe") (not .Values.billing.stripe.existingSecret) -}}
+{{- fail "billing.source=stripe needs billing.stripe.existingSecret: a Secret with the signing secret of the endpoint at Stripe" -}}
+{{- end -}}
 {{- if and .Values.api.ingress.enabled (not .Values.api.ingress.host) -}}
 {{- fail "api.ingress.enabled needs api.ingress.host" -}}
 {{- end -}}

@@ -29,7 +29,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   ],
   service_suspended: [
     'The organization is suspended. Writes and beats are refused; reads still work.',
-    'Contact support. `limit.serviceState` has the state of the organization.',
+    'Pay what is open, or contact support. `limit.serviceState` has the state of the organization, `GET /v1/organization/billing` its subscription.',
   ],
   not_found: [
     'The project has no such resource, or the API no such address. A resource that the caller may not see gets the same answer.',

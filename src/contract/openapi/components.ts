@@ -11,6 +11,7 @@ import {
   toJsonSchema,
 } from '../json-schema.ts';
 import { beatAnswer, beatBody, beatTest, observation } from '../resources/beat.ts';
+import { billing } from '../resources/billing.ts';
 import { bindingInput, bindingRecord, bindingResult } from '../resources/binding.ts';
 import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resources/callback.ts';
 import { callbackChange, monitorChange } from '../resources/change.ts';
@@ -39,6 +40,7 @@ const NAMED = {
   Beat: beatBody,
   BeatAnswer: beatAnswer,
   BeatTest: beatTest,
+  Billing: billing,
   Binding: bindingRecord,
   BindingInput: bindingInput,
   BindingResult: bindingResult,

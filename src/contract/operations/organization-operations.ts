@@ -1,7 +1,9 @@
-// Operations on projects and credentials, the status feed and the contract itself (docs/contract/tenancy.md).
+// Operations on projects, credentials and billing, the status feed and the contract itself (docs/contract/tenancy.md,
+// organization.md).
 import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
 import { pageOf, pageQuery, waitSeconds } from '../fields/paging.ts';
+import { billing } from '../resources/billing.ts';
 import {
   createCredentialBody,
   credential,
@@ -139,6 +141,18 @@ export const organizationOperations = {
     etag: 'credential',
     success: 200,
     response: credentialIssueResult,
+  }),
+  getBilling: operation({
+    operationId: 'getBilling',
+    tag: 'Organization',
+    method: 'GET',
+    path: '/v1/organization/billing',
+    summary: 'Get the billing status',
+    description: 'Plan, service state and subscription of the organization.',
+    preset: 'read',
+    project: 'optional',
+    success: 200,
+    response: billing,
   }),
   getStatusFeed: operation({
     ...other,

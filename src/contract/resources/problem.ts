@@ -22,6 +22,12 @@ export const fieldError = z.object({
     ),
 });
 
+export const planName = z.object({
+  id: z.enum(PLAN_IDS),
+  name: z.string().min(1).max(64),
+  version: integer(1, MAX_SAFE),
+});
+
 export const problemLimit = z.object({
   dimension: z
     .enum(LIMIT_DIMENSIONS)
@@ -31,9 +37,7 @@ export const problemLimit = z.object({
   limit: count.optional(),
   current: count.optional(),
   attempted: count.optional(),
-  plan: z
-    .object({ id: z.enum(PLAN_IDS), name: z.string().min(1).max(64), version: integer(1, MAX_SAFE) })
-    .optional(),
+  plan: planName.optional(),
   serviceState: z.enum(SERVICE_STATES).optional(),
   remediation: z
     .enum(LIMIT_REMEDIATIONS)

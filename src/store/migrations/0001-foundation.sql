@@ -13,8 +13,66 @@ create table organizations (
   default_endpoint_id text collate "C",
   active_monitors integer not null default 0,
   callback_endpoints integer not null default 0,
-  created_at timestamptz not null default clock_timestamp()
+  -- Of the state payment_grace, which always states when it ends.
+  grace_ends_at timestamptz,
+  -- When a sweeper decides the state again.
+  state_due_at timestamptz,
+  -- When an event of the billing provider was last applied.
+  billing_reconciled_at timestamptz,
+  created_at timestamptz not null default clock_timestamp(),
+  check (service_state <> 'payment_grace' or grace_ends_at is not null)
 );
+create index organizations_due on organizations (state_due_at) where state_due_at is not null;
+
+-- What events of the billing provider have said. said_at is the `created` of the newest one, said_step its place within
+-- that second. No foreign key: on a cluster these tables stay on the coordinator.
+
+create table billing_subscriptions (
+  subscription_id text collate "C" primary key,
+  organization_id uuid not null,
+  customer_id text collate "C",
+  status text not null,
+  plan text,
+  cancel_at_period_end boolean not null,
+  current_period_end timestamptz,
+  trial_ends_at timestamptz,
+  -- Since when it is unpaid or, when canceled, since when the service has ended.
+  lapsed_at timestamptz,
+  said_at timestamptz not null,
+  said_step smallint not null
+);
+create index billing_subscriptions_organization on billing_subscriptions (organization_id);
+create index billing_subscriptions_customer on billing_subscriptions (customer_id) where customer_id is not null;
+
+-- A dispute names its charge and no customer: the charge says whose it is, itself or by its customer's subscriptions.
+create table billing_charges (
+  charge_id text collate "C" primary key,
+  customer_id text collate "C",
+  organization_id uuid,
+  received_at timestamptz not null default clock_timestamp()
+);
+create index billing_charges_customer on billing_charges (customer_id) where customer_id is not null;
+create index billing_charges_organization on billing_charges (organization_id) where organization_id is not null;
+create index billing_charges_received on billing_charges (received_at);
+
+create table billing_disputes (
+  dispute_id text collate "C" primary key,
+  charge_id text collate "C" not null,
+  outcome text not null,
+  -- A lost one has suspended its organizations: it does so once.
+  is_settled boolean not null default false,
+  said_at timestamptz not null,
+  said_step smallint not null
+);
+create index billing_disputes_charge on billing_disputes (charge_id);
+create index billing_disputes_unsettled on billing_disputes (charge_id) where outcome = 'lost' and not is_settled;
+
+-- The events that were applied: each is applied once, however often it comes.
+create table billing_events (
+  event_id text collate "C" primary key,
+  received_at timestamptz not null default clock_timestamp()
+);
+create index billing_events_received on billing_events (received_at);
 
 create table projects (
   project_id uuid primary key,

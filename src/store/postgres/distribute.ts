@@ -46,6 +46,10 @@ export const COORDINATOR_TABLES = [
   'service_clock',
   'service_outages',
   'sweeper_leases',
+  'billing_subscriptions',
+  'billing_charges',
+  'billing_disputes',
+  'billing_events',
 ];
 
 /** Distributes what is not distributed yet. Throws where the database has no Citus. */

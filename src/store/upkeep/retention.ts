@@ -108,6 +108,20 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'credentials',
     retire: retire('credentials', old('revoked_at', `${KEPT_DAYS.revokedCredentials} days`), ofCredential),
   },
+  // The ids of events that were applied (docs/contract/organization.md).
+  {
+    what: 'billing_events',
+    retire: retire('billing_events', old('received_at', `${KEPT_DAYS.billingEvents} days`)),
+  },
+  {
+    what: 'billing_charges',
+    retire: retire('billing_charges', old('received_at', `${KEPT_DAYS.billingCharges} days`)),
+  },
+  // They are few.
+  {
+    what: 'billing_disputes',
+    retire: retire('billing_disputes', old('said_at', `${KEPT_DAYS.billingCharges} days`)),
+  },
   // Deliveries of deleted monitors have ended: the deletion cancels them.
   {
     what: 'deliveries',

@@ -9,6 +9,7 @@ import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
 import { createSealedValuesSweep, watchSealedValues } from './sweep-sealed-values.ts';
+import { sweepServiceStates } from './sweep-service-states.ts';
 import { tellOutages } from './tell-outages.ts';
 
 const MINUTE_MS = 60_000;
@@ -30,6 +31,7 @@ const listJobs = (): readonly Job[] => [
     runsOn: 'one_replica',
     step: createSealedValuesSweep(),
   },
+  { name: 'service_states', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepServiceStates },
   { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
   { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: createSums() },
   { name: 'observation_sums_lag', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchSums },

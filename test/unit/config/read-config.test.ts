@@ -59,6 +59,22 @@ describe('readConfig', () => {
     expect(faultsOf(read({ ...cluster, jwksUri: own.jwksUri }))[0]).toContain('states no issuer');
   });
 
+  test('readConfig takes billing by Stripe only with the secret that verifies its events, and shows no secret', () => {
+    expect(readConfig(apiSchema, MINIMAL).billingSource).toBe('static');
+    const stripe = { ...MINIMAL, BILLING_SOURCE: 'stripe' };
+    expect(readConfig(apiSchema, { ...stripe, STRIPE_WEBHOOK_SECRET: 'whsec_1234' })).toMatchObject({
+      billingSource: 'stripe',
+      stripeWebhookSecret: 'whsec_1234',
+    });
+    expect(faultsOf(stripe)).toEqual([expect.stringMatching(/^STRIPE_WEBHOOK_SECRET is missing/)]);
+    const [fault] = faultsOf({ ...stripe, STRIPE_WEBHOOK_SECRET: 'whsec 1234' });
+    expect(fault).toMatch(/^STRIPE_WEBHOOK_SECRET must/);
+    expect(fault).not.toContain('1234');
+    expect(faultsOf({ ...MINIMAL, BILLING_SOURCE: 'paypal' })).toEqual([
+      'BILLING_SOURCE must be static or stripe',
+    ]);
+  });
+
   test('readConfig reads the namespaces of shared projects, and refuses what is no name of a namespace', () => {
     const read = (value: string) =>
       readConfig(operatorSchema, { BEATKEEPER_API_URL: 'http://api', BEATKEEPER_SHARED_PROJECTS: value });

@@ -1,11 +1,21 @@
 import { describe, expect, test } from 'vitest';
 import { lowerMinimums } from '../../../src/dev/control-plane/development-cluster.ts';
 import { readDevelopmentOptions } from '../../../src/dev/development-options.ts';
+import { baseEnvironment } from '../../../src/dev/processes/role-processes.ts';
 import { pauseMs } from '../../../src/dev/processes/supervisor.ts';
 
 describe('the pause before a start', () => {
   test('a process restarts at once after its first death, later with pauses of up to 5 s', () => {
     expect([1, 2, 3, 4, 5, 6, 7, 50].map(pauseMs)).toEqual([0, 250, 500, 1000, 2000, 4000, 5000, 5000]);
+  });
+});
+
+describe('baseEnvironment', () => {
+  test('billing by Stripe passes through to the roles, and a database or a port of the user does not', () => {
+    const billing = { BILLING_SOURCE: 'stripe', STRIPE_WEBHOOK_SECRET: 'whsec_1234' };
+    expect(
+      baseEnvironment({ ...billing, DATABASE_URL: 'postgres://x', PORT: '1', BEATKEEPER_PLAN: 'free' }),
+    ).toEqual(billing);
   });
 });
 

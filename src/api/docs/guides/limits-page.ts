@@ -61,7 +61,7 @@ ${table(
     ...plans.map((plan) => number(Number(plan[key]))),
   ]),
 )}
-<p>An installation of your own is on ${findPlan('scale').name}, unless it was installed otherwise (the chart's value <code>plan</code>, <code>BEATKEEPER_PLAN</code>). No operation answers which plan one is on: the <code>limit</code> of a refusal names it, and who runs the installation knows it. The examples of these pages are of an installation on ${findPlan('free').name} or ${findPlan('scale').name}: the answer that you get has your numbers.</p>
+<p>An installation of your own is on ${findPlan('scale').name}, unless it was installed otherwise (the chart's value <code>plan</code>, <code>BEATKEEPER_PLAN</code>). <a href="/docs#getBilling"><code>GET /v1/organization/billing</code></a> answers which plan one is on, and the <code>limit</code> of a refusal names it. The examples of these pages are of an installation on ${findPlan('free').name} or ${findPlan('scale').name}: the answer that you get has your numbers.</p>
 <ul>
 <li>What would exceed a limit is 403 <a href="/docs/problems/plan_limit_reached"><code>service.plan_limit_reached</code></a>; its <code>limit</code> has the dimension, the limit and what was attempted, and <code>fieldErrors</code> names the field.</li>
 <li>Too many calls or beats are 429 <a href="/docs/problems/rate_limited"><code>service.rate_limited</code></a> with <code>Retry-After</code>. A beat that is over the limit is not recorded, but it moves the deadline: a limit never makes a false alert.</li>

@@ -1,4 +1,4 @@
-// Examples of the operations on projects and credentials, and of the status feed.
+// Examples of the operations on projects, credentials and billing, and of the status feed.
 import type { organizationOperations } from '../../operations/organization-operations.ts';
 import type { Examples } from './example.ts';
 import { CREDENTIAL_SECRET, credential, ID, MONITOR, monitor, project } from './records.ts';
@@ -31,6 +31,16 @@ export const organizationExamples: Examples<keyof typeof organizationOperations>
       secret: CREDENTIAL_SECRET,
       replayed: false,
       overlapEndsAt: '2026-11-22T10:10:00.000Z',
+    },
+  },
+  getBilling: {
+    answer: {
+      organizationId: ID.organization,
+      plan: { id: 'scale', name: 'Scale', version: 1 },
+      serviceState: 'active',
+      subscription: { status: 'none' },
+      dispute: 'none',
+      portalAvailable: false,
     },
   },
   getStatusFeed: {

@@ -1,0 +1,200 @@
+// Billing: what the events of the billing provider say, which of two is the newer one, and what a subscription means for
+// the service of its organization (docs/contract/organization.md). Pure: times are ms.
+import { PLAN_IDS, type PlanId, type ServiceState } from './problem.ts';
+import { DAY_MS } from './retention.ts';
+
+export const BILLING_SOURCES = ['static', 'stripe'] as const;
+export type BillingSource = (typeof BILLING_SOURCES)[number];
+
+/** `none`: the organization has no subscription. The other ones are the provider's words. */
+export const SUBSCRIPTION_STATUSES = [
+  'none',
+  'trialing',
+  'active',
+  'past_due',
+  'unpaid',
+  'canceled',
+  'incomplete',
+  'incomplete_expired',
+  'paused',
+] as const;
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
+
+/** The gravest first: of several disputes that one is shown. */
+export const DISPUTES = ['lost', 'open', 'won', 'none'] as const;
+export type Dispute = (typeof DISPUTES)[number];
+
+/** From the first unpaid invoice. */
+const GRACE_MS = 14 * DAY_MS;
+/** From the end of the service. */
+const CANCELED_MS = 30 * DAY_MS;
+
+/** When something was said, as the provider's events say it: `created`, in seconds, and an order within one second. */
+export interface Said {
+  saidMs: number;
+  /** 0 begins a thing, 2 ends it, 1 is in between. */
+  saidStep: 0 | 1 | 2;
+}
+
+/** What an event says of a subscription. */
+export interface SubscriptionFacts {
+  subscriptionId: string;
+  organizationId: string;
+  customerId?: string;
+  status: Exclude<SubscriptionStatus, 'none'>;
+  /** Undefined: its price names none of our plans. */
+  plan?: PlanId;
+  cancelAtPeriodEnd: boolean;
+  currentPeriodEndMs?: number;
+  trialEndsMs?: number;
+}
+
+export interface Subscription extends SubscriptionFacts, Said {
+  /** Since when it is unpaid or, when canceled, since when the service has ended. */
+  lapsedMs?: number;
+}
+
+export interface Charge {
+  chargeId: string;
+  customerId?: string;
+  /** Where the charge itself names it. */
+  organizationId?: string;
+}
+
+export interface DisputeFacts {
+  disputeId: string;
+  chargeId: string;
+  outcome: Exclude<Dispute, 'none'>;
+}
+
+/** An event of the provider about something of ours. */
+export type BillingEvent = Said & { eventId: string; type: string } & (
+    | { kind: 'subscription'; subscription: SubscriptionFacts }
+    | { kind: 'charge'; charge: Charge }
+    | { kind: 'dispute'; dispute: DisputeFacts }
+  );
+
+/** Events come in any order. Of two of one second that are in the same step, the one that comes later counts. */
+export function isOlder(said: Said, known: Said): boolean {
+  return said.saidMs === known.saidMs ? said.saidStep < known.saidStep : said.saidMs < known.saidMs;
+}
+
+/** A trial that ends without a means of payment is `paused`: nobody pays for it either. */
+const isUnpaid = (status: SubscriptionStatus) => ['past_due', 'unpaid', 'paused'].includes(status);
+
+/** A subscription after an event. `known`: as it was before. */
+export function afterEvent(
+  known: Subscription | undefined,
+  facts: SubscriptionFacts,
+  { saidMs, saidStep }: Said,
+): Subscription {
+  return { ...facts, saidMs, saidStep, lapsedMs: lapseOf(known, facts.status, saidMs) };
+}
+
+function lapseOf(
+  known: Pick<Subscription, 'status' | 'lapsedMs'> | undefined,
+  status: SubscriptionStatus,
+  saidMs: number,
+): number | undefined {
+  const { lapsedMs } = known ?? {};
+  const wasUnpaid = known !== undefined && isUnpaid(known.status) && lapsedMs !== undefined;
+  if (isUnpaid(status)) return wasUnpaid ? lapsedMs : saidMs;
+  if (status !== 'canceled') return undefined;
+  if (known?.status === 'canceled') return lapsedMs;
+  // The end of a grace has ended the service before.
+  return wasUnpaid ? Math.min(saidMs, lapsedMs + GRACE_MS) : saidMs;
+}
+
+export interface Standing {
+  state: ServiceState;
+  /** Of `payment_grace`. */
+  graceEndsMs?: number;
+  /** When the state changes by itself. */
+  dueMs?: number;
+}
+
+/** Undefined for a subscription that never began: it changes nothing. */
+export function standingOf(
+  { status, lapsedMs }: Pick<Subscription, 'status' | 'lapsedMs'>,
+  nowMs: number,
+): Standing | undefined {
+  if (status === 'active' || status === 'trialing') return { state: 'active' };
+  if (lapsedMs === undefined) return undefined;
+  if (status === 'canceled') return endedStanding(lapsedMs, nowMs);
+  const graceEndsMs = lapsedMs + GRACE_MS;
+  if (nowMs >= graceEndsMs) return endedStanding(graceEndsMs, nowMs);
+  return { state: 'payment_grace', graceEndsMs, dueMs: graceEndsMs };
+}
+
+function endedStanding(sinceMs: number, nowMs: number): Standing {
+  const dueMs = sinceMs + CANCELED_MS;
+  return nowMs < dueMs ? { state: 'canceled', dueMs } : { state: 'deleting' };
+}
+
+export interface Decisive {
+  subscription: Subscription;
+  standing: Standing | undefined;
+}
+
+const BEST_FIRST: readonly (ServiceState | undefined)[] = [
+  'active',
+  'payment_grace',
+  'canceled',
+  'deleting',
+  undefined,
+];
+
+/**
+ * Of all subscriptions that an organization has or had, the one that decides: that of the best service, so that the end
+ * of an old one does not end what a new one pays for.
+ */
+export function findDecisive(subscriptions: readonly Subscription[], nowMs: number): Decisive | undefined {
+  const rankOf = ({ subscription, standing }: Decisive) => [
+    BEST_FIRST.indexOf(standing?.state),
+    -(subscription.lapsedMs ?? 0),
+    -PLAN_IDS.indexOf(subscription.plan ?? 'free'),
+    -subscription.saidMs,
+  ];
+  return subscriptions
+    .map((subscription) => ({ subscription, standing: standingOf(subscription, nowMs) }))
+    .sort(
+      (a, b) =>
+        compare(rankOf(a), rankOf(b)) ||
+        (a.subscription.subscriptionId < b.subscription.subscriptionId ? -1 : 1),
+    )[0];
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const index = a.findIndex((value, at) => value !== b[at]);
+  return index < 0 ? 0 : (a[index] ?? 0) - (b[index] ?? 0);
+}
+
+/** How an organization stands. */
+export interface OrganizationStanding {
+  serviceState: ServiceState;
+  plan: string;
+  graceEndsMs?: number;
+  /** When a sweeper looks at it again. */
+  dueMs?: number;
+}
+
+/**
+ * How an organization stands after its subscriptions. `isLost`: it has just lost a dispute. A suspension for abuse stays
+ * until somebody lifts it by hand, whatever is paid. Without a subscription that began, nothing changes.
+ */
+export function nextStanding(
+  before: OrganizationStanding,
+  decisive: Decisive | undefined,
+  isLost: boolean,
+): OrganizationStanding {
+  const standing = decisive?.standing;
+  const isAbused = isLost || before.serviceState === 'abuse_suspended';
+  const serviceState = isAbused ? 'abuse_suspended' : (standing?.state ?? before.serviceState);
+  const isServed = standing?.state === 'active' || standing?.state === 'payment_grace';
+  return {
+    serviceState,
+    plan: (isServed ? decisive?.subscription.plan : undefined) ?? before.plan,
+    graceEndsMs: serviceState === 'payment_grace' ? (standing?.graceEndsMs ?? before.graceEndsMs) : undefined,
+    dueMs: standing?.dueMs,
+  };
+}

@@ -1,0 +1,153 @@
+// Service states that end by themselves: the sweeper ends them, once, whatever events come at the same time.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { BillingEvent, SubscriptionFacts } from '../../src/domain/billing.ts';
+import { DAY_MS } from '../../src/domain/retention.ts';
+import { applyBillingEvent } from '../../src/service/billing/apply-event.ts';
+import { inTransaction } from '../../src/store/postgres/transaction.ts';
+import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
+import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
+import { sweepServiceStates } from '../../src/sweeper/upkeep/sweep-service-states.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { seedProject } from '../support/seed.ts';
+import { makeParts } from '../support/sweeper-fixture.ts';
+
+let fixture: ProjectFixture;
+let lines: string[] = [];
+beforeAll(async () => {
+  fixture = await openProjectFixture();
+});
+afterAll(() => fixture?.close());
+
+const makeDeps = (): JobDeps => {
+  const log = createLog(
+    { role: 'sweeper', level: 'info' },
+    { write: (line: string) => void lines.push(line) },
+  );
+  return { pool: fixture.pool, slowPool: fixture.pool, ...makeParts(), log };
+};
+const sweep = () => sweepServiceStates(makeDeps());
+
+function say(
+  organizationId: string,
+  status: SubscriptionFacts['status'],
+  saidMs: number,
+  eventId = `evt_${crypto.randomUUID()}`,
+) {
+  const subscription = {
+    subscriptionId: `sub_${organizationId}`,
+    organizationId,
+    status,
+    cancelAtPeriodEnd: false,
+  };
+  const event: BillingEvent = {
+    ...{ eventId, type: 'customer.subscription.updated', kind: 'subscription' },
+    ...{ saidMs, saidStep: 1, subscription },
+  };
+  return inTransaction(fixture.pool, (tx) => applyBillingEvent(tx, event));
+}
+
+const stateOf = async (organizationId: string) =>
+  (
+    await fixture.pool.query(
+      'select service_state, grace_ends_at, state_due_at from organizations where organization_id = $1',
+      [organizationId],
+    )
+  ).rows[0];
+
+/** Moves what is known of an organization into the past: as if so many days had gone by. */
+async function passDays(organizationId: string, days: number): Promise<void> {
+  const ago = `make_interval(days => ${days})`;
+  await fixture.pool.query(
+    `update billing_subscriptions set lapsed_at = lapsed_at - ${ago}, said_at = said_at - ${ago} where organization_id = $1`,
+    [organizationId],
+  );
+  await fixture.pool.query(
+    `update organizations set state_due_at = state_due_at - ${ago}, grace_ends_at = grace_ends_at - ${ago} where organization_id = $1`,
+    [organizationId],
+  );
+}
+
+it('a grace ends after 14 days, what it canceled is deleting 30 days later, and each has an audit line', async () => {
+  const { organizationId } = fixture.project;
+  await say(organizationId, 'past_due', Date.now());
+  await sweep();
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'payment_grace' });
+  await passDays(organizationId, 13);
+  await sweep();
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'payment_grace' });
+  lines = [];
+  await passDays(organizationId, 1);
+  expect(await sweep()).toBe('idle');
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'canceled', grace_ends_at: null });
+  await passDays(organizationId, 29);
+  await sweep();
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'canceled' });
+  await passDays(organizationId, 1);
+  await sweep();
+  await sweep();
+  expect(await stateOf(organizationId)).toEqual({
+    service_state: 'deleting',
+    grace_ends_at: null,
+    state_due_at: null,
+  });
+  const changes = lines.map((line) => JSON.parse(line).audit).map(({ action, change }) => [action, change]);
+  const change = (from: string, to: string) => [
+    'organization.change_state',
+    { from, to, cause: `the time of ${from} is over` },
+  ];
+  expect(changes).toEqual([change('payment_grace', 'canceled'), change('canceled', 'deleting')]);
+  await say(organizationId, 'active', Date.now());
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'active', state_due_at: null });
+});
+
+it('a payment that comes when the grace ends wins, whichever of sweeper and event is first, and many sweepers do no harm', async () => {
+  const organizations = await Promise.all(Array.from({ length: 20 }, () => seedProject(fixture.pool)));
+  for (const { organizationId } of organizations) {
+    await say(organizationId, 'past_due', Date.now() - DAY_MS);
+    await passDays(organizationId, 13);
+  }
+  await Promise.all([
+    sweep(),
+    sweep(),
+    ...organizations.map(({ organizationId }) => say(organizationId, 'active', Date.now())),
+    sweep(),
+  ]);
+  for (const { organizationId } of organizations)
+    expect(await stateOf(organizationId)).toMatchObject({ service_state: 'active', state_due_at: null });
+});
+
+it('an organization whose state cannot be ended does not hold up the others', async () => {
+  const [broken, other] = [await seedProject(fixture.pool), await seedProject(fixture.pool)];
+  for (const { organizationId } of [broken, other]) {
+    await say(organizationId, 'past_due', Date.now() - DAY_MS);
+    await passDays(organizationId, 13);
+  }
+  await fixture.pool.query(`
+    create function refuse() returns trigger language plpgsql as 'begin raise exception ''no''; end';
+    create trigger refuse before update on organizations for each row
+      when (new.organization_id = '${broken.organizationId}') execute function refuse()`);
+  await sweep();
+  expect(await stateOf(broken.organizationId)).toMatchObject({ service_state: 'payment_grace' });
+  expect(await stateOf(other.organizationId)).toMatchObject({ service_state: 'canceled' });
+  await fixture.pool.query('drop trigger refuse on organizations');
+  await sweep();
+  expect(await stateOf(broken.organizationId)).toMatchObject({ service_state: 'canceled' });
+});
+
+it('ids of events are kept for 60 days, charges and disputes for 600', async () => {
+  await fixture.pool.query(`
+    delete from billing_events;
+    insert into billing_events (event_id, received_at)
+      select 'evt_' || days, clock_timestamp() - make_interval(days => days) from unnest(array[59, 61]) days;
+    insert into billing_charges (charge_id, customer_id, received_at)
+      select 'ch_' || days, 'cus_1', clock_timestamp() - make_interval(days => days) from unnest(array[599, 601]) days;
+    insert into billing_disputes (dispute_id, charge_id, outcome, said_at, said_step)
+      select 'dp_' || days, 'ch_1', 'won', clock_timestamp() - make_interval(days => days), 1 from unnest(array[599, 601]) days`);
+  await sweepRetention(makeDeps());
+  const { rows } = await fixture.pool.query(
+    `select event_id as id from billing_events union all select charge_id from billing_charges
+     union all select dispute_id from billing_disputes order by id`,
+  );
+  expect(rows.map(({ id }) => id)).toEqual(['ch_599', 'dp_599', 'evt_59']);
+});

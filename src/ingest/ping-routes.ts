@@ -17,7 +17,8 @@ import {
 import { UUID_PATTERN } from '../domain/id.ts';
 import { PROBLEMS, ProblemError } from '../domain/problem.ts';
 import { type BeatAnswer, unknownAddress } from './apply-items.ts';
-import { type Batcher, unavailable } from './batcher.ts';
+import { unavailable } from './batch-writer.ts';
+import type { Batcher } from './batcher.ts';
 import { BODY_TIME_MS, readJsonText, readMessageText } from './body-reader.ts';
 import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
 import type { OpenBeat, OpenBeats } from './open-beats.ts';

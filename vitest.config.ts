@@ -8,8 +8,8 @@ const FOREIGN =
 for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete process.env[name];
 
 // One project for each kind of real part that suites need, so that each project can run alone. `postgres` needs a Postgres
-// server; `operator` and `trips` also a kube-apiserver; `chart` helm; `dev` starts the product as users do; `e2e` and
-// `chaos` take minutes and have commands of their own.
+// server; `python` also Python; `operator` and `trips` a kube-apiserver; `chart` helm; `dev` starts the product as users do;
+// `e2e` and `chaos` take minutes and have commands of their own.
 // Time-outs end tests that hang: a machine that is ten times slower does not reach them.
 const project = (name: string, include: string[], more: object = {}) => ({
   test: { name, include, environment: 'node', testTimeout: 240_000, hookTimeout: 240_000, ...more },
@@ -52,6 +52,12 @@ export default defineConfig({
         },
       ),
       project('chart', ['test/chart/**/*.test.ts']),
+      project('python', ['test/python/**/*.test.ts'], {
+        ...postgres,
+        testTimeout: 900_000,
+        hookTimeout: 900_000,
+        maxWorkers: 1,
+      }),
       project('operator', ['test/kube/**/*.test.ts', 'test/operator/**/*.test.ts'], cluster),
       project('trips', ['test/trips/**/*.test.ts'], { ...cluster, maxWorkers: 1 }),
       project('dev', ['test/dev/**/*.test.ts'], {

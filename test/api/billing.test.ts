@@ -1,5 +1,6 @@
 // Billing by Stripe: what its signed events do to the billing view, to plans, and to writes, reads and beats
 // (docs/contract/organization.md).
+// Holds: getBilling.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLog } from '../../src/telemetry/log.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

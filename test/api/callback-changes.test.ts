@@ -1,4 +1,5 @@
 // Changes of one callback endpoint: update, lifecycle, rotation, and the ETags that guard them.
+// Holds: updateCallback, rotateSigningSecret.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // The change records of callback endpoints: who changed what, and never a secret.
+// Holds: listCallbackChanges.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Receiver, startReceiver, status } from '../support/receiver.ts';

@@ -1,4 +1,5 @@
 // Origins of callback endpoints: which Callback of the cluster an endpoint stands for (docs/contract/callbacks.md).
+// Holds: setCallbackOrigin.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // Test deliveries: one signed POST to a real receiver, its answer, and what is kept of it.
+// Holds: testCallback.
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';

@@ -1,4 +1,5 @@
 // Callback endpoints: create, read, list, remove, the organization's default, and who may do that.
+// Holds: listCallbacks, createCallback, getCallback, deleteCallback, setDefaultCallback.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

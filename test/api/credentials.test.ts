@@ -1,4 +1,5 @@
 // API credentials: shown once, rotated with an overlap, revoked everywhere within five seconds.
+// Holds: listCredentials, createCredential, getCredential, revokeCredential, rotateCredential.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApiClient } from '../support/api-client.ts';

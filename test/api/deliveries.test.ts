@@ -1,4 +1,5 @@
 // Deliveries: lists with filters and pages, one with its attempts, and sending one again.
+// Holds: listIncidentDeliveries, listDeliveries, getDelivery, redeliver.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

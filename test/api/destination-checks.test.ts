@@ -1,4 +1,5 @@
 // The operator's question whether callbacks may go where endpoints lead: by the check of a write, and without its record.
+// Holds: checkDestinations.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';

@@ -1,4 +1,5 @@
 // Why a monitor is in its state, over HTTP (docs/contract/monitors.md). Histories are in explain-property.test.ts.
+// Holds: explainMonitor.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';

@@ -4,9 +4,9 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { canonicalJson, fingerprintOf } from '../../src/service/calls/idempotency.ts';
-import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { callUntilDone } from '../support/call-until-done.ts';
 
 let api: ApiFixture;
 beforeAll(async () => {
@@ -24,30 +24,13 @@ const countProjects = async (name: string) => {
   return rows[0]?.count;
 };
 
-/** Sends all calls at once, and again all those that may be retried. */
-async function createUntilDone(
-  clients: readonly ApiClient[],
-  request: ApiRequest,
-): Promise<ApiAnswer<unknown>[]> {
-  const done: ApiAnswer<unknown>[] = [];
-  for (let waiting = clients; waiting.length > 0; ) {
-    const answers = await Promise.all(waiting.map((client) => client.call('createProject', request)));
-    waiting = waiting.filter((_client, index) => answers[index]?.problem?.retryable);
-    for (const answer of answers) {
-      if (!answer.problem?.retryable) done.push(answer);
-      else expect(answer.problem.code).toMatch(/conflict|temporarily_unavailable/);
-    }
-  }
-  return done;
-}
-
 describe('an idempotency key', () => {
   it('a thousand concurrent duplicates at two replicas have one effect', async () => {
     const replica = await api.startReplica();
     const elsewhere = createApiClient({ url: replica.url, token: api.tokens.owner });
     const request = { body: { name: `duplicates-${randomUUID()}` }, idempotencyKey: randomUUID() };
     const clients = Array.from({ length: 1_000 }, (_, index) => (index % 2 === 0 ? api.owner : elsewhere));
-    const answers = await createUntilDone(clients, request);
+    const answers = await callUntilDone(clients, 'createProject', request);
     const created = answers.filter(({ status }) => status === 201);
     const replayed = answers.filter(({ status }) => status === 200);
     expect([created.length, replayed.length]).toEqual([1, 999]);

@@ -1,4 +1,5 @@
 // Acknowledge, resolve, note: what they change, what they send, and what they leave alone.
+// Holds: acknowledgeIncident, resolveIncident, noteIncident.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // Reads of incidents: lists with their filters and pages, one record, its timeline.
+// Holds: listIncidents, getIncident, getIncidentTimeline, listMonitorIncidents.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/domain/id.ts';

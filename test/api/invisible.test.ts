@@ -5,55 +5,30 @@ import { operationUrl } from '../../src/contract/operations/operation.ts';
 import { contractOperations, type OperationId } from '../../src/contract/operations/operations.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { absentIds, CLOSED_URL, fillProject, type Ids } from '../support/filled-project.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { seedCredential } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const operations = contractOperations();
-const HOOK = 'http://127.0.0.1:9/hook';
 let api: ApiFixture;
 /** A reader of another project of the same organization. */
 let neighbor: ApiClient;
-let params: Record<'monitorId' | 'endpointId' | 'incidentId' | 'deliveryId' | 'projectId', string>;
-let credentialId: string;
+let ids: Ids;
 
 beforeAll(async () => {
   api = await openApiFixture();
   const sibling = await api.owner.expectSuccess('createProject', { body: { name: 'sibling' } });
   const { projectId } = sibling.body;
   neighbor = api.read.as(await seedCredential(api.pool, { projectId, preset: 'read' }));
-  const alias = randomUUID();
-  const made = await api.manage.expectSuccess('createCallback', { body: { alias, url: HOOK } });
-  const monitor = await api.manage.expectSuccess('createMonitor', {
-    body: { name: 'Job', callback: { kind: 'named', alias } },
-  });
-  await fetch(`${api.url}${new URL(monitor.body.publishUrl ?? '').pathname}/fail`);
-  const deliveries = await api.read.expectSuccess('listDeliveries');
-  const [{ deliveryId = '', incidentId = '' } = {}] = deliveries.body.items;
-  params = {
-    monitorId: monitor.body.monitorId,
-    endpointId: made.body.endpoint.id,
-    incidentId,
-    deliveryId,
-    projectId: api.projectId,
-  };
-  const credentials = await api.owner.expectSuccess('listCredentials');
-  credentialId = credentials.body.items[0]?.credentialId ?? '';
+  ids = (await fillProject(api)).ids;
 });
 afterAll(async () => {
   await api?.close();
 });
 
-type Ids = Record<string, string>;
-const NONE: Ids = {
-  monitorId: 'none',
-  endpointId: 'none',
-  incidentId: `inc_${'0'.repeat(32)}`,
-  deliveryId: `dlv_${'0'.repeat(32)}`,
-  projectId: randomUUID(),
-};
-const statusOf = async (client: ApiClient, id: OperationId, ids: Ids) =>
-  (await client.call(id, { params: ids })).status;
+const statusOf = async (client: ApiClient, id: OperationId, params: Record<string, string>) =>
+  (await client.call(id, { params })).status;
 
 /** Of what a project has, each write that a reader may not make. */
 const writes = Object.values(operations)
@@ -62,17 +37,17 @@ const writes = Object.values(operations)
 
 describe('a write that the caller may not make', () => {
   it.each(writes)("%s is 403 for a reader of the project, and 404 for one of another's", async (id) => {
-    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, params)).toBe(403);
-    expect(await statusOf(neighbor, id, params)).toBe(404);
+    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, ids)).toBe(403);
+    expect(await statusOf(neighbor, id, ids)).toBe(404);
   });
 
   it.each(writes)('%s is 404 for a reader where there is no such resource', async (id) => {
-    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, NONE)).toBe(404);
+    for (const client of [api.read, api.viewer]) expect(await statusOf(client, id, absentIds(ids))).toBe(404);
   });
 
   it('the refusal is the same for what another project has and for what nobody has', async () => {
-    const refusals = [params, NONE].map(async (ids) => {
-      const { problem } = await neighbor.call('deleteMonitor', { params: ids });
+    const refusals = [ids, absentIds(ids)].map(async (params) => {
+      const { problem } = await neighbor.call('deleteMonitor', { params });
       return { ...problem, correlationId: '' };
     });
     const [ofAnother, ofNobody] = await Promise.all(refusals);
@@ -81,23 +56,27 @@ describe('a write that the caller may not make', () => {
   });
 
   it("renaming a project is 404 for another organization and another project's credential, else 403", async () => {
-    const ids = { projectId: api.projectId };
+    const params = { projectId: api.projectId };
     for (const client of [api.manage, api.read, api.member, api.viewer, api.operator]) {
-      expect(await statusOf(client, 'updateProject', ids)).toBe(403);
+      expect(await statusOf(client, 'updateProject', params)).toBe(403);
     }
-    const rename = { params: ids, body: { name: 'mine' }, ifMatch: '"project-1"' };
+    const rename = { params, body: { name: 'mine' }, ifMatch: '"project-1"' };
     for (const client of [neighbor, api.other.manage, api.other.owner]) {
       const { problem } = await client.call('updateProject', rename);
       expect(problem).toMatchObject({ status: 404, code: 'service.not_found' });
     }
-    expect(await statusOf(api.viewer, 'updateProject', NONE)).toBe(404);
+    expect(await statusOf(api.viewer, 'updateProject', absentIds(ids))).toBe(404);
   });
 
   it("credentials are the owner's: others get 403 whatever the id is", async () => {
-    for (const ids of [{ credentialId }, { credentialId: '0'.repeat(32) }, { credentialId: 'none' }]) {
+    for (const params of [
+      { credentialId: ids.credentialId },
+      { credentialId: '0'.repeat(32) },
+      { credentialId: 'none' },
+    ]) {
       for (const id of ['getCredential', 'revokeCredential', 'rotateCredential'] as const) {
         for (const client of [api.manage, api.read, api.member, api.operator, api.other.manage]) {
-          expect(await statusOf(client, id, ids)).toBe(403);
+          expect(await statusOf(client, id, params)).toBe(403);
         }
       }
     }
@@ -105,12 +84,12 @@ describe('a write that the caller may not make', () => {
 
   it('a removed endpoint, and that of an inline binding, are 404 for a reader as for all', async () => {
     const made = await api.manage.expectSuccess('createCallback', {
-      body: { alias: randomUUID(), url: HOOK },
+      body: { alias: randomUUID(), url: CLOSED_URL },
     });
     const endpointId = made.body.endpoint.id;
     await api.manage.expectSuccess('deleteCallback', { params: { endpointId }, ifMatch: made.etag });
     const inline = await api.manage.expectSuccess('createMonitor', {
-      body: { name: 'inline', callback: { kind: 'inline', url: HOOK } },
+      body: { name: 'inline', callback: { kind: 'inline', url: CLOSED_URL } },
     });
     const { monitorId } = inline.body;
     const bound = await api.read.expectSuccess('getMonitorBinding', { params: { monitorId } });
@@ -135,7 +114,7 @@ describe('a write that the caller may not make', () => {
         }
       }
       // Others are looked up, and would wait for the lock.
-      const looked = refusalOf(params.monitorId, lifecycle);
+      const looked = refusalOf(ids.monitorId, lifecycle);
       const waiting = 'select from pg_locks where not granted';
       await waitFor(async () => (await api.pool.query(waiting)).rowCount, { what: 'the lock is waited for' });
       await holder.query('rollback');
@@ -146,12 +125,12 @@ describe('a write that the caller may not make', () => {
   });
 
   it('the refusal comes before the body is read', async () => {
-    for (const [ids, status] of [
-      [params, 403],
-      [NONE, 404],
+    for (const [params, status] of [
+      [ids, 403],
+      [absentIds(ids), 404],
     ] as const) {
       const head = [
-        `PATCH ${operationUrl(operations.updateMonitor, { params: ids })} HTTP/1.1`,
+        `PATCH ${operationUrl(operations.updateMonitor, { params })} HTTP/1.1`,
         'Host: api',
         `Authorization: Bearer ${api.tokens.read}`,
         'Content-Type: text/plain',

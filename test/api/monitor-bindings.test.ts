@@ -1,4 +1,5 @@
 // Callback bindings over HTTP: where alerts go, or why they can't.
+// Holds: getMonitorBinding, setMonitorBinding.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // The history of a monitor over HTTP: observations, change records, its first beat, its addresses.
+// Holds: rotatePublishUrl, getFirstBeat, listObservations, listMonitorChanges.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // Lifecycle actions over HTTP (docs/contract/monitors.md): what each does to clock, incidents, address and allowance.
+// Holds: changeMonitorLifecycle.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiClient } from '../support/api-client.ts';

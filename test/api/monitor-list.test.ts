@@ -1,4 +1,5 @@
 // The list of monitors over HTTP: its order, its pages, its filters.
+// Holds: listMonitors.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';

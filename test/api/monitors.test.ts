@@ -1,4 +1,5 @@
 // Monitors over HTTP: made once, read back, changed by patch, deleted for good.
+// Holds: createMonitor, getMonitor, updateMonitor, deleteMonitor.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // Who may say which object of the cluster a monitor or an endpoint stands for: the operator alone, within bounds.
+// Holds: setMonitorOrigin.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

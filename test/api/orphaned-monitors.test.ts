@@ -1,4 +1,5 @@
 // Monitors whose objects are gone: how the operator reports them, and where they are seen (docs/contract/monitors.md).
+// Holds: reportMonitorOrigins.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -1,4 +1,5 @@
 // Projects: names, ETags, and who may read and change them.
+// Holds: listProjects, createProject, getProject, updateProject.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 

@@ -1,4 +1,5 @@
 // Series over HTTP: fields, bounds, errors, and the newest beat in them.
+// Holds: readSeries.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { beginSumsAt, DAY_MS, daysAgo, insertBeats, sumUpUntil } from '../support/past-beats.ts';

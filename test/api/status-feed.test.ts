@@ -1,4 +1,5 @@
 // The status feed over HTTP: every monitor first, then each change once, and none is skipped.
+// Holds: getStatusFeed.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { touchLiveSql } from '../../src/store/monitors/live.ts';
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';

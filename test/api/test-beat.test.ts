@@ -1,4 +1,5 @@
 // Test beats over HTTP: what one says is what the live beat then does, and it records nothing (docs/contract/beats.md).
+// Holds: testBeat.
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';

@@ -9,6 +9,8 @@ interface Pair {
   client: Socket;
   server: Socket;
   isBlackHoled: boolean;
+  /** How many of the texts of `loseAnswerTo` have passed to the server. */
+  passedTexts: number;
 }
 
 export class TcpProxy {
@@ -22,6 +24,7 @@ export class TcpProxy {
   #delayMs = 0;
   #isBlackHole: boolean = false;
   #resetAfterBytes: number | undefined;
+  #lostRequest: readonly string[] = [];
 
   private constructor(target: URL, port: number, host: string) {
     this.#target = target;
@@ -95,6 +98,20 @@ export class TcpProxy {
     this.#resetAfterBytes = bytes;
   }
 
+  /**
+   * The server gets these texts on one connection, one after the other, and its client a reset in place of the answer to
+   * the last one. Once.
+   */
+  loseAnswerTo(texts: readonly string[]): void {
+    this.#lostRequest = texts;
+    for (const pair of this.#pairs) pair.passedTexts = 0;
+  }
+
+  /** Whether the answer that `loseAnswerTo` names is lost by now. */
+  get hasLostAnswer(): boolean {
+    return this.#lostRequest.length === 0;
+  }
+
   /** Ends the direction to the client (FIN) of every open connection; the other direction stays open. */
   halfClose(): void {
     for (const { client } of this.#pairs) client.end();
@@ -128,7 +145,7 @@ export class TcpProxy {
     this.#accepted += 1;
     const { hostname: host, port } = this.#target;
     const server = createConnection({ host, port: Number(port || 443), allowHalfOpen: true });
-    const pair: Pair = { client, server, isBlackHoled: this.#isBlackHole };
+    const pair: Pair = { client, server, isBlackHoled: this.#isBlackHole, passedTexts: 0 };
     this.#pairs.add(pair);
     this.#pass(pair, client, server);
     this.#pass(pair, server, client);
@@ -156,7 +173,15 @@ export class TcpProxy {
   #write(pair: Pair, to: Socket, data: Buffer): void {
     if (to.destroyed || to.writableEnded) return;
     if (to !== pair.client) {
+      const text = this.#lostRequest[pair.passedTexts];
+      if (text !== undefined && data.includes(text)) pair.passedTexts += 1;
       to.write(data);
+      return;
+    }
+    if (this.#lostRequest.length > 0 && pair.passedTexts === this.#lostRequest.length) {
+      this.#lostRequest = [];
+      pair.client.resetAndDestroy();
+      pair.server.resetAndDestroy();
       return;
     }
     const limit = this.#resetAfterBytes;

@@ -1,7 +1,7 @@
 // Whether a caller may see what a path names, for calls that it may not make: 403 is only for what it may see and not
 // do, so what it may not see is 404 first (docs/contract/calls.md). Calls that are admitted find out for themselves.
 import type { OperationSpec } from '../../contract/operations/operation.ts';
-import type { Operations } from '../../contract/operations/operations.ts';
+import type { PathParameter } from '../../contract/operations/operations.ts';
 import { notFound } from '../../domain/problem.ts';
 import { requireCallback } from '../../service/callbacks/callbacks.ts';
 import type { Caller } from '../../service/calls/context.ts';
@@ -16,11 +16,6 @@ export interface Requester {
   principal: Principal;
   caller: Pick<Caller, 'organizationId' | 'projectId'>;
 }
-
-/** The names of all parameters in paths of the contract. */
-type PathParameter = {
-  [Id in keyof Operations]: Operations[Id] extends { params: { shape: infer Shape } } ? keyof Shape : never;
-}[keyof Operations];
 
 /** Throws `not_found` for an id of nothing that the caller may see. */
 type Requirement = (db: Queryable, requester: Requester, id: string) => Promise<unknown>;

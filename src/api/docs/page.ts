@@ -1,4 +1,4 @@
-// The frame of every documentation page: no scripts, one style sheet, the same navigation.
+// The frame of every documentation page: one style sheet, the same navigation, and no script but that of /docs/try.
 import { type Html, html } from './html.ts';
 
 /** The pages in the order of the navigation. */
@@ -12,6 +12,7 @@ export const PAGES = {
   '/docs/limits': 'Limits',
   '/docs/retention': 'Retention',
   '/docs/problems': 'Problems',
+  '/docs/try': 'Try',
   '/docs/openapi.json': 'OpenAPI',
 } as const;
 export type PagePath = keyof typeof PAGES;
@@ -68,6 +69,8 @@ td:first-child { white-space: nowrap; }
 td.wide { min-width: 16rem; }
 .method { font-weight: 700; }
 .columns { columns: 18rem; padding-left: 1.2rem; }
+.call label { display: block; margin: 0.5rem 0; }
+.call :is(input, select, textarea) { display: block; box-sizing: border-box; width: 100%; padding: 0.3rem; font: 14px/1.45 ui-monospace, monospace; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 svg { display: block; width: 100%; min-width: 34rem; max-width: 46rem; height: auto; }
 svg rect { fill: var(--soft); stroke: currentColor; }

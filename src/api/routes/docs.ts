@@ -1,6 +1,6 @@
 // The OpenAPI document and the public pages under /docs (src/api/docs/page.ts lists them). The document is an operation
 // too, /v1/openapi.json, which needs a credential as every operation does.
-import helmet from '@fastify/helmet';
+import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ComposedPaths, completePaths, documentFrame } from '../../contract/openapi/openapi-document.ts';
@@ -15,6 +15,7 @@ import { statesPage } from '../docs/guides/states-page.ts';
 import { STYLE } from '../docs/page.ts';
 import { problemListPage, problemPage } from '../docs/problem-pages.ts';
 import { type ReferenceDocument, referencePage } from '../docs/reference-page.ts';
+import { readTryScript, tryPage } from '../docs/try-page.ts';
 import { webhooksPage } from '../docs/webhooks-page.ts';
 import type { Handlers } from '../operation.ts';
 
@@ -47,17 +48,7 @@ export async function registerDocs(app: FastifyInstance, installation: Installat
     ['/docs/problems', problemListPage()],
   ]);
   await app.register(async (docs) => {
-    await docs.register(helmet, {
-      contentSecurityPolicy: {
-        useDefaults: false,
-        directives: {
-          defaultSrc: ["'none'"],
-          styleSrc: ["'self'"],
-          baseUri: ["'none'"],
-          formAction: ["'none'"],
-        },
-      },
-    });
+    await docs.register(helmet, policy({}));
     docs.get('/docs/openapi.json', async (_request, reply) =>
       send(reply, 'application/json; charset=utf-8', text),
     );
@@ -73,6 +64,32 @@ export async function registerDocs(app: FastifyInstance, installation: Installat
       return send(reply, HTML, found);
     });
   });
+  await registerTryPage(app);
+}
+
+/** The one page with a script, which may call this service and nothing else. */
+async function registerTryPage(app: FastifyInstance): Promise<void> {
+  const content = tryPage();
+  const script = await readTryScript();
+  await app.register(async (docs) => {
+    await docs.register(helmet, policy({ scriptSrc: ["'self'"], connectSrc: ["'self'"] }));
+    docs.get('/docs/try', async (_request, reply) => send(reply, HTML, content));
+    docs.get('/docs/try.js', async (_request, reply) =>
+      send(reply, 'text/javascript; charset=utf-8', script),
+    );
+  });
+}
+
+/** Nothing but the style sheet, and what a page needs more. */
+function policy(more: Record<string, string[]>): FastifyHelmetOptions {
+  const directives = {
+    defaultSrc: ["'none'"],
+    styleSrc: ["'self'"],
+    ...more,
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+  };
+  return { contentSecurityPolicy: { useDefaults: false, directives } };
 }
 
 type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;

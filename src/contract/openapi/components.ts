@@ -137,6 +137,11 @@ const HEADERS: JsonObject = {
     description: 'Send it in `If-Match` to change what was read.',
     schema: { type: 'string', maxLength: 130 },
   },
+  'WWW-Authenticate': {
+    required: true,
+    description: 'How to authenticate.',
+    schema: { type: 'string', const: 'Bearer' },
+  },
   'Retry-After': { required: true, description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
 };
 

@@ -7,8 +7,10 @@ import { contractOperations } from '../operations/operations.ts';
 import { documentComponents, referTo } from './components.ts';
 import { exampleOf } from './examples/examples.ts';
 import { alert } from './examples/records.ts';
+import { linksOf } from './links.ts';
 import { pingPaths } from './ping-paths.ts';
 import { COMMON_HEADERS, ProblemResponses } from './problem-responses.ts';
+import { PARAMETERS, TAGS } from './words.ts';
 
 /** With the published floors: the document shows them in a development run too. */
 const OPERATIONS: readonly OperationSpec[] = Object.values(contractOperations());
@@ -88,7 +90,10 @@ export function documentFrame(serverUrl: string): JsonObject {
     },
     servers: [{ url: serverUrl }],
     security: [{ apiCredential: [] }, { sessionToken: [] }],
-    tags: [...new Set(OPERATIONS.map(({ tag }) => tag)), 'Beats'].map((name) => ({ name })),
+    tags: [...new Set(OPERATIONS.map(({ tag }) => tag)), 'Beats'].map((name) => ({
+      name,
+      description: TAGS[name],
+    })),
     paths: {},
     webhooks: { alert: { post: alertWebhook() } },
     components: documentComponents(PROBLEM_RESPONSES),
@@ -126,14 +131,16 @@ function completeOperation(spec: OperationSpec, composed: ComposedOperation): Js
     const values = (where === 'path' ? example.params : example.query) ?? {};
     return parameters
       .filter((parameter) => parameter.in === where)
-      .map(({ schema, in: _, name, ...rest }) => ({
+      .map(({ schema, in: _, name, required, description = PARAMETERS[name] }) => ({
         name,
         in: where,
-        ...rest,
+        required,
+        ...(description ? { description } : {}),
         ...(name in values ? { example: values[name] } : {}),
         schema,
       }));
   };
+  const links = linksOf(spec, OPERATIONS);
   return {
     operationId,
     tags,
@@ -160,6 +167,7 @@ function completeOperation(spec: OperationSpec, composed: ComposedOperation): Js
             description,
             headers: successHeaders(spec),
             ...(content ? { content: withExample(content, answerExample(spec, status)) } : {}),
+            ...(links ? { links } : {}),
           },
         ]),
       ),

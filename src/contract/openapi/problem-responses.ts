@@ -64,7 +64,7 @@ function response({ status, causes }: Variant): JsonObject {
   const codes = [...new Set(refusals.map(({ code }) => code))];
   return {
     description: codes.map((code) => `\`service.${code}\`: ${PROBLEMS[code].title}.`).join(' '),
-    headers: { ...COMMON_HEADERS, ...retryAfter(status, refusals) },
+    headers: { ...COMMON_HEADERS, ...authenticate(status), ...retryAfter(status, refusals) },
     content: {
       'application/problem+json': {
         schema: { $ref: componentReference('Problem') },
@@ -74,6 +74,12 @@ function response({ status, causes }: Variant): JsonObject {
       },
     },
   };
+}
+
+/** RFC 9110 11.6.1. */
+function authenticate(status: number): JsonObject {
+  if (status !== 401) return {};
+  return { 'WWW-Authenticate': { $ref: '#/components/headers/WWW-Authenticate' } };
 }
 
 /** Always on a 429 and a 503; elsewhere where the body is retryable. */

@@ -25,3 +25,7 @@ export type OperationInput<Id extends OperationId> = InputOf<Operations[Id]>;
 export type OperationRequest<Id extends OperationId> = RequestOf<Operations[Id]>;
 /** The body of a success; undefined for a 204. */
 export type OperationOutput<Id extends OperationId> = ResultOf<Operations[Id]>;
+/** The names of all parameters in paths of the contract. */
+export type PathParameter = {
+  [Id in OperationId]: Operations[Id] extends { params: { shape: infer Shape } } ? keyof Shape : never;
+}[OperationId];

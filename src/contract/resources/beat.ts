@@ -13,8 +13,10 @@ const NO_VIOLATIONS = 'Always empty in this version: rules are not evaluated yet
 const violation = z.object({
   measurement: z.string(),
   rule: z.string(),
-  bound: z.union([z.number(), z.enum(['zero', 'nonzero'])]).describe('The limit crossed.'),
-  value: z.number().describe('What was compared.'),
+  bound: z
+    .union([z.number(), z.enum(['zero', 'nonzero'])])
+    .describe('The limit crossed, in the unit of the measurement.'),
+  value: z.number().describe('What was compared, in the unit of the measurement.'),
 });
 
 export const observation = z.object({
@@ -24,7 +26,7 @@ export const observation = z.object({
   observedAt: timestamp.optional(),
   measurements: z.record(z.string(), z.number()),
   durationSeconds: z.number().min(0).optional(),
-  exitStatus: z.int().optional(),
+  exitStatus: z.int().optional().describe('0 is a success.'),
   message: z.string().optional(),
   runId: z.string().optional(),
   late: z
@@ -51,7 +53,7 @@ export const beatBody = z
 export const beatAnswer = z.object({
   accepted: z.literal(true),
   monitorId: identifier,
-  sequence: integer(1, MAX_SAFE),
+  sequence: integer(1, MAX_SAFE).describe('Counts from 1 without gaps for each monitor.'),
   receivedAt: timestamp,
   nextDeadlineAt: timestamp.optional(),
   violations: z.array(violation).describe(NO_VIOLATIONS),

@@ -13,7 +13,7 @@ const NO_RELAY =
 export const callbackKind = z.enum(ENDPOINT_KINDS).describe(NO_RELAY);
 export const callbackLifecycle = z.enum(ENDPOINT_LIFECYCLES);
 
-const secretVersion = integer(1, 65_535);
+const secretVersion = integer(1, 65_535).describe('Counts the secrets of the endpoint, from 1.');
 const relayPart = text({ minimum: 1, maximum: 128 });
 const contractVersion = z.string().min(1).max(64);
 
@@ -37,7 +37,7 @@ export const signingSecret = z
     version: secretVersion,
     revealedAt: timestamp,
     onlyShownOnce: z.literal(true),
-    previousVersion: secretVersion.optional(),
+    previousVersion: secretVersion.optional().describe('The version that signs too, until `overlapEndsAt`.'),
     overlapEndsAt: timestamp.optional(),
   })
   .describe('A signing secret, at the one moment at which it can be read.');
@@ -72,7 +72,9 @@ export const callbackEndpoint = z.object({
     .object({
       version: secretVersion,
       issuedAt: timestamp,
-      previousVersion: secretVersion.optional(),
+      previousVersion: secretVersion
+        .optional()
+        .describe('The version that signs too, until `overlapEndsAt`.'),
       overlapEndsAt: timestamp.optional(),
     })
     .optional()
@@ -81,7 +83,7 @@ export const callbackEndpoint = z.object({
     .object({
       state: deliveryState,
       at: timestamp,
-      statusCode: integer(100, 599).optional(),
+      statusCode: integer(100, 599).optional().describe("The HTTP status of the receiver's answer."),
     })
     .optional(),
 });
@@ -172,7 +174,7 @@ export const defaultCallbackResult = z.object({ endpointId: identifier.nullable(
 
 export const testDeliveryResult = z.object({
   delivered: z.boolean(),
-  statusCode: integer(100, 599).optional(),
+  statusCode: integer(100, 599).optional().describe("The HTTP status of the receiver's answer."),
   latencyMs: integer(0, MAX_SAFE).optional(),
   body: z.string().optional().describe("The first 1 KiB of the receiver's answer."),
   error: z.string().optional().describe('A class such as `timeout`, `connection_refused`, `tls`.'),

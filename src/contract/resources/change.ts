@@ -7,7 +7,7 @@ import { lifecycle } from './monitor.ts';
 
 const common = {
   actor,
-  configurationVersion: integer(0, MAX_SAFE),
+  configurationVersion: integer(0, MAX_SAFE).describe('The version that the change made.'),
   occurredAt: timestamp,
   sourceRequestId: correlationId.optional(),
 };

@@ -28,7 +28,7 @@ export type Delivery = z.output<typeof delivery>;
 
 const deliveryAttempt = z.object({
   at: timestamp,
-  statusCode: integer(100, 599).optional(),
+  statusCode: integer(100, 599).optional().describe("The HTTP status of the receiver's answer."),
   latencyMs: integer(0, MAX_SAFE).optional(),
   error: z
     .string()

@@ -7,7 +7,7 @@ import { health } from './monitor.ts';
 
 const lastBeat = z.object({
   receivedAt: timestamp,
-  sequence: integer(1, MAX_SAFE).optional(),
+  sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps for each monitor.'),
   kind: z.enum(BEAT_KINDS).optional().describe('Absent where the observation is no longer kept.'),
 });
 
@@ -22,10 +22,10 @@ const explainedRule = z
   .object({
     measurement: z.string(),
     rule: z.string(),
-    lastValue: z.number().optional(),
-    bound: z.union([z.number(), z.enum(['zero', 'nonzero'])]),
-    violationsInRow: integer(0, MAX_SAFE),
-    opensAt: integer(1, 10),
+    lastValue: z.number().optional().describe('In the unit of the measurement.'),
+    bound: z.union([z.number(), z.enum(['zero', 'nonzero'])]).describe('In the unit of the measurement.'),
+    violationsInRow: integer(0, MAX_SAFE).describe('How many of the newest observations break the rule.'),
+    opensAt: integer(1, 10).describe('How many in a row open an incident.'),
   })
   .describe('The state of a rule.');
 

@@ -34,8 +34,8 @@ export const incident = z.object({
   resolvedAt: timestamp.optional(),
   acknowledgedAt: timestamp.optional(),
   acknowledgedBy: actor.optional(),
-  openSequence: integer(0, MAX_SAFE).optional(),
-  lastSequence: integer(0, MAX_SAFE).optional(),
+  openSequence: integer(0, MAX_SAFE).optional().describe('The observation that opened it.'),
+  lastSequence: integer(0, MAX_SAFE).optional().describe('The newest observation that concerned it.'),
   violationCount: integer(0, MAX_SAFE),
   summary: z.string().describe('What opened it, in words; of one that is over it says so first.'),
 });

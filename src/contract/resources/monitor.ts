@@ -176,7 +176,7 @@ export const monitorStatus = z.object({
   health,
   firstBeatAt: timestamp.optional(),
   lastBeatAt: timestamp.optional(),
-  lastSequence: integer(0, MAX_SAFE).optional(),
+  lastSequence: integer(0, MAX_SAFE).optional().describe('The sequence of the newest observation.'),
   lastDurationSeconds: z
     .number()
     .min(0)
@@ -207,8 +207,8 @@ export const monitor = z.object({
   callback: bindingRecord,
   awaitFirstBeat: z.boolean(),
   maxRuntimeSeconds: integer(1, 604_800).optional(),
-  recoveryBeats: integer(1, 10),
-  missedBeatsToOpen: integer(1, 10),
+  recoveryBeats: integer(1, 10).describe('Successes in a row that end an incident.'),
+  missedBeatsToOpen: integer(1, 10).describe('Deadlines missed in a row that open an incident.'),
   measurements: z
     .record(z.string(), measurementRuleRecord)
     .describe(`Rules by measurement key. ${NOT_EVALUATED}`),

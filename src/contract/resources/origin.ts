@@ -95,7 +95,10 @@ export const reportOriginsBody = z
 
 const changed = integer(0, MAX_REPORTED);
 export const reportOriginsResult = z
-  .object({ orphaned: changed, seen: changed })
+  .object({
+    orphaned: changed.describe('How many are orphaned now, and were not.'),
+    seen: changed.describe('How many are seen now, and were orphaned.'),
+  })
   .describe('How many monitors the call has changed.');
 
 const ORPHANED = 'orphaned';

@@ -25,7 +25,7 @@ export const fieldError = z.object({
 export const planName = z.object({
   id: z.enum(PLAN_IDS),
   name: z.string().min(1).max(64),
-  version: integer(1, MAX_SAFE),
+  version: integer(1, MAX_SAFE).describe('Raised when the plan changes.'),
 });
 
 export const problemLimit = z.object({
@@ -34,9 +34,9 @@ export const problemLimit = z.object({
     .describe(
       'This version refuses by `active_monitors`, `minimum_interval_seconds`, `beat_cadence`, `measurements_per_observation`, `callback_endpoints`, `api_requests_per_minute` and `service_state`; the others are reserved.',
     ),
-  limit: count.optional(),
-  current: count.optional(),
-  attempted: count.optional(),
+  limit: count.optional().describe('What the plan allows, in the unit of the dimension.'),
+  current: count.optional().describe('What is used.'),
+  attempted: count.optional().describe('What the call would have made of it.'),
   plan: planName.optional(),
   serviceState: z.enum(SERVICE_STATES).optional(),
   remediation: z
@@ -49,7 +49,7 @@ export const problemLimit = z.object({
 export const problem = z.object({
   type: reference.optional().describe('`/docs/problems/<code without prefix>`.'),
   title: z.string().min(1).max(160),
-  status: integer(400, 599),
+  status: integer(400, 599).describe('The HTTP status.'),
   detail: z.string().min(1).max(1024).describe('A sentence that says what to do.'),
   code: z
     .string()

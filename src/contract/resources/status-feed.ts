@@ -8,9 +8,9 @@ export const statusFeedItem = z.object({
   monitorId: identifier,
   projectId: z.string(),
   projectName: z.string(),
-  changeSequence: integer(0, MAX_SAFE),
+  changeSequence: integer(0, MAX_SAFE).describe('Grows with each visible change of the monitor.'),
   lifecycle,
-  configurationVersion: integer(1, MAX_SAFE),
+  configurationVersion: integer(1, MAX_SAFE).describe('The ETag is `configuration-<version>`.'),
   origin: monitorOrigin.optional(),
   status: monitorStatus,
 });

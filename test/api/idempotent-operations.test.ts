@@ -1,0 +1,174 @@
+// Every operation with an Idempotency-Key happens once: replayed, raced, and retried after its answer was lost
+// (docs/contract/calls.md). The calls follow from the table of operations.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { countRows, differenceOf } from '../support/all-rows.ts';
+import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
+import { createApiClient } from '../support/api-client.ts';
+import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { callUntilDone } from '../support/call-until-done.ts';
+import {
+  absentIds,
+  newRequestFor,
+  OPERATIONS,
+  type Operation,
+  pathNames,
+} from '../support/filled-project.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+const RACERS = 8;
+/** What Postgres reads at the end of the transaction that keeps the answer. */
+const COMMIT_OF_ANSWER = ['store-answer', 'commit\0'];
+let api: ApiFixture;
+let elsewhere: (token: string) => ApiClient;
+let proxy: TcpProxy;
+/** An api whose database answers through the proxy. */
+let unlucky: (token: string) => ApiClient;
+
+beforeAll(async () => {
+  api = await openApiFixture();
+  const project = api.projectName;
+  const replica = await api.startReplica();
+  elsewhere = (token) => createApiClient({ url: replica.url, token, project });
+  proxy = await TcpProxy.start(api.databaseUrl);
+  const behindProxy = await api.startReplica({ databaseUrl: proxy.url });
+  unlucky = (token) => createApiClient({ url: behindProxy.url, token, project });
+});
+afterAll(async () => {
+  await api?.close();
+  await proxy?.close();
+});
+
+const idempotent = OPERATIONS.filter((spec) => spec.idempotent).map(
+  (spec) => [spec.operationId, spec] as const,
+);
+
+/** Sessions: they may call every operation, in the project that they name. */
+const tokenFor = ({ preset }: Operation) => (preset === 'operator' ? api.tokens.operator : api.tokens.owner);
+const clientFor = (spec: Operation) => (spec.preset === 'operator' ? api.operator : api.owner);
+
+const newRequest = (spec: Operation) => newRequestFor(api, spec);
+
+/** How many rows of each table the calls have made. */
+async function rowsMadeBy(calls: () => Promise<unknown>): Promise<Record<string, number>> {
+  const before = await countRows(api.pool);
+  await calls();
+  return differenceOf(before, await countRows(api.pool));
+}
+
+/** One call's effect, which several duplicates must not exceed. */
+async function effectOfOne(spec: Operation): Promise<Record<string, number>> {
+  const request = await newRequest(spec);
+  const effect = await rowsMadeBy(() => clientFor(spec).expectSuccess(spec.operationId, request));
+  expect(effect).toMatchObject({ idempotency_records: 1 });
+  return effect;
+}
+
+const SECRETS = ['signingSecret', 'secret', 'replayed'];
+
+/** An answer without what only the first one shows. */
+function lasting(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null) return body;
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !SECRETS.includes(name)));
+}
+
+/** `first` is the answer to the call that did it. */
+function expectReplay(spec: Operation, replay: ApiAnswer<unknown>, first: ApiAnswer<unknown>): void {
+  expect(replay.status).toBe(spec.success === 201 ? 200 : spec.success);
+  expect(replay.etag).toBe(first.etag);
+  const body = replay.body as Record<string, unknown>;
+  // A replaced publish address is shown once, as a secret is.
+  const shown = { ...(lasting(first.body) as Record<string, unknown>) };
+  if (spec.operationId === 'rotatePublishUrl') delete shown.publishUrl;
+  expect(lasting(body)).toEqual(shown);
+  // The `secret` of an endpoint is a record of facts, and no secret.
+  expect(body).not.toHaveProperty('signingSecret');
+  expect(typeof body.secret).not.toBe('string');
+  if ('replayed' in body)
+    expect([(first.body as typeof body).replayed, body.replayed]).toEqual([false, true]);
+}
+
+/** Another body that the operation takes, where it takes another one. */
+function otherBody(spec: Operation, body: unknown): unknown {
+  const candidates = Object.entries((body ?? {}) as Record<string, unknown>).flatMap(([name, value]) => {
+    const { [name]: _, ...rest } = body as Record<string, unknown>;
+    const changed =
+      typeof value === 'string' ? `${value}x` : typeof value === 'number' ? value + 1 : undefined;
+    return changed === undefined ? [rest] : [{ ...rest, [name]: changed }, rest];
+  });
+  return candidates.find((candidate) => spec.body?.safeParse(candidate).success);
+}
+
+describe('an operation with an Idempotency-Key', () => {
+  it.each(idempotent)('%s is replayed without a second effect', async (id, spec) => {
+    const request = await newRequest(spec);
+    const first = await clientFor(spec).expectSuccess(id, request);
+    expect(first.status).toBe(spec.success);
+    const repeated = await rowsMadeBy(async () => {
+      for (const client of [clientFor(spec), elsewhere(tokenFor(spec))]) {
+        expectReplay(spec, await client.expectSuccess(id, request), first);
+      }
+    });
+    expect(repeated).toEqual({});
+  });
+
+  it.each(idempotent)('%s refuses a key of another request, and has no effect', async (id, spec) => {
+    const request = await newRequest(spec);
+    await clientFor(spec).expectSuccess(id, request);
+    const body = otherBody(spec, request.body);
+    const others: ApiRequest[] = body === undefined ? [] : [{ ...request, body }];
+    if (pathNames(spec).length > 0) {
+      const ids = request.params as ReturnType<typeof absentIds>;
+      others.push({ ...request, params: absentIds(ids) });
+    }
+    expect(others.length).toBeGreaterThan(0);
+    const made = await rowsMadeBy(async () => {
+      for (const other of others) {
+        const { problem } = await clientFor(spec).call(id, other);
+        expect([id, problem?.code]).toEqual([id, 'service.idempotency_conflict']);
+      }
+    });
+    expect(made).toEqual({});
+  });
+
+  it.each(idempotent)('%s happens once when duplicates race at two replicas', async (id, spec) => {
+    const effect = await effectOfOne(spec);
+    const request = await newRequest(spec);
+    const clients = Array.from({ length: RACERS }, (_, index) =>
+      index % 2 === 0 ? clientFor(spec) : elsewhere(tokenFor(spec)),
+    );
+    const answers: ApiAnswer<unknown>[] = [];
+    const made = await rowsMadeBy(async () => {
+      answers.push(...(await callUntilDone(clients, id, request)));
+    });
+    expect(made).toEqual(effect);
+    const [first, ...replays] = answers.toSorted((a, b) => rankOf(a) - rankOf(b));
+    if (!first) throw new Error('There is no answer.');
+    expect(first.status).toBe(spec.success);
+    for (const replay of replays) expectReplay(spec, replay, first);
+  });
+
+  it.each(idempotent)(
+    '%s happens once when its answer is lost between commit and caller',
+    async (id, spec) => {
+      const effect = await effectOfOne(spec);
+      const request = await newRequest(spec);
+      const made = await rowsMadeBy(async () => {
+        proxy.loseAnswerTo(COMMIT_OF_ANSWER);
+        const { problem } = await unlucky(tokenFor(spec)).call(id, request);
+        expect(proxy.hasLostAnswer).toBe(true);
+        // The commit is there and nobody knows: the caller may and must ask again.
+        expect(problem).toMatchObject({ status: 503, retryable: true });
+        // Another replica has nothing of it but what is in the database.
+        const [answer] = await callUntilDone([elsewhere(tokenFor(spec))], id, request);
+        expect([id, answer?.problem]).toEqual([id, undefined]);
+      });
+      expect(made).toEqual(effect);
+    },
+  );
+});
+
+/** The answer to the call that did it comes first. */
+function rankOf({ status, body }: ApiAnswer<unknown>): number {
+  if (status === 201) return 0;
+  return (body as { replayed?: boolean } | undefined)?.replayed ? 2 : 1;
+}

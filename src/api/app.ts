@@ -21,6 +21,7 @@ import { registerLoadShedding } from './http/load-shedding.ts';
 import { registerMetrics } from './http/metrics.ts';
 import { type OpenCallLimits, OpenCalls } from './http/open-calls.ts';
 import { registerProblems, sendProblem, toPathProblem } from './http/problem.ts';
+import { registerRateHeaders } from './http/rate-headers.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import { MAX_BODY_BYTES, registerBody } from './http/request.ts';
 import { makeServer } from './http/server.ts';
@@ -71,7 +72,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     deps.telemetry.log,
   );
   const sessions = new SessionAuthenticator(shareOf(SIGN_IN.sessions), deps.issuers);
-  const rates = new RateLimiter({ pool, log: deps.telemetry.log });
+  const rates = new RateLimiter({ pool, log: deps.telemetry.log, findPlan: deps.context.findPlan });
   const operationDeps: OperationDeps = {
     context: deps.context,
     operations: contractOperations({ minimumIntervalSeconds: deps.context.minimumIntervalSeconds }),
@@ -105,6 +106,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     await protect(v1, deps);
     registerMetrics(v1, deps.telemetry.registry, { openCalls, shares });
     registerBody(v1);
+    registerRateHeaders(v1);
     v1.decorateRequest('admission', undefined);
     registerOperations(v1, operationDeps, contractHandlers(app));
     registerOperations(v1, operationDeps, projectHandlers);
@@ -170,7 +172,14 @@ async function protect(
       credentials: true,
       strictPreflight: false,
       methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-      exposedHeaders: ['ETag', 'X-Request-ID', 'X-Correlation-ID', 'Retry-After'],
+      exposedHeaders: [
+        'ETag',
+        'X-Request-ID',
+        'X-Correlation-ID',
+        'Retry-After',
+        'RateLimit',
+        'RateLimit-Policy',
+      ],
       maxAge: 600,
     });
   }

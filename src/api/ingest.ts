@@ -41,7 +41,7 @@ export function startIngest(
     databaseUrl,
     connectTimeoutMs = LOOKUP_MS.connect,
   }: Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'>,
-  { minimumIntervalSeconds }: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  { minimumIntervalSeconds, findPlan }: Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>,
   { log, registry }: Telemetry,
 ): Ingest {
   // Its own connection: those of the pool may all be busy, or dead without a sign.
@@ -57,6 +57,7 @@ export function startIngest(
   const directory = new MonitorDirectory({
     db: addresses,
     minimumIntervalMs: minimumIntervalSeconds * 1_000,
+    findPlan,
     onError: (err) => unread.record({ err }),
   });
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');

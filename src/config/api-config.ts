@@ -31,6 +31,7 @@ const settings = z.object({
   ),
   allowedPrivateDestinations: shared.allowedPrivateDestinations(),
   minimumIntervalSeconds: shared.minimumIntervalSeconds(),
+  plans: shared.plans(),
   dashboardOrigin: optional(
     {
       name: 'BEATKEEPER_DASHBOARD_ORIGIN',

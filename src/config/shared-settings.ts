@@ -1,6 +1,7 @@
 // Settings of more than one role, so that they have one name and one meaning.
 import { z } from 'zod';
 import { BILLING_SOURCES } from '../domain/billing.ts';
+import { plans as catalogue } from './plans.ts';
 import { baseUrl, integer, optional, postgresUrl, text, variable } from './variable.ts';
 
 export const logLevel = () =>
@@ -103,6 +104,17 @@ export const minimumIntervalSeconds = () =>
       fallback: '60',
     },
     integer(1, 60),
+  );
+
+export const plans = () =>
+  variable(
+    {
+      name: 'BEATKEEPER_PLANS',
+      description:
+        'What this installation changes of the plans: JSON such as {"free":{"active_monitors":50}}. The same for api and sweeper.',
+      fallback: '{}',
+    },
+    catalogue,
   );
 
 export const publicUrl = () =>

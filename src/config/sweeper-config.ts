@@ -9,6 +9,7 @@ export const sweeperSchema = z.object({
   publicUrl: shared.publicUrl(),
   allowedPrivateDestinations: shared.allowedPrivateDestinations(),
   minimumIntervalSeconds: shared.minimumIntervalSeconds(),
+  plans: shared.plans(),
   host: shared.host(),
   healthPort: shared.healthPort(),
   databasePool: shared.databasePool(),

@@ -4,12 +4,12 @@ import { applyBeat, applyRefusedBeat, type BeatResult } from './beat.ts';
 import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
 import type { Incident } from './incident.ts';
 import type { LiveState, Timing } from './monitor.ts';
-import { findPlan, limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from './plan.ts';
+import { limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from './plan.ts';
 import { ProblemError, type ServiceState } from './problem.ts';
 
 export interface BeatenMonitor {
   timing: Timing;
-  planId: string;
+  plan: Plan;
   serviceState: ServiceState;
   live: LiveState;
   /** Those that have not ended. */
@@ -36,7 +36,7 @@ export function decideBeat(
   const { timing, live, incidents } = monitor;
   if (timing.lifecycle === 'archived') return { problem: archived() };
   if ('problem' in beat) return refuse(monitor, beat, nowMs);
-  const plan = findPlan(monitor.planId);
+  const { plan } = monitor;
   const { allowed, tokens, tokensMs } = takeToken(live, plan.beatsPerMinute, nowMs);
   const problem =
     serviceProblem(monitor.serviceState) ??

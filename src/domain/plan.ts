@@ -1,8 +1,30 @@
 // The built-in catalogue of plans (docs/contract/organization.md) and the problems that their limits make.
-import { type Limit, type LimitDimension, type PlanId, ProblemError, type ServiceState } from './problem.ts';
+import {
+  type Limit,
+  type LimitDimension,
+  PLAN_IDS,
+  type PlanId,
+  ProblemError,
+  type ServiceState,
+} from './problem.ts';
 
-export interface Plan {
-  id: PlanId;
+/** What a rule of a measurement may use: the kinds of rules, and a policy that waits until a violation lasts. */
+export const DETECTOR_FEATURES = [
+  'minimum',
+  'maximum',
+  'zeroExpectation',
+  'maximumAbsoluteDelta',
+  'maximumPercentageDelta',
+  'ratio',
+  'sustained',
+] as const;
+export type DetectorFeature = (typeof DETECTOR_FEATURES)[number];
+
+const BOUNDS: readonly DetectorFeature[] = ['minimum', 'maximum', 'zeroExpectation'];
+const DELTAS: readonly DetectorFeature[] = ['maximumAbsoluteDelta', 'maximumPercentageDelta'];
+
+/** What an installation may change of a plan. */
+export interface PlanTerms {
   name: string;
   version: number;
   activeMonitors: number;
@@ -12,14 +34,23 @@ export interface Plan {
   storedObservations: number;
   observationRetentionSeconds: number;
   callbackEndpoints: number;
+  detectorFeatures: readonly DetectorFeature[];
   apiRequestsPerMinute: number;
+  mcpRequestsPerMinute: number;
 }
+
+export interface Plan extends PlanTerms {
+  id: PlanId;
+}
+
+/** The plan of an organization. An unknown id (a database written by a newer build) counts as the smallest. */
+export type FindPlan = (id: string) => Plan;
 
 const DAY_SECONDS = 86_400;
 
-/** docs/contract/organization.md has the table. Frozen: every caller gets the same objects. */
+/** docs/contract/organization.md has the table. */
 const PLANS: Readonly<Record<PlanId, Plan>> = {
-  free: Object.freeze({
+  free: {
     id: 'free',
     name: 'Free',
     version: 1,
@@ -30,9 +61,11 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
     storedObservations: 10_000,
     observationRetentionSeconds: 7 * DAY_SECONDS,
     callbackEndpoints: 2,
+    detectorFeatures: BOUNDS,
     apiRequestsPerMinute: 60,
-  }),
-  builder: Object.freeze({
+    mcpRequestsPerMinute: 10,
+  },
+  builder: {
     id: 'builder',
     name: 'Builder',
     version: 1,
@@ -43,9 +76,11 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
     storedObservations: 50_000,
     observationRetentionSeconds: 30 * DAY_SECONDS,
     callbackEndpoints: 10,
+    detectorFeatures: [...BOUNDS, ...DELTAS],
     apiRequestsPerMinute: 300,
-  }),
-  smart: Object.freeze({
+    mcpRequestsPerMinute: 60,
+  },
+  smart: {
     id: 'smart',
     name: 'Smart',
     version: 1,
@@ -56,9 +91,11 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
     storedObservations: 500_000,
     observationRetentionSeconds: 30 * DAY_SECONDS,
     callbackEndpoints: 50,
+    detectorFeatures: DETECTOR_FEATURES,
     apiRequestsPerMinute: 1_200,
-  }),
-  scale: Object.freeze({
+    mcpRequestsPerMinute: 300,
+  },
+  scale: {
     id: 'scale',
     name: 'Scale',
     version: 1,
@@ -69,13 +106,23 @@ const PLANS: Readonly<Record<PlanId, Plan>> = {
     storedObservations: 2_000_000,
     observationRetentionSeconds: 30 * DAY_SECONDS,
     callbackEndpoints: 100_000,
+    detectorFeatures: DETECTOR_FEATURES,
     apiRequestsPerMinute: 12_000,
-  }),
+    mcpRequestsPerMinute: 3_000,
+  },
 };
 
-/** The plan of that id; an unknown id (a database written by a newer build) counts as the smallest. */
-export function findPlan(id: string): Plan {
-  return Object.hasOwn(PLANS, id) ? PLANS[id as PlanId] : PLANS.free;
+/** The built-in catalogue. An installation may have another one: what answers callers asks its own. */
+export const findPlan: FindPlan = catalogueOf({});
+
+export type PlanOverrides = Partial<Record<PlanId, Partial<PlanTerms>>>;
+
+/** The built-in catalogue with what an installation changes of it. */
+export function catalogueOf(overrides: PlanOverrides): FindPlan {
+  const plans = new Map<string, Plan>(
+    PLAN_IDS.map((id) => [id, Object.freeze({ ...PLANS[id], ...overrides[id], id })]),
+  );
+  return (id) => plans.get(id) ?? (plans.get('free') as Plan);
 }
 
 const ADVICE: Partial<Record<LimitDimension, Limit['remediation']>> = {
@@ -89,7 +136,8 @@ const ADVICE: Partial<Record<LimitDimension, Limit['remediation']>> = {
 
 export interface Exceeded {
   dimension: LimitDimension;
-  limit: number;
+  /** Undefined where it is no number. */
+  limit?: number;
   current?: number;
   attempted?: number;
 }
@@ -116,8 +164,18 @@ const WORDS: Partial<Record<LimitDimension, (limit: string, attempted: string) =
 
 /** 403 `plan_limit_reached` with the limit object. `path` names the field that exceeds, where there is one. */
 export function planLimitReached(plan: Plan, exceeded: Exceeded, path?: string): ProblemError {
-  const { dimension, limit, attempted = limit + 1 } = exceeded;
+  const { dimension, limit = 0, attempted = limit + 1 } = exceeded;
   const words = WORDS[dimension]?.(String(limit), String(attempted)) ?? `allows ${limit} for ${dimension}`;
+  return refusalOf(plan, exceeded, words, path);
+}
+
+/** 403 `plan_limit_reached` for a feature that the plan does not have, such as `ratio` at `patch.measurements.rows.ratio`. */
+export function featureNotInPlan(plan: Plan, feature: string, path: string): ProblemError {
+  const words = `does not have the rule feature ${feature}. Remove it`;
+  return refusalOf(plan, { dimension: 'detector_feature' }, words, path);
+}
+
+function refusalOf(plan: Plan, exceeded: Exceeded, words: string, path: string | undefined): ProblemError {
   const message = `The plan ${plan.name} ${words}, or move to a larger plan.`;
   return new ProblemError('plan_limit_reached', {
     detail: message,

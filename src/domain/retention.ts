@@ -26,3 +26,34 @@ export const KEPT_DAYS = {
 
 /** Hours. */
 export const IDEMPOTENCY_HOURS = { calls: 24, beats: 1 } as const;
+
+/** As long as partitions of observations stay. No plan keeps them longer. */
+export const STANDARD_RETENTION_MS = KEPT_DAYS.observations * DAY_MS;
+
+/** The start of the first day (UTC) whose observations are kept: those of whole days go. */
+export function keptFromMs(nowMs: number, retentionMs: number): number {
+  return Math.floor((nowMs - retentionMs) / DAY_MS) * DAY_MS;
+}
+
+/** What a plan says of observations. */
+export interface ObservationTerms {
+  observationRetentionSeconds: number;
+  /** Of a monitor. */
+  storedObservations: number;
+}
+
+export interface KeptObservations {
+  fromMs: number;
+  fromSequence: number;
+}
+
+/** What reads show of a monitor's observations: the sweeper may not have deleted the others yet. */
+export function keptObservations(
+  terms: ObservationTerms,
+  { nowMs, lastSequence }: { nowMs: number; lastSequence: number },
+): KeptObservations {
+  return {
+    fromMs: keptFromMs(nowMs, terms.observationRetentionSeconds * 1000),
+    fromSequence: Math.max(1, lastSequence - terms.storedObservations + 1),
+  };
+}

@@ -1,7 +1,7 @@
 // A series: what a monitor's beats measured, in buckets of time (docs/contract/beats.md). Says which buckets an answer
 // has, and from where each part of it is read: observations are kept for days, hours that are summed up for a year.
 import { invalidField } from './problem.ts';
-import { DAY_MS, KEPT_DAYS } from './retention.ts';
+import { DAY_MS, keptFromMs, STANDARD_RETENTION_MS } from './retention.ts';
 
 /** The measurement that every monitor has: seconds from one success or fail to the next. No key of a beat is so written. */
 export const BEAT_GAP = 'beatGapSeconds';
@@ -46,21 +46,36 @@ export function countBuckets({ fromMs, toMs }: Span, bucketSeconds: number): num
   return Math.ceil(toMs / bucketMs) - Math.floor(fromMs / bucketMs);
 }
 
+/** Until when hours are summed up, and which observations are kept as single ones. */
+export interface SeriesClock {
+  nowMs: number;
+  /** Up to there hours are summed up, and observations before it may be dropped. */
+  summedMs: number;
+  /** By the plan; default: as long as any. */
+  retentionMs?: number;
+  /** Of a monitor with more observations than the plan keeps: when the first one that it keeps was received. */
+  firstKeptMs?: number;
+}
+
 /**
- * Plans the reading of a span. `summedMs`: up to there hours are summed up, and observations before it may be dropped.
+ * Plans the reading of a span.
  * Throws `validation_failed` for buckets that are finer than what is kept, or than so many observations may have.
  */
 export function planSeries(
   span: Span,
   wanted: number | undefined,
-  { nowMs, summedMs }: { nowMs: number; summedMs: number },
+  clock: SeriesClock,
   hasTooMany = false,
 ): SeriesPlan {
-  const keptMs = Math.min(floorTo(nowMs - KEPT_DAYS.observations * DAY_MS, DAY_MS), summedMs);
+  const { nowMs, summedMs, retentionMs = STANDARD_RETENTION_MS, firstKeptMs = 0 } = clock;
+  const dayMs = keptFromMs(nowMs, retentionMs);
+  const keptMs = Math.min(Math.max(dayMs, ceilTo(firstKeptMs, HOUR_MS)), summedMs);
   const isOld = span.fromMs < keptMs;
   const bucketSeconds = wanted ?? defaultSeconds(span, isOld || hasTooMany ? HOUR_MS / 1000 : 0);
   if (!isFine(bucketSeconds)) return { bucketSeconds, parts: planHours(span, keptMs, summedMs) };
-  if (isOld) throw tooFine(`since is more than ${KEPT_DAYS.observations} days ago`, 'kept for so long');
+  if (isOld && span.fromMs < dayMs)
+    throw tooFine(`since is more than ${retentionMs / DAY_MS} days ago`, 'kept for so long');
+  if (isOld) throw tooFine('since is before the observations that the plan keeps', 'kept for so long');
   if (hasTooMany) throw tooFine('the monitor has so many beats between since and until', 'summed up');
   return { bucketSeconds, parts: [{ source: 'observations', ...span }] };
 }

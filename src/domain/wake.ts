@@ -1,6 +1,6 @@
 // What the passing of time does to a monitor: missed deadline, overdue run, late mark, end of a window. Pure; the
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
-import { countOpen } from './beat.ts';
+import { applyRefusedBeat, countOpen } from './beat.ts';
 import { nextWake, outOfWindow, stopClock } from './deadline.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
@@ -44,6 +44,21 @@ export function wakeMonitor(
   if (overdue.run !== undefined) transitions.push(cause(incidents, overdueRun(timing, overdue.run), moment));
   const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
+}
+
+/**
+ * What the time does while the organization is suspended (docs/contract/organization.md): nothing opens. A deadline that
+ * passes starts again, as after a beat that is refused, and the end of a run may have been refused.
+ */
+export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const hasPassed = live.deadlineMs !== undefined && live.deadlineMs <= nowMs;
+  const clocked = hasPassed ? applyRefusedBeat(timing, live, nowMs) : live;
+  const openRuns = clocked.openRuns.map((run) => {
+    const isDue = run.dueMs !== undefined && outOfWindow(run.dueMs, timing.maintenance) <= nowMs;
+    return isDue && !run.overdue ? { ...run, dueMs: undefined } : run;
+  });
+  const after = { ...clocked, openRuns };
+  return { ...after, wakeMs: nextWake(timing, after, nowMs) };
 }
 
 /** The most outages named in the timeline of an incident: the newest. */

@@ -59,8 +59,8 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
   if (!row || hasEnded(item.entry, work.nowMs)) return { problem: unknownAddress() };
   if (work.settled.has(monitor.monitorKey)) return 'deferred';
   const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
-  const { planId, serviceState } = item.entry.tenant;
-  const beaten = { timing: monitor.timing, planId, serviceState, live: row.live, incidents };
+  const { plan, serviceState } = item.entry.tenant;
+  const beaten = { timing: monitor.timing, plan, serviceState, live: row.live, incidents };
   const beat = findRepeat(work, item);
   if ('answer' in beat) return beat;
   const decision = decideBeat(beaten, beat, work.nowMs);

@@ -1,6 +1,7 @@
 // Finds monitors by publish address: a bounded cache, filled in batches. An entry may be stale: the batch compares its
 // configuration version with that of the locked live row and reloads it, so nothing is decided on a stale entry. While
 // the database is away an old entry serves, and an address without an entry waits for a while.
+import { type FindPlan, findPlan as findBuiltInPlan } from '../domain/plan.ts';
 import {
   findWatchedAddresses,
   listWatchedAddresses,
@@ -11,18 +12,20 @@ import type { WatchedMonitor } from '../store/monitors/watched-monitor.ts';
 import { afterReading } from '../store/postgres/after-reading.ts';
 import { isDatabaseUnavailable } from '../store/postgres/database-error.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
-import { Tenants } from './tenants.ts';
+import { type BeatTenant, Tenants } from './tenants.ts';
 
 export interface DirectoryEntry extends Omit<WatchedAddress, 'monitor'> {
   monitor: Omit<WatchedMonitor, keyof Tenant>;
   /** Shared by the project's entries, and kept up to date. The configuration version does not cover it. */
-  tenant: Tenant;
+  tenant: BeatTenant;
   loadedAt: number;
 }
 
 export interface DirectoryOptions {
   db: Queryable;
   minimumIntervalMs: number;
+  /** Default: the built-in catalogue. */
+  findPlan?: FindPlan;
   /** The most entries kept; the one loaded longest ago is dropped. */
   capacity?: number;
   /** How long an address waits for a database that is away. */
@@ -71,8 +74,8 @@ export class MonitorDirectory {
     this.#options = options;
     this.#capacity = options.capacity ?? DEFAULT_CAPACITY;
     this.#now = options.now ?? (() => performance.now());
-    const { db, onError } = options;
-    this.tenants = new Tenants({ db, onError, keptMs: ENTRY_AGE_MS, now: this.#now });
+    const { db, onError, findPlan = findBuiltInPlan } = options;
+    this.tenants = new Tenants({ db, findPlan, onError, keptMs: ENTRY_AGE_MS, now: this.#now });
   }
 
   /** The entry if it is cached and fresh; otherwise undefined: call `load`. `address` in lower case. */

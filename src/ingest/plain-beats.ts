@@ -1,6 +1,6 @@
 // Plain beats: successes without detail, to monitors with a fixed interval, no measurements and nothing open. One statement writes them.
 // A monitor that the database finds in another state comes back `ineligible`: beat-transaction.ts writes its beats.
-import { findPlan, serviceProblem } from '../domain/plan.ts';
+import { serviceProblem } from '../domain/plan.ts';
 import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
@@ -70,7 +70,7 @@ function toPlainBeats({ monitor, tenant }: BeatItem['entry']): PlainBeats {
     count: 1,
     intervalMs: timing.intervalMs ?? 0,
     graceMs: timing.graceMs,
-    perMinute: findPlan(tenant.planId).beatsPerMinute,
+    perMinute: tenant.plan.beatsPerMinute,
   };
 }
 

@@ -1,12 +1,19 @@
 // What beats need of projects and organizations: plan, service state, names. All addresses of a project share one object,
 // which is read again every 2.5 s while one of them may serve from the cache: a change reaches beats within five seconds
 // (docs/contract/organization.md), and no beat waits for it. While the database is away the old facts serve.
+import type { FindPlan, Plan } from '../domain/plan.ts';
 import { findTenants } from '../store/beats/publish-addresses.ts';
 import type { Tenant } from '../store/monitors/monitor-record.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 
+/** `plan`: of the organization, in the catalogue of the installation. */
+export interface BeatTenant extends Tenant {
+  plan: Plan;
+}
+
 export interface TenantsOptions {
   db: Queryable;
+  findPlan: FindPlan;
   /** How long an address serves from the cache. */
   keptMs: number;
   /** Called for each failed statement; the next round asks again. */
@@ -16,7 +23,7 @@ export interface TenantsOptions {
 }
 
 interface Kept {
-  tenant: Tenant;
+  tenant: BeatTenant;
   /** When the statement that read it began. */
   readAt: number;
   /** When the last address of the project was loaded. */
@@ -47,7 +54,8 @@ export class Tenants {
   }
 
   /** The shared object of the project of an address that was loaded. `readAt`: when the statement that read it began. */
-  share(projectId: string, tenant: Tenant, readAt: number): Tenant {
+  share(projectId: string, read: Tenant, readAt: number): BeatTenant {
+    const tenant = this.#withPlan(read);
     const kept = this.#kept.get(projectId) ?? { tenant, readAt, loadedAt: 0 };
     kept.loadedAt = this.#options.now();
     this.#kept.set(projectId, kept);
@@ -84,13 +92,17 @@ export class Tenants {
     const readAt = this.#options.now();
     for (const { projectId, ...tenant } of await findTenants(this.#options.db, projectIds)) {
       const kept = this.#kept.get(projectId);
-      if (kept) update(kept, tenant, readAt);
+      if (kept) update(kept, this.#withPlan(tenant), readAt);
     }
+  }
+
+  #withPlan(tenant: Tenant): BeatTenant {
+    return { ...tenant, plan: this.#options.findPlan(tenant.planId) };
   }
 }
 
 /** Of two statements the one that began later decides: what is kept is never older than the last round. */
-function update(kept: Kept, tenant: Tenant, readAt: number): void {
+function update(kept: Kept, tenant: BeatTenant, readAt: number): void {
   if (readAt < kept.readAt) return;
   Object.assign(kept.tenant, tenant);
   kept.readAt = readAt;

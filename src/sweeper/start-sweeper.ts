@@ -37,7 +37,8 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     onError,
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   });
-  const { databases, minimumIntervalSeconds } = context;
+  const { databases, minimumIntervalSeconds, secrets, findPlan } = context;
+  const jobParts = { secrets, findPlan };
   const pool = databases.default;
   const openJobPool = (size: number, statementTimeoutMs: number) =>
     openPool({
@@ -69,11 +70,7 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     const run = () => deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     log.info('Sweeping.');
-    return [
-      loop,
-      dispatcher,
-      startPeriodicJobs({ ...shared, pool: jobPool, slowPool, secrets: context.secrets }),
-    ];
+    return [loop, dispatcher, startPeriodicJobs({ ...shared, ...jobParts, pool: jobPool, slowPool })];
   };
   const workers = start();
   return {

@@ -5,6 +5,7 @@ import { applyMonitorPatch } from '../../src/contract/resources/monitor-patch.ts
 import { plainBeat } from '../../src/domain/beat-input.ts';
 import type { LifecycleAction } from '../../src/domain/lifecycle.ts';
 import type { MonitorConfiguration } from '../../src/domain/monitor.ts';
+import { findPlan } from '../../src/domain/plan.ts';
 import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import type { Caller, ServiceContext } from '../../src/service/calls/context.ts';
@@ -28,7 +29,7 @@ export async function makeHistory(
 ) {
   const { pool } = clock;
   const { projectId } = project;
-  const context = { minimumIntervalSeconds: 60, secrets } as ServiceContext;
+  const context = { minimumIntervalSeconds: 60, secrets, findPlan } as ServiceContext;
   const caller: Caller = {
     actor: { kind: 'session', id: 'ada', display: 'Ada' },
     organizationId: project.organizationId,

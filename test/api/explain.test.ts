@@ -174,7 +174,9 @@ describe('why a monitor is in its state', () => {
     expect(deadline.at).toBe((await monitor.status()).nextDeadlineAt);
     expect(deadline.parts[0]).toMatchObject({
       kind: 'refused_beat',
-      note: sentence('A beat showed that the job ran, and was refused for its content, at TIME\\.'),
+      note: sentence(
+        'A beat was refused, or a deadline passed while the organization was suspended, at TIME\\.',
+      ),
     });
   });
 

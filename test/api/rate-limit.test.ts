@@ -2,15 +2,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RateLimiter } from '../../src/api/http/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
-import { ProblemError } from '../../src/domain/problem.ts';
+import { findPlan } from '../../src/domain/plan.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import type { Organization } from '../../src/store/tenancy/organizations.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { createLog } from '../../src/telemetry/log.ts';
-import type { ApiClient } from '../support/api-client.ts';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { seedCredential } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const log = createLog({ role: 'test', level: 'silent' });
 const organization = (plan: string): Organization => ({
@@ -21,13 +22,9 @@ const organization = (plan: string): Organization => ({
 });
 
 function isAllowed(limiter: RateLimiter, scopeId: string, plan: string): boolean {
-  try {
-    limiter.spend(scopeId, organization(plan));
-    return true;
-  } catch (error) {
-    if (error instanceof ProblemError && error.code === 'rate_limited') return false;
-    throw error;
-  }
+  const { problem } = limiter.spend(scopeId, organization(plan));
+  if (problem) expect(problem.code).toBe('rate_limited');
+  return problem === undefined;
 }
 
 describe('the limit over replicas', () => {
@@ -44,7 +41,10 @@ describe('the limit over replicas', () => {
       // What one replica serves between two settlements: it begins one when it has spent 2 % of the limit.
       const burst = Math.max(1, Math.floor(limit * 0.02));
       const allowed = await withinOneMinute(async () => {
-        const replicas = Array.from({ length: 4 }, () => new RateLimiter({ pool: database.pool, log }));
+        const replicas = Array.from(
+          { length: 4 },
+          () => new RateLimiter({ pool: database.pool, log, findPlan }),
+        );
         const scopeId = newUuid();
         let count = 0;
         for (let spent = 0; spent < limit; spent += burst) {
@@ -62,7 +62,7 @@ describe('the limit over replicas', () => {
 
   it("the limit starts again each minute of the database's clock", async () => {
     let nowMs = 1_700_000_040_000; // ours is years behind
-    const limiter = new RateLimiter({ pool: database.pool, log, now: () => nowMs });
+    const limiter = new RateLimiter({ pool: database.pool, log, findPlan, now: () => nowMs });
     const scopeId = newUuid();
     for (let call = 0; call < 60; call += 1) expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
     expect(isAllowed(limiter, scopeId, 'free')).toBe(false);
@@ -72,7 +72,7 @@ describe('the limit over replicas', () => {
 
   it('each replica counts alone while the database is away', async () => {
     const away = openPool({ databaseUrl: 'postgres://x@127.0.0.1:1/x', size: 1, applicationName: 'test' });
-    const limiter = new RateLimiter({ pool: away, log, now: () => 1_700_000_040_000 });
+    const limiter = new RateLimiter({ pool: away, log, findPlan, now: () => 1_700_000_040_000 });
     const scopeId = newUuid();
     let allowed = 0;
     for (let call = 0; call < 100; call += 1) {
@@ -124,6 +124,8 @@ describe('the limit as callers see it', () => {
       });
       expect(problem?.retryAfterSeconds).toBeLessThanOrEqual(60);
       expect(headers.get('retry-after')).toBe(String(problem?.retryAfterSeconds));
+      const left = `r=0;t=${problem?.retryAfterSeconds}`;
+      expect(headers.get('ratelimit')).toBe(`"api_requests_per_minute";${left}`);
     }
     expect(next.status).toBe(429);
     expect((await api.other.manage.call('listProjects')).status).toBe(200);
@@ -132,6 +134,52 @@ describe('the limit as callers see it', () => {
     for (const path of ['/docs', '/docs/openapi.json']) {
       expect((await fetch(`${api.url}${path}`)).status).toBe(200);
     }
+  });
+
+  it('answers say how many calls are left of the minute, refusals too', async () => {
+    const project = { projectId: newUuid(), organizationId: api.organizationId, name: 'counted' };
+    await insertProject(api.pool, project);
+    const reader = api.read.as(await seedCredential(api.pool, { ...project, preset: 'read' }));
+    const answers = await withinOneMinute(async () => [
+      await reader.call('listMonitors'),
+      await reader.call('listCredentials'),
+      await reader.call('getMonitor', { params: { monitorId: 'nobody' } }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 403, 404]);
+    const states = answers.map(({ headers }) => {
+      expect(headers.get('ratelimit-policy')).toBe('"api_requests_per_minute";q=60;w=60');
+      const [, left, seconds] =
+        /^"api_requests_per_minute";r=(\d+);t=(\d+)$/.exec(headers.get('ratelimit') ?? '') ?? [];
+      expect(Number(seconds)).toBeGreaterThan(0);
+      expect(Number(seconds)).toBeLessThanOrEqual(60);
+      return Number(left);
+    });
+    const [first = 0] = states;
+    expect(states).toEqual([first, first - 1, first - 2]);
+    expect((await api.anonymous.call('listMonitors')).headers.get('ratelimit')).toBeNull();
+    expect((await api.operator.call('listMonitors')).headers.get('ratelimit')).toBeNull();
+  });
+
+  it('what one api has served counts in another one', async () => {
+    const project = { projectId: newUuid(), organizationId: api.organizationId, name: 'shared' };
+    await insertProject(api.pool, project);
+    const token = await seedCredential(api.pool, { ...project, preset: 'read' });
+    const first = api.read.as(token);
+    const replica = await api.startReplica();
+    const second = createApiClient({ url: replica.url, token });
+    const served = await withinOneMinute(async () => {
+      await Promise.all(Array.from({ length: 50 }, () => first.call('listMonitors')));
+      let count = 0;
+      // It learns of the others when it settles its own, and would have all 60 by itself.
+      const isRefused = async () => {
+        const { status } = await second.call('listMonitors');
+        if (status === 200) count += 1;
+        return status === 429;
+      };
+      await waitFor(isRefused, { what: 'the other api refuses', intervalMs: 300 });
+      return count;
+    });
+    expect(served).toBeLessThan(50);
   });
 
   it("the operator's calls do not count, and are served when a project has spent all of its own", async () => {

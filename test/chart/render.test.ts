@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
 import { issuers as issuersSchema } from '../../src/config/issuers.ts';
+import { plans as plansSchema } from '../../src/config/plans.ts';
 import { sharedProjects } from '../../src/config/shared-projects.ts';
 import { CHECK_LIMIT_MS } from '../../src/telemetry/readiness.ts';
 import { SHUTDOWN_LIMIT_MS } from '../../src/telemetry/run-until-signal.ts';
@@ -244,6 +245,26 @@ describe.skipIf(found === undefined)('the roles', () => {
       },
     ]);
     expect(rest).toMatchObject({ BEATKEEPER_PUBLIC_URL: 'http://beatkeeper-api.monitoring.svc' });
+  });
+
+  it('what the values change of the plans is the setting of api and sweeper', async () => {
+    const plans = {
+      free: {
+        active_monitors: 50,
+        stored_observations: 2_000_000,
+        detector_feature: ['minimum', 'sustained'],
+      },
+    };
+    const settingOf = async (values: object) => {
+      const { data } = pick(await render(helm, values), 'ConfigMap', 'beatkeeper-config') as {
+        data?: Record<string, string>;
+      };
+      return data?.BEATKEEPER_PLANS;
+    };
+    expect(await plansSchema.parseAsync(await settingOf({ plans }))).toEqual({
+      free: { activeMonitors: 50, storedObservations: 2_000_000, detectorFeatures: ['minimum', 'sustained'] },
+    });
+    expect(await settingOf({})).toBeUndefined();
   });
 
   it("api reads the cluster's issuer from its own token, and auth.clusterIssuer overrides it", async () => {

@@ -14,6 +14,8 @@ const refusals: [string, object, RegExp][] = [
   ['an unknown value', { replicas: 3 }, /additional properties 'replicas'/],
   ['a misspelled nested value', { api: { autoscaling: { enable: true } } }, /'enable'/],
   ['an unknown plan', { plan: 'gold' }, /\/plan/],
+  ['limits of an unknown plan', { plans: { gold: {} } }, /\/plans/],
+  ['an unknown dimension of a plan', { plans: { free: { monitors: 1 } } }, /\/plans\/free/],
   ['a publicUrl without a scheme', { publicUrl: 'beats.example.com' }, /publicUrl/],
   ['a text as number of replicas', { sweeper: { replicas: 'two' } }, /\/sweeper\/replicas/],
   ['an unknown mode of migrations', { migrations: { mode: 'hook' } }, /\/migrations\/mode/],

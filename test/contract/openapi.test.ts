@@ -212,7 +212,7 @@ describe('the OpenAPI document', () => {
     ['incident.escalated', 'is not sent in this version'],
     ['relay_group', 'this version does not have'],
     ['usage:read', 'no operation of this version'],
-    ['detector_feature', 'the others are reserved'],
+    ['mcp_requests_per_minute', 'the others are reserved'],
     ['export_data', 'the others are reserved'],
   ])('the document says of %s, which never happens, that it does not', (word, sentence) => {
     const found = namedSchemas(document).filter(([, { enum: words }]) => words?.includes(word));

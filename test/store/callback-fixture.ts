@@ -1,4 +1,5 @@
 // A project with an actor of its organization, and endpoints that the use cases create.
+import { findPlan } from '../../src/domain/plan.ts';
 import { createCallback } from '../../src/service/callbacks/callbacks.ts';
 import type { Caller } from '../../src/service/calls/context.ts';
 import type { AtTheEnd } from '../../src/service/calls/write.ts';
@@ -42,7 +43,12 @@ export async function openCallbackFixture(): Promise<CallbackFixture> {
         const input = { alias, kind: 'webhook' as const, url: `https://receiver.example/${alias}` };
         const lastSteps: Parameters<AtTheEnd>[0][] = [];
         const atTheEnd: AtTheEnd = (step) => lastSteps.push(step);
-        const { endpoint } = await createCallback(tx, { secrets }, { caller: of, input, atTheEnd }, NOW_MS);
+        const { endpoint } = await createCallback(
+          tx,
+          { secrets, findPlan },
+          { caller: of, input, atTheEnd },
+          NOW_MS,
+        );
         for (const step of lastSteps) await step(tx);
         return endpoint.endpointId;
       }),

@@ -127,6 +127,9 @@ async function readAnswer(response: Response): Promise<unknown> {
   return text === '' ? undefined : JSON.parse(text);
 }
 
+/** Those of the rate are on no answer to the operator. */
+const OPTIONAL_HEADERS = new Set(['ETag', 'Retry-After', 'RateLimit', 'RateLimit-Policy']);
+
 /** Throws unless the contract of the operation describes this answer. */
 export function checkAnswer(spec: OperationSpec, status: number, headers: Headers, body: unknown): void {
   const where = `${spec.operationId} ${status}`;
@@ -136,7 +139,7 @@ export function checkAnswer(spec: OperationSpec, status: number, headers: Header
   const response = responseOf(spec, status);
   if (!response) throw new Error(`${where} is not in the contract: ${JSON.stringify(body)}`);
   for (const name of Object.keys(response.headers ?? {})) {
-    const isOptional = name === 'ETag' || name === 'Retry-After';
+    const isOptional = OPTIONAL_HEADERS.has(name);
     if (!isOptional && !headers.has(name)) throw new Error(`${where}: the header ${name} is missing.`);
   }
   if (status < 300 && spec.etag && !headers.get('etag')?.startsWith(`"${spec.etag}-`)) {

@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newId } from '../../src/domain/id.ts';
+import { findPlan } from '../../src/domain/plan.ts';
 import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
@@ -18,6 +19,7 @@ import { ENCRYPTION_KEY } from './make-config.ts';
 /** A new registry of metrics, a log that TEST_LOG_LEVEL shows, and the key of the fixtures. */
 export function makeParts() {
   return {
+    findPlan,
     secrets: new SecretBox([ENCRYPTION_KEY]),
     metrics: createSweeperMetrics(new Registry()),
     log: createLog({ role: 'test', level: process.env.TEST_LOG_LEVEL ?? 'silent' }),

@@ -3,6 +3,9 @@
 BEATKEEPER_ORGANIZATION: {{ .Values.organization | quote }}
 BEATKEEPER_PLAN: {{ .Values.plan }}
 BILLING_SOURCE: {{ .Values.billing.source }}
+{{- with .Values.plans }}
+BEATKEEPER_PLANS: {{ toJson . | quote }}
+{{- end }}
 BEATKEEPER_LOG_LEVEL: {{ .Values.logLevel }}
 BEATKEEPER_PUBLIC_URL: {{ include "beatkeeper.publicUrl" . | quote }}
 BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS: {{ join "," .Values.callbacks.allowedPrivateDestinations | quote }}

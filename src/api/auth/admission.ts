@@ -10,6 +10,7 @@ import type { Caller } from '../../service/calls/context.ts';
 import type { Organization } from '../../store/tenancy/organizations.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import { accepts, decodeHeader, requireValidCorrelationId } from '../http/headers.ts';
+import type { RateState } from '../http/rate-limit.ts';
 import { type Authenticated, authenticationRequired, type Principal } from './principal.ts';
 import type { Requester } from './visible-resources.ts';
 
@@ -32,8 +33,8 @@ export interface AdmissionDeps {
   session: (token: string) => Promise<Authenticated>;
   /** By id or name, in the organization of the principal. */
   findProject: (principal: Principal, idOrName: string) => Promise<Project | undefined>;
-  /** Throws `rate_limited`. */
-  spend: (scopeId: string, organization: Organization) => void;
+  /** Counts the call. */
+  spend: (scopeId: string, organization: Organization) => RateState;
   /** Throws `not_found` unless the caller may see all that the path of the operation names. */
   requireVisible: (requester: Requester, spec: OperationSpec, params: unknown) => Promise<void>;
 }
@@ -46,7 +47,10 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
     const scopeId = projectId ?? organization.organizationId;
     // The operator answers for its own pace, and must not be held up by what tenants spend.
-    if (principal.role !== 'operator') deps.spend(scopeId, organization);
+    if (principal.role !== 'operator') {
+      request.rate = deps.spend(scopeId, organization);
+      if (request.rate.problem) throw request.rate.problem;
+    }
     const caller: Caller = {
       actor: actorOf(principal),
       organizationId: organization.organizationId,

@@ -1,17 +1,25 @@
 // Limits the requests of a project per minute (api_requests_per_minute of the plan) over all replicas. Each replica
 // counts locally and settles with one row, once a second or as soon as 2% of the limit is unsettled. No request waits for
 // a settlement. While the database is away each replica continues with its own counts.
-import { findPlan, limitOf } from '../../domain/plan.ts';
+import { type FindPlan, limitOf, type Plan } from '../../domain/plan.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Organization } from '../../store/tenancy/organizations.ts';
-import { deleteRateWindows, type RateSpend, settleRateWindows } from '../../store/tenancy/rate-windows.ts';
+import { type RateSpend, settleRateWindows } from '../../store/tenancy/rate-windows.ts';
 import type { Log } from '../../telemetry/log.ts';
 
 const SETTLE_MS = 1_000;
 /** Share of the limit that one replica may spend unsettled: the replicas can overshoot the limit by so much each. */
 const UNSETTLED_SHARE = 0.02;
-const KEPT_WINDOWS = 5;
+
+/** What a call is told of its project's requests of this minute, as far as this replica knows. */
+export interface RateState {
+  limit: number;
+  remaining: number;
+  /** Of the minute. */
+  secondsLeft: number;
+  problem?: ProblemError;
+}
 
 interface Bucket {
   window: number;
@@ -24,6 +32,7 @@ interface Bucket {
 export interface RateLimiterOptions {
   pool: Pool;
   log: Log;
+  findPlan: FindPlan;
   /** Wall clock in ms; tests set it. */
   now?: () => number;
 }
@@ -36,7 +45,6 @@ export class RateLimiter {
   #settling: Promise<void> | undefined;
   /** Clock of the database minus the local one: replicas with different clocks share windows. */
   #offsetMs = 0;
-  #cleanedWindow = 0;
   /** The last settlement failed: only the timer tries again. */
   #isAway = false;
 
@@ -55,26 +63,17 @@ export class RateLimiter {
     await this.settle();
   }
 
-  /** Counts one request. Throws `rate_limited` with the limit object. */
-  spend(scopeId: string, organization: Organization): void {
-    const plan = findPlan(organization.plan);
+  /** Counts one request, and says what is left. `problem`: the request is one too many. */
+  spend(scopeId: string, organization: Organization): RateState {
+    const plan = this.#options.findPlan(organization.plan);
     const limit = plan.apiRequestsPerMinute;
     const bucket = this.#bucketOf(scopeId);
     const used = bucket.settled + bucket.unsettled;
-    if (used >= limit) {
-      throw new ProblemError('rate_limited', {
-        detail: `The project has made all of its ${limit} requests of this minute: wait for Retry-After, then try again.`,
-        retryAfterSeconds: this.#secondsLeft(),
-        limit: limitOf(plan, {
-          dimension: 'api_requests_per_minute',
-          limit,
-          current: used,
-          attempted: used + 1,
-        }),
-      });
-    }
+    const state = { limit, secondsLeft: this.#secondsLeft() };
+    if (used >= limit) return { ...state, remaining: 0, problem: tooMany(plan, used, state.secondsLeft) };
     bucket.unsettled += 1;
     if (!this.#isAway && bucket.unsettled >= Math.max(1, limit * UNSETTLED_SHARE)) void this.settle();
+    return { ...state, remaining: limit - used - 1 };
   }
 
   /** Sends the unsettled counts, one settlement at a time. Never rejects. */
@@ -96,7 +95,6 @@ export class RateLimiter {
         const bucket = this.#buckets.get(scopeId);
         if (bucket?.window === window) bucket.settled = used;
       }
-      await this.#clean();
     } catch (error) {
       this.#takeBack(spends);
       this.#options.log.warn(
@@ -130,13 +128,6 @@ export class RateLimiter {
     }
   }
 
-  async #clean(): Promise<void> {
-    const window = this.#window();
-    if (window === this.#cleanedWindow) return;
-    this.#cleanedWindow = window;
-    await deleteRateWindows(this.#options.pool, window - KEPT_WINDOWS);
-  }
-
   #bucketOf(scopeId: string): Bucket {
     const window = this.#window();
     const bucket = this.#buckets.get(scopeId);
@@ -153,4 +144,18 @@ export class RateLimiter {
   #secondsLeft(): number {
     return Math.max(1, Math.ceil(60 - (((this.#now() + this.#offsetMs) / 1_000) % 60)));
   }
+}
+
+function tooMany(plan: Plan, used: number, secondsLeft: number): ProblemError {
+  const limit = plan.apiRequestsPerMinute;
+  return new ProblemError('rate_limited', {
+    detail: `The project has made all of its ${limit} requests of this minute: wait for Retry-After, then try again.`,
+    retryAfterSeconds: secondsLeft,
+    limit: limitOf(plan, {
+      dimension: 'api_requests_per_minute',
+      limit,
+      current: used,
+      attempted: used + 1,
+    }),
+  });
 }

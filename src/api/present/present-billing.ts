@@ -1,11 +1,14 @@
 // Billing as the API shows it (docs/contract/organization.md): a grace is shown in payment grace alone, the end of a trial
 // in a trial alone, and without a subscription nothing of one.
 import type { Billing as BillingBody } from '../../contract/resources/billing.ts';
-import { findPlan } from '../../domain/plan.ts';
+import type { FindPlan } from '../../domain/plan.ts';
 import { optionalTime } from '../../domain/timestamp.ts';
 import type { Billing } from '../../service/billing/read-billing.ts';
 
-export function presentBilling({ organizationId, standing, subscription, dispute }: Billing): BillingBody {
+export function presentBilling(
+  { organizationId, standing, subscription, dispute }: Billing,
+  findPlan: FindPlan,
+): BillingBody {
   const { id, name, version } = findPlan(standing.plan);
   const { serviceState, graceEndsMs, reconciledMs } = standing;
   return {

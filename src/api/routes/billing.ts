@@ -6,8 +6,8 @@ import { presentBilling } from '../present/present-billing.ts';
 
 export function billingHandlers(source: BillingSource): Handlers<'getBilling'> {
   return {
-    async getBilling({ caller, db }) {
-      return { body: presentBilling(await readBilling(db, source, caller.organizationId)) };
+    async getBilling({ caller, db, context }) {
+      return { body: presentBilling(await readBilling(db, source, caller.organizationId), context.findPlan) };
     },
   };
 }

@@ -20,7 +20,7 @@ import { webhooksPage } from '../docs/webhooks-page.ts';
 import type { Handlers } from '../operation.ts';
 
 /** What the pages say of this installation. */
-type Installation = Pick<ServiceContext, 'publicUrl' | 'minimumIntervalSeconds'>;
+type Installation = Pick<ServiceContext, 'publicUrl' | 'minimumIntervalSeconds' | 'findPlan'>;
 
 const CACHE = 'public, max-age=300';
 
@@ -35,7 +35,7 @@ export async function registerDocs(app: FastifyInstance, installation: Installat
     // The pages read a part of it, as callers do.
     const described: ReferenceDocument = JSON.parse(text);
     reference = referencePage(described);
-    limits = limitsPage(described);
+    limits = limitsPage(described, installation.findPlan);
   });
   // These do not depend on the document.
   const pages = new Map<string, string>([

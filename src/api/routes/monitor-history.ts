@@ -1,7 +1,8 @@
 // The history of a monitor: its observations and its change records, newest first, and series of its numbers.
 import { z } from 'zod';
+import { keptObservations } from '../../domain/retention.ts';
 import { optionalMs } from '../../domain/timestamp.ts';
-import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
+import { findMonitor, findMonitorRef } from '../../service/monitors/monitor-access.ts';
 import { readSeries } from '../../service/monitors/series.ts';
 import { listObservations } from '../../store/beats/observations-read.ts';
 import { listChanges } from '../../store/monitors/monitor-changes.ts';
@@ -22,12 +23,22 @@ export const monitorHistoryHandlers: Handlers<'listObservations' | 'readSeries' 
   listObservations: async (call) => {
     const { since, until, limit, cursor } = call.input.query;
     const place = decodeCursor(OBSERVATIONS, observationPlace, cursor);
-    const range = { sinceMs: optionalMs(since), untilMs: optionalMs(until) };
-    const ref = await findMonitorRef(call.db, monitorNameOf(call));
-    const found = await listObservations(call.db, ref, range, {
-      limit: limit + 1,
-      after: place && { sequence: place[0], receivedMs: place[1] },
+    const monitor = await findMonitor(call.db, monitorNameOf(call));
+    const { nowMs, planId, live } = monitor;
+    const { fromMs, fromSequence } = keptObservations(call.context.findPlan(planId), {
+      nowMs,
+      lastSequence: live.lastSequence,
     });
+    const range = { sinceMs: Math.max(fromMs, optionalMs(since) ?? fromMs), untilMs: optionalMs(until) };
+    const found = await listObservations(
+      call.db,
+      monitor,
+      { ...range, fromSequence },
+      {
+        limit: limit + 1,
+        after: place && { sequence: place[0], receivedMs: place[1] },
+      },
+    );
     const { rows, nextCursor } = cutPage(found, limit, (last) =>
       encodeCursor(OBSERVATIONS, [last.sequence, last.receivedMs]),
     );
@@ -38,7 +49,12 @@ export const monitorHistoryHandlers: Handlers<'listObservations' | 'readSeries' 
     const { since, until, measurement, bucketSeconds: wanted } = call.input.query;
     const span = { fromMs: Date.parse(since), toMs: Date.parse(until) };
     const request = { ...span, measurement, bucketSeconds: wanted };
-    const { bucketSeconds, buckets } = await readSeries(call.db, monitorNameOf(call), request);
+    const { bucketSeconds, buckets } = await readSeries(
+      call.db,
+      monitorNameOf(call),
+      request,
+      call.context.findPlan,
+    );
     return { body: { measurement, bucketSeconds, items: buckets.map(presentBucket) } };
   },
 

@@ -82,7 +82,7 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
   },
 
   getMonitor: async (call) => {
-    const { monitor, latestObservation } = await readMonitor(call.db, monitorNameOf(call));
+    const { monitor, latestObservation } = await readMonitor(call.db, call.context, monitorNameOf(call));
     const { version, body } = answerMonitor(monitor, call);
     const latest = latestObservation && presentObservation(latestObservation);
     return { version, body: { ...body, latestObservation: latest } };

@@ -22,6 +22,8 @@ export const HEADER = {
   idempotencyKey: 'Idempotency-Key',
   ifMatch: 'If-Match',
   project: 'Service-Project',
+  rateLimitPolicy: 'RateLimit-Policy',
+  rateLimit: 'RateLimit',
 } as const;
 
 export const correlationIdHeader = correlationId.describe('Echoed on the response.');

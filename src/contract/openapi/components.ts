@@ -142,6 +142,16 @@ const HEADERS: JsonObject = {
     description: 'How to authenticate.',
     schema: { type: 'string', const: 'Bearer' },
   },
+  [HEADER.rateLimitPolicy]: {
+    description:
+      'The limit of calls of the project, a structured field: `q` calls in `w` seconds, a calendar minute (draft-ietf-httpapi-ratelimit-headers). On every answer to a call that counts.',
+    schema: { type: 'string', examples: ['"api_requests_per_minute";q=12000;w=60'] },
+  },
+  [HEADER.rateLimit]: {
+    description:
+      'What is left of it: `r` calls in the next `t` seconds. Other callers of the project may take them.',
+    schema: { type: 'string', examples: ['"api_requests_per_minute";r=11987;t=42'] },
+  },
   'Retry-After': { required: true, description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
 };
 

@@ -9,7 +9,7 @@ import { exampleOf } from './examples/examples.ts';
 import { alert } from './examples/records.ts';
 import { linksOf } from './links.ts';
 import { pingPaths } from './ping-paths.ts';
-import { COMMON_HEADERS, ProblemResponses } from './problem-responses.ts';
+import { COMMON_HEADERS, ProblemResponses, RATE_HEADERS } from './problem-responses.ts';
 import { PARAMETERS, TAGS } from './words.ts';
 
 /** With the published floors: the document shows them in a development run too. */
@@ -192,7 +192,8 @@ function withExample(content: JsonObject, example: unknown): JsonObject {
 }
 
 function successHeaders(spec: OperationSpec): JsonObject {
-  return { ...COMMON_HEADERS, ...(spec.etag ? { ETag: { $ref: '#/components/headers/ETag' } } : {}) };
+  const etag = spec.etag ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
+  return { ...COMMON_HEADERS, ...RATE_HEADERS, ...etag };
 }
 
 function headerParameters(spec: OperationSpec): JsonObject[] {

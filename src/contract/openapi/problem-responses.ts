@@ -14,6 +14,12 @@ export const COMMON_HEADERS: JsonObject = {
   [HEADER.correlationId]: { $ref: `#/components/headers/${HEADER.correlationId}` },
 };
 
+/** Headers of answers to calls whose caller is known. */
+export const RATE_HEADERS: JsonObject = {
+  [HEADER.rateLimitPolicy]: { $ref: `#/components/headers/${HEADER.rateLimitPolicy}` },
+  [HEADER.rateLimit]: { $ref: `#/components/headers/${HEADER.rateLimit}` },
+};
+
 interface Variant {
   name: string;
   status: number;
@@ -64,7 +70,12 @@ function response({ status, causes }: Variant): JsonObject {
   const codes = [...new Set(refusals.map(({ code }) => code))];
   return {
     description: codes.map((code) => `\`service.${code}\`: ${PROBLEMS[code].title}.`).join(' '),
-    headers: { ...COMMON_HEADERS, ...authenticate(status), ...retryAfter(status, refusals) },
+    headers: {
+      ...COMMON_HEADERS,
+      ...authenticate(status),
+      ...(status === 401 ? {} : RATE_HEADERS),
+      ...retryAfter(status, refusals),
+    },
     content: {
       'application/problem+json': {
         schema: { $ref: componentReference('Problem') },

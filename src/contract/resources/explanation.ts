@@ -32,9 +32,7 @@ const explainedRule = z
 const silence = z.object({
   reason: z
     .enum(SILENCE_REASONS)
-    .describe(
-      '`dependency`, `rule_inactive` and `service_suspended` are reserved: they do not occur in this version.',
-    ),
+    .describe('`dependency` and `rule_inactive` are reserved: they do not occur in this version.'),
   until: timestamp.optional(),
   note: z.string(),
 });

@@ -32,7 +32,7 @@ export const problemLimit = z.object({
   dimension: z
     .enum(LIMIT_DIMENSIONS)
     .describe(
-      'This version refuses by `active_monitors`, `minimum_interval_seconds`, `beat_cadence`, `measurements_per_observation`, `callback_endpoints`, `api_requests_per_minute` and `service_state`; the others are reserved.',
+      'This version refuses by `active_monitors`, `minimum_interval_seconds`, `beat_cadence`, `measurements_per_observation`, `callback_endpoints`, `detector_feature`, `api_requests_per_minute` and `service_state`; the others are reserved.',
     ),
   limit: count.optional().describe('What the plan allows, in the unit of the dimension.'),
   current: count.optional().describe('What is used.'),
@@ -42,7 +42,7 @@ export const problemLimit = z.object({
   remediation: z
     .enum(LIMIT_REMEDIATIONS)
     .describe(
-      'What helps. This version answers `upgrade_plan`, `reduce_usage`, `increase_interval` and `contact_support`; the others are reserved.',
+      'What helps. This version answers `upgrade_plan`, `reduce_usage`, `increase_interval`, `remove_feature` and `contact_support`; the others are reserved.',
     ),
 });
 

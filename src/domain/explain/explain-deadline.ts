@@ -50,7 +50,7 @@ const STARTS: Record<ClockStart, string> = {
   archive: 'The clock started at',
   configuration: 'The clock started with a change of the monitor at',
   resolve: 'The clock started when the incident was resolved at',
-  refused: 'A beat showed that the job ran, and was refused for its content, at',
+  refused: 'A beat was refused, or a deadline passed while the organization was suspended, at',
   unknown: 'The clock started at',
 };
 const PART_OF_START: Partial<Record<ClockStart, DeadlinePart['kind']>> = {

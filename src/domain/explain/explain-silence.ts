@@ -1,5 +1,6 @@
 // Everything that keeps an alert of a monitor from being sent. Pure.
 import { REALERT_MS } from '../incident.ts';
+import { serviceProblem } from '../plan.ts';
 import { inMaintenance } from './explain-deadline.ts';
 import type { IncidentThen, Silence, Situation } from './situation.ts';
 import { timeWords } from './words.ts';
@@ -13,7 +14,7 @@ const UNBOUND: Record<NonNullable<Situation['unbound']>, string> = {
 };
 
 export function explainSilence(situation: Situation): Silence[] {
-  const { timing, unbound, incidents } = situation;
+  const { timing, unbound, incidents, serviceState } = situation;
   const found: Silence[] = [];
   if (timing.lifecycle === 'paused') {
     found.push({ reason: 'paused', note: 'The monitor is paused: nothing opens.' });
@@ -24,6 +25,10 @@ export function explainSilence(situation: Situation): Silence[] {
   if (inMaintenance(situation)) {
     const untilMs = timing.maintenance?.endsMs;
     found.push({ reason: 'maintenance', untilMs, note: 'A maintenance window runs: nothing opens.' });
+  }
+  if (serviceState && serviceProblem(serviceState)) {
+    const note = `The organization is ${serviceState}: nothing opens, and deadlines that pass start again.`;
+    found.push({ reason: 'service_suspended', note });
   }
   if (unbound) found.push({ reason: unbound, note: UNBOUND[unbound] });
   for (const incident of incidents) {

@@ -5,8 +5,12 @@ import type { UnavailableReason } from '../callback.ts';
 import type { Actor, IncidentKind, IncidentState, Severity } from '../incident.ts';
 import type { LifecycleAction } from '../lifecycle.ts';
 import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
+import type { ServiceState } from '../problem.ts';
 
-/** What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded. */
+/**
+ * What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded, or a
+ * deadline that passed while the organization was suspended.
+ */
 export type ClockStart =
   | BeatKind
   | LifecycleAction
@@ -50,6 +54,8 @@ export interface Situation {
   action?: { action: LifecycleAction; atMs: number; actor: Actor; reason?: string };
   /** Why the alerts of the binding go nowhere. */
   unbound?: UnavailableReason | 'binding_disabled';
+  /** Of the organization; undefined of the past: it is not kept. */
+  serviceState?: ServiceState;
 }
 
 export const DEADLINE_PARTS = [

@@ -73,14 +73,19 @@ export async function setBinding(
     },
     nowMs,
   );
-  change.atTheEnd((last) => countInline(last, record, saved));
+  change.atTheEnd((last) => countInline(last, context, record, saved));
   return { ...(await withTarget(tx, saved)), secret, done, endpointId };
 }
 
 /** A binding that became inline has made an endpoint, and one that is no longer has removed it. */
-async function countInline(tx: Queryable, before: MonitorRecord, after: MonitorRecord): Promise<void> {
+async function countInline(
+  tx: Queryable,
+  context: ServiceContext,
+  before: MonitorRecord,
+  after: MonitorRecord,
+): Promise<void> {
   const [had, has] = [before, after].map(({ binding }) => binding.inlineEndpointId !== undefined);
-  if (has && !had) await countEndpoint(tx, after.organizationId, 'binding');
+  if (has && !had) await countEndpoint(tx, context, after.organizationId, 'binding');
   if (had && !has) await uncountEndpoint(tx, after.organizationId);
 }
 

@@ -73,10 +73,11 @@ function relayNotConfigured(): ProblemError {
 /** Creates a webhook endpoint with its first secret. Throws `conflict`, `origin_taken`, `plan_limit_reached`. */
 export async function createCallback(
   tx: Queryable,
-  { secrets }: Pick<ServiceContext, 'secrets'>,
+  context: Pick<ServiceContext, 'secrets' | 'findPlan'>,
   { caller, input, atTheEnd }: { caller: Caller; input: CallbackInput; atTheEnd: AtTheEnd },
   nowMs: number,
 ): Promise<IssuedCallback> {
+  const { secrets } = context;
   const ref: EndpointRef = { projectId: caller.projectId, endpointId: input.endpointId ?? newId('cb') };
   // First of all: the endpoint that has the origin has the alias as well.
   if (input.origin) await refuseTakenOrigin(tx, ref, input.origin);
@@ -101,7 +102,7 @@ export async function createCallback(
   const details = { alias: { to: input.alias }, url: input.url ? { to: originOf(input.url) } : undefined };
   const created = { change: { kind: 'configuration', action: 'create' }, details, by: caller } as const;
   await recordEndpointChange(tx, endpoint, created, nowMs);
-  atTheEnd((last) => countEndpoint(last, caller.organizationId));
+  atTheEnd((last) => countEndpoint(last, context, caller.organizationId));
   return { endpoint, secret };
 }
 

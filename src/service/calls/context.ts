@@ -1,6 +1,7 @@
 // What every use case gets: the databases and settings of this process, and the caller.
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
+import type { FindPlan } from '../../domain/plan.ts';
 import type { Databases } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 
@@ -13,6 +14,8 @@ export interface ServiceContext {
   publicUrl: string;
   /** Floor of interval and grace: 60, lower only in development. */
   minimumIntervalSeconds: number;
+  /** The catalogue of the installation. */
+  findPlan: FindPlan;
 }
 
 /** Who calls, in which project. The api makes it from the principal; use cases see no credential. */

@@ -1,6 +1,7 @@
 // Opens what use cases work with: databases, keys, allowed destinations. Each process has one.
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
+import { catalogueOf, type PlanOverrides } from '../../domain/plan.ts';
 import { openDatabases, type PoolOptions } from '../../store/postgres/pool.ts';
 import { type EncryptionKey, SecretBox } from '../../store/postgres/secret-box.ts';
 import type { ServiceContext } from './context.ts';
@@ -18,6 +19,8 @@ export interface ContextSettings {
   dnsServers?: readonly string[];
   publicUrl: string;
   minimumIntervalSeconds: number;
+  /** What the installation changes of the catalogue of plans; default: nothing. */
+  plans?: PlanOverrides;
 }
 
 /** Connects to nothing yet. Close it by ending its databases. Throws for invalid keys or destinations. */
@@ -41,5 +44,6 @@ export function openContext(
     },
     publicUrl: settings.publicUrl.replace(/\/+$/, ''),
     minimumIntervalSeconds: settings.minimumIntervalSeconds,
+    findPlan: catalogueOf(settings.plans ?? {}),
   };
 }

@@ -6,6 +6,7 @@ import { explain } from '../../domain/explain/explain.ts';
 import type { ClockStart, Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
+import type { Plan } from '../../domain/plan.ts';
 import { invalidField } from '../../domain/problem.ts';
 import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
 import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
@@ -51,13 +52,13 @@ const BEATS: readonly BeatKind[] = ['success', 'fail', 'start'];
 /** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `validation_failed` for a moment that is not kept. */
 export async function explainMonitor(
   db: Database,
-  context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  context: Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>,
   name: MonitorName,
   atMs: number | undefined,
 ): Promise<ExplainedMonitor> {
   return await inSnapshot(db, async (tx) => {
     const record = await findMonitor(tx, name);
-    requireKept(record, atMs);
+    requireKept(record, context.findPlan(record.planId), atMs);
     const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
     const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
     const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
@@ -73,21 +74,27 @@ export async function explainMonitor(
       changes: changesSince(states, clock.live),
       action: actionOf(states),
       unbound: await findUnbound(tx, facts),
+      serviceState: moment.isNow ? record.serviceState : undefined,
       ...clock,
     });
     return { monitorId: record.monitorId, atMs: moment.atMs, lastBeat, ...explanation };
   });
 }
 
-function requireKept({ nowMs, createdMs }: MonitorRecord, atMs: number | undefined): void {
+function requireKept(
+  { nowMs, createdMs }: MonitorRecord,
+  { observationRetentionSeconds }: Plan,
+  atMs: number | undefined,
+): void {
   if (atMs === undefined) return;
   if (atMs > nowMs) throw invalidField('at', 'Must not be in the future.', 'in_future');
   if (atMs < createdMs) {
     const created = toTime(createdMs);
     throw invalidField('at', `Must not be before the monitor was created, at ${created}.`, 'before_creation');
   }
-  if (atMs < nowMs - KEPT_MS) {
-    throw invalidField('at', `Must be at most ${KEPT_DAYS.observations} days ago.`, 'too_early');
+  const keptMs = observationRetentionSeconds * 1000;
+  if (atMs < nowMs - keptMs) {
+    throw invalidField('at', `Must be at most ${keptMs / DAY_MS} days ago.`, 'too_early');
   }
 }
 

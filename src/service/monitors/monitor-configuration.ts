@@ -2,12 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } from '../../domain/monitor.ts';
-import { findPlan } from '../../domain/plan.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
+import { requireAllowedRules } from './monitor-rules.ts';
 
 /** Makes the new configuration from the current one. Throws `validation_failed`. */
 export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
@@ -30,9 +30,12 @@ export async function changeConfiguration(
   const { record, timing, nowMs } = await lockMonitor(tx, context, name);
   const configuration = merge(record.configuration);
   if (isSame(record.configuration, configuration)) return record;
+  const plan = context.findPlan(record.planId);
   if (!isSame(cadenceOf(record.configuration), cadenceOf(configuration))) {
-    requireAllowedCadence(findPlan(record.planId), configuration, nowMs, 'patch.');
+    requireAllowedCadence(plan, configuration, nowMs, 'patch.');
   }
+  const rules = { before: record.configuration.measurements, after: configuration.measurements };
+  requireAllowedRules(plan, rules, 'patch.measurements.');
   const changed = { ...record, configuration };
   const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
     live: record.live,

@@ -2,7 +2,7 @@
 // file makes the other changes: incidents, the plan's counter, the change record.
 import { type LifecycleAction, RESTORABLE_MS, changeLifecycle as step } from '../../domain/lifecycle.ts';
 import { type Lifecycle, suppression } from '../../domain/monitor.ts';
-import { findPlan } from '../../domain/plan.ts';
+import type { Plan } from '../../domain/plan.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { ChangeKind } from '../../store/monitors/monitor-changes.ts';
 import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -54,7 +54,7 @@ export async function changeLifecycle(
     { record: changed, live, change: changeKind(record.lifecycle, changed, change) },
     nowMs,
   );
-  await countSlots(tx, record, action);
+  await countSlots(tx, record, action, context.findPlan(record.planId));
   return saved;
 }
 
@@ -75,7 +75,12 @@ async function endIncidents(tx: Queryable, { record, timing, nowMs }: LockedMoni
   await recordTransitions(tx, [{ ...subject, suppressed: suppression(timing, nowMs), transitions }], nowMs);
 }
 
-async function countSlots(tx: Queryable, record: MonitorRecord, action: LifecycleAction): Promise<void> {
-  if (action === 'archive') await freeMonitorSlots(tx, record.organizationId, 1);
-  if (action === 'restore') await takeSlot(tx, record.organizationId, findPlan(record.planId), 'action');
+async function countSlots(
+  tx: Queryable,
+  { organizationId }: MonitorRecord,
+  action: LifecycleAction,
+  plan: Plan,
+): Promise<void> {
+  if (action === 'archive') await freeMonitorSlots(tx, organizationId, 1);
+  if (action === 'restore') await takeSlot(tx, organizationId, plan, 'action');
 }

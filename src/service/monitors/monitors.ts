@@ -14,8 +14,9 @@ import {
   type Timing,
 } from '../../domain/monitor.ts';
 import type { MonitorOrigin } from '../../domain/origin.ts';
-import { findPlan, type Plan, planLimitReached } from '../../domain/plan.ts';
+import { type Plan, planLimitReached } from '../../domain/plan.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
+import { keptObservations } from '../../domain/retention.ts';
 import { findLatestObservation, type ObservationRecord } from '../../store/beats/observations-read.ts';
 import { cancelDeliveriesOf } from '../../store/deliveries/cancellations.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
@@ -91,7 +92,7 @@ export async function createMonitor(
   const { input, nowMs, atTheEnd } = creation;
   const standing = await findStanding(tx, caller);
   if (!standing) throw notFound();
-  const plan = findPlan(standing.planId);
+  const plan = context.findPlan(standing.planId);
   requireAllowedCadence(plan, input.configuration, nowMs);
 
   const ref = { projectId: caller.projectId, monitorKey: newUuid() };
@@ -120,7 +121,7 @@ export async function createMonitor(
     throw idTaken(record);
   }
   atTheEnd((last) => takeSlot(last, record.organizationId, plan));
-  if (inline) atTheEnd((last) => countEndpoint(last, record.organizationId, 'callback'));
+  if (inline) atTheEnd((last) => countEndpoint(last, context, record.organizationId, 'callback'));
   const target = (await resolveTargets(tx, [record])).get(record.monitorKey);
   return {
     monitor: record,
@@ -185,11 +186,15 @@ export async function takeSlot(
 /** One monitor with its latest observation. Throws `not_found` and `conflict`. */
 export async function readMonitor(
   db: Queryable,
+  { findPlan }: Pick<ServiceContext, 'findPlan'>,
   name: MonitorName,
 ): Promise<{ monitor: MonitorRecord; latestObservation?: ObservationRecord }> {
   const monitor = await findMonitor(db, name);
-  const { lastSequence: sequence, lastBeatMs } = monitor.live;
-  return { monitor, latestObservation: await findLatestObservation(db, monitor, { sequence, lastBeatMs }) };
+  const { nowMs, planId, live } = monitor;
+  const { lastSequence, lastBeatMs } = live;
+  const { fromMs } = keptObservations(findPlan(planId), { nowMs, lastSequence });
+  const last = { sequence: lastSequence, lastBeatMs, keptFromMs: fromMs };
+  return { monitor, latestObservation: await findLatestObservation(db, monitor, last) };
 }
 
 /**

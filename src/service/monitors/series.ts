@@ -1,5 +1,15 @@
 // The series of a monitor: from hours that are summed up, and from single observations where those are younger or finer.
-import { addSums, isFine, planSeries, type SeriesPlan, type Span, type Sums } from '../../domain/series.ts';
+import { type FindPlan, findPlan as findBuiltInPlan } from '../../domain/plan.ts';
+import { keptObservations, type ObservationTerms } from '../../domain/retention.ts';
+import {
+  addSums,
+  isFine,
+  planSeries,
+  type SeriesClock,
+  type SeriesPlan,
+  type Span,
+  type Sums,
+} from '../../domain/series.ts';
 import { nearestWritable } from '../../domain/timestamp.ts';
 import { cutStretch, findLargeStretch, MOST_READ } from '../../store/beats/observation-stretch.ts';
 import {
@@ -9,10 +19,12 @@ import {
   readSummedUntil,
   type SumsQuery,
 } from '../../store/beats/observation-sums.ts';
+import { findReceivedMs } from '../../store/beats/observations-read.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
-import { findMonitorRef } from './monitor-access.ts';
+import { findMonitor } from './monitor-access.ts';
 
 export interface SeriesRequest extends Span {
   measurement: string;
@@ -30,10 +42,11 @@ export async function readSeries(
   db: Queryable,
   name: MonitorName,
   request: SeriesRequest,
+  findPlan: FindPlan = findBuiltInPlan,
 ): Promise<{ bucketSeconds: number; buckets: SeriesBucket[] }> {
-  const ref = await findMonitorRef(db, name);
+  const ref = await findMonitor(db, name);
   // Before the rest: what is summed up at this moment stays so, and observations after it are there.
-  const clock = await readSummedUntil(db);
+  const clock = { ...(await readSummedUntil(db)), ...(await readKept(db, ref, findPlan(ref.planId))) };
   const { bucketSeconds, parts } = await plan(db, ref, request, clock);
   const known = new Map<number, Sums>();
   for (const { source, fromMs, toMs } of parts) {
@@ -44,12 +57,27 @@ export async function readSeries(
   return { bucketSeconds, buckets: fill(request, bucketSeconds * 1000, known) };
 }
 
+/** Which observations the plan keeps. Only a monitor with more of them than it may have is asked for its first one. */
+async function readKept(
+  db: Queryable,
+  monitor: MonitorRecord,
+  terms: ObservationTerms,
+): Promise<Pick<SeriesClock, 'retentionMs' | 'firstKeptMs'>> {
+  const { lastSequence } = monitor.live;
+  const { fromMs, fromSequence } = keptObservations(terms, { nowMs: monitor.nowMs, lastSequence });
+  const firstKeptMs =
+    fromSequence > 1
+      ? await findReceivedMs(db, monitor, { sequence: fromSequence, sinceMs: fromMs })
+      : undefined;
+  return { retentionMs: terms.observationRetentionSeconds * 1000, firstKeptMs };
+}
+
 /** Fine buckets are read from observations alone, and so no more of these than one statement reads. */
 async function plan(
   db: Queryable,
   ref: MonitorRef,
   request: SeriesRequest,
-  clock: { nowMs: number; summedMs: number },
+  clock: SeriesClock,
 ): Promise<SeriesPlan> {
   const series = planSeries(request, request.bucketSeconds, clock);
   if (!isFine(series.bucketSeconds)) return series;

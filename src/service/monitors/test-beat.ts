@@ -20,7 +20,7 @@ export interface BeatTest {
 /** `body`: the JSON of the beat, empty for a plain success. Throws `not_found` and `conflict`. */
 export async function testBeat(
   db: Database,
-  context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
+  context: Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>,
   name: MonitorName,
   body: string,
 ): Promise<BeatTest> {
@@ -29,7 +29,8 @@ export async function testBeat(
     const { planId, serviceState, live, monitorKey, nowMs } = record;
     const open = await findOpenIncidents(tx, live.openIncidents > 0 ? [record] : []);
     const incidents = open.get(monitorKey) ?? [];
-    const monitor = { timing: timingOf(context, record), planId, serviceState, live, incidents };
+    const plan = context.findPlan(planId);
+    const monitor = { timing: timingOf(context, record), plan, serviceState, live, incidents };
     const decision = decideBeat(monitor, jsonBeat({}, undefined, body), nowMs);
     if ('problem' in decision) return { problem: decision.problem, transitions: [] };
     return { transitions: decision.result.transitions };

@@ -42,6 +42,8 @@ export interface ObservationRange {
   sinceMs?: number;
   /** Exclusive. */
   untilMs?: number;
+  /** Inclusive. */
+  fromSequence?: number;
 }
 
 export interface ObservationPosition {
@@ -69,6 +71,7 @@ export async function listObservations(
     ['o.monitor_key = $', ref.monitorKey],
     [`o.received_at >= ${fromMillis('$')}`, range.sinceMs],
     [`o.received_at < ${fromMillis('$')}`, range.untilMs],
+    ['o.sequence >= $', range.fromSequence],
     ['o.sequence < $', after?.sequence],
     [`o.received_at < ${fromMillis('$')}`, after && after.receivedMs + CLOCK_SLACK_MS],
   ]);
@@ -82,20 +85,17 @@ export async function listObservations(
 
 /**
  * The observation of the live row's last sequence. `lastBeatMs` bounds the days to read: only a log is received after
- * the last beat. Undefined before the first observation, and after retention deleted it.
+ * the last beat; what came before `keptFromMs` is not shown. Undefined before the first observation, and after retention deleted it.
  */
 export async function findLatestObservation(
   db: Queryable,
   ref: MonitorRef,
-  last: { sequence: number; lastBeatMs?: number },
+  last: { sequence: number; lastBeatMs?: number; keptFromMs: number },
 ): Promise<ObservationRecord | undefined> {
   if (last.sequence === 0) return undefined;
-  const rows = await listObservations(
-    db,
-    ref,
-    { sinceMs: last.lastBeatMs === undefined ? undefined : last.lastBeatMs - CLOCK_SLACK_MS },
-    { limit: 1 },
-  );
+  const { lastBeatMs = 0, keptFromMs } = last;
+  const sinceMs = Math.max(lastBeatMs - CLOCK_SLACK_MS, keptFromMs);
+  const rows = await listObservations(db, ref, { sinceMs }, { limit: 1 });
   return rows[0];
 }
 
@@ -127,4 +127,18 @@ export async function findBeat(
     [ref.monitorKey, kinds, sinceMs, untilMs],
   );
   return rows.map(toBeatPlace)[0];
+}
+
+/** When the observation of a sequence was received, if since `sinceMs`; else undefined. */
+export async function findReceivedMs(
+  db: Queryable,
+  ref: MonitorRef,
+  { sequence, sinceMs }: { sequence: number; sinceMs: number },
+): Promise<number | undefined> {
+  const { rows } = await db.query(
+    `select ${sql.select(PLACE, 'o')} from observations o where o.project_id = $1 and o.monitor_key = $2
+       and o.sequence = $3 and o.received_at >= ${fromMillis('$4')} limit 1`,
+    [ref.projectId, ref.monitorKey, sequence, sinceMs],
+  );
+  return rows.map(toBeatPlace)[0]?.receivedMs;
 }

@@ -286,7 +286,7 @@ create table observations (
 ) partition by range (received_at);
 -- Not unique and without the project, because it is the largest thing in the database and half of what a beat writes: a
 -- monitor_key has one project, and its live row, which is locked, gives each sequence once. Rows are never updated, and
--- deleted with their partition alone.
+-- deleted with their partition, or before it where a plan keeps fewer.
 create index observations_monitor on observations (monitor_key, sequence);
 create table observations_default partition of observations default;
 
@@ -589,15 +589,27 @@ create table idempotency_records (
 create index idempotency_records_age on idempotency_records (created_at);
 create index idempotency_records_key on idempotency_records (body_key_id, created_at) where body_key_id is not null;
 
+-- What a project has used in a month, which begins with `period`. Of an organization: its calls that are in no project.
 create table usage_counters (
   project_id uuid not null,
   period date not null,
+  -- active_monitors, beats, deliveries, stored_observations or api_requests.
   dimension text not null,
   value bigint not null default 0,
   primary key (project_id, period, dimension)
 );
+-- How far deliveries, monitors and observations of days that are over are counted, in pieces of projects by id.
+create table usage_count (
+  is_only_row boolean primary key default true check (is_only_row),
+  -- The start of the first day that is not counted.
+  day timestamptz not null,
+  -- The last project of the pieces that are done.
+  done_project_id uuid
+);
+insert into usage_count (day) values (date_trunc('day', clock_timestamp(), 'UTC'));
 
--- Requests of all api replicas in the current minute. Each replica settles about once a second.
+-- Requests of all api replicas in a minute. Each replica settles about once a second. When the minute is over for a while
+-- they are added to usage_counters.
 create table rate_windows (
   project_id uuid not null,
   window_start bigint not null,

@@ -42,6 +42,7 @@ export const COORDINATOR_TABLES = [
   'schema_migrations',
   'live_changes_floor',
   'observation_sums',
+  'usage_count',
   'cancellations',
   'service_clock',
   'service_outages',

@@ -1,6 +1,16 @@
 // rate_windows: requests of all api replicas in a minute, one row per scope (project or organization).
 import { NOW_MS } from '../postgres/moments.ts';
-import type { Queryable } from '../postgres/pool.ts';
+import type { Database, Queryable } from '../postgres/pool.ts';
+import { inTransaction, readNow } from '../postgres/transaction.ts';
+import { addUsage } from './usage.ts';
+
+const COUNT_CALLS = addUsage({
+  from: 'unnest($1::uuid[], $2::bigint[], $3::bigint[]) as gone (project_id, window_start, used)',
+  projectId: 'project_id',
+  at: 'to_timestamp(window_start * 60)',
+  dimension: 'api_requests',
+  value: 'sum(used)',
+});
 
 export interface RateSpend {
   scopeId: string;
@@ -41,7 +51,27 @@ export async function settleRateWindows(
   return { totals, nowMs: rows[0]?.now_ms ?? Date.now() };
 }
 
-/** Deletes windows in which no api counts any more. */
-export async function deleteRateWindows(db: Queryable, before: number): Promise<void> {
-  await db.query('delete from rate_windows where window_start < $1', [before]);
+/** Minutes. A window that is this old gets no counts, but of an api that had no database for so long. */
+const KEPT_WINDOWS = 5;
+
+/**
+ * Adds windows that are over to the usage of their months, and deletes them: those of the first `minutes` that are there.
+ * Returns how many. Both in one transaction: each window counts once, also one that comes again for an api that was late.
+ */
+export async function retireRateWindows(pool: Pick<Database, 'connect'>, minutes: number): Promise<number> {
+  return await inTransaction(pool, async (tx) => {
+    const { rows: gone } = await tx.query<RateTotal>(
+      `delete from rate_windows where window_start < $1
+         and window_start < (select min(window_start) from rate_windows) + $2
+       returning project_id as "scopeId", window_start as "window", used`,
+      [Math.floor((await readNow(tx)) / 60_000) - KEPT_WINDOWS, minutes],
+    );
+    if (gone.length > 0)
+      await tx.query(COUNT_CALLS, [
+        gone.map(({ scopeId }) => scopeId),
+        gone.map(({ window }) => window),
+        gone.map(({ used }) => used),
+      ]);
+    return gone.length;
+  });
 }

@@ -1,9 +1,11 @@
-// The statement that sums up a piece of observations by hours (observation-pieces.ts). It adds to what an hour has: of a
-// monitor with very many observations several pieces have parts of an hour.
+// The statement that sums up a piece of observations by hours (observation-pieces.ts), and counts them for the month. It
+// adds to what an hour has: of a monitor with very many observations several pieces have parts of an hour.
 import { BEAT_GAP } from '../../domain/series.ts';
 import { addToSums, COUNTED, GAP_SECONDS, lastBeatBefore, sumUp } from '../beats/observation-sums.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { addUsage } from '../tenancy/usage.ts';
 import { FIRST, type Piece, sequenceBefore } from './observation-pieces.ts';
 
 /** docs/contract/beats.md. Of a monitor, beside those that it has rules for. */
@@ -19,6 +21,15 @@ const BEFORE = lastBeatBefore(
   { projectId: 'lined.project_id', monitorKey: 'lined.monitor_key' },
   { at: fromMillis('$6'), near: fromMillis('$5') },
 );
+
+/** Not on Citus: a CTE that writes takes part of every machine in the commit. */
+const USED = `, used as (${addUsage({
+  from: 'beats',
+  projectId: 'project_id',
+  at: 'bucket_start',
+  dimension: 'beats',
+  value: 'count(*)',
+})})`;
 
 // Each hour with an observation has a row of gaps, which says where the next one begins.
 const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
@@ -47,7 +58,7 @@ const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
         and m.monitor_key = measured.monitor_key and m.measurements ? measured.key) as is_known
     from measured),
   ranked as (
-    select *, dense_rank() over (partition by monitor_key, is_known order by total desc, key) as place from totals)
+    select *, dense_rank() over (partition by monitor_key, is_known order by total desc, key) as place from totals)${isDistributed() ? '' : USED}
   insert into observation_buckets as b
     (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean, last_at, first_sequence)
   select project_id, monitor_key, '${BEAT_GAP}', bucket_start, ${sumUp('value')},

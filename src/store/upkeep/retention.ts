@@ -80,7 +80,7 @@ const retireOutages: Retire = async (db) => {
 const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
   and seen_ms < (select max(seen_ms) from service_clock)`;
 
-/** In no order: none depends on another. Windows of the rate limit are dropped by the apis that count in them. */
+/** In no order: none depends on another. Windows of the rate limit go into the usage (tenancy/rate-windows.ts). */
 export const RETENTION_RULES: readonly RetentionRule[] = [
   {
     what: 'idempotency_records',

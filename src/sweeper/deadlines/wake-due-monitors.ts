@@ -1,8 +1,9 @@
 // One batch of due monitors as one transaction: claim, read, decide (domain/wake.ts), write. Nothing is sent here.
 import type { Incident, Transition } from '../../domain/incident.ts';
 import { suppression } from '../../domain/monitor.ts';
+import { serviceProblem } from '../../domain/plan.ts';
 import { mergeOutages } from '../../domain/silence.ts';
-import { type Moment, wakeMonitor } from '../../domain/wake.ts';
+import { type Moment, wakeMonitor, wakeSuspended } from '../../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
 import {
@@ -147,6 +148,10 @@ function decide(
     // Every change of a configuration locks the live row first: another version is a bug, not a race.
     if (monitor?.configurationVersion !== row.configurationVersion) {
       throw new Error('The live row and the configuration of the monitor have different versions.');
+    }
+    if (serviceProblem(monitor.serviceState)) {
+      work.changed.push({ ...row, live: wakeSuspended(monitor.timing, row.live, nowMs) });
+      return;
     }
     const { live, transitions } = wakeMonitor(monitor.timing, row.live, incidents, work.moment);
     work.changed.push({ ...row, live });

@@ -1,4 +1,5 @@
 // What a periodic job is, and the lease under which one replica at a time runs it. periodic-jobs.ts lists the jobs.
+import type { FindPlan } from '../../domain/plan.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { claimLease, releaseLease, renewLease } from '../../store/upkeep/sweeper-leases.ts';
@@ -12,6 +13,7 @@ export interface JobDeps {
   /** For statements that read a whole partition, of two jobs at once: they may take hours, on a slow disk. */
   slowPool: Pool;
   secrets: SecretBox;
+  findPlan: FindPlan;
   metrics: SweeperMetrics;
   log: Log;
 }

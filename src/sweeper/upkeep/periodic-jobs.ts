@@ -1,10 +1,12 @@
 // The periodic jobs of the sweeper, in one table.
 import { randomUUID } from 'node:crypto';
 import { startSweepLoop } from '../loop.ts';
+import { countCalls, countUsage } from './count-usage.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { createSums, watchSums } from './sum-up-observations.ts';
 import { sweepCancellations } from './sweep-cancellations.ts';
 import { sweepLiveChanges } from './sweep-live-changes.ts';
+import { createObservationSweep } from './sweep-observations.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
 import { sweepRestoreWindows } from './sweep-restore-windows.ts';
 import { sweepRetention } from './sweep-retention.ts';
@@ -34,6 +36,14 @@ const listJobs = (): readonly Job[] => [
   { name: 'service_states', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepServiceStates },
   { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
   { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: createSums() },
+  {
+    name: 'observations_of_plan',
+    everyMs: 6 * 60 * MINUTE_MS,
+    runsOn: 'one_replica',
+    step: createObservationSweep(),
+  },
+  { name: 'usage', everyMs: 15 * MINUTE_MS, runsOn: 'one_replica', step: countUsage },
+  { name: 'usage_calls', everyMs: MINUTE_MS, runsOn: 'one_replica', step: countCalls },
   { name: 'observation_sums_lag', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchSums },
   { name: 'default_partitions', everyMs: MINUTE_MS, runsOn: 'every_replica', step: watchDefaultPartitions },
   {

@@ -114,4 +114,14 @@ describe('what keeps an alert from being sent', () => {
     ]);
     expect(explain(situationOf({ incidents: [incident], atMs: NOW + 5 * MINUTE })).silence).toEqual([]);
   });
+
+  it('a suspended organization has nothing open, and one in payment grace is as any other', () => {
+    expect(explain(situationOf({ serviceState: 'canceled' })).silence).toEqual([
+      {
+        reason: 'service_suspended',
+        note: 'The organization is canceled: nothing opens, and deadlines that pass start again.',
+      },
+    ]);
+    expect(explain(situationOf({ serviceState: 'payment_grace' })).silence).toEqual([]);
+  });
 });

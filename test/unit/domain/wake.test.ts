@@ -6,7 +6,7 @@ import { healthOf } from '../../../src/domain/health.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
 import { mergeOutages } from '../../../src/domain/silence.ts';
-import { wakeMonitor } from '../../../src/domain/wake.ts';
+import { wakeMonitor, wakeSuspended } from '../../../src/domain/wake.ts';
 import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 const at = (nowMs: number, outages: Outage[] = [], horizonMs = nowMs) => ({ nowMs, horizonMs, outages });
@@ -227,6 +227,38 @@ describe('any monitor at any moment', () => {
           }
         },
       ),
+    );
+  });
+});
+
+describe('a suspended organization', () => {
+  it('a deadline that passes starts again, and is missed after the return alone', () => {
+    const timing = timingOf();
+    const suspended = wakeSuspended(timing, beaten(), NOW + HOUR);
+    expect(suspended).toMatchObject({ deadlineMs: NOW + HOUR + 2 * MINUTE, wakeMs: NOW + HOUR + MINUTE });
+    const late = wakeSuspended(timing, suspended, NOW + HOUR + MINUTE);
+    expect(late).toMatchObject({ deadlineMs: suspended.deadlineMs, wakeMs: suspended.deadlineMs });
+    expect(kindsOf(wakeMonitor(timing, late, [], at(NOW + HOUR + 2 * MINUTE)))).toEqual(['missed_deadline']);
+  });
+
+  it('a run that became overdue meanwhile is left to the deadline', () => {
+    const timing = timingOf({ intervalMs: HOUR, maxRuntimeMs: MINUTE });
+    const live = applyBeat(timing, beaten(timing), [], { kind: 'start' }, NOW).live;
+    const suspended = wakeSuspended(timing, live, NOW + 2 * MINUTE);
+    expect(suspended.openRuns).toMatchObject([{ dueMs: undefined }]);
+    expect(wakeMonitor(timing, suspended, [], at(NOW + 3 * MINUTE)).transitions).toEqual([]);
+  });
+
+  it('a wake lies in the future, and deadlines stay unless they pass', () => {
+    fc.assert(
+      fc.property(anyTiming, fc.integer({ min: 0, max: 72 }), (timing, hours) => {
+        const live = startClock(timing, beaten(timing), NOW);
+        const nowMs = NOW + hours * HOUR;
+        const { wakeMs = nowMs + 1, deadlineMs = nowMs + 1 } = wakeSuspended(timing, live, nowMs);
+        expect(wakeMs).toBeGreaterThan(nowMs);
+        expect(deadlineMs).toBeGreaterThan(nowMs);
+        if ((live.deadlineMs ?? 0) > nowMs) expect(deadlineMs).toBe(live.deadlineMs);
+      }),
     );
   });
 });

@@ -2,7 +2,13 @@
 // (docs/contract/organization.md, calls.md, beats.md).
 import type { JsonObject } from '../../../contract/json-schema.ts';
 import { MAX_MESSAGE_CHARACTERS } from '../../../domain/beat-input.ts';
-import { findPlan, type Plan } from '../../../domain/plan.ts';
+import {
+  DETECTOR_FEATURES,
+  type DetectorFeature,
+  type FindPlan,
+  findPlan as findBuiltInPlan,
+  type Plan,
+} from '../../../domain/plan.ts';
 import { type LimitDimension, PLAN_IDS } from '../../../domain/problem.ts';
 import { MAX_BODY_BYTES } from '../../http/request.ts';
 import { heading, html, table } from '../html.ts';
@@ -12,13 +18,28 @@ import { boundsOf } from '../schema-text.ts';
 
 const number = (value: number) => value.toLocaleString('en-US');
 
+const cell = (value: Plan[keyof Plan]) =>
+  typeof value === 'object' ? featureWords(value) : number(Number(value));
+
+const featureWords = (features: readonly DetectorFeature[]) =>
+  features.length === DETECTOR_FEATURES.length
+    ? 'all'
+    : features.map((name) => `\`${name}\``).join(', ') || 'none';
+
 /** The limits that this version holds. */
 const LIMITS: readonly (readonly [LimitDimension, keyof Plan, string])[] = [
   ['active_monitors', 'activeMonitors', 'Monitors of the organization that are not archived'],
   ['minimum_interval_seconds', 'minimumIntervalSeconds', 'Shortest interval of a monitor, in seconds'],
   ['beat_cadence', 'beatsPerMinute', 'Beats of one monitor in a minute that are recorded'],
   ['measurements_per_observation', 'measurementsPerObservation', 'Measurements in one beat'],
+  ['stored_observations', 'storedObservations', 'Observations of a monitor that are kept, the newest'],
+  [
+    'observation_retention_seconds',
+    'observationRetentionSeconds',
+    'How long observations are kept, in seconds; whole days',
+  ],
   ['callback_endpoints', 'callbackEndpoints', 'Callback endpoints of the organization; inline ones count'],
+  ['detector_feature', 'detectorFeatures', 'What rules of measurements may use'],
   ['api_requests_per_minute', 'apiRequestsPerMinute', 'Calls of a project in a minute; beats do not count'],
 ];
 
@@ -42,7 +63,8 @@ const FIELDS: readonly (readonly [schema: string, field: string, words: string])
   ['NoteIncidentRequest', 'note', 'Note on an incident'],
 ];
 
-export function limitsPage(document: ReferenceDocument): string {
+/** `findPlan`: the catalogue of the installation. The examples of the other pages are of the built-in one. */
+export function limitsPage(document: ReferenceDocument, findPlan: FindPlan): string {
   const plans = PLAN_IDS.map(findPlan);
   const bound = (schema: string, field: string) => {
     const properties = (document.components.schemas?.[schema] as JsonObject | undefined)?.properties;
@@ -58,14 +80,14 @@ ${table(
   LIMITS.map(([dimension, key, words]) => [
     `\`${dimension}\``,
     words,
-    ...plans.map((plan) => number(Number(plan[key]))),
+    ...plans.map((plan) => cell(plan[key])),
   ]),
 )}
-<p>An installation of your own is on ${findPlan('scale').name}, unless it was installed otherwise (the chart's value <code>plan</code>, <code>BEATKEEPER_PLAN</code>). <a href="/docs#getBilling"><code>GET /v1/organization/billing</code></a> answers which plan one is on, and the <code>limit</code> of a refusal names it. The examples of these pages are of an installation on ${findPlan('free').name} or ${findPlan('scale').name}: the answer that you get has your numbers.</p>
+<p>An installation of your own is on ${findPlan('scale').name}, unless it was installed otherwise (the chart's value <code>plan</code>, <code>BEATKEEPER_PLAN</code>). <a href="/docs#getBilling"><code>GET /v1/organization/billing</code></a> answers which plan one is on, and the <code>limit</code> of a refusal names it. The examples of these pages are of an installation on ${findBuiltInPlan('free').name} or ${findBuiltInPlan('scale').name}: the answer that you get has your numbers.</p>
 <ul>
 <li>What would exceed a limit is 403 <a href="/docs/problems/plan_limit_reached"><code>service.plan_limit_reached</code></a>; its <code>limit</code> has the dimension, the limit and what was attempted, and <code>fieldErrors</code> names the field.</li>
 <li>Too many calls or beats are 429 <a href="/docs/problems/rate_limited"><code>service.rate_limited</code></a> with <code>Retry-After</code>. A beat that is over the limit is not recorded, but it moves the deadline: a limit never makes a false alert.</li>
-<li><code>api_requests_per_minute</code> counts calendar minutes, over all replicas together; the limit may be overshot by two percent. <code>beat_cadence</code> is a bucket that holds a minute's worth and fills evenly.</li>
+<li><code>api_requests_per_minute</code> counts calendar minutes, over all replicas together; the limit may be overshot by two percent. Answers have <code>RateLimit</code> and <code>RateLimit-Policy</code>, which say how many calls are left. <code>beat_cadence</code> is a bucket that holds a minute's worth and fills evenly.</li>
 </ul>
 ${heading(2, 'Sizes')}
 ${table(

@@ -10,7 +10,7 @@ const hours = (count: number) => (count === 1 ? '1 hour' : `${count} hours`);
 const KEPT: readonly (readonly [string, string, string])[] = [
   [
     'Observations (the accepted beats)',
-    days(KEPT_DAYS.observations),
+    `${days(KEPT_DAYS.observations)}; fewer, or not so many of a monitor, by the plan (\`/docs/limits\`)`,
     'gone from `GET …/observations`; the sequence goes on',
   ],
   ['Hours of series', days(KEPT_DAYS.observationBuckets), 'gone, in whole months'],
@@ -59,7 +59,7 @@ export function retentionPage(): string {
     '/docs/retention',
     'Retention',
     html`<h1>Retention</h1>
-<p>How long Beatkeeper keeps what it has. The times are the same on every plan.</p>
+<p>How long Beatkeeper keeps what it has. The times are the same on every plan, but for observations.</p>
 ${table(['What', 'Is kept', 'Then'], KEPT)}
 ${heading(2, 'Secrets')}
 <p>Tokens, signing secrets and publish addresses are in no log. The secret of a credential is stored only as a digest; signing secrets, the URLs of endpoints and kept answers are stored encrypted. A secret that a rotation has replaced stops at the end of its overlap.</p>`,

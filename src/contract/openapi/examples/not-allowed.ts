@@ -1,11 +1,17 @@
 // Examples of refusals for who calls, and of the limits of the plan: 401 to 406.
-import { type Exceeded, findPlan, planLimitReached, serviceProblem } from '../../../domain/plan.ts';
+import {
+  type Exceeded,
+  featureNotInPlan,
+  findPlan,
+  planLimitReached,
+  serviceProblem,
+} from '../../../domain/plan.ts';
 import { always, only, type Refusal, writes } from './refusal.ts';
 
 /** The sentences of limits are those that the service makes. */
 const free = findPlan('free');
 const beyond = (exceeded: Exceeded, path?: string) => {
-  const attempted = exceeded.attempted ?? exceeded.limit + 1;
+  const attempted = exceeded.attempted ?? (exceeded.limit ?? 0) + 1;
   return planLimitReached(free, { ...exceeded, attempted }, path).options;
 };
 const INTERVAL = {
@@ -90,6 +96,12 @@ export const NOT_ALLOWED = {
     code: 'plan_limit_reached',
     summary: 'The interval is shorter than the plan allows.',
     ...beyond(INTERVAL, 'patch.intervalSeconds'),
+    by: only('updateMonitor'),
+  },
+  featureOfPatch: {
+    code: 'plan_limit_reached',
+    summary: 'The plan does not have the rule.',
+    ...featureNotInPlan(free, 'ratio', 'patch.measurements.rows.ratio').options,
     by: only('updateMonitor'),
   },
   endpointLimit: {

@@ -34,20 +34,14 @@ it('a client that openapi-python-client generates makes every call of the contra
   await cp(DOCUMENT, document);
   const made = await runProgram(
     join(tools.bin, 'openapi-python-client'),
-    [
-      'generate',
-      '--path',
-      document,
-      '--meta',
-      'none',
-      '--output-path',
-      join(folder, PACKAGE),
-      '--fail-on-warning',
-    ],
+    ['generate', '--path', document, '--meta', 'none', '--output-path', join(folder, PACKAGE)],
     // It formats what it makes with a program of its environment.
     { cwd: folder, env: { ...process.env, PATH: `${tools.bin}:${process.env.PATH}` } },
   );
   expect([made.code, made.code === 0 ? '' : made.stdout + made.stderr]).toEqual([0, '']);
+  // Its generator knows no texts as bodies, which beats may be.
+  const warned = [...made.stdout.matchAll(/WARNING parsing (\S+ \S+)/g)].map(([, what = '']) => what);
+  expect(warned.filter((what) => !what.includes('/ping/'))).toEqual([]);
   const input = JSON.stringify({ folder, package: PACKAGE, base: api.url, calls: await prepareCalls(api) });
   const driven = await runProgram(join(tools.bin, 'python'), [DRIVER], { input });
   expect([driven.code, driven.stderr]).toEqual([0, '']);

@@ -34,6 +34,10 @@ import { series, seriesBucket } from '../resources/series.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
 import { type ProblemResponses, problemExamples } from './problem-responses.ts';
 
+/** Generators of clients want a name for each form of a record. */
+const [callbackConfigurationChange, callbackLifecycleChange] = callbackChange.options;
+const [monitorConfigurationChange, monitorLifecycleChange] = monitorChange.options;
+
 const NAMED = {
   Actor: actor,
   AlertEvent: alertEvent,
@@ -45,8 +49,10 @@ const NAMED = {
   BindingInput: bindingInput,
   BindingResult: bindingResult,
   CallbackChange: callbackChange,
+  CallbackConfigurationChange: callbackConfigurationChange,
   CallbackEndpoint: callbackEndpoint,
   CallbackIssueResult: callbackIssueResult,
+  CallbackLifecycleChange: callbackLifecycleChange,
   CreatedMonitor: createdMonitor,
   Credential: credential,
   CredentialIssueResult: credentialIssueResult,
@@ -64,6 +70,8 @@ const NAMED = {
   MeasurementRulePatch: measurementRulePatch,
   Monitor: monitor,
   MonitorChange: monitorChange,
+  MonitorConfigurationChange: monitorConfigurationChange,
+  MonitorLifecycleChange: monitorLifecycleChange,
   MonitorOrigin: monitorOrigin,
   MonitorOriginInput: monitorOriginInput,
   MonitorStatus: monitorStatus,

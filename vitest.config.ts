@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+import { excludedFiles } from './test/support/not-on-citus.ts';
 
 // The caller's settings for other programs (databases, clusters, the product) reach no test and no process that a test
 // starts. The tests read DATABASE_URL, DISTRIBUTED_DATABASE_URL, TEST_*, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
@@ -47,6 +48,7 @@ export default defineConfig({
         ['test/store/**/*.test.ts', 'test/ingest/**/*.test.ts', 'test/sweeper/**/*.test.ts'],
         {
           globalSetup: ['test/support/distributed-setup.ts'],
+          exclude: [...configDefaults.exclude, ...excludedFiles()],
           setupFiles: ['test/support/use-citus.ts'],
           pool: 'forks',
         },

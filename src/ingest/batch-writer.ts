@@ -1,7 +1,12 @@
 // Writes one batch of beats on a lane, again and again while somebody waits for it: plain beats in one statement, what that
 // leaves and the others in a transaction, and one by one where a beat is at fault. batcher.ts decides what is a batch.
 import { ProblemError } from '../domain/problem.ts';
-import { isFaultOfData, isLockTimeout, isRefusedStatement } from '../store/postgres/database-error.ts';
+import {
+  isFaultOfData,
+  isLockTimeout,
+  isOfManyShards,
+  isRefusedStatement,
+} from '../store/postgres/database-error.ts';
 import type { BeatItem, BeatOutcome } from './apply-items.ts';
 import { CommitUnknownError, runBeatTransaction } from './beat-transaction.ts';
 import type { Lane } from './lane.ts';
@@ -94,26 +99,51 @@ export class BatchWriter {
         const committed = isUnknown ? await this.#findOut(lane, pending) : false;
         if (committed === undefined) return [];
         if (committed && isUnknown) return this.#answer(pending, error.results);
-        if (isFaultOfData(isUnknown ? error.cause : error)) return await this.#writeOneByOne(lane, pending);
+        const cause = isUnknown ? error.cause : error;
+        if (isFaultOfData(cause)) return await this.#writeOneByOne(lane, pending);
+        if (isOfManyShards(cause)) {
+          await this.#lookUpAgain(lane, pending);
+          // Those of one project are in one shard, whichever that is.
+          const parts = [...Map.groupBy(pending, projectOf).values()];
+          if (parts.length > 1) return await this.#writeParts(lane, parts);
+        }
         await this.#pauseAfter(error, attempt);
       }
     }
   }
 
-  /** One of the beats is at fault. Those of a monitor stay in order. */
+  /** One of the beats is at fault. */
   async #writeOneByOne(lane: Lane, pending: Waiting[]): Promise<Waiting[]> {
-    const [first] = pending;
-    if (first && pending.length === 1) {
+    const [first, ...others] = pending;
+    if (first && others.length === 0) {
       const problem = new ProblemError('internal_error', { detail: 'The beat could not be recorded.' });
       this.#options.settle(first, { problem });
       return [];
     }
+    const parts = pending.map((waiting) => [waiting]);
+    return await this.#writeParts(lane, parts);
+  }
+
+  /** One after the other. The beats of a monitor stay in order. */
+  async #writeParts(lane: Lane, parts: Waiting[][]): Promise<Waiting[]> {
     const left: Waiting[] = [];
-    for (const waiting of pending) {
-      const mustWait = left.some((earlier) => monitorOf(earlier) === monitorOf(waiting));
-      left.push(...(mustWait ? [waiting] : await this.#writeUntilSettled(lane, [waiting])));
+    for (const part of parts) {
+      const mustWait = left.some((earlier) => part.some((waiting) => monitorOf(earlier) === monitorOf(waiting)));
+      left.push(...(mustWait ? part : await this.#writeUntilSettled(lane, part)));
     }
     return left;
+  }
+
+  /** A shard was split since it was looked up. Where that fails, the next attempt looks it up. */
+  async #lookUpAgain(lane: Lane, pending: readonly Waiting[]): Promise<void> {
+    const { directory } = this.#options;
+    const addresses = new Set(pending.map(({ item }) => item.entry.address));
+    try {
+      const fresh = await lane.write((connection) => directory.reload(connection, [...addresses]));
+      for (const { item } of pending) item.entry = fresh.get(item.entry.address) ?? item.entry;
+    } catch (error) {
+      this.#report(error);
+    }
   }
 
   #report(error: unknown): void {
@@ -162,6 +192,10 @@ export function shardOf([first]: readonly Waiting[]): number | undefined {
 /** Its key. */
 export function monitorOf({ item }: Waiting): string {
   return item.entry.monitor.monitorKey;
+}
+
+function projectOf({ item }: Waiting): string {
+  return item.entry.monitor.projectId;
 }
 
 /** If one beat of a monitor is not plain, none of its beats in the batch is: they stay in order. */

@@ -1,5 +1,7 @@
 // Monitors whose live rows somebody else holds locked. Their beats wait alone, in order, without a lane, and are tried
 // again every now and then. While there are such rows no batch waits for a lock: the next row may be one of them.
+import { isDistributed } from '../store/postgres/engine.ts';
+
 const RETRY_MS = 100;
 /** So long after the last lock that was met. */
 const SKIP_MS = 1_000;
@@ -18,9 +20,12 @@ export class LockedMonitors<Beat> {
     this.#retry = retry;
   }
 
-  /** Whether batches skip rows that are locked, in place of waiting for them. */
+  /**
+   * Whether batches skip rows that are locked, in place of waiting for them. On Citus always: its machines do not get the
+   * lock time-out of the session, and a batch would wait until its statement is canceled.
+   */
   get skips(): boolean {
-    return performance.now() < this.#skipsUntil;
+    return isDistributed() || performance.now() < this.#skipsUntil;
   }
 
   /** How many beats wait. */

@@ -186,7 +186,10 @@ it('a locked live row does not hold up other excuses, and gets its own when it i
   const [locked, ...others] = monitors;
   const holder = await fixture.pool.connect();
   await holder.query('begin');
-  await holder.query('select from monitor_live where monitor_key = $1 for update', [locked?.monitorKey]);
+  await holder.query('select from monitor_live where project_id = $1 and monitor_key = $2 for update', [
+    locked?.projectId,
+    locked?.monitorKey,
+  ]);
   refuse(...monitors);
   startWriter({ busyMs: 60_000 });
   await waitFor(() => openBeats.excuses === 1, { what: 'the excuses of the others' });
@@ -205,7 +208,7 @@ it('the excuse of a live row that stays locked becomes an outage for all', async
   const monitor = await makeOne();
   const holder = await fixture.pool.connect();
   await holder.query('begin');
-  await holder.query('select from monitor_live for update');
+  await holder.query('select from monitor_live where project_id = $1 for update', [monitor.projectId]);
   refuse(monitor);
   const arrivedAt = openBeats.oldestAt();
   startWriter({ busyMs: 300 });

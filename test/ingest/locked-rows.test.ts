@@ -49,7 +49,10 @@ function openBatcher({ patienceMs = 60_000 } = {}): { batcher: Batcher; errors: 
 }
 
 const lockRow = () =>
-  holder.query('select from monitor_live where monitor_key = $1 for update', [monitor.monitorKey]);
+  holder.query('select from monitor_live where project_id = $1 and monitor_key = $2 for update', [
+    monitor.projectId,
+    monitor.monitorKey,
+  ]);
 
 const plain = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'success' } });
 const detailed = (entry: DirectoryEntry): BeatItem => ({ entry, beat: { kind: 'success', message: 'm' } });
@@ -74,9 +77,9 @@ it.each([
 
 it('the beats that wait for a locked row are stored in their order, with those that come later', async () => {
   await lockRow();
-  const { batcher, errors } = openBatcher();
+  const { batcher } = openBatcher();
   const first = batcher.submit({ entry: locked, beat: { kind: 'fail' } });
-  await waitFor(() => errors.length > 0, { what: 'the lock is met' });
+  await waitFor(() => batcher.queued > 0, { what: 'the lock is met' });
   const second = batcher.submit(plain(locked));
   expect(await batcher.submit(plain(free))).toHaveProperty('answer');
   await holder.query('rollback');
@@ -87,9 +90,9 @@ it('the beats that wait for a locked row are stored in their order, with those t
 
 it('a flood to one locked row takes a few hundred places, and the beats that got one are stored in order', async () => {
   await lockRow();
-  const { batcher, errors } = openBatcher();
+  const { batcher } = openBatcher();
   const outcomes = [batcher.submit(plain(locked))];
-  await waitFor(() => errors.length > 0, { what: 'the lock is met' });
+  await waitFor(() => batcher.queued > 0, { what: 'the lock is met' });
   let refused = 0;
   for (let beat = 0; beat < 3_000; beat += 1) outcomes.push(batcher.submit(plain(locked)));
   for (const outcome of outcomes) {
@@ -119,9 +122,9 @@ it('a beat whose row stays locked is refused when its patience ends', async () =
 
 it('the beat of a monitor that the holder of its row deletes is answered like one to an unknown address', async () => {
   await holder.query('delete from monitor_live where monitor_key = $1', [monitor.monitorKey]);
-  const { batcher, errors } = openBatcher();
+  const { batcher } = openBatcher();
   const waiting = batcher.submit(plain(locked));
-  await waitFor(() => errors.length > 0, { what: 'the lock is met' });
+  await waitFor(() => batcher.queued > 0, { what: 'the lock is met' });
   await holder.query('commit');
   expect(await waiting).toMatchObject({ problem: { code: 'not_found' } });
 });

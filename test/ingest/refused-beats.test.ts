@@ -161,7 +161,7 @@ it('the oldest open beat is the one that waits for the database, until it is com
   expect(server.openBeats.oldestAt()).toBeUndefined();
   const lock = await fixture.pool.connect();
   await lock.query('begin');
-  await lock.query('select from monitor_live for update');
+  await lock.query('select from monitor_live where project_id = $1 for update', [monitor.projectId]);
   const sentAt = performance.now();
   const answer = send(monitor);
   const oldestAt = await waitFor(() => server.openBeats.oldestAt(), { what: 'the open beat' });

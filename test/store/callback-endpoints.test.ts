@@ -82,9 +82,12 @@ describe('pages', () => {
     const { projectId } = await seedProject(pool);
     for (let n = 0; n < 7; n += 1) await insertEndpoint(pool, webhook(projectId, `page-${n}`, `page-${n}`));
     // Finer than a millisecond, as the column's default writes it.
-    await pool.query(
-      "update callback_endpoints set created_at = created_at + interval '7 microseconds' where endpoint_id = 'page-3'",
+    const { rows: later } = await pool.query<{ at: string }>(
+      "select (created_at + interval '7 microseconds')::text as at from callback_endpoints where endpoint_id = 'page-3'",
     );
+    await pool.query("update callback_endpoints set created_at = $1 where endpoint_id = 'page-3'", [
+      later[0]?.at,
+    ]);
     const seen: string[] = [];
     let after: KeysetPosition | undefined;
     do {

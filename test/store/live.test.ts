@@ -14,7 +14,10 @@ it('lockLive reads the clock after it has got the last lock', async () => {
     const monitors = await seedMonitors(pool, project, 3);
     const last = monitors.map(({ monitorKey }) => monitorKey).toSorted()[2];
     await holder.query('begin');
-    await holder.query('select from monitor_live where monitor_key = $1 for update', [last]);
+    await holder.query('select from monitor_live where project_id = $1 and monitor_key = $2 for update', [
+      project.projectId,
+      last,
+    ]);
     await waiter.query('begin');
     const locking = lockLive(waiter, monitors);
     const isWaiting = async () => {

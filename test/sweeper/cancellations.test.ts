@@ -69,7 +69,10 @@ async function canceledAt({ endpointId }: SeedEndpoint): Promise<number> {
 async function lockOneOf({ endpointId }: SeedEndpoint): Promise<() => Promise<void>> {
   const client = await fixture.pool.connect();
   await client.query('begin');
-  await client.query('select from deliveries where endpoint_id = $1 limit 1 for update', [endpointId]);
+  await client.query(
+    'select from deliveries where project_id = $1 and endpoint_id = $2 limit 1 for update',
+    [fixture.project.projectId, endpointId],
+  );
   let isHeld = true;
   const release = async () => {
     if (!isHeld) return;
@@ -199,7 +202,10 @@ describe('a 410', () => {
     const waiting = await fixture.enqueueOne(gone.endpoint, { incidentId: first.incidentId, sequence: 2 });
     const client = await fixture.pool.connect();
     await client.query('begin');
-    await client.query('select from deliveries where delivery_id = $1 for update', [waiting.deliveryId]);
+    await client.query('select from deliveries where project_id = $1 and delivery_id = $2 for update', [
+      waiting.projectId,
+      waiting.deliveryId,
+    ]);
     fixture.atEnd(async () => {
       await client.query('rollback');
       client.release();

@@ -157,6 +157,15 @@ export class DeliveryFixture implements ProjectFixture {
     return row;
   }
 
+  /** What people see at the endpoint; on Citus a moment later than the delivery. */
+  async lastDeliveryIs(endpoint: SeedEndpoint, state: string) {
+    const find = async () => {
+      const { last_delivery: last } = await this.endpointRow(endpoint);
+      return last?.state === state ? last : undefined;
+    };
+    return await waitFor(find, { what: `the last delivery of the endpoint is ${state}` });
+  }
+
   timelineOf({ incidentId }: OutboxRow) {
     return timelineOf(this.pool, incidentId);
   }

@@ -90,7 +90,10 @@ describe('an outcome that cannot be written in time', () => {
     await waitFor(areUnderWay, { what: 'all attempts are under way' });
     const client = await fixture.pool.connect();
     await client.query('begin');
-    await client.query('select from deliveries where delivery_id = $1 for update', [row.deliveryId]);
+    await client.query('select from deliveries where project_id = $1 and delivery_id = $2 for update', [
+      row.projectId,
+      row.deliveryId,
+    ]);
     fixture.atEnd(async () => {
       await client.query('rollback');
       client.release();

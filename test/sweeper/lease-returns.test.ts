@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { LEASE_MS, releaseLeases } from '../../src/store/deliveries/delivery-queue.ts';
+import { LEASE_MS } from '../../src/store/deliveries/delivery-queue.ts';
+import { releaseLeases } from '../../src/store/deliveries/lease-release.ts';
 import { LeaseReturns } from '../../src/sweeper/deliveries/lease-returns.ts';
 import type { SeedEndpoint } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';

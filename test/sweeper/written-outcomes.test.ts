@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { AttemptResult } from '../../src/delivery/sender.ts';
+import { updateLastDeliveries } from '../../src/store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../src/store/deliveries/delivery-queue.ts';
 import { writeDeliveryResults } from '../../src/store/deliveries/delivery-results.ts';
 import type { Queryable } from '../../src/store/postgres/pool.ts';
@@ -32,7 +33,8 @@ async function write(owner: string, attempts: [ClaimedDelivery | undefined, Part
       now,
     ).result;
   });
-  await writeDeliveryResults(fixture.pool, { owner, results });
+  const { newest = [] } = await writeDeliveryResults(fixture.pool, { owner, results });
+  await updateLastDeliveries(fixture.pool, newest);
 }
 
 describe('the outcome of an attempt', () => {

@@ -6,6 +6,7 @@ import type { EndpointOrigin, Origin } from '../../domain/origin.ts';
 import { toTime } from '../../domain/timestamp.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { ChangedMeanwhile, codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -271,13 +272,18 @@ const NEWEST_DELIVERY: Columns<NewestDelivery> = {
   last: LAST_DELIVERY,
 };
 
+const momentOf = (alias: string) => `(${alias}.last_delivery->>'at')::timestamptz`;
+/** An update on Citus converts no text of a column to a moment. These texts have one length, and the order of time. */
+const textOf = (alias: string) => `(${alias}.last_delivery->>'at') collate "C"`;
+
 /** SQL: the update to the `last_delivery` of the rows `v` of `from`; an older one never replaces a newer one. */
 export function setLastDelivery(from: string): string {
+  const atOf = isDistributed() ? textOf : momentOf;
   return `update callback_endpoints e set ${sql.assignments({ last: LAST_DELIVERY })}
     from ${from} v
     where e.project_id = v.project_id and e.endpoint_id = v.endpoint_id and e.removed_at is null
       and v.last_delivery is not null and (e.last_delivery is null
-        or (e.last_delivery->>'at')::timestamptz <= (v.last_delivery->>'at')::timestamptz)`;
+        or ${atOf('e')} <= ${atOf('v')})`;
 }
 
 const UPDATE_LAST = statement('update-last-deliveries', (bind: Bind<readonly NewestDelivery[]>) =>

@@ -6,8 +6,10 @@ import type { Actor } from '../../domain/incident.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { readShards } from '../postgres/shards.ts';
 import { DELIVERY, type DeliveryRow } from './deliveries.ts';
 
 export interface NewCancellation {
@@ -121,6 +123,7 @@ export async function cancelSome(
   cancellation: Cancellation,
   { limit, nowMs }: { limit: number; nowMs: number },
 ): Promise<CanceledDelivery[]> {
+  if (isDistributed()) return await cancelByShards(tx, cancellation, { limit, nowMs });
   const { where, values } = pendingAt(cancellation);
   const { rows } = await tx.query(
     `with due as materialized (
@@ -135,8 +138,54 @@ export async function cancelSome(
   return rows.map(toCanceledDelivery);
 }
 
+const CANCEL_IN_SHARD = `update deliveries d set state = 'canceled', ended_at = ${fromMillis('$3')}, next_attempt_at = null,
+    lease_until = null, lease_owner = null
+  from unnest($1::uuid[], $2::text[]) as v (project_id, delivery_id)
+  where d.project_id = v.project_id and d.delivery_id = v.delivery_id and d.project_id = any($1::uuid[])`;
+
+/** As `cancelSome`, on Citus: shard by shard, in one transaction over the machines. */
+async function cancelByShards(
+  tx: Queryable,
+  cancellation: Cancellation,
+  { limit, nowMs }: { limit: number; nowMs: number },
+): Promise<CanceledDelivery[]> {
+  const shards = await readShards(tx, await findProjects(tx, cancellation));
+  const canceled: CanceledDelivery[] = [];
+  for (const projects of Map.groupBy(shards.keys(), (projectId) => shards.get(projectId)).values()) {
+    const { where, values } = pendingAt(cancellation);
+    const { rows } = await tx.query(
+      `select ${sql.select(CANCELED, 'd')} from deliveries d
+       where ${where} and project_id = any($4::uuid[]) limit $5 for update skip locked`,
+      [...values, projects, limit - canceled.length],
+    );
+    const locked = rows.map(toCanceledDelivery);
+    if (locked.length === 0) continue;
+    const keys = [locked.map((row) => row.projectId), locked.map((row) => row.deliveryId)];
+    await tx.query(CANCEL_IN_SHARD, [...keys, nowMs]);
+    canceled.push(...locked);
+    if (canceled.length >= limit) break;
+  }
+  return canceled;
+}
+
+/** The projects in which something is pending of it. Only an endpoint may have deliveries of several. */
+async function findProjects(db: Queryable, cancellation: Cancellation): Promise<string[]> {
+  const { where, values } = pendingAt(cancellation);
+  const { rows } = await db.query<{ project_id: string }>(
+    `select distinct project_id from deliveries where ${where} order by project_id`,
+    values,
+  );
+  return rows.map((row) => row.project_id);
+}
+
 /** Deletes the cancellation if nothing is left of it. */
 export async function deleteIfDone(tx: Queryable, cancellation: Cancellation): Promise<boolean> {
+  // On Citus the two tables are on different machines.
+  if (isDistributed()) {
+    if ((await findProjects(tx, cancellation)).length > 0) return false;
+    await tx.query('delete from cancellations where cancellation_id = $1', [cancellation.cancellationId]);
+    return true;
+  }
   const { where, values } = pendingAt(cancellation);
   const { rowCount } = await tx.query(
     `delete from cancellations where cancellation_id = $4 and not exists (select from deliveries where ${where})`,

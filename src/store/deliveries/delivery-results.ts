@@ -1,13 +1,22 @@
 // Writes the outcome of attempts, many at once, in one statement: deliveries, attempts, timelines, and the newest delivery
 // of each endpoint. Lock order: the endpoints' rows, then deliveries, each in key order, as for every writer that ends
 // deliveries.
-import type { DeliveryState } from '../../domain/callback.ts';
 import { type EndpointRef, setLastDelivery } from '../callbacks/callback-endpoints.ts';
-import { ENTRY_FACTS, NEW_ENTRY, type NewEntry } from '../incidents/incidents.ts';
-import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { NEW_ENTRY } from '../incidents/incidents.ts';
+import { type Bind, sql, statement } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis, isoText, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { ATTEMPT, DELIVERY } from './deliveries.ts';
+import { ATTEMPT } from './deliveries.ts';
+import {
+  assignResult,
+  type DeliveryResults,
+  RESULT,
+  toWrittenResult,
+  WRITTEN,
+  type WrittenResults,
+} from './delivery-result.ts';
+import { writeResultsInShard } from './results-in-shard.ts';
 
 /** Locks the endpoints and returns the database's clock, read after all locks were acquired, ms. */
 export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[]): Promise<number> {
@@ -26,81 +35,6 @@ export async function lockEndpoints(tx: Queryable, refs: readonly EndpointRef[])
   if (!row) throw new Error('The database answered without a time.');
   return row.now_ms;
 }
-
-/**
- * The outcome of one attempt, or of a claim without one. Times are ms from the moment at which they are written: before
- * it they are negative. So neither a step of a clock nor a slow answer of the database makes them wrong.
- */
-export interface DeliveryResult {
-  projectId: string;
-  deliveryId: string;
-  endpoint: EndpointRef;
-  /** 1 for the first attempt. */
-  attempt: number;
-  /** `unchanged`: no attempt was possible, and the receiver is not the cause. */
-  state: Exclude<DeliveryState, 'pending'> | 'unchanged';
-  nextAttemptInMs?: number;
-  /** Set when an attempt was made. */
-  sent?: { startedInMs: number; endedInMs: number; statusCode?: number; latencyMs: number; error?: string };
-  /** Of the incident's timeline, at the moment of the write: written where the state changes. */
-  entry?: ResultEntry;
-}
-
-export interface ResultEntry extends Pick<NewEntry, 'incidentId' | 'entryId'> {
-  entry: Omit<NewEntry['entry'], 'atMs'>;
-}
-
-const RESULT: Columns<DeliveryResult> = {
-  projectId: DELIVERY.projectId,
-  deliveryId: DELIVERY.deliveryId,
-  endpoint: { projectId: DELIVERY.endpointProjectId, endpointId: DELIVERY.endpointId },
-  attempt: ATTEMPT.attempt,
-  state: column.plain('state', 'text'),
-  nextAttemptInMs: column.plain('next_attempt_in', 'bigint'),
-  sent: column.optional({
-    startedInMs: column.plain('started_in', 'bigint'),
-    endedInMs: column.plain('ended_in', 'bigint'),
-    statusCode: ATTEMPT.statusCode,
-    latencyMs: ATTEMPT.latencyMs,
-    error: ATTEMPT.error,
-  }),
-  entry: column.optional<ResultEntry>({
-    incidentId: NEW_ENTRY.incidentId,
-    entryId: NEW_ENTRY.entryId,
-    entry: ENTRY_FACTS,
-  }),
-};
-
-export interface DeliveryResults {
-  /** Of the leases. */
-  owner: string;
-  results: readonly DeliveryResult[];
-}
-
-export interface WrittenResult {
-  projectId: string;
-  deliveryId: string;
-  state: DeliveryState;
-  /** When the delivery ended, ms of the database's clock. */
-  endedMs?: number;
-}
-
-export interface WrittenResults {
-  /** Of claims that the owner still held. */
-  written: WrittenResult[];
-  /** Somebody else had their rows locked: nothing is written of what went there. One that is locked holds up no other. */
-  busy: EndpointRef[];
-  /** The database's clock, ms. */
-  nowMs: number;
-}
-
-const WRITTEN: Columns<WrittenResult> = {
-  projectId: DELIVERY.projectId,
-  deliveryId: DELIVERY.deliveryId,
-  state: DELIVERY.state,
-  endedMs: column.moment('ended_at'),
-};
-const toWrittenResult = rowReader(WRITTEN);
 
 // A delivery that was canceled meanwhile stays canceled; its attempt is recorded. A delivery whose lease another
 // dispatcher has taken belongs to that dispatcher: this result is not written. Each row is looked up by its key, in key
@@ -140,18 +74,7 @@ const WRITE = statement(
       for update) d),
   written as (
     update deliveries d set
-      attempt_count = case when m.started_in is null then d.attempt_count else m.attempt end,
-      state = case when m.state = 'unchanged' or m.before = 'canceled' then d.state else m.state end,
-      next_attempt_at = case when m.before <> 'canceled' then ${fromMillis('(m.now_ms + m.next_attempt_in)')} end,
-      ended_at = coalesce(d.ended_at, case when m.state in ('delivered', 'exhausted', 'canceled')
-        then ${fromMillis('(m.now_ms + coalesce(m.ended_in, 0))')} end),
-      delivered_at = case when m.state = 'delivered' and m.before <> 'canceled'
-        then ${fromMillis('(m.now_ms + m.ended_in)')} end,
-      lease_owner = null, lease_until = null,
-      first_at = coalesce(d.first_at, ${fromMillis('(m.now_ms + m.started_in)')}),
-      first_status_code = case when m.attempt = 1 then m.status_code else d.first_status_code end,
-      first_latency_ms = case when m.attempt = 1 then m.latency_ms else d.first_latency_ms end,
-      first_error = case when m.attempt = 1 then m.error else d.first_error end
+      ${assignResult('m')}
     from mine m where d.project_id = m.project_id and d.delivery_id = m.delivery_id
     returning ${sql.select(WRITTEN, 'd')}),
   attempts as (
@@ -174,8 +97,12 @@ const WRITE = statement(
   from (select) as one left join written w on true`,
 );
 
-/** Writes the results of claims that the owner still holds. */
+/**
+ * Writes the results of claims that the owner still holds. On Citus, where it is several statements, call it in a
+ * transaction, with results of one shard.
+ */
 export async function writeDeliveryResults(db: Queryable, results: DeliveryResults): Promise<WrittenResults> {
+  if (isDistributed()) return await writeResultsInShard(db, results);
   const { rows } = await db.query<{ now_ms: number; busy: EndpointRef[] | null; delivery_id: string | null }>(
     WRITE(results),
   );

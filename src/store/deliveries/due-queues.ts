@@ -1,6 +1,7 @@
 // Finds queues with due deliveries: a queue is what one project has to send to one endpoint. Only the organization's
 // default endpoint has queues of several projects.
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { wholeMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
@@ -15,7 +16,8 @@ export function queueKeyOf({ projectId, endpoint }: QueueRef): string {
   return `${endpoint.projectId} ${endpoint.endpointId} ${projectId}`;
 }
 
-const NIL = "'00000000-0000-0000-0000-000000000000'::uuid";
+const NIL_UUID = '00000000-0000-0000-0000-000000000000';
+const NIL = `'${NIL_UUID}'::uuid`;
 
 // One step over the projects at whose endpoints anything waits, and one over the queues of their endpoints: to the first
 // waiting delivery of the next one (index deliveries_endpoint_pending). Deliveries that wait for an earlier event of
@@ -91,11 +93,24 @@ export interface FoundQueues {
   cut: QueueRef[];
 }
 
+interface FoundRow {
+  endpoint_project_id: string;
+  endpoint_id: string;
+  project_id: string;
+  first_ms: number;
+}
+
+function toRef(row: FoundRow): QueueRef {
+  return {
+    projectId: row.project_id,
+    endpoint: { projectId: row.endpoint_project_id, endpointId: row.endpoint_id },
+  };
+}
+
 /** Queues with due deliveries. One index probe for each queue that it looks at. */
-export async function findDueQueues(
-  db: Queryable,
-  { after = [], limit, withinMs }: QueuePoll,
-): Promise<FoundQueues> {
+export async function findDueQueues(db: Queryable, poll: QueuePoll): Promise<FoundQueues> {
+  if (isDistributed()) return await findInShards(db, poll);
+  const { after = [], limit, withinMs } = poll;
   const values = [
     after.map(({ endpoint }) => endpoint.projectId),
     after.map(({ endpoint }) => endpoint.endpointId),
@@ -103,24 +118,42 @@ export async function findDueQueues(
     limit,
     LEAST_STEPS,
   ];
-  const { rows } = await db.query<{
-    endpoint_project_id: string;
-    endpoint_id: string;
-    project_id: string;
-    first_ms: number;
-    is_due: boolean;
-    is_last: boolean;
-  }>(
+  const { rows } = await db.query<FoundRow & { is_due: boolean; is_last: boolean }>(
     withinMs === undefined
       ? { name: 'find-due-queues', text: FIND_DUE_QUEUES, values }
       : { name: 'find-newly-due-queues', text: FIND_NEWLY_DUE_QUEUES, values: [...values, withinMs] },
   );
-  const refOf = (row: (typeof rows)[number]): QueueRef => ({
-    projectId: row.project_id,
-    endpoint: { projectId: row.endpoint_project_id, endpointId: row.endpoint_id },
-  });
   return {
-    due: rows.filter((row) => row.is_due).map((row) => ({ ...refOf(row), firstMs: row.first_ms })),
-    cut: rows.filter((row) => row.is_last).map(refOf),
+    due: rows.filter((row) => row.is_due).map((row) => ({ ...toRef(row), firstMs: row.first_ms })),
+    cut: rows.filter((row) => row.is_last).map(toRef),
   };
+}
+
+/**
+ * On Citus: all shards at once, and a statement over several shards takes no steps. Each shard reads everything that is due
+ * in it. Projects have no equal parts: a poll that is full ends at a queue, and the next one goes on behind that.
+ */
+async function findInShards(db: Queryable, { after, limit, withinMs }: QueuePoll): Promise<FoundQueues> {
+  const last = after?.at(-1);
+  const bound = `and d.next_attempt_at > statement_timestamp() - $5 * interval '1 millisecond'`;
+  const { rows } = await db.query<FoundRow>({
+    name: withinMs === undefined ? 'find-due-queues' : 'find-newly-due-queues',
+    text: `select d.endpoint_project_id, d.endpoint_id, d.project_id, ${wholeMillis('min(d.next_attempt_at)')} as first_ms
+      from deliveries d
+      where d.state in ('pending', 'failing') and d.next_attempt_at <= statement_timestamp()
+        and (d.endpoint_project_id, d.endpoint_id, d.project_id) > ($1::uuid, $2, $3::uuid)
+        ${withinMs === undefined ? '' : bound}
+      group by d.endpoint_project_id, d.endpoint_id, d.project_id
+      order by d.endpoint_project_id, d.endpoint_id, d.project_id
+      limit $4`,
+    values: [
+      last?.endpoint.projectId ?? NIL_UUID,
+      last?.endpoint.endpointId ?? '',
+      last?.projectId ?? NIL_UUID,
+      limit,
+      ...(withinMs === undefined ? [] : [withinMs]),
+    ],
+  });
+  const due = rows.map((row) => ({ ...toRef(row), firstMs: row.first_ms }));
+  return { due, cut: rows.length < limit ? [] : due.slice(-1) };
 }

@@ -10,6 +10,7 @@ export const SQLSTATE = {
   deadlock: '40P01',
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
+  featureNotSupported: '0A000',
 } as const;
 
 /** What a statement found has changed since this transaction read it: the transaction runs again. */
@@ -32,6 +33,7 @@ const REFUSED_CODES: ReadonlySet<string> = new Set([
   SQLSTATE.queryCanceled,
   SQLSTATE.serializationFailure,
   SQLSTATE.deadlock,
+  SQLSTATE.featureNotSupported,
 ]);
 
 /** Whether Postgres itself refused the statement: nothing of its transaction is stored, the connection can be kept. */
@@ -47,6 +49,19 @@ export function isLockTimeout(error: unknown): boolean {
 /** Whether the statement took too long: by itself, or because somebody else holds a lock. */
 export function isTimedOut(error: unknown): boolean {
   return codeOf(error) === SQLSTATE.queryCanceled || isLockTimeout(error);
+}
+
+/**
+ * On Citus: whether a statement was refused because its projects are in several shards. What was read of their shards is
+ * out of date: one of them was split.
+ */
+export function isOfManyShards(error: unknown): boolean {
+  return codeOf(error) === SQLSTATE.featureNotSupported;
+}
+
+/** A shard that was read before is not there any more: it was split. */
+export class UnknownShard extends Error {
+  readonly code = SQLSTATE.featureNotSupported;
 }
 
 /** SQLSTATE classes 22 (data) and 23 (integrity): the same statement with the same values fails again. */

@@ -1,5 +1,6 @@
 // In which shard of a Citus cluster the rows of a project are. A split of a shard makes what was read before wrong: the
-// statements of a batch that spans two shards are refused, and its beats are then written one by one.
+// statements of a batch that spans two shards are refused (`isOfManyShards`), and it is done again one project at a time.
+import { UnknownShard } from './database-error.ts';
 import { isDistributed } from './engine.ts';
 import type { Queryable } from './pool.ts';
 
@@ -26,6 +27,6 @@ export async function newKeyInShard(db: Queryable, shard: number): Promise<strin
     [shard],
   );
   const [found] = rows;
-  if (!found) throw new Error(`The database has no shard ${shard} any more.`);
+  if (!found) throw new UnknownShard(`The database has no shard ${shard} any more.`);
   return found.key;
 }

@@ -8,7 +8,7 @@ import {
 import type { AttemptResult } from '../../delivery/sender.ts';
 import type { CancellationReason } from '../../domain/callback.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
-import type { DeliveryResult, ResultEntry } from '../../store/deliveries/delivery-results.ts';
+import type { DeliveryResult, ResultEntry } from '../../store/deliveries/delivery-result.ts';
 
 /** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
 export type DeliveryOutcome = { claim: ClaimedDelivery } & (

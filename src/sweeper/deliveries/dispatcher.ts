@@ -5,19 +5,23 @@ import {
   type Claim,
   type ClaimedDelivery,
   claimDeliveries,
+  splitByShard,
   type WantedDeliveries,
 } from '../../store/deliveries/delivery-queue.ts';
 import { type DueQueue, findDueQueues, queueKeyOf } from '../../store/deliveries/due-queues.ts';
 import { codeOf, SQLSTATE } from '../../store/postgres/database-error.ts';
+import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
 import { endsWithin } from '../ends-within.ts';
 import { type Loop, type RunResult, startSweepLoop } from '../loop.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { ClaimParts } from './claim-parts.ts';
 import { DueQueues, endpointKeyOf, MAX_POLLED } from './due-queues.ts';
 import { LeaseReturns } from './lease-returns.ts';
-import { OutcomeWriter, type WrittenOutcome } from './outcome-writer.ts';
+import { OutcomeWriter } from './outcome-writer.ts';
 import { type Chosen, Turns } from './turns.ts';
+import type { WrittenOutcome } from './write-outcomes.ts';
 
 export interface DispatcherOptions extends Omit<AttemptsOptions, 'onEnd' | 'onGiveBack'> {
   pool: Pool;
@@ -101,23 +105,33 @@ export class Dispatcher {
     let isLeft = isCut || parts.flat().length < wanted.length;
     for (const part of parts) {
       if (this.#loop.isStopped) break;
-      const { deliveries, hasMore } = await this.#claim(part);
-      isLeft = hasMore || isLeft;
-      this.#beginAll(deliveries);
+      isLeft = (await this.#claimAndBegin(part)) || isLeft;
       this.#hasMore = isLeft;
     }
     if (parts.length === 0) this.#hasMore = due.length > 0;
     return isLeft ? 'more' : 'idle';
   }
 
-  /** `hasMore`: there may be more in some of these queues. */
-  async #claim(
-    part: readonly WantedDeliveries[],
-  ): Promise<{ deliveries: ClaimedDelivery[]; hasMore: boolean }> {
+  /** True: there may be more in some of these queues. What is claimed in one shard begins before the next claim. */
+  async #claimAndBegin(part: readonly WantedDeliveries[]): Promise<boolean> {
+    let hasMore = false;
+    for (const wanted of await splitByShard(this.#options.pool, part)) {
+      if (this.#loop.isStopped) break;
+      const claim = await this.#claim(wanted);
+      hasMore = this.#recordClaim(wanted, claim) || hasMore;
+      this.#beginAll(claim.deliveries);
+    }
+    return hasMore;
+  }
+
+  async #claim(part: readonly WantedDeliveries[]): Promise<Claim> {
+    const { pool } = this.#options;
     try {
-      const claim = await claimDeliveries(this.#options.pool, this.#owner, part);
+      const claim = isDistributed()
+        ? await inTransaction(pool, (tx) => claimDeliveries(tx, this.#owner, part))
+        : await claimDeliveries(pool, this.#owner, part);
       this.#parts.recordSuccess(part);
-      return { deliveries: claim.deliveries, hasMore: this.#recordClaim(part, claim) };
+      return claim;
     } catch (error) {
       if (codeOf(error) === SQLSTATE.queryCanceled) this.#parts.recordFailure(part, performance.now());
       throw error;

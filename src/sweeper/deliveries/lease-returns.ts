@@ -1,5 +1,6 @@
 // Gives leases back, so that no dispatcher waits for their end. What fails is tried again, until they end by themselves.
-import { type ClaimedDelivery, LEASE_MS, releaseLeases } from '../../store/deliveries/delivery-queue.ts';
+import { type ClaimedDelivery, LEASE_MS } from '../../store/deliveries/delivery-queue.ts';
+import { releaseLeases } from '../../store/deliveries/lease-release.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { endsWithin } from '../ends-within.ts';

@@ -1,50 +1,28 @@
 // Writes the outcomes of deliveries: one batch at a time, and outcomes that come meanwhile are the next batch. While the
 // database is away outcomes wait here. A delivery whose lease another dispatcher has taken belongs to that dispatcher.
 // The outcomes of all projects share the batches: one that can't be written now is held back, and holds up no other.
-import type { DeliveryState } from '../../domain/callback.ts';
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
-import { disableEndpoint, type GoneEndpoint } from '../../service/callbacks/callback-changes.ts';
-import { isSameUrl } from '../../service/callbacks/endpoint-seal.ts';
-import type { EndpointRef } from '../../store/callbacks/callback-endpoints.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
-import {
-  type DeliveryResult,
-  type WrittenResults,
-  writeDeliveryResults,
-} from '../../store/deliveries/delivery-results.ts';
-import { toNewEntry } from '../../store/incidents/incidents.ts';
-import { findInlineMonitor, type MonitorName } from '../../store/monitors/monitors.ts';
-import { isFaultOfData, isTimedOut } from '../../store/postgres/database-error.ts';
-import type { Pool, Queryable } from '../../store/postgres/pool.ts';
-import type { SecretBox } from '../../store/postgres/secret-box.ts';
-import { inTransaction } from '../../store/postgres/transaction.ts';
+import { isFaultOfData, isOfManyShards, isTimedOut } from '../../store/postgres/database-error.ts';
+import { isDistributed } from '../../store/postgres/engine.ts';
 import { boundMonitor, writeAudit } from '../../telemetry/audit.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { endsWithin } from '../ends-within.ts';
 import { Loop, type RunResult } from '../loop.ts';
+import type { DeliveryOutcome } from './delivery-outcome.ts';
+import { LastDeliveries } from './last-deliveries.ts';
 import {
-  type DeliveryOutcome,
-  type DescribedOutcome,
-  describeOutcome,
-  timelineOf,
-} from './delivery-outcome.ts';
-import { endpointKeyOf } from './due-queues.ts';
+  type DisabledEndpoint,
+  isAt,
+  type WriterDeps,
+  type WrittenOutcome,
+  writeOutcomes,
+} from './write-outcomes.ts';
 
-export interface OutcomeWriterOptions {
-  pool: Pool;
-  secrets: SecretBox;
-  /** The owner of the leases. */
-  owner: string;
+export interface OutcomeWriterOptions extends WriterDeps {
   log: Log;
   /** Called after the commit with what was written, without deliveries that belong to another dispatcher by then. */
   onWritten: (written: WrittenOutcome[]) => void;
-}
-
-export interface WrittenOutcome {
-  outcome: DeliveryOutcome;
-  state: DeliveryState;
-  /** When an attempt ended the delivery, ms of the database's clock. */
-  endedMs?: number;
 }
 
 interface Waiting {
@@ -79,9 +57,13 @@ export class OutcomeWriter {
   #single = 0;
   /** The last batch was a suspect: the others have the next. */
   #wasSuspect = false;
+  /** Of the last batch, where the database has shards: they take turns. */
+  #lastShard = -1;
+  readonly #last: LastDeliveries | undefined;
 
   constructor(options: OutcomeWriterOptions) {
     this.#options = options;
+    if (isDistributed()) this.#last = new LastDeliveries(options);
     this.#loop = new Loop({
       intervalMs: IDLE_MS,
       maxBackoffMs: 1_000,
@@ -110,7 +92,9 @@ export class OutcomeWriter {
     while (this.#queue.length > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    if (!(await endsWithin(this.#loop.stop(), LAST_BATCH_MS))) return [];
+    const isOver = await endsWithin(this.#loop.stop(), LAST_BATCH_MS);
+    if (this.#last) await endsWithin(this.#last.stop(), LAST_BATCH_MS);
+    if (!isOver) return [];
     return this.#queue.map(({ outcome }) => outcome.claim);
   }
 
@@ -120,11 +104,12 @@ export class OutcomeWriter {
     const batch = this.#nextBatch();
     const startedAt = performance.now();
     try {
-      const { written, busy, disabled } = await writeOutcomes(
+      const { written, busy, newest, disabled } = await writeOutcomes(
         this.#options,
         batch.map(({ outcome }) => outcome),
       );
       for (const endpoint of disabled) auditDisabled(this.#options.log, endpoint);
+      this.#last?.add(newest);
       this.#settle(batch.filter(isAt(busy, false)));
       this.#hold(batch.filter(isAt(busy, true)), BUSY_MS);
       this.#options.onWritten(written);
@@ -150,7 +135,17 @@ export class OutcomeWriter {
     const isTurn = others.length === 0 || (this.#single === 0 && !this.#wasSuspect);
     this.#wasSuspect = suspect !== undefined && isTurn;
     if (suspect && isTurn) return [suspect];
-    return others.slice(0, this.#single > 0 ? 1 : MAX_BATCH);
+    return this.#ofNextShard(others).slice(0, this.#single > 0 ? 1 : MAX_BATCH);
+  }
+
+  /** All of them, where the database has no shards. A batch that is written one by one stays in its shard. */
+  #ofNextShard(others: readonly Waiting[]): readonly Waiting[] {
+    if (!isDistributed()) return others;
+    const shards = others.map(shardOf).sort((one, other) => one - other);
+    const last = this.#lastShard;
+    const next = shards.find((shard) => shard > last || (this.#single > 0 && shard === last)) ?? shards[0];
+    this.#lastShard = next ?? -1;
+    return others.filter((waiting) => shardOf(waiting) === next);
   }
 
   #settle(ended: readonly Waiting[]): void {
@@ -168,12 +163,14 @@ export class OutcomeWriter {
 
   /** A batch at which one outcome may be to blame is written one by one. Throws what is no fault of an outcome. */
   #isolate(batch: readonly Waiting[], error: unknown, startedAt: number): void {
-    if (!isFaultOfData(error) && !isTimedOut(error)) throw error;
+    if (!isFaultOfData(error) && !isTimedOut(error) && !isOfManyShards(error)) throw error;
     const [first, ...others] = batch;
     if (!first || others.length > 0) {
       this.#single = batch.length + 1;
       return;
     }
+    // A single outcome is in one shard.
+    if (isOfManyShards(error)) throw error;
     const { deliveryId, endpoint } = first.outcome.claim;
     if (isTimedOut(error)) {
       this.#options.log.warn(
@@ -194,83 +191,9 @@ export class OutcomeWriter {
   }
 }
 
-/** Outcomes of deliveries to these endpoints, or of the others. */
-function isAt(endpoints: readonly EndpointRef[], expected: boolean) {
-  const keys = new Set(endpoints.map(endpointKeyOf));
-  return ({ outcome }: Pick<Waiting, 'outcome'>) =>
-    keys.has(endpointKeyOf(outcome.claim.endpoint)) === expected;
-}
-
-interface WrittenBatch {
-  written: WrittenOutcome[];
-  busy: EndpointRef[];
-  disabled: DisabledEndpoint[];
-}
-
-/** One statement, unless an endpoint is to be disabled: that commits together with the outcome that shows it. */
-async function writeOutcomes(
-  { pool, secrets, owner }: OutcomeWriterOptions,
-  outcomes: readonly DeliveryOutcome[],
-): Promise<WrittenBatch> {
-  const now = performance.now();
-  const described = outcomes.map((outcome) => describeOutcome(outcome, now));
-  const batch = { owner, results: resultsOf(described) };
-  if (described.every(({ disable }) => disable === undefined)) {
-    const results = await writeDeliveryResults(pool, batch);
-    return { written: join(described, results), busy: results.busy, disabled: [] };
-  }
-  return await inTransaction(pool, async (tx) => {
-    const results = await writeDeliveryResults(tx, batch);
-    const free = described.filter(isAt(results.busy, false));
-    const disabled = await disableEndpoints(tx, secrets, free, results.nowMs);
-    return { written: join(described, results), busy: results.busy, disabled };
-  });
-}
-
-function resultsOf(described: readonly DescribedOutcome[]): DeliveryResult[] {
-  return described.map((of, index) => {
-    const row = timelineOf(of);
-    return row ? { ...of.result, entry: toNewEntry(row, index) } : of.result;
-  });
-}
-
-function join(described: readonly DescribedOutcome[], { written }: WrittenResults): WrittenOutcome[] {
-  const keyOf = (of: { projectId: string; deliveryId: string }) => `${of.projectId} ${of.deliveryId}`;
-  const results = new Map(written.map((result) => [keyOf(result), result]));
-  return described.flatMap(({ outcome, result }) => {
-    const { state, endedMs } = results.get(keyOf(result)) ?? {};
-    return state ? { outcome, state, endedMs } : [];
-  });
-}
-
-/** Disables endpoints that answered 410, after the results are written: what is pending at them then is canceled. */
-async function disableEndpoints(
-  tx: Queryable,
-  secrets: SecretBox,
-  described: readonly DescribedOutcome[],
-  nowMs: number,
-): Promise<DisabledEndpoint[]> {
-  const gone = new Map<string, GoneEndpoint>();
-  for (const { outcome, disable } of described) {
-    const { endpoint, urlBox } = outcome.claim;
-    if (!disable || !urlBox) continue;
-    gone.set(`${endpointKeyOf(endpoint)} ${urlBox.toString('base64')}`, {
-      ...endpoint,
-      reason: disable,
-      isAddress: (current) => isSameUrl(secrets, endpoint, [current, urlBox]),
-    });
-  }
-  const disabled: DisabledEndpoint[] = [];
-  for (const endpoint of gone.values()) {
-    if (!(await disableEndpoint(tx, endpoint, nowMs))) continue;
-    disabled.push({ ...endpoint, monitor: await findInlineMonitor(tx, endpoint) });
-  }
-  return disabled;
-}
-
-interface DisabledEndpoint extends EndpointRef {
-  /** Of an inline binding. */
-  monitor?: Required<MonitorName>;
+/** A delivery of which no shard was read is in one of those with others. */
+function shardOf({ outcome }: Waiting): number {
+  return outcome.claim.shard ?? 0;
 }
 
 function auditDisabled(log: Log, { projectId, endpointId, monitor }: DisabledEndpoint): void {

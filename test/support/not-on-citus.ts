@@ -11,7 +11,20 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/store/status-feed-cost.test.ts': COSTS,
   'test/sweeper/deadline-cost.test.ts': COSTS,
   'test/sweeper/delivery-costs.test.ts': COSTS,
+  'test/store/observation-lists.test.ts': COSTS,
   'test/sweeper/delivery-queue.test.ts': COSTS,
+  'test/ingest/plain-beats.test.ts':
+    'Citus has no single statement for plain beats: they take the transaction of other beats.',
+  'test/sweeper/delivery-shares.test.ts': {
+    "another project's alerts are sent while outcomes of one project can't be written, and that one has its share alone":
+      'Outcomes on Citus lock no endpoint.',
+    "alerts go out while the database breaks off each claim that has one project's deliveries among others":
+      'It breaks off a statement of the pool: a claim on Citus is a transaction.',
+  },
+  'test/sweeper/dispatcher-polls.test.ts': {
+    'an endpoint at which nothing may go out is asked once, and not again while the result of the poll serves':
+      'It reads what a statement of the pool asks for: a claim on Citus is a transaction.',
+  },
 };
 
 /** Files for `exclude` of vitest. */

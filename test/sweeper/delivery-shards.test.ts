@@ -1,12 +1,20 @@
 // Deliveries on a Citus cluster alone (docs/adr/0012): their outcomes are written shard by shard.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../src/domain/id.ts';
+import { updateLastDeliveries } from '../../src/store/callbacks/callback-endpoints.ts';
+import {
+  finishTestDelivery,
+  insertTestDelivery,
+  isTestUnderWay,
+} from '../../src/store/deliveries/test-deliveries.ts';
 import { isDistributed } from '../../src/store/postgres/engine.ts';
+import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { ok } from '../support/receiver.ts';
 import { seedNeighbours, splitShard } from '../support/split-shard.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryFixture, holding, openDeliveryFixture } from './delivery-fixture.ts';
 
-describe.runIf(isDistributed())('outcomes on Citus', () => {
+describe.runIf(isDistributed())('deliveries on Citus', () => {
   let fixture: DeliveryFixture;
   beforeAll(async () => {
     fixture = await openDeliveryFixture();
@@ -51,5 +59,31 @@ describe.runIf(isDistributed())('outcomes on Citus', () => {
     await client.query('commit');
     client.release();
     await fixture.lastDeliveryIs(endpoint, 'delivered');
+  });
+
+  it('a test delivery is written once, found while it is under way, and ends with its only attempt', async () => {
+    const { pool, project } = fixture;
+    const { projectId } = project;
+    const { endpoint } = await fixture.receive();
+    const ref = { projectId, endpointId: endpoint.endpointId };
+    const createdMs = await fixture.nowMs();
+    const message = { webhookId: newId('msg'), body: '{}', createdMs, takeoverMs: createdMs + 60_000 };
+    const delivery = { ...ref, ...message, deliveryId: newId('dlv', createdMs) };
+    const next = { ...delivery, webhookId: newId('msg'), deliveryId: newId('dlv', createdMs) };
+    await inTransaction(pool, async (tx) => {
+      expect(await insertTestDelivery(tx, delivery)).toBe(true);
+      expect(await insertTestDelivery(tx, { ...delivery, deliveryId: newId('dlv', createdMs) })).toBe(false);
+      expect(await isTestUnderWay(tx, delivery)).toBe(false);
+      expect(await isTestUnderWay(tx, next)).toBe(true);
+    });
+    const [atMs, endedMs] = [createdMs + 10, createdMs + 20];
+    await inTransaction(pool, async (tx) => {
+      await updateLastDeliveries(tx, [{ ...ref, last: { state: 'delivered', atMs: endedMs, statusCode: 204 } }]);
+      const { deliveryId } = delivery;
+      const attempt = { projectId, deliveryId, delivered: true, atMs, endedMs, statusCode: 204, latencyMs: 10 };
+      await finishTestDelivery(tx, attempt);
+    });
+    expect(await fixture.rowOf(delivery)).toMatchObject({ state: 'delivered', first_status_code: 204 });
+    expect(await fixture.lastDeliveryIs(endpoint, 'delivered')).toMatchObject({ statusCode: 204 });
   });
 });

@@ -3,6 +3,8 @@
 
 const COSTS = 'It counts pages, log or statements of one Postgres.';
 
+const LOCK = 'It holds outcomes up by a lock of their endpoint, which outcomes on Citus do not take.';
+
 /** Whole files, or tests of a file by their titles, with the reason of each. */
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
@@ -17,9 +19,12 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'Citus has no single statement for plain beats: they take the transaction of other beats.',
   'test/sweeper/delivery-shares.test.ts': {
     "another project's alerts are sent while outcomes of one project can't be written, and that one has its share alone":
-      'Outcomes on Citus lock no endpoint.',
+      LOCK,
     "alerts go out while the database breaks off each claim that has one project's deliveries among others":
       'It breaks off a statement of the pool: a claim on Citus is a transaction.',
+  },
+  'test/sweeper/dispatchers.test.ts': {
+    'a delivery whose outcome cannot be written for longer than its lease is not sent again': LOCK,
   },
   'test/sweeper/dispatcher-polls.test.ts': {
     'an endpoint at which nothing may go out is asked once, and not again while the result of the poll serves':

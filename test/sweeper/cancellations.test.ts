@@ -69,10 +69,10 @@ async function canceledAt({ endpointId }: SeedEndpoint): Promise<number> {
 async function lockOneOf({ endpointId }: SeedEndpoint): Promise<() => Promise<void>> {
   const client = await fixture.pool.connect();
   await client.query('begin');
-  await client.query(
-    'select from deliveries where project_id = $1 and endpoint_id = $2 limit 1 for update',
-    [fixture.project.projectId, endpointId],
-  );
+  await client.query('select from deliveries where project_id = $1 and endpoint_id = $2 limit 1 for update', [
+    fixture.project.projectId,
+    endpointId,
+  ]);
   let isHeld = true;
   const release = async () => {
     if (!isHeld) return;

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/domain/id.ts';
 import { updateLastDeliveries } from '../../src/store/callbacks/callback-endpoints.ts';
+import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import {
   finishTestDelivery,
   insertTestDelivery,
@@ -9,7 +10,7 @@ import {
 } from '../../src/store/deliveries/test-deliveries.ts';
 import { isDistributed } from '../../src/store/postgres/engine.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
-import { ok } from '../support/receiver.ts';
+import { ok, type Receiver } from '../support/receiver.ts';
 import { seedNeighbours, splitShard } from '../support/split-shard.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DeliveryFixture, holding, openDeliveryFixture } from './delivery-fixture.ts';
@@ -27,7 +28,7 @@ describe.runIf(isDistributed())('deliveries on Citus', () => {
       (project) => new DeliveryFixture({ ...fixture, project }),
     );
     const held = holding();
-    const rows = [];
+    const rows: { row: OutboxRow; receiver: Receiver }[] = [];
     for (const project of projects) {
       const { endpoint, receiver } = await project.receive(held.answer);
       fixture.atEnd(() => project.endTest());
@@ -78,9 +79,19 @@ describe.runIf(isDistributed())('deliveries on Citus', () => {
     });
     const [atMs, endedMs] = [createdMs + 10, createdMs + 20];
     await inTransaction(pool, async (tx) => {
-      await updateLastDeliveries(tx, [{ ...ref, last: { state: 'delivered', atMs: endedMs, statusCode: 204 } }]);
+      await updateLastDeliveries(tx, [
+        { ...ref, last: { state: 'delivered', atMs: endedMs, statusCode: 204 } },
+      ]);
       const { deliveryId } = delivery;
-      const attempt = { projectId, deliveryId, delivered: true, atMs, endedMs, statusCode: 204, latencyMs: 10 };
+      const attempt = {
+        projectId,
+        deliveryId,
+        delivered: true,
+        atMs,
+        endedMs,
+        statusCode: 204,
+        latencyMs: 10,
+      };
       await finishTestDelivery(tx, attempt);
     });
     expect(await fixture.rowOf(delivery)).toMatchObject({ state: 'delivered', first_status_code: 204 });

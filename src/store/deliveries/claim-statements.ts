@@ -22,7 +22,9 @@ const earlier = (place: Place) => `deliveries e
     and e.state in ('pending', 'failing') and e.redelivery_of is null${place('e')}`;
 
 /** The first of those, unless an attempt to it is under way: then it may end at any moment, and `d` stays where it is. */
-const firstEarlier = (place: Place) => `select e.* from (select e.* from ${earlier(place)} order by e.sequence limit 1) e
+const firstEarlier = (
+  place: Place,
+) => `select e.* from (select e.* from ${earlier(place)} order by e.sequence limit 1) e
   where e.lease_until is null or e.lease_until <= moment.now_at`;
 
 // An event that waits goes behind the one for which it waits, so that claims pass it once for each attempt to that one
@@ -51,7 +53,10 @@ export const placeBehind = (place: Place) => `(select case
 //
 // CTEs `due`, what is claimed, and `behind`, what moves: places in the table, under their locks. Parameters $1 to $5 are
 // what is wanted; `looks` is how many rows it looks at in a queue beyond its places.
-export const claimedPlaces = (place: Place, looks: string) => `moment as materialized (select clock_timestamp() as now_at),
+export const claimedPlaces = (
+  place: Place,
+  looks: string,
+) => `moment as materialized (select clock_timestamp() as now_at),
   wanted as materialized (
     select * from unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::text[]), (select $4::integer[]),
       (select $5::bigint[])) with ordinality

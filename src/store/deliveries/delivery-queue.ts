@@ -79,7 +79,11 @@ const MOST_LOOKS = 1_024;
 const LEAST_LOOKS = 16;
 
 /** What a claim returns of the CTEs `claimed` and `behind`; `given` are columns of its first row `m`. */
-const claimAnswer = (place: Place, looks: string, [given, first]: readonly [string, string]) => `select ${given}, ${sql.select(claimedColumns(place), 'd')},
+const claimAnswer = (
+  place: Place,
+  looks: string,
+  [given, first]: readonly [string, string],
+) => `select ${given}, ${sql.select(claimedColumns(place), 'd')},
     case d.place when 1 then e.url_box end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s
@@ -213,7 +217,11 @@ async function claimInShard(tx: Queryable, owner: string, asked: unknown[]): Pro
   const leaseUntilMs = (nowMs ?? 0) + LEASE_MS;
   if (taken.length > 0) {
     const keys = [taken.map((row) => row.project_id), taken.map((row) => row.delivery_id)];
-    await tx.query({ name: 'lease-deliveries', text: LEASE_IN_SHARD, values: [...keys, owner, leaseUntilMs] });
+    await tx.query({
+      name: 'lease-deliveries',
+      text: LEASE_IN_SHARD,
+      values: [...keys, owner, leaseUntilMs],
+    });
   }
   return rows.map((row) => ({ ...row, lease_until: leaseUntilMs }));
 }

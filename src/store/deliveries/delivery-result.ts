@@ -84,7 +84,9 @@ export const WRITTEN: Columns<WrittenResult> = {
 export const toWrittenResult = rowReader(WRITTEN);
 
 /** SQL: what the result `m`, with the columns `before` and `now_ms`, writes into its delivery `d`. */
-export const assignResult = (m: string) => `attempt_count = case when ${m}.started_in is null then d.attempt_count else ${m}.attempt end,
+export const assignResult = (
+  m: string,
+) => `attempt_count = case when ${m}.started_in is null then d.attempt_count else ${m}.attempt end,
       state = case when ${m}.state = 'unchanged' or ${m}.before = 'canceled' then d.state else ${m}.state end,
       next_attempt_at = case when ${m}.before <> 'canceled' then ${fromMillis(`(${m}.now_ms + ${m}.next_attempt_in)`)} end,
       ended_at = coalesce(d.ended_at, case when ${m}.state in ('delivered', 'exhausted', 'canceled')

@@ -62,13 +62,13 @@ async function lock(tx: Queryable, results: DeliveryResults): Promise<[LockedRes
   return [locked, nowMs];
 }
 
-const UPDATED = {
+const UPDATED: Columns<Omit<LockedResult, 'endpoint' | 'entry' | 'hadEndedMs'>> = {
   ...KEY,
   state: RESULT.state,
   nextAttemptInMs: RESULT.nextAttemptInMs,
   sent: RESULT.sent,
-  before: column.plain<DeliveryState>('before', 'text'),
-  nowMs: column.plain<number>('now_ms', 'bigint'),
+  before: column.plain('before', 'text'),
+  nowMs: column.plain('now_ms', 'bigint'),
 };
 
 const UPDATE = statement(

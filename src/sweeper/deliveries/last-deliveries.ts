@@ -1,10 +1,7 @@
 // On Citus: writes the newest delivery of each endpoint, which people see. An endpoint's row is on every machine, and
 // whoever changes one holds up all other changes of endpoints: so it is written by itself, not with the outcomes. What
 // can't be written in time is lost when the next delivery to the endpoint ends, or this process does.
-import {
-  type NewestDelivery,
-  updateLastDeliveries,
-} from '../../store/callbacks/callback-endpoints.ts';
+import { type NewestDelivery, updateLastDeliveries } from '../../store/callbacks/callback-endpoints.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { Loop, type RunResult } from '../loop.ts';

@@ -4,6 +4,7 @@ import type { EndpointLifecycle } from '../../domain/callback.ts';
 import { KEPT_DAYS } from '../../domain/retention.ts';
 import { CHANGE_SOURCE, type ChangeSource } from '../monitors/monitor-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
 
@@ -59,13 +60,21 @@ type NumberedRow = ChangeRow & { number: number };
 const NUMBERED: Columns<NumberedRow> = { ...CHANGE, number: column.plain('change_number', 'integer') };
 const toNumberedRow = rowReader(NUMBERED);
 
-const INSERT = statement('insert-endpoint-change', (bind: Bind<EndpointRef & ChangeRow>) => {
+type NewRow = EndpointRef & ChangeRow & { number?: number };
+
+const nextNumber = (
+  projectId: string,
+  endpointId: string,
+) => `select coalesce(max(change_number), 0) + 1 from endpoint_changes
+         where project_id = ${projectId} and endpoint_id = ${endpointId}`;
+
+const INSERT = statement('insert-endpoint-change', (bind: Bind<NewRow>) => {
   const projectId = bind((row) => row.projectId);
   const endpointId = bind((row) => row.endpointId);
+  const number = isDistributed() ? bind((row) => row.number) : `(${nextNumber(projectId, endpointId)})`;
   return `insert into endpoint_changes (project_id, endpoint_id, change_number, ${sql.names(CHANGE)})
       values (${projectId}, ${endpointId},
-        (select coalesce(max(change_number), 0) + 1 from endpoint_changes
-         where project_id = ${projectId} and endpoint_id = ${endpointId}),
+        ${number},
         ${sql.parameters(CHANGE, bind, (row) => row)})`;
 });
 
@@ -75,7 +84,17 @@ export async function insertEndpointChange(
   { projectId, endpointId }: EndpointRef,
   { change, ...record }: EndpointChangeRecord,
 ): Promise<void> {
-  await tx.query(INSERT({ projectId, endpointId, ...record, ...change }));
+  const number = isDistributed() ? await readNextNumber(tx, { projectId, endpointId }) : undefined;
+  await tx.query(INSERT({ projectId, endpointId, number, ...record, ...change }));
+}
+
+/** Citus takes no sub-select in an insert. */
+async function readNextNumber(tx: Queryable, { projectId, endpointId }: EndpointRef): Promise<number> {
+  const { rows } = await tx.query<{ number: number }>(
+    `select number from (${nextNumber('$1', '$2')}) as v (number)`,
+    [projectId, endpointId],
+  );
+  return rows[0]?.number ?? 1;
 }
 
 /** The endpoint is removed: its records go after some days. */

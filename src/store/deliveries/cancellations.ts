@@ -182,7 +182,9 @@ async function findProjects(db: Queryable, cancellation: Cancellation): Promise<
 export async function deleteIfDone(tx: Queryable, cancellation: Cancellation): Promise<boolean> {
   // On Citus the two tables are on different machines.
   if (isDistributed()) {
-    if ((await findProjects(tx, cancellation)).length > 0) return false;
+    const { where, values } = pendingAt(cancellation);
+    const { rowCount } = await tx.query(`select project_id from deliveries where ${where} limit 1`, values);
+    if (rowCount !== 0) return false;
     await tx.query('delete from cancellations where cancellation_id = $1', [cancellation.cancellationId]);
     return true;
   }

@@ -1,6 +1,7 @@
 // What an error of the database means: a database that is away for a moment (503), a fault of the data, or a case that
 // one of our statements expects.
 import pg from 'pg';
+import { isDistributed } from './engine.ts';
 
 /** The SQLSTATE codes that our statements expect. */
 export const SQLSTATE = {
@@ -33,7 +34,6 @@ const REFUSED_CODES: ReadonlySet<string> = new Set([
   SQLSTATE.queryCanceled,
   SQLSTATE.serializationFailure,
   SQLSTATE.deadlock,
-  SQLSTATE.featureNotSupported,
 ]);
 
 /** Whether Postgres itself refused the statement: nothing of its transaction is stored, the connection can be kept. */
@@ -56,7 +56,7 @@ export function isTimedOut(error: unknown): boolean {
  * out of date: one of them was split.
  */
 export function isOfManyShards(error: unknown): boolean {
-  return codeOf(error) === SQLSTATE.featureNotSupported;
+  return isDistributed() && codeOf(error) === SQLSTATE.featureNotSupported;
 }
 
 /** A shard that was read before is not there any more: it was split. */

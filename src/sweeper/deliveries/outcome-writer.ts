@@ -169,10 +169,8 @@ export class OutcomeWriter {
       this.#single = batch.length + 1;
       return;
     }
-    // A single outcome is in one shard.
-    if (isOfManyShards(error)) throw error;
     const { deliveryId, endpoint } = first.outcome.claim;
-    if (isTimedOut(error)) {
+    if (!isFaultOfData(error)) {
       this.#options.log.warn(
         { err: error, deliveryId },
         'The outcome of a delivery could not be written in time. It will be tried again.',

@@ -17,6 +17,10 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/sweeper/delivery-queue.test.ts': COSTS,
   'test/ingest/plain-beats.test.ts':
     'Citus has no single statement for plain beats: they take the transaction of other beats.',
+  'test/sweeper/waiting-events.test.ts': {
+    'a claim reads no more pages when 20,000 events wait than when 4,000 do, and one that is behind them is sent':
+      COSTS,
+  },
   'test/sweeper/delivery-shares.test.ts': {
     "another project's alerts are sent while outcomes of one project can't be written, and that one has its share alone":
       LOCK,

@@ -128,7 +128,9 @@ export class BatchWriter {
   async #writeParts(lane: Lane, parts: Waiting[][]): Promise<Waiting[]> {
     const left: Waiting[] = [];
     for (const part of parts) {
-      const mustWait = left.some((earlier) => part.some((waiting) => monitorOf(earlier) === monitorOf(waiting)));
+      const mustWait = left.some((earlier) =>
+        part.some((waiting) => monitorOf(earlier) === monitorOf(waiting)),
+      );
       left.push(...(mustWait ? part : await this.#writeUntilSettled(lane, part)));
     }
     return left;

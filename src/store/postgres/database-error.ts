@@ -59,11 +59,6 @@ export function isOfManyShards(error: unknown): boolean {
   return isDistributed() && codeOf(error) === SQLSTATE.featureNotSupported;
 }
 
-/** A shard that was read before is not there any more: it was split. */
-export class UnknownShard extends Error {
-  readonly code = SQLSTATE.featureNotSupported;
-}
-
 /** SQLSTATE classes 22 (data) and 23 (integrity): the same statement with the same values fails again. */
 export function isFaultOfData(error: unknown): boolean {
   return /^2[23]\w{3}$/.test(codeOf(error) ?? '');

@@ -1,12 +1,13 @@
 // Why a database cannot serve this build. Each rejects while the database is away.
+import { findEngineFault } from './engine-fault.ts';
 import { listMigrations, readSchemaVersion } from './migrate.ts';
 import type { Pool } from './pool.ts';
 
-/** What the schema lacks, in a sentence; undefined when it is this build's or newer. */
+/** What is wrong with the schema, in a sentence; undefined when it is this build's or newer, and for the engine of the setting. */
 export async function findSchemaFault(pool: Pool): Promise<string | undefined> {
   const needed = (await listMigrations()).length;
   const found = await readSchemaVersion(pool);
-  if (found >= needed) return undefined;
+  if (found >= needed) return await findEngineFault(pool);
   return `The database has schema version ${found}, but this build needs ${needed}: run the role migrate.`;
 }
 

@@ -6,6 +6,7 @@ import { grantApplicationRole } from './application-role.ts';
 import { codeOf, SQLSTATE } from './database-error.ts';
 import { distributeTables } from './distribute.ts';
 import { isDistributed } from './engine.ts';
+import { requireEngine } from './engine-fault.ts';
 import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 
 const LOCK_KEY = 7_302_551_117;
@@ -35,7 +36,8 @@ export interface MigrateOptions {
 
 /**
  * Brings the schema up to this build's version and returns that version.
- * Throws `DatabaseIsNewerError` when the database has a migration that this build doesn't know.
+ * Throws `DatabaseIsNewerError` when the database has a migration that this build doesn't know, and changes nothing where
+ * the database has another engine than the setting.
  */
 export async function migrate(options: MigrateOptions): Promise<number> {
   const migrations = await listMigrations();
@@ -47,6 +49,7 @@ export async function migrate(options: MigrateOptions): Promise<number> {
   await client.connect();
   try {
     await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+    await requireEngine(client);
     await client.query(
       'create table if not exists schema_migrations (version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())',
     );

@@ -100,7 +100,7 @@ async function readNextNumber(tx: Queryable, { projectId, endpointId }: Endpoint
 /** The endpoint is removed: its records go after some days. */
 export async function expireEndpointChanges(tx: Queryable, ref: EndpointRef): Promise<void> {
   await tx.query(
-    `update endpoint_changes set expires_at = clock_timestamp() + interval '${KEPT_DAYS.endpointChanges} days'
+    `update endpoint_changes set expires_at = statement_timestamp() + interval '${KEPT_DAYS.endpointChanges} days'
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId],
   );

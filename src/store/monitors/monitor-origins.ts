@@ -2,7 +2,7 @@
 // gone. The columns are those of the monitor's row: whoever writes them has locked its live row.
 import type { MonitorOrigin, Origin } from '../../domain/origin.ts';
 import { type Bind, type Columns, rowReader, sql, statement } from '../postgres/columns.ts';
-import { inShard } from '../postgres/engine.ts';
+import { inShard, ofProjects } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef, touchLiveSql } from './live.ts';
@@ -88,7 +88,7 @@ export async function writeReport(
     `with marked as (
        update monitors m
        set orphaned_at = case when m.monitor_id = any ($3) then ${fromMillis('$4::bigint')} end
-       where (m.project_id, m.monitor_key) in (select * from unnest($1::uuid[], $2::uuid[]))
+       where (m.project_id, m.monitor_key) in (select * from unnest($1::uuid[], $2::uuid[]))${ofProjects('m', '$1')}
          and m.origin_kind is not null and (m.monitor_id = any ($3)) = (m.orphaned_at is null)
          and (m.lifecycle <> 'archived' or m.orphaned_at is not null)
        returning m.project_id, m.monitor_key, m.orphaned_at is not null as is_orphaned),

@@ -5,6 +5,7 @@ import { foldCase } from '../../domain/name-key.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import type { EndpointRef } from '../callbacks/callback-endpoints.ts';
 import { type Bind, sql, statement } from '../postgres/columns.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type MonitorRef, sweepBucketOf } from './live.ts';
@@ -142,28 +143,45 @@ export async function updateMonitor(tx: Queryable, monitor: MonitorRow): Promise
   await tx.query(UPDATE(monitor));
 }
 
-/**
- * Deletes a monitor and everything that is reached only through it. Its incidents get the mark `nowMs` and stay readable
- * until the sweeper deletes them. Its observations are unreachable and go with their partition. The caller has locked
- * the live row.
- */
-export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: number): Promise<void> {
-  await tx.query(
-    `with addresses as (delete from publish_addresses where project_id = $1 and monitor_key = $2),
-       changes as (delete from monitor_changes where project_id = $1 and monitor_key = $2),
-       keys as (delete from beat_keys where project_id = $1 and monitor_key = $2),
-       drafts as (delete from drafts where project_id = $1 and monitor_key = $2),
-       incidents as (update incidents set monitor_deleted_at = ${fromMillis('$3')}
+const OF_MONITOR = 'project_id = $1 and monitor_key = $2';
+/** The tables that a deleted monitor leaves, but for its own row. */
+const LEFT_BY_MONITOR = {
+  addresses: 'publish_addresses',
+  changes: 'monitor_changes',
+  keys: 'beat_keys',
+  drafts: 'drafts',
+};
+const deleteOf = (table: string) => `delete from ${table} where ${OF_MONITOR}`;
+const MARK_INCIDENTS = `update incidents set monitor_deleted_at = ${fromMillis('$3')}
          where project_id = $1 and monitor_key = $2 and incident_id in (
            select i.incident_id from monitors m join incidents i
              on i.project_id = m.project_id and i.monitor_id = m.monitor_id and i.state in ('recovered', 'resolved')
            where m.project_id = $1 and m.monitor_key = $2
            union all
            select incident_id from incidents
-           where project_id = $1 and monitor_key = $2 and state in ('open', 'recovering'))),
-       live as (delete from monitor_live where project_id = $1 and monitor_key = $2)
-     delete from monitors where project_id = $1 and monitor_key = $2`,
-    [ref.projectId, ref.monitorKey, nowMs],
+           where project_id = $1 and monitor_key = $2 and state in ('open', 'recovering'))`;
+
+/**
+ * Deletes a monitor and everything that is reached only through it. Its incidents get the mark `nowMs` and stay readable
+ * until the sweeper deletes them. Its observations are unreachable and go with their partition. The caller has locked
+ * the live row.
+ */
+export async function deleteMonitor(tx: Queryable, ref: MonitorRef, nowMs: number): Promise<void> {
+  const keys = [ref.projectId, ref.monitorKey];
+  const left = Object.entries(LEFT_BY_MONITOR);
+  if (isDistributed()) {
+    // Citus runs each CTE by itself, in an order of its own: the incidents are found by the monitor's row.
+    await tx.query(MARK_INCIDENTS, [...keys, nowMs]);
+    for (const table of [...Object.values(LEFT_BY_MONITOR), 'monitor_live', 'monitors'])
+      await tx.query(deleteOf(table), keys);
+    return;
+  }
+  await tx.query(
+    `with ${left.map(([name, table]) => `${name} as (${deleteOf(table)})`).join(', ')},
+       incidents as (${MARK_INCIDENTS}),
+       live as (${deleteOf('monitor_live')})
+     ${deleteOf('monitors')}`,
+    [...keys, nowMs],
   );
 }
 

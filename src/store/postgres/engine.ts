@@ -27,6 +27,13 @@ export function inShard<Input>(
   rows: (input: Input) => readonly { projectId: string }[],
 ): string {
   if (!isDistributed()) return '';
-  const projects = bind((input) => [...new Set(rows(input).map(({ projectId }) => projectId))]);
-  return ` and ${alias}.project_id = any(${projects}::uuid[])`;
+  return ofProjects(
+    alias,
+    bind((input) => [...new Set(rows(input).map(({ projectId }) => projectId))]),
+  );
+}
+
+/** As `inShard`, of the projects of a parameter that the statement has anyhow, such as `$1`. */
+export function ofProjects(alias: string, parameter: string): string {
+  return isDistributed() ? ` and ${alias}.project_id = any(${parameter}::uuid[])` : '';
 }

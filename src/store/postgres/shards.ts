@@ -16,6 +16,19 @@ export async function readShards(db: Queryable, projectIds: readonly string[]): 
   return new Map(rows.map(({ project_id: projectId, shard }) => [projectId, shard]));
 }
 
+/** The rows of each shard; all of them together on Postgres, which has none and is not asked. */
+export async function groupByShard<Row extends { projectId: string }>(
+  db: Queryable,
+  rows: readonly Row[],
+): Promise<(readonly Row[])[]> {
+  if (!isDistributed()) return [rows];
+  const shards = await readShards(
+    db,
+    rows.map(({ projectId }) => projectId),
+  );
+  return [...Map.groupBy(rows, ({ projectId }) => shards.get(projectId)).values()];
+}
+
 /** Many: a shard has one of a few hundred keys. */
 const TRIES = 100_000;
 

@@ -1,11 +1,14 @@
 // credentials and their address table, which finds an API credential by its id in any project. The table holds the
-// SHA-256 digest of the secret, not the secret. Lock order: only the credential's own row.
+// SHA-256 digest of the secret, not the secret. Lock order: only the credential's own row. Updates have the time of their
+// statement, because Citus takes no volatile function in them (docs/adr/0012).
 import type { CredentialPreset } from '../../domain/access.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { KEPT_DAYS } from '../../domain/retention.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { isDistributed, ofProjects } from '../postgres/engine.ts';
 import { type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { groupByShard } from '../postgres/shards.ts';
 
 export interface Credential {
   projectId: string;
@@ -64,18 +67,23 @@ const list = keysetList(CREDENTIAL, {
 /** A revoked credential can be read for a while (docs/contract/tenancy.md). */
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '${KEPT_DAYS.revokedCredentials} days')`;
 
+const insertRow = (bind: Bind<NewCredential>) =>
+  `insert into credentials as c (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (credential) => credential)})
+    returning ${COLUMNS}`;
 const INSERT = statement(
   'insert-credential',
   (bind: Bind<NewCredential>) => `with address as (
       insert into credential_addresses (credential_id, project_id)
       values (${bind(({ credentialId }) => credentialId)}, ${bind(({ projectId }) => projectId)}))
-    insert into credentials as c (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (credential) => credential)})
-    returning ${COLUMNS}`,
+    ${insertRow(bind)}`,
 );
+const INSERT_ROW = statement('insert-credential-row', insertRow);
+const INSERT_ADDRESS = 'insert into credential_addresses (credential_id, project_id) values ($1, $2)';
 
-/** Inserts the credential and its address in one statement. */
+/** Inserts the credential and its address in one statement; on Citus in two, in the caller's transaction. */
 export async function insertCredential(db: Queryable, credential: NewCredential): Promise<Credential> {
-  const { rows } = await db.query(INSERT(credential));
+  if (isDistributed()) await db.query(INSERT_ADDRESS, [credential.credentialId, credential.projectId]);
+  const { rows } = await db.query((isDistributed() ? INSERT_ROW : INSERT)(credential));
   return onlyRow(rows);
 }
 
@@ -127,7 +135,7 @@ export async function updateCredentialDigest(tx: Queryable, rotation: Rotation):
   const { rows } = await tx.query(
     `update credentials c set digest = $3, version = c.version + 1,
        previous_digest = case when $4 > 0 then c.digest end,
-       previous_ends_at = case when $4 > 0 then clock_timestamp() + make_interval(secs => $4) end
+       previous_ends_at = statement_timestamp() + make_interval(secs => nullif($4, 0))
      where c.project_id = $1 and c.credential_id = $2 returning ${COLUMNS}`,
     [rotation.projectId, rotation.credentialId, rotation.digest, rotation.overlapSeconds],
   );
@@ -141,7 +149,7 @@ export async function updateCredentialRevoked(
   credentialId: string,
 ): Promise<void> {
   await tx.query(
-    `update credentials set revoked_at = clock_timestamp(), version = version + 1,
+    `update credentials set revoked_at = statement_timestamp(), version = version + 1,
        previous_digest = null, previous_ends_at = null
      where project_id = $1 and credential_id = $2`,
     [projectId, credentialId],
@@ -195,13 +203,15 @@ export async function updateLastUsed(
   db: Queryable,
   used: readonly { projectId: string; credentialId: string }[],
 ): Promise<void> {
-  await db.query(
-    `update credentials c set last_used_at = clock_timestamp()
-     from unnest($1::uuid[], $2::text[]) as u (project_id, credential_id)
-     where c.project_id = u.project_id and c.credential_id = u.credential_id
-       and (c.last_used_at is null or c.last_used_at < clock_timestamp() - interval '1 minute')`,
-    [used.map((one) => one.projectId), used.map((one) => one.credentialId)],
-  );
+  for (const some of await groupByShard(db, used)) {
+    await db.query(
+      `update credentials c set last_used_at = statement_timestamp()
+       from unnest($1::uuid[], $2::text[]) as u (project_id, credential_id)
+       where c.project_id = u.project_id and c.credential_id = u.credential_id${ofProjects('c', '$1')}
+         and (c.last_used_at is null or c.last_used_at < statement_timestamp() - interval '1 minute')`,
+      [some.map((one) => one.projectId), some.map((one) => one.credentialId)],
+    );
+  }
 }
 
 function onlyRow(rows: readonly object[]): Credential {

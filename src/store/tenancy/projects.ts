@@ -82,7 +82,7 @@ export async function updateProjectName(
 ): Promise<Project> {
   const { rows } = await refuseTakenName(
     tx.query(
-      `update projects p set name = $2, name_key = $3, former_names = $4, version = p.version + 1, updated_at = clock_timestamp()
+      `update projects p set name = $2, name_key = $3, former_names = $4, version = p.version + 1, updated_at = statement_timestamp()
        where p.project_id = $1 returning ${COLUMNS}`,
       [project.projectId, project.name, projectNameKey(project.name), project.formerNames],
     ),

@@ -1,6 +1,9 @@
 // Where a reader of the status feed stands: a snapshot of Postgres, and the history of transactions in which it is valid
 // (docs/adr/0004).
 import { createHash } from 'node:crypto';
+import { isDistributed } from '../postgres/engine.ts';
+import type { Queryable } from '../postgres/pool.ts';
+import { findUnfinishedCommits } from '../postgres/unfinished-commits.ts';
 
 /**
  * A Postgres snapshot (pg_snapshot): transactions before `xmin` are in it, those from `xmax` on and `running` are not.
@@ -49,6 +52,30 @@ export function toMoment({ history, snapshot }: MomentColumns): FeedMoment {
       running: running ? running.split(',').map(Number) : [],
     },
   };
+}
+
+/**
+ * On Citus: the moment of a read that comes after it, whose machines have snapshots of their own. What the coordinator has
+ * committed and a machine has not runs in it still, so that a later read finds it (docs/adr/0012).
+ */
+export async function readMoment(db: Queryable): Promise<FeedMoment> {
+  const { rows } = await db.query<MomentColumns>(MOMENT);
+  const [row] = rows;
+  if (!row) throw new Error('The database answered without a snapshot.');
+  const moment = toMoment(row);
+  const unfinished = await findUnfinishedCommits(db, moment.snapshot.xmax);
+  return { ...moment, snapshot: withRunning(moment.snapshot, unfinished) };
+}
+
+/** The snapshot without those transactions. */
+export function withRunning({ xmin, xmax, running }: Snapshot, more: readonly number[]): Snapshot {
+  const all = [...new Set([...running, ...more])].sort((a, b) => a - b);
+  return { xmin: Math.min(xmin, ...more), xmax, running: all };
+}
+
+/** SQL: the snapshot of the statement; on Citus the parameter that has it. */
+export function presentSnapshot(parameter: string): string {
+  return isDistributed() ? `${parameter}::pg_snapshot` : 'pg_current_snapshot()';
 }
 
 /** The text of pg_snapshot: `xmin:xmax:running,…`. */

@@ -22,6 +22,8 @@ interface LogQuery {
   from: string;
   running: string;
   isKept: string;
+  /** The snapshot of the read. */
+  present: string;
   most: { records: number; keys: number };
 }
 
@@ -30,11 +32,11 @@ interface LogQuery {
  * they are few enough to be read, if `isKept`. Transactions that were over before are not read, however old the oldest is
  * that still runs anywhere on the server, and however few the planner takes them for.
  */
-export function readLog({ from, running, isKept, most }: LogQuery): string {
+export function readLog({ from, running, isKept, present, most }: LogQuery): string {
   return `recent as materialized (
       select * from (
         select * from live_changes c
-        where c.changed_xid >= ${from} and c.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
+        where c.changed_xid >= ${from} and c.changed_xid < pg_snapshot_xmax(${present})
         union all
         select c.* from (select distinct xid from (${running}) as running (xid) where xid < ${from}) running
         cross join lateral (select * from live_changes c where c.changed_xid = running.xid offset 0) c) c

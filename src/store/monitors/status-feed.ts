@@ -3,6 +3,7 @@
 // snapshot: a transaction that commits late is not skipped, and one that stays open does not delay others.
 // live_changes says where to look (docs/adr/0004). What it no longer has for a cursor is found in the live rows alone, a
 // bounded stretch of them for each page.
+import { isDistributed } from '../postgres/engine.ts';
 import { sizeFor } from '../postgres/keyset.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
@@ -10,6 +11,8 @@ import {
   type FeedMoment,
   MOMENT,
   type MomentColumns,
+  presentSnapshot,
+  readMoment,
   type Snapshot,
   snapshotText,
   toMoment,
@@ -73,11 +76,12 @@ const STRETCH = 20_000;
 const MOST = { records: 5_000, keys: STRETCH };
 
 const SINCE = '$5::pg_snapshot';
+const present = () => presentSnapshot('$6');
 /**
  * Whether a live row `l` changed after the snapshot. The upper bound leaves out rows that were restored from another
  * cluster with ids that this one has not reached yet: they would stay new for ever.
  */
-const IS_NEW = `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < pg_snapshot_xmax(pg_current_snapshot())
+const isNew = () => `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < pg_snapshot_xmax(${present()})
     and not pg_visible_in_snapshot(l.changed_xid, ${SINCE})`;
 
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
@@ -127,7 +131,7 @@ const OLD_CHANGES: Reading = {
   name: 'feed-old-changes',
   ctes: (size, stretch) => `found as materialized (
       select * from (
-        select l.*, row_number() over () as n, ${IS_NEW} as is_new from (${inKeyOrder(stretch)}) l) l
+        select l.*, row_number() over () as n, ${isNew()} as is_new from (${inKeyOrder(stretch)}) l) l
       where is_new or n = ${stretch} limit ${size}),
     ${ending(`select project_id, monitor_key from found where n = ${stretch}`)},
     page as materialized (select * from found where is_new)`,
@@ -144,6 +148,7 @@ const CHANGES: Reading = {
     from: `pg_snapshot_xmax(${SINCE})`,
     running: `select pg_snapshot_xip(${SINCE})`,
     isKept: `pg_snapshot_xmin(${SINCE}) >= ${FLOOR}`,
+    present: present(),
     most: MOST,
   })},
     page as materialized (
@@ -158,57 +163,64 @@ const CHANGES: Reading = {
         order by p.project_id, k.monitor_key offset 0) k
       cross join lateral (
         select l.changed_xid from monitor_live l
-        where l.project_id = k.project_id and l.monitor_key = k.monitor_key and ${IS_NEW} limit 1) l
+        where l.project_id = k.project_id and l.monitor_key = k.monitor_key and ${isNew()} limit 1) l
       order by k.project_id, k.monitor_key limit ${size})`,
 };
 
-/** One page and its moment, in one statement, so that the page shows what the snapshot has. */
+/**
+ * One page and its moment, in one statement, so that the page shows what the snapshot has. On Citus the moment is read
+ * before: the page shows at least what its snapshot has.
+ */
 export async function readFeedPage(db: Database, query: FeedQuery): Promise<FeedPage> {
   if (!query.since) return await readInKeyOrder(db, query, LISTING);
-  const rows = await readPage(db, query, CHANGES);
-  const page = toPage(rows, query);
+  const { page, isComplete } = await readPage(db, query, CHANGES);
   const isForeign = query.history !== undefined && query.history !== page.history;
-  return rows[0]?.is_complete || isForeign ? page : await readInKeyOrder(db, query, OLD_CHANGES);
+  return isComplete || isForeign ? page : await readInKeyOrder(db, query, OLD_CHANGES);
 }
 
 async function readInKeyOrder(db: Database, query: FeedQuery, reading: Reading): Promise<FeedPage> {
-  const rows = await inTransaction(db, async (tx) => {
+  const { page } = await inTransaction(db, async (tx) => {
     await tx.query(IN_KEY_ORDER);
     return await readPage(tx, query, reading);
   });
-  return toPage(rows, query);
+  return page;
 }
 
 async function readPage(
   db: Queryable,
-  { scope, since, after, limit, stretch = STRETCH }: FeedQuery,
+  query: FeedQuery,
   { name, ctes }: Reading,
-): Promise<FeedColumns[]> {
+): Promise<{ page: FeedPage; isComplete: boolean }> {
+  const { scope, since, after, limit, stretch = STRETCH } = query;
+  const before = isDistributed() ? await readMoment(db) : undefined;
   const values = [scope.organizationId, scope.projectId, after?.projectId, after?.monitorKey];
   // One more than the page has: it says whether there is a next one.
   const { size, isUsual } = sizeFor(limit + 1);
-  const text = `${WITH_CLOCK}, ${ctes(size, stretch)}, moment as materialized (${MOMENT})
-     select log.*, moment.*, r.*
-     from log cross join moment left join (
+  const [moment, columns, joined] = before
+    ? ['', '', '']
+    : [`, moment as materialized (${MOMENT})`, 'moment.*, ', ' cross join moment'];
+  const text = `${WITH_CLOCK}, ${ctes(size, stretch)}${moment}
+     select log.*, ${columns}r.*
+     from log${joined} left join (
        select ${RECORD_COLUMNS}, page.changed_xid::text::bigint as change_sequence
        ${RECORD_FROM} join page on page.project_id = m.project_id and page.monitor_key = m.monitor_key) r on true
      order by r.project_id, r.monitor_key`;
   const { rows } = await db.query<FeedColumns>({
     name: isUsual && stretch === STRETCH ? `${name}-${size}` : undefined,
     text,
-    values: since ? [...values, snapshotText(since)] : values,
+    values: since ? [...values, ...[since, before?.snapshot].flatMap((it) => (it ? snapshotText(it) : []))] : values,
   });
-  return rows;
-}
-
-function toPage(rows: FeedColumns[], { limit }: FeedQuery): FeedPage {
   const [first] = rows;
   if (!first) throw new Error('The database answered without a snapshot.');
+  return { page: toPage(rows, first, before ?? toMoment(first), limit), isComplete: first.is_complete };
+}
+
+function toPage(rows: FeedColumns[], first: FeedColumns, moment: FeedMoment, limit: number): FeedPage {
   const found = rows.filter((row) => row.monitor_key !== null);
   const items = found
     .slice(0, limit)
     .map((row) => ({ monitor: toMonitorRecord(row), changeSequence: row.change_sequence }));
-  return { ...toMoment(first), items, next: found.length > limit ? refOf(items.at(-1)) : endOf(first) };
+  return { ...moment, items, next: found.length > limit ? refOf(items.at(-1)) : endOf(first) };
 }
 
 function refOf(item: FeedItem | undefined): MonitorRef | undefined {

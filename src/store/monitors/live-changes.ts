@@ -72,10 +72,37 @@ const DELETE = `with gone as (
     where exists (select from gone))
   select count(*)::integer as count from gone`;
 
-/** Deletes at most `limit` rows of changes that nobody reads any more, and returns how many. */
+/** Deletes about `limit` rows of changes that nobody reads any more, and returns how many. */
 export async function deleteOldChanges(db: Queryable, limit: number): Promise<number> {
   // Two transactions: a reader that sees a row deleted sees the floor above it.
   await db.query(RAISE_FLOOR);
+  if (isDistributed()) return await deleteInShards(db, limit);
   const { rows } = await db.query<{ count: number }>(DELETE, [limit]);
   return rows[0]?.count ?? 0;
+}
+
+/**
+ * On Citus a delete has no limit: the transaction of the last of so many rows is the bound. Other replicas may delete the same
+ * rows. A record that a machine has committed after its transaction was below the floor may stay.
+ */
+async function deleteInShards(db: Queryable, limit: number): Promise<number> {
+  const { rows } = await db.query<{ deleted: string; floor: string }>(
+    'select deleted_xid::text as deleted, floor_xid::text as floor from live_changes_floor',
+  );
+  const [bounds] = rows;
+  if (!bounds) throw new Error('The table live_changes_floor has no row.');
+  const { deleted, floor } = bounds;
+  const { rows: full } = await db.query<{ xid: string }>(
+    `select changed_xid::text as xid from live_changes where changed_xid >= $1::xid8 and changed_xid < $2::xid8
+     order by live_changes.changed_xid limit 1 offset $3`,
+    [deleted, floor, limit - 1],
+  );
+  const last = full[0]?.xid ?? floor;
+  const { rowCount } = await db.query(
+    'delete from live_changes where changed_xid >= $1::xid8 and changed_xid < $2::xid8 and changed_xid <= $3::xid8',
+    [deleted, floor, last],
+  );
+  if (rowCount)
+    await db.query('update live_changes_floor set deleted_xid = $1::xid8 where deleted_xid < $1::xid8', [last]);
+  return rowCount ?? 0;
 }

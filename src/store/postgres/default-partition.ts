@@ -1,6 +1,8 @@
 // The default partition of a table of history: it takes rows for whose time no partition was created. No row is moved out
 // of it. With its rows it becomes a partition of their days, and an empty one takes its place.
 import { DAY_MS } from '../../domain/retention.ts';
+import { deleteAged, findAge } from './aged-rows.ts';
+import { isDistributed } from './engine.ts';
 import { wholeMillis } from './moments.ts';
 import {
   keptFrom,
@@ -119,13 +121,17 @@ export async function countDefaultRows(db: Queryable, { table }: PartitionedTabl
   return rows[0]?.count ?? 0;
 }
 
-/** Deletes rows of the default partition that are as old as dropped partitions; at most `limit`. Returns how many. */
+/** Deletes rows of the default partition that are as old as dropped partitions; about `limit`. Returns how many. */
 export async function deleteOldDefaultRows(
   db: Queryable,
   of: PartitionedTable,
   limit: number,
 ): Promise<number> {
   const { table, column } = of;
+  if (isDistributed()) {
+    const rows = { table: `${table}_default`, column };
+    return await deleteAged(db, rows, await findAge(db, rows, keptFrom(of), limit));
+  }
   const { rowCount } = await db.query(
     `delete from ${table}_default where ctid = any (array(
        select ctid from ${table}_default where ${column} < ${keptFrom(of)} limit $1))`,

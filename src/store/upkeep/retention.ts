@@ -3,15 +3,17 @@
 
 import { DAY_MS, IDEMPOTENCY_HOURS, KEPT_DAYS } from '../../domain/retention.ts';
 import type { MonitorRef } from '../monitors/live.ts';
+import { deleteAged, findAge } from '../postgres/aged-rows.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
-import type { Queryable } from '../postgres/pool.ts';
-import { readNow } from '../postgres/transaction.ts';
+import type { Database, Queryable } from '../postgres/pool.ts';
+import { inTransaction, readNow } from '../postgres/transaction.ts';
 import { deleteOutages } from './service-clock.ts';
 
 const OUTAGES_KEPT_MS = KEPT_DAYS.serviceOutages * DAY_MS;
 
-/** Deletes at most `limit`; returns how many. */
-export type Retire = (db: Queryable, limit: number) => Promise<number>;
+/** Deletes at most `limit`, on Citus about as many; returns how many. */
+export type Retire = (db: Database, limit: number) => Promise<number>;
 
 export interface RetentionRule {
   /** Named in metrics and in the log. */
@@ -19,18 +21,23 @@ export interface RetentionRule {
   retire: Retire;
 }
 
-const old = (column: string, age: string) => `${column} < clock_timestamp() - interval '${age}'`;
+const NOW = 'clock_timestamp()';
+/** SQL: the moment that long ago. */
+const ago = (age: string) => `${NOW} - interval '${age}'`;
 
-/** CTEs that delete the rows that depend on those of `gone`, which have the columns `keys`. */
+/** What depends on the rows to delete. */
 interface Hanging {
+  /** CTEs that delete it, by the columns `keys` of `gone`. */
   keys: string;
   ctes: string;
+  /** On Citus: statements that delete it, by the age $1 of the rows. They come before the rows. */
+  inShards: readonly string[];
 }
 
-const NOTHING: Hanging = { keys: '1', ctes: '' };
+const NOTHING: Hanging = { keys: '1', ctes: '', inShards: [] };
 
 /** Deletes the rows of a table for which `where` holds, and in the same statement the rows that depend on them. */
-const retire =
+const retireWhere =
   (table: string, where: string, { keys, ctes }: Hanging = NOTHING): Retire =>
   async (db, limit) => {
     const { rows } = await db.query<{ count: number }>(
@@ -43,11 +50,28 @@ const retire =
     return rows[0]?.count ?? 0;
   };
 
+/** The same of rows whose `column` is before a moment, in all shards where the table has any. */
+const retire = (table: string, column: string, before: string, hanging = NOTHING): Retire => {
+  const ofTable = retireWhere(table, `${column} < ${before}`, hanging);
+  const ofShards: Retire = async (db, limit) => {
+    const age = await findAge(db, { table, column }, before, limit);
+    return await inTransaction(db, async (tx) => {
+      for (const statement of hanging.inShards) await tx.query(statement, [age]);
+      return await deleteAged(tx, { table, column }, age);
+    });
+  };
+  return async (db, limit) => await (isDistributed() ? ofShards : ofTable)(db, limit);
+};
+
 /** The address by which the api finds it. */
 const ofCredential: Hanging = {
   keys: 'credential_id',
   ctes: `, addresses as (
     delete from credential_addresses a using gone where a.credential_id = gone.credential_id)`,
+  inShards: [
+    `delete from credential_addresses where credential_id in (
+       select credential_id from credentials where revoked_at <= $1::timestamptz)`,
+  ],
 };
 
 const ofDelivery: Hanging = {
@@ -55,6 +79,10 @@ const ofDelivery: Hanging = {
   ctes: `, attempts as (
     delete from delivery_attempts a using gone
     where a.project_id = gone.project_id and a.delivery_id = gone.delivery_id)`,
+  inShards: [
+    `delete from delivery_attempts a using deliveries d
+     where a.project_id = d.project_id and a.delivery_id = d.delivery_id and d.ended_at <= $1::timestamptz`,
+  ],
 };
 
 const ofIncident: Hanging = {
@@ -69,6 +97,15 @@ const ofIncident: Hanging = {
   attempts as (
     delete from delivery_attempts a using sent
     where a.project_id = sent.project_id and a.delivery_id = sent.delivery_id)`,
+  inShards: [
+    `delete from delivery_attempts a using deliveries d, incidents i
+     where a.project_id = d.project_id and a.delivery_id = d.delivery_id
+       and d.project_id = i.project_id and d.incident_id = i.incident_id and i.monitor_deleted_at <= $1::timestamptz`,
+    ...['deliveries', 'timeline_entries'].map(
+      (table) => `delete from ${table} o using incidents i
+        where o.project_id = i.project_id and o.incident_id = i.incident_id and i.monitor_deleted_at <= $1::timestamptz`,
+    ),
+  ],
 };
 
 /** They are few. */
@@ -84,29 +121,29 @@ const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
 export const RETENTION_RULES: readonly RetentionRule[] = [
   {
     what: 'idempotency_records',
-    retire: retire('idempotency_records', old('created_at', `${IDEMPOTENCY_HOURS.calls} hours`)),
+    retire: retire('idempotency_records', 'created_at', ago(`${IDEMPOTENCY_HOURS.calls} hours`)),
   },
   // docs/contract/callbacks.md: the overlap of a rotation (index signing_secrets_ended).
   {
     what: 'signing_secrets',
-    retire: retire('signing_secrets', 'ends_at is not null and ends_at < clock_timestamp()'),
+    retire: retire('signing_secrets', 'ends_at', NOW),
   },
-  { what: 'beat_keys', retire: retire('beat_keys', 'expires_at < clock_timestamp()') },
+  { what: 'beat_keys', retire: retire('beat_keys', 'expires_at', NOW) },
   {
     what: 'publish_addresses',
-    retire: retire('publish_addresses', 'ends_at is not null and ends_at < clock_timestamp()'),
+    retire: retire('publish_addresses', 'ends_at', NOW),
   },
   // A removed endpoint's changes can be read for 30 days (docs/contract/callbacks.md).
-  { what: 'endpoint_changes', retire: retire('endpoint_changes', 'expires_at < clock_timestamp()') },
+  { what: 'endpoint_changes', retire: retire('endpoint_changes', 'expires_at', NOW) },
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
-  { what: 'ingest_lanes', retire: retire('ingest_lanes', old('updated_at', '30 days')) },
+  { what: 'ingest_lanes', retire: retire('ingest_lanes', 'updated_at', ago('30 days')) },
   { what: 'service_outages', retire: retireOutages },
   // The newest row says when the last api ended.
-  { what: 'service_clock', retire: retire('service_clock', ENDED_LONG_AGO) },
+  { what: 'service_clock', retire: retireWhere('service_clock', ENDED_LONG_AGO) },
   // A revoked credential can be read for 30 days (docs/contract/tenancy.md).
   {
     what: 'credentials',
-    retire: retire('credentials', old('revoked_at', `${KEPT_DAYS.revokedCredentials} days`), ofCredential),
+    retire: retire('credentials', 'revoked_at', ago(`${KEPT_DAYS.revokedCredentials} days`), ofCredential),
   },
   // The ids of events that were applied (docs/contract/organization.md).
   {
@@ -125,12 +162,12 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // Deliveries of deleted monitors have ended: the deletion cancels them.
   {
     what: 'deliveries',
-    retire: retire('deliveries', old('ended_at', `${KEPT_DAYS.deliveries} days`), ofDelivery),
+    retire: retire('deliveries', 'ended_at', ago(`${KEPT_DAYS.deliveries} days`), ofDelivery),
   },
   // Incidents of deleted monitors, with the rows that depend on them. Incidents of existing monitors stay.
   {
     what: 'incidents',
-    retire: retire('incidents', old('monitor_deleted_at', `${KEPT_DAYS.incidents} days`), ofIncident),
+    retire: retire('incidents', 'monitor_deleted_at', ago(`${KEPT_DAYS.incidents} days`), ofIncident),
   },
 ];
 

@@ -1,5 +1,6 @@
 // Outages in the timelines of the incidents that were open (docs/contract/deadlines.md), in pieces: an outage is committed
 // long before all timelines name it. Lock order: the outage's row, then new entries.
+import { isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Pool, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
@@ -52,6 +53,35 @@ async function claimUntold(tx: Queryable): Promise<UntoldOutage | undefined> {
   );
 }
 
+/** The entry of each incident `p` of `from`: $4 is the end of the outage, $5 its detail, $6 its id. */
+const insertEntries = (from: string) => `insert into timeline_entries
+         (project_id, incident_id, entry_id, at, type, detail)
+       select p.project_id, p.incident_id,
+         (lpad(to_hex($4::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
+         to_timestamp($4::bigint / 1000.0), 'service_outage', $5::jsonb
+       from ${from} p, md5(p.incident_id || '/' || $6::bigint) as h (hash)
+       where p.opened_at < to_timestamp($4::bigint / 1000.0)`;
+
+const AFTER_LAST = `state in ('open', 'recovering') and (project_id, monitor_key) > ($1::uuid, $2::uuid)`;
+const pieceOf = (columns: string, limit: string) => `select ${columns} from incidents
+       where ${AFTER_LAST} order by project_id, monitor_key fetch first ${limit} rows with ties`;
+
+const WRITE = `with piece as materialized (
+       ${pieceOf('project_id, monitor_key, incident_id, opened_at', '$3')}),
+     entries as (${insertEntries('piece')} on conflict do nothing)
+     select project_id, monitor_key, count(*) over ()::integer as count from piece
+     order by project_id desc, monitor_key desc limit 1`;
+
+/** On Citus: the same in two statements. The incidents and their timelines are in the same shards. */
+const READ_PIECE = pieceOf('project_id, monitor_key', '$3');
+const WRITE_PIECE = `${insertEntries(`(select * from incidents where ${AFTER_LAST}
+  and ($3::uuid is null or (project_id, monitor_key) <= ($3::uuid, $7::uuid)))`)} on conflict do nothing`;
+
+interface LastMonitor {
+  project_id: string;
+  monitor_key: string;
+}
+
 /**
  * Reads incidents in the order of the index incidents_one_open; all incidents of a monitor are in one piece. Entries are
  * read in the order of their ids: these are UUIDv7s from the outage's end, one for each incident and outage, so that a
@@ -61,26 +91,24 @@ async function writeEntries(
   tx: Queryable,
   { outageId, fromMs, toMs, projectId, monitorKey }: UntoldOutage,
   limit: number,
-): Promise<{ project_id: string; monitor_key: string } | undefined> {
-  const detail = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
-  const { rows } = await tx.query<{ project_id: string; monitor_key: string; count: number }>(
-    `with piece as materialized (
-       select project_id, monitor_key, incident_id, opened_at from incidents
-       where state in ('open', 'recovering') and (project_id, monitor_key) > ($1::uuid, $2::uuid)
-       order by project_id, monitor_key
-       fetch first $3 rows with ties),
-     entries as (
-       insert into timeline_entries (project_id, incident_id, entry_id, at, type, detail)
-       select p.project_id, p.incident_id,
-         (lpad(to_hex($4::bigint), 12, '0') || '7' || left(h.hash, 3) || '8' || substr(h.hash, 4, 15))::uuid,
-         to_timestamp($4::bigint / 1000.0), 'service_outage', $5
-       from piece p, md5(p.incident_id || '/' || $6::bigint) as h (hash)
-       where p.opened_at < to_timestamp($4::bigint / 1000.0)
-       on conflict do nothing)
-     select project_id, monitor_key, count(*) over ()::integer as count from piece
-     order by project_id desc, monitor_key desc limit 1`,
-    [projectId, monitorKey, limit, toMs, JSON.stringify(detail), outageId],
-  );
+): Promise<LastMonitor | undefined> {
+  const outage = [
+    toMs,
+    JSON.stringify({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() }),
+    outageId,
+  ];
+  if (isDistributed()) {
+    const { rows } = await tx.query<LastMonitor>(READ_PIECE, [projectId, monitorKey, limit]);
+    const last = rows.length >= limit ? rows.at(-1) : undefined;
+    await tx.query(WRITE_PIECE, [projectId, monitorKey, last?.project_id, ...outage, last?.monitor_key]);
+    return last;
+  }
+  const { rows } = await tx.query<LastMonitor & { count: number }>(WRITE, [
+    projectId,
+    monitorKey,
+    limit,
+    ...outage,
+  ]);
   const [last] = rows;
   return last && last.count >= limit ? last : undefined;
 }

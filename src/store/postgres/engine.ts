@@ -37,3 +37,8 @@ export function inShard<Input>(
 export function ofProjects(alias: string, parameter: string): string {
   return isDistributed() ? ` and ${alias}.project_id = any(${parameter}::uuid[])` : '';
 }
+
+/** As `inShard`, of the one project of a parameter: for statements that join, where each table needs it. */
+export function ofProject(alias: string, parameter: string): string {
+  return isDistributed() ? ` and ${alias}.project_id = ${parameter}` : '';
+}

@@ -2,9 +2,11 @@
 // into them any more. The hours of a monitor's day lie side by side: they are cheap to write, and a year of them is cheap
 // to read. A step is one transaction, which also writes how far it went: it counts once, whoever takes it, and is taken
 // again if it did not commit.
+import { isDistributed } from '../postgres/engine.ts';
 import { millis } from '../postgres/moments.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
+import { findUnfinishedCommits } from '../postgres/unfinished-commits.ts';
 import { findPiece, type Piece, type PieceLimits, type Place } from './observation-pieces.ts';
 import { sumUpPiece } from './piece-sums.ts';
 
@@ -40,7 +42,7 @@ export async function sumUpStep(
     const row = await lockRow(tx);
     if (row === undefined) return 'waiting';
     if (row.place === undefined) return await beginClosing(tx);
-    if (!row.isClosed) return 'waiting';
+    if (!row.isClosed || (isDistributed() && !(await isAtAllMachines(tx)))) return 'waiting';
     await limitStatements(tx, limits.statementMs ?? STATEMENT_MS);
     const piece = await findPiece(tx, row.place, limits);
     if (!piece) return await endDays(tx);
@@ -97,6 +99,14 @@ async function lockRow(tx: Queryable): Promise<Row | undefined> {
   const { done_project_id: projectId, done_monitor_key: monitorKey, done_sequence: sequence } = row;
   const done = projectId === null ? undefined : { projectId, monitorKey, sequence: sequence ?? undefined };
   return { place: { fromMs: row.from_ms, toMs: row.to_ms, done }, isClosed: row.is_closed };
+}
+
+/** On Citus: whether the machines have committed all transactions that may have written into the days. */
+async function isAtAllMachines(tx: Queryable): Promise<boolean> {
+  const { rows } = await tx.query<{ closing_xid: number }>(
+    'select closing_xid::text::bigint as closing_xid from observation_sums',
+  );
+  return (await findUnfinishedCommits(tx, rows[0]?.closing_xid ?? 0)).length === 0;
 }
 
 /** Of days that are under way already the end stays. */

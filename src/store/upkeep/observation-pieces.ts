@@ -2,6 +2,7 @@
 // part of those of one monitor that has very many.
 import { BEAT_GAP, type Span } from '../../domain/series.ts';
 import type { MonitorRef } from '../monitors/live.ts';
+import { isDistributed, ofProject } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import { listPartitions, PARTITIONED_TABLES } from '../postgres/partitions.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
@@ -61,8 +62,9 @@ export async function findPiece(
   return piece && { ...piece, isScan: piece.observations * PAGE_FACTOR > pages };
 }
 
-/** Of the tables that have observations of the days. */
+/** Of the tables that have observations of the days. None on Citus, whose coordinator has none: pieces are small there. */
 async function countPages(tx: Connection, { fromMs, toMs }: Span): Promise<number> {
+  if (isDistributed()) return 0;
   const [observations] = PARTITIONED_TABLES;
   const partitions = observations ? await listPartitions(tx, observations) : [];
   const names = partitions
@@ -84,7 +86,8 @@ async function findUnread(
   const { done } = place;
   const most = Math.min(limits.observations, MOST_OF_ONE);
   if (done?.sequence !== undefined) {
-    const [load] = await readLoads(tx, place, { sign: '=', ref: done, limit: 1 });
+    const { projectId } = done;
+    const [load] = await readLoads(tx, place, { sign: '=', ref: done, projectId, limit: 1 });
     if (load) return partOf(place, load, done.sequence, most);
   }
   const loads = await findLoads(tx, place, limits);
@@ -123,20 +126,35 @@ const FIRST_LOOK = 16;
 const LOOK_FACTOR = 4;
 const MOST_LOOK = 4_096;
 
-/** The next monitors: no more of them than a step may take, and few that it does not take. */
+/**
+ * The next monitors: no more of them than a step may take, and few that it does not take. On Citus those of one project: all
+ * rows of the step are then in one shard.
+ */
 async function findLoads(tx: Queryable, place: Place, limits: PieceLimits): Promise<Load[]> {
   const loads: Load[] = [];
+  const projectId = isDistributed() ? await findNextProject(tx, place.done ?? FIRST) : undefined;
+  if (isDistributed() && projectId === undefined) return [];
   for (
     let look = FIRST_LOOK;
     loads.length < limits.monitors;
     look = Math.min(look * LOOK_FACTOR, MOST_LOOK)
   ) {
     const limit = Math.min(look, limits.monitors - loads.length);
-    const found = await readLoads(tx, place, { sign: '>', ref: loads.at(-1) ?? place.done ?? FIRST, limit });
+    const ref = loads.at(-1) ?? place.done ?? FIRST;
+    const found = await readLoads(tx, place, { sign: '>', ref, projectId, limit });
     loads.push(...found);
     if (found.length < limit || countWithin(loads, limits.observations) < loads.length) break;
   }
   return loads;
+}
+
+async function findNextProject(tx: Queryable, after: MonitorRef): Promise<string | undefined> {
+  const { rows } = await tx.query<{ project_id: string }>(
+    `select project_id from monitors where (project_id, monitor_key) > ($1, $2)
+     order by project_id, monitor_key limit 1`,
+    [after.projectId, after.monitorKey],
+  );
+  return rows[0]?.project_id;
 }
 
 /** Before all others. */
@@ -145,22 +163,24 @@ export const FIRST: MonitorRef = { projectId: NO_UUID, monitorKey: NO_UUID };
 
 /**
  * SQL: a sequence before all observations of a monitor since `at`. Where a table has many days those before `at` are not
- * read again. A clock that is set back by less than an hour may mix the last hour with later ones.
+ * read again. A clock that is set back by less than an hour may mix the last hour with later ones. `project`: the parameter
+ * with the monitor's project, for Citus.
  */
-export const sequenceBefore = (at: string, monitor: string) => `coalesce((select b.first_sequence - 1
+export const sequenceBefore = (at: string, monitor: string, project: string) => `coalesce((select b.first_sequence - 1
   from observation_buckets b
-  where b.project_id = ${monitor}.project_id and b.monitor_key = ${monitor}.monitor_key and b.measurement = '${BEAT_GAP}'
+  where b.project_id = ${monitor}.project_id${ofProject('b', project)} and b.monitor_key = ${monitor}.monitor_key and b.measurement = '${BEAT_GAP}'
     and b.bucket_start < ${at} and b.bucket_start >= ${at} - interval '24 hours'
   order by b.bucket_start desc limit 1), 0)`;
 
-/** Of the monitor itself (`=`), or of the next ones after it. */
+/** Of the monitor itself (`=`), or of the next ones after it; on Citus of the project `projectId` alone. */
 async function readLoads(
   tx: Queryable,
   { fromMs, toMs }: Span,
-  { sign, ref, limit }: { sign: '=' | '>'; ref: MonitorRef; limit: number },
+  look: { sign: '=' | '>'; ref: MonitorRef; projectId: string | undefined; limit: number },
 ): Promise<Load[]> {
+  const { sign, ref, projectId, limit } = look;
   const end = (order: 'asc' | 'desc') => `(select o.sequence from observations o
-    where o.monitor_key = m.monitor_key and o.sequence > m.sequence
+    where o.monitor_key = m.monitor_key${ofProject('o', '$6')} and o.sequence > m.sequence
       and o.received_at >= ${fromMillis('$4')} and o.received_at < ${fromMillis('$5')}
     order by o.sequence ${order} limit 1)`;
   const { rows } = await tx.query<{
@@ -174,11 +194,11 @@ async function readLoads(
      from (
        select m.project_id, m.monitor_key, ${end('asc')} as first, ${end('desc')} as last
        from (
-         select project_id, monitor_key, ${sequenceBefore(fromMillis('$4'), 'monitors')} as sequence
-         from monitors where (project_id, monitor_key) ${sign} ($1, $2)
+         select project_id, monitor_key, ${sequenceBefore(fromMillis('$4'), 'monitors', '$6')} as sequence
+         from monitors where (project_id, monitor_key) ${sign} ($1, $2)${ofProject('monitors', '$6')}
          order by project_id, monitor_key limit $3) m) ends
      order by project_id, monitor_key`,
-    [ref.projectId, ref.monitorKey, limit, fromMs, toMs],
+    [ref.projectId, ref.monitorKey, limit, fromMs, toMs, ...(isDistributed() ? [projectId] : [])],
   );
   return rows.map((row) => ({
     projectId: row.project_id,

@@ -2,7 +2,7 @@
 // adds to what an hour has: of a monitor with very many observations several pieces have parts of an hour.
 import { BEAT_GAP } from '../../domain/series.ts';
 import { addToSums, COUNTED, GAP_SECONDS, lastBeatBefore, sumUp } from '../beats/observation-sums.ts';
-import { isDistributed } from '../postgres/engine.ts';
+import { isDistributed, ofProject } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { addUsage } from '../tenancy/usage.ts';
@@ -17,10 +17,14 @@ const BY_SCAN = `set local enable_seqscan = on; set local enable_hashjoin = on; 
 /** Else Postgres would compute a value for each of its uses. */
 const ONCE = 'offset 0';
 
-const BEFORE = lastBeatBefore(
-  { projectId: 'lined.project_id', monitorKey: 'lined.monitor_key' },
-  { at: fromMillis('$6'), near: fromMillis('$5') },
-);
+/** On Citus a piece is of one project, that of its last monitor. */
+const PROJECT = '$3';
+
+const before = () =>
+  lastBeatBefore(
+    { projectId: isDistributed() ? PROJECT : 'lined.project_id', monitorKey: 'lined.monitor_key' },
+    { at: fromMillis('$6'), near: fromMillis('$5') },
+  );
 
 /** Not on Citus: a CTE that writes takes part of every machine in the commit. */
 const USED = `, used as (${addUsage({
@@ -33,20 +37,20 @@ const USED = `, used as (${addUsage({
 
 // Each hour with an observation has a row of gaps, which says where the next one begins.
 const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
-    select project_id, monitor_key, ${sequenceBefore(fromMillis('$5'), 'monitors')} as sequence
-    from monitors where (project_id, monitor_key) ${sign} ($1, $2) and (project_id, monitor_key) <= ($3, $4)),
+    select project_id, monitor_key, ${sequenceBefore(fromMillis('$5'), 'monitors', PROJECT)} as sequence
+    from monitors where (project_id, monitor_key) ${sign} ($1, $2) and (project_id, monitor_key) <= ($3, $4)${ofProject('monitors', PROJECT)}),
   beats as materialized (
     select s.project_id, s.monitor_key, o.sequence, o.received_at, o.${COUNTED} as counts, o.measurements,
       date_trunc('hour', o.received_at, 'UTC') as bucket_start
     from stretch s join observations o on o.monitor_key = s.monitor_key and o.sequence > s.sequence
-    where o.received_at >= ${fromMillis('$5')} and o.received_at < ${fromMillis('$6')}
+    where o.received_at >= ${fromMillis('$5')} and o.received_at < ${fromMillis('$6')}${ofProject('o', PROJECT)}
       and o.sequence > $7 and o.sequence <= $8),
   lined as (
     select project_id, monitor_key, sequence, received_at, counts, bucket_start,
       lag(received_at) over (partition by monitor_key, counts order by sequence) as of_piece
     from beats),
   gaps as (
-    select *, case when counts then coalesce(of_piece, ${BEFORE}) end as before from lined ${ONCE}),
+    select *, case when counts then coalesce(of_piece, ${before()}) end as before from lined ${ONCE}),
   numbers as (
     select project_id, monitor_key, key, bucket_start, text::numeric as value
     from beats, jsonb_each_text(measurements) as measured (key, text) where measurements is not null ${ONCE}),
@@ -54,7 +58,7 @@ const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
     select project_id, monitor_key, key, bucket_start, ${sumUp('value')} from numbers group by 1, 2, 3, 4),
   totals as (
     select *, sum(count) over (partition by monitor_key, key) as total,
-      key = any($9::text[]) or exists (select from monitors m where m.project_id = measured.project_id
+      key = any($9::text[]) or exists (select from monitors m where m.project_id = measured.project_id${ofProject('m', PROJECT)}
         and m.monitor_key = measured.monitor_key and m.measurements ? measured.key) as is_known
     from measured),
   ranked as (

@@ -178,10 +178,12 @@ export class DeadlineSweep {
 
   /** Returns no batch for a claim that the database refused for its rows: lanes begin no further one. */
   async #wake(sweep: Sweep, options: BatchOptions): Promise<WokenBatch | undefined> {
+    const startedAt = performance.now();
     try {
       return await wakeDueMonitors(this.#options.pool, options);
     } catch (error) {
       if (!(error instanceof BatchFaultError)) throw error;
+      if (error.woken) this.#report(error.woken, performance.now() - startedAt);
       sweep.isOver = true;
       sweep.refusal ??= { fault: error, claim: options.claim };
       return undefined;

@@ -35,11 +35,14 @@ export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
 /** The database refuses a batch for the data in it: the same rows would fail again. */
 export class BatchFaultError extends Error {
   readonly rows: readonly LiveRow[];
+  /** What was woken in other shards. */
+  readonly woken: WokenBatch | undefined;
 
-  constructor(rows: readonly LiveRow[], cause: unknown) {
+  constructor(rows: readonly LiveRow[], cause: unknown, woken?: WokenBatch) {
     super('A batch of due monitors could not be written.', { cause });
     this.name = 'BatchFaultError';
     this.rows = rows;
+    this.woken = woken;
   }
 }
 
@@ -61,20 +64,29 @@ export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promis
   return await wakeByShards(pool, options);
 }
 
-/** A transaction for each shard. The batch counts as full where as many were due as the claim may take. */
+/**
+ * A transaction for each shard: a fault in one holds up no other. The batch counts as full where as many were due as the claim
+ * may take.
+ */
 async function wakeByShards(pool: Pool, { claim, ...options }: BatchOptions): Promise<WokenBatch> {
   const { shards, isFull, ...moment } = await findDueShards(pool, claim);
   if (isFull) options.onFull?.();
   const batch: WokenBatch = { ...moment, claimed: 0, isDrained: true, transitions: [], faults: [] };
+  let fault: BatchFaultError | undefined;
   for (const shard of shards) {
     const part = await wakeClaimed(pool, { claim, minimumIntervalMs: options.minimumIntervalMs }, (tx) =>
       claimDueInShard(tx, shard, claim),
-    );
+    ).catch((error: unknown) => {
+      if (!(error instanceof BatchFaultError)) throw error;
+      fault ??= error;
+    });
+    if (!part) continue;
     batch.claimed += part.claimed;
     batch.earliestMs = Math.min(batch.earliestMs ?? moment.nowMs, part.earliestMs ?? moment.nowMs);
     batch.transitions.push(...part.transitions);
     batch.faults.push(...part.faults);
   }
+  if (fault) throw new BatchFaultError(fault.rows, fault.cause, batch);
   // What others hold is theirs: where nothing could be claimed there is nothing to go on with.
   return { ...batch, isDrained: !isFull || batch.claimed === 0 };
 }

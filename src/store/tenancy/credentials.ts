@@ -68,23 +68,25 @@ const list = keysetList(CREDENTIAL, {
 const READABLE = `(c.revoked_at is null or c.revoked_at > clock_timestamp() - interval '${KEPT_DAYS.revokedCredentials} days')`;
 
 const insertRow = (bind: Bind<NewCredential>) =>
-  `insert into credentials as c (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (credential) => credential)})
-    returning ${COLUMNS}`;
+  `insert into credentials as c (${sql.names(NEW)}) values (${sql.parameters(NEW, bind, (credential) => credential)})`;
 const INSERT = statement(
   'insert-credential',
   (bind: Bind<NewCredential>) => `with address as (
       insert into credential_addresses (credential_id, project_id)
       values (${bind(({ credentialId }) => credentialId)}, ${bind(({ projectId }) => projectId)}))
-    ${insertRow(bind)}`,
+    ${insertRow(bind)}
+    returning ${COLUMNS}`,
 );
 const INSERT_ROW = statement('insert-credential-row', insertRow);
 const INSERT_ADDRESS = 'insert into credential_addresses (credential_id, project_id) values ($1, $2)';
 
-/** Inserts the credential and its address in one statement; on Citus in two, in the caller's transaction. */
+/** Inserts the credential and its address in one statement. */
 export async function insertCredential(db: Queryable, credential: NewCredential): Promise<Credential> {
-  if (isDistributed()) await db.query(INSERT_ADDRESS, [credential.credentialId, credential.projectId]);
-  const { rows } = await db.query((isDistributed() ? INSERT_ROW : INSERT)(credential));
-  return onlyRow(rows);
+  if (!isDistributed()) return onlyRow((await db.query(INSERT(credential))).rows);
+  const { projectId, credentialId } = credential;
+  await db.query(INSERT_ADDRESS, [credentialId, projectId]);
+  await db.query(INSERT_ROW(credential));
+  return await readBack(db, projectId, credentialId);
 }
 
 export async function findCredential(
@@ -136,10 +138,10 @@ export async function updateCredentialDigest(tx: Queryable, rotation: Rotation):
     `update credentials c set digest = $3, version = c.version + 1,
        previous_digest = case when $4 > 0 then c.digest end,
        previous_ends_at = statement_timestamp() + make_interval(secs => nullif($4, 0))
-     where c.project_id = $1 and c.credential_id = $2 returning ${COLUMNS}`,
+     where c.project_id = $1 and c.credential_id = $2${isDistributed() ? '' : ` returning ${COLUMNS}`}`,
     [rotation.projectId, rotation.credentialId, rotation.digest, rotation.overlapSeconds],
   );
-  return onlyRow(rows);
+  return isDistributed() ? await readBack(tx, rotation.projectId, rotation.credentialId) : onlyRow(rows);
 }
 
 /** Revokes the credential and all of its secrets. The caller has locked the row. */
@@ -212,6 +214,12 @@ export async function updateLastUsed(
       [some.map((one) => one.projectId), some.map((one) => one.credentialId)],
     );
   }
+}
+
+/** On Citus, where RETURNING takes no function of a time. */
+async function readBack(db: Queryable, projectId: string, credentialId: string): Promise<Credential> {
+  const written = await findCredential(db, projectId, credentialId);
+  return written ?? onlyRow([]);
 }
 
 function onlyRow(rows: readonly object[]): Credential {

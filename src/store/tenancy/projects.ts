@@ -4,6 +4,7 @@ import { projectNameKey } from '../../domain/name-key.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 
 export interface Project {
@@ -37,11 +38,11 @@ export async function insertProject(
   const { rows } = await refuseTakenName(
     db.query(
       `insert into projects as p (project_id, organization_id, name, name_key) values ($1, $2, $3, $4)
-       returning ${COLUMNS}`,
+       ${returning()}`,
       [project.projectId, project.organizationId, project.name, projectNameKey(project.name)],
     ),
   );
-  const [inserted] = rows.map(toProject);
+  const [inserted] = await writtenOf(db, rows, project.projectId);
   if (!inserted) throw new Error('The insert of a project returned no row.');
   return inserted;
 }
@@ -83,13 +84,22 @@ export async function updateProjectName(
   const { rows } = await refuseTakenName(
     tx.query(
       `update projects p set name = $2, name_key = $3, former_names = $4, version = p.version + 1, updated_at = statement_timestamp()
-       where p.project_id = $1 returning ${COLUMNS}`,
+       where p.project_id = $1 ${returning()}`,
       [project.projectId, project.name, projectNameKey(project.name), project.formerNames],
     ),
   );
-  const [updated] = rows.map(toProject);
+  const [updated] = await writtenOf(tx, rows, project.projectId);
   if (!updated) throw new Error('The project was not locked by the caller.');
   return updated;
+}
+
+const returning = () => (isDistributed() ? '' : `returning ${COLUMNS}`);
+
+/** What a statement has written: on Citus, where RETURNING takes no function of a time, it is read. */
+async function writtenOf(db: Queryable, returned: readonly object[], projectId: string): Promise<Project[]> {
+  if (!isDistributed()) return returned.map(toProject);
+  const { rows } = await db.query(`select ${COLUMNS} from projects p where p.project_id = $1`, [projectId]);
+  return rows.map(toProject);
 }
 
 /** Newest first. `onlyProjectId`: a credential sees only its own project. */

@@ -1,4 +1,5 @@
 // rate_windows: requests of all api replicas in a minute, one row per scope (project or organization).
+import { isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction, readNow } from '../postgres/transaction.ts';
@@ -39,8 +40,8 @@ export async function settleRateWindows(
     text: `insert into rate_windows as r (project_id, window_start, used)
       select * from unnest($1::uuid[], $2::bigint[], $3::bigint[])
       on conflict (project_id, window_start) do update set used = r.used + excluded.used
-      returning project_id as "scopeId", window_start as "window", used,
-        ${NOW_MS} as now_ms`,
+      returning project_id as "scopeId", window_start as "window", used${isDistributed() ? '' : `,
+        ${NOW_MS} as now_ms`}`,
     values: [
       ordered.map((one) => one.scopeId),
       ordered.map((one) => one.window),
@@ -48,7 +49,9 @@ export async function settleRateWindows(
     ],
   });
   const totals = rows.map(({ scopeId, window, used }) => ({ scopeId, window, used }));
-  return { totals, nowMs: rows[0]?.now_ms ?? Date.now() };
+  // On Citus RETURNING takes no clock.
+  const nowMs = isDistributed() ? await readNow(db) : rows[0]?.now_ms;
+  return { totals, nowMs: nowMs ?? Date.now() };
 }
 
 /** Minutes. A window that is this old gets no counts, but of an api that had no database for so long. */

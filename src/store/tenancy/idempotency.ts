@@ -116,7 +116,8 @@ async function insertClaimInShard(tx: Connection, guard: IdempotencyGuard): Prom
   const [before] = rows;
   if (!before) throw new Error('The database answered without a time.');
   const { now_ms: nowMs, value } = before;
-  await tx.query(`set local citus.propagate_set_commands = 'local'; set local lock_timeout = ${DUPLICATE_WAIT_MS}`);
+  await tx.query("set local citus.propagate_set_commands = 'local'");
+  await tx.query(`set local lock_timeout = ${DUPLICATE_WAIT_MS}`);
   const { rowCount } = await tx.query(CLAIM_IN_SHARD, [
     ...[guard.scopeId, guard.key, guard.fingerprint, nowMs, nowMs - WINDOW_MS],
   ]);

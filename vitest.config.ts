@@ -45,7 +45,7 @@ export default defineConfig({
       ),
       project(
         'distributed',
-        ['test/store/**/*.test.ts', 'test/ingest/**/*.test.ts', 'test/sweeper/**/*.test.ts'],
+        ['store', 'api', 'ingest', 'sweeper'].map((folder) => `test/${folder}/**/*.test.ts`),
         {
           globalSetup: ['test/support/distributed-setup.ts'],
           exclude: [...configDefaults.exclude, ...excludedFiles()],

@@ -34,8 +34,7 @@ it('a database of another engine than the setting is a fault that names the sett
 it('migrate refuses a database of another engine, and its schema stays as it is', async () => {
   const { databaseUrl, pool } = fixture;
   const tables = async () =>
-    (await pool.query("select from pg_class where relnamespace = 'public'::regnamespace"))
-      .rows.length;
+    (await pool.query("select from pg_class where relnamespace = 'public'::regnamespace")).rows.length;
   const before = await tables();
   useOther();
   await expect(migrate({ databaseUrl })).rejects.toThrow(WHAT_TO_SET);

@@ -13,11 +13,9 @@ describe.runIf(isDistributed())('a change that the coordinator has committed and
   let before: Snapshot;
   let held: HeldCommit;
 
-  const read = (since?: Snapshot) =>
-    readFeedPage(fixture.pool, { scope: fixture.project, since, limit: 10 });
+  const read = (since?: Snapshot) => readFeedPage(fixture.pool, { scope: fixture.project, since, limit: 10 });
   const poll = (since: Snapshot) => haveChanged(fixture.pool, [{ scope: fixture.project, since }]);
-  const keysOf = async (since: Snapshot) =>
-    (await read(since)).items.map((item) => item.monitor.monitorKey);
+  const keysOf = async (since: Snapshot) => (await read(since)).items.map((item) => item.monitor.monitorKey);
 
   beforeAll(async () => {
     fixture = await openProjectFixture();

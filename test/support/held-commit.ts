@@ -21,7 +21,10 @@ interface Place {
 }
 
 /** Changes the live row of a monitor. Call `commit` before the database is dropped. */
-export async function holdCommit(databaseUrl: string, { projectId, monitorKey }: MonitorRef): Promise<HeldCommit> {
+export async function holdCommit(
+  databaseUrl: string,
+  { projectId, monitorKey }: MonitorRef,
+): Promise<HeldCommit> {
   const coordinator = await connect(databaseUrl);
   // It keeps the recovery, which runs each minute, from ending the commit.
   const guard = await connect(databaseUrl);
@@ -33,21 +36,27 @@ export async function holdCommit(databaseUrl: string, { projectId, monitorKey }:
     [projectId],
   );
   const [place] = rows;
-  const server = (inject('postgresWorkerUrls') ?? []).find((url) => new URL(url).port === String(place?.port));
+  const server = (inject('postgresWorkerUrls') ?? []).find(
+    (url) => new URL(url).port === String(place?.port),
+  );
   if (!place || !server) throw new Error('The shard of the project is on no worker.');
   const machine = await connect(databaseUrlOf(server, new URL(databaseUrl).pathname.slice(1)));
 
   await coordinator.query('begin');
-  const { rows: begun } = await coordinator.query<{ xid: string }>('select pg_current_xact_id()::text as xid');
+  const { rows: begun } = await coordinator.query<{ xid: string }>(
+    'select pg_current_xact_id()::text as xid',
+  );
   const xid = begun[0]?.xid ?? '';
   const gid = `citus_0_${xid}_1_1`;
-  await coordinator.query('insert into pg_dist_transaction (groupid, gid) values ($1, $2)', [place.group_id, gid]);
-  await machine.query('begin');
-  await machine.query(`update ${place.live} set changed_xid = $1 where project_id = $2 and monitor_key = $3`, [
-    xid,
-    projectId,
-    monitorKey,
+  await coordinator.query('insert into pg_dist_transaction (groupid, gid) values ($1, $2)', [
+    place.group_id,
+    gid,
   ]);
+  await machine.query('begin');
+  await machine.query(
+    `update ${place.live} set changed_xid = $1 where project_id = $2 and monitor_key = $3`,
+    [xid, projectId, monitorKey],
+  );
   await machine.query(
     `insert into ${place.changes} (changed_xid, shard_key, project_hashes, monitor_keys)
      values ($1, $2, array[uuid_hash($2::uuid)], array[$3::uuid])`,

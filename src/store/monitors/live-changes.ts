@@ -103,6 +103,8 @@ async function deleteInShards(db: Queryable, limit: number): Promise<number> {
     [deleted, floor, last],
   );
   if (rowCount)
-    await db.query('update live_changes_floor set deleted_xid = $1::xid8 where deleted_xid < $1::xid8', [last]);
+    await db.query('update live_changes_floor set deleted_xid = $1::xid8 where deleted_xid < $1::xid8', [
+      last,
+    ]);
   return rowCount ?? 0;
 }

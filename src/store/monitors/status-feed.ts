@@ -81,7 +81,8 @@ const present = () => presentSnapshot('$6');
  * Whether a live row `l` changed after the snapshot. The upper bound leaves out rows that were restored from another
  * cluster with ids that this one has not reached yet: they would stay new for ever.
  */
-const isNew = () => `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < pg_snapshot_xmax(${present()})
+const isNew =
+  () => `l.changed_xid >= pg_snapshot_xmin(${SINCE}) and l.changed_xid < pg_snapshot_xmax(${present()})
     and not pg_visible_in_snapshot(l.changed_xid, ${SINCE})`;
 
 const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id = $2)';
@@ -208,7 +209,9 @@ async function readPage(
   const { rows } = await db.query<FeedColumns>({
     name: isUsual && stretch === STRETCH ? `${name}-${size}` : undefined,
     text,
-    values: since ? [...values, ...[since, before?.snapshot].flatMap((it) => (it ? snapshotText(it) : []))] : values,
+    values: since
+      ? [...values, ...[since, before?.snapshot].flatMap((it) => (it ? snapshotText(it) : []))]
+      : values,
   });
   const [first] = rows;
   if (!first) throw new Error('The database answered without a snapshot.');

@@ -18,7 +18,9 @@ export async function findAge(
   before: string,
   limit: number,
 ): Promise<string> {
-  const { rows } = await db.query<{ at: string }>(`select ((${before}) - interval '1 microsecond')::text as at`);
+  const { rows } = await db.query<{ at: string }>(
+    `select ((${before}) - interval '1 microsecond')::text as at`,
+  );
   const [oldest] = rows;
   if (!oldest) throw new Error('The database answered without a time.');
   const { rows: full } = await db.query<{ at: string }>(

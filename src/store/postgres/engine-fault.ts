@@ -47,6 +47,8 @@ export async function requireEngine(db: Queryable): Promise<void> {
   }
   if (!found.has_citus) throw new Error(LACKS_CITUS);
   if (!found.has_tables || found.is_distributed) return;
-  const { rows } = await db.query<{ is_used: boolean }>('select exists (select from organizations) as is_used');
+  const { rows } = await db.query<{ is_used: boolean }>(
+    'select exists (select from organizations) as is_used',
+  );
   if (rows[0]?.is_used) throw new Error(IS_POSTGRES);
 }

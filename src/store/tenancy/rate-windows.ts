@@ -40,8 +40,12 @@ export async function settleRateWindows(
     text: `insert into rate_windows as r (project_id, window_start, used)
       select * from unnest($1::uuid[], $2::bigint[], $3::bigint[])
       on conflict (project_id, window_start) do update set used = r.used + excluded.used
-      returning project_id as "scopeId", window_start as "window", used${isDistributed() ? '' : `,
-        ${NOW_MS} as now_ms`}`,
+      returning project_id as "scopeId", window_start as "window", used${
+        isDistributed()
+          ? ''
+          : `,
+        ${NOW_MS} as now_ms`
+      }`,
     values: [
       ordered.map((one) => one.scopeId),
       ordered.map((one) => one.window),

@@ -166,7 +166,11 @@ export const FIRST: MonitorRef = { projectId: NO_UUID, monitorKey: NO_UUID };
  * read again. A clock that is set back by less than an hour may mix the last hour with later ones. `project`: the parameter
  * with the monitor's project, for Citus.
  */
-export const sequenceBefore = (at: string, monitor: string, project: string) => `coalesce((select b.first_sequence - 1
+export const sequenceBefore = (
+  at: string,
+  monitor: string,
+  project: string,
+) => `coalesce((select b.first_sequence - 1
   from observation_buckets b
   where b.project_id = ${monitor}.project_id${ofProject('b', project)} and b.monitor_key = ${monitor}.monitor_key and b.measurement = '${BEAT_GAP}'
     and b.bucket_start < ${at} and b.bucket_start >= ${at} - interval '24 hours'

@@ -8,6 +8,7 @@ import { lockLive, type MonitorRef, touchLive, updateLive } from '../../src/stor
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
 import { writeReport } from '../../src/store/monitors/monitor-origins.ts';
 import { type FeedScope, readFeedPage, type Snapshot } from '../../src/store/monitors/status-feed.ts';
+import { isDistributed } from '../../src/store/postgres/engine.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { sweepLiveChanges } from '../../src/sweeper/upkeep/sweep-live-changes.ts';
@@ -170,8 +171,9 @@ describe('deletion of old changes', () => {
 
 /** Records of other projects, each of a transaction of its own. */
 async function recordOthers(count: number): Promise<void> {
+  const [columns, values] = isDistributed() ? ['shard_key, ', 'gen_random_uuid(), '] : ['', ''];
   await pool.query(`do $$ begin for i in 1..${count} loop
-    insert into live_changes (project_hashes, monitor_keys) values (array[i], array[gen_random_uuid()]);
+    insert into live_changes (${columns}project_hashes, monitor_keys) values (${values}array[i], array[gen_random_uuid()]);
     commit; end loop; end $$`);
 }
 

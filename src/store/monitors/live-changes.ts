@@ -33,13 +33,18 @@ interface LogQuery {
  * that still runs anywhere on the server, and however few the planner takes them for.
  */
 export function readLog({ from, running, isKept, present, most }: LogQuery): string {
-  return `recent as materialized (
-      select * from (
-        select * from live_changes c
+  const found = isDistributed()
+    ? `select * from live_changes c
+        where (c.changed_xid >= ${from} or c.changed_xid in (select xid from (${running}) as running (xid)))
+          and c.changed_xid < pg_snapshot_xmax(${present})`
+    : `select * from live_changes c
         where c.changed_xid >= ${from} and c.changed_xid < pg_snapshot_xmax(${present})
         union all
         select c.* from (select distinct xid from (${running}) as running (xid) where xid < ${from}) running
-        cross join lateral (select * from live_changes c where c.changed_xid = running.xid offset 0) c) c
+        cross join lateral (select * from live_changes c where c.changed_xid = running.xid offset 0) c`;
+  return `recent as materialized (
+      select * from (
+        ${found}) c
       where ${isKept} limit ${most.records + 1}),
     log as materialized (
       select ${isKept} and count(*) <= ${most.records} and coalesce(sum(cardinality(monitor_keys)), 0) <= ${most.keys}

@@ -93,7 +93,7 @@ const PROJECTS = 'p.organization_id = $1 and ($2::uuid is null or p.project_id =
  * last order names the project's own column alone: by that of the live row all projects would be read and sorted first, and
  * by the monitor key too, each project up to the limit.
  */
-const inKeyOrder = (limit: number) => `select p.project_id, l.monitor_key, l.changed_xid
+const byProject = (limit: number) => `select p.project_id, l.monitor_key, l.changed_xid
   from (select project_id from projects p
     where ${PROJECTS} and ($3::uuid is null or p.project_id >= $3) order by project_id) p
   cross join lateral (
@@ -103,6 +103,14 @@ const inKeyOrder = (limit: number) => `select p.project_id, l.monitor_key, l.cha
       and l.monitor_key > case when p.project_id = $3 then $4::uuid else '00000000-0000-0000-0000-000000000000' end
     order by l.monitor_key limit ${limit}) l
   order by p.project_id limit ${limit}`;
+
+/** On Citus, which takes no lateral read with a limit: each shard sorts its own rows. */
+const byShard = (limit: number) => `select l.project_id, l.monitor_key, l.changed_xid
+  from monitor_live l join projects p on p.project_id = l.project_id
+  where ${PROJECTS} and ($3::uuid is null or (l.project_id, l.monitor_key) > ($3::uuid, $4::uuid))
+  order by l.project_id, l.monitor_key limit ${limit}`;
+
+const inKeyOrder = (limit: number) => (isDistributed() ? byShard : byProject)(limit);
 
 /** The CTE `log` of a page that reads no records, and where the rows that it looked at end, if there may be more. */
 const ending = (end: string) => `log as materialized (
@@ -114,6 +122,14 @@ const ending = (end: string) => `log as materialized (
  * read the whole of a large one, and sort it, for each page.
  */
 const IN_KEY_ORDER = 'set local enable_seqscan = off; set local enable_bitmapscan = off';
+
+/** Joins the live row of the key, if it is new. */
+const changedOf = (key: string) =>
+  isDistributed()
+    ? `join monitor_live l on ${key} and ${isNew()}`
+    : `cross join lateral (
+        select l.changed_xid from monitor_live l
+        where ${key} and ${isNew()} limit 1) l`;
 
 /** CTEs, which end with `log` and the `page` of keys. */
 interface Reading {
@@ -162,9 +178,7 @@ const CHANGES: Reading = {
         join projects p on uuid_hash(p.project_id) = k.project_hash
         where ${PROJECTS} and ($3::uuid is null or (p.project_id, k.monitor_key) > ($3::uuid, $4::uuid))
         order by p.project_id, k.monitor_key offset 0) k
-      cross join lateral (
-        select l.changed_xid from monitor_live l
-        where l.project_id = k.project_id and l.monitor_key = k.monitor_key and ${isNew()} limit 1) l
+      ${changedOf('l.project_id = k.project_id and l.monitor_key = k.monitor_key')}
       order by k.project_id, k.monitor_key limit ${size})`,
 };
 

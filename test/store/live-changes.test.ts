@@ -169,11 +169,14 @@ describe('deletion of old changes', () => {
   });
 });
 
+/** A column that only Citus has, and its value. */
+const shardKey = (value: string) => (isDistributed() ? ['shard_key, ', `${value}::uuid, `] : ['', '']);
+
 /** Records of other projects, each of a transaction of its own. */
 async function recordOthers(count: number): Promise<void> {
-  const [columns, values] = isDistributed() ? ['shard_key, ', 'gen_random_uuid(), '] : ['', ''];
+  const [column, value] = shardKey('gen_random_uuid()');
   await pool.query(`do $$ begin for i in 1..${count} loop
-    insert into live_changes (${columns}project_hashes, monitor_keys) values (${values}array[i], array[gen_random_uuid()]);
+    insert into live_changes (${column}project_hashes, monitor_keys) values (${value}array[i], array[gen_random_uuid()]);
     commit; end loop; end $$`);
 }
 
@@ -261,8 +264,10 @@ describe('reading', () => {
 
   it('projects of an equal hash are not confused', async () => {
     const since = await now();
+    const [column, value] = shardKey('$1');
     await pool.query(
-      `insert into live_changes (project_hashes, monitor_keys) select array[uuid_hash($1)], array[$2::uuid]`,
+      `insert into live_changes (${column}project_hashes, monitor_keys)
+       select ${value}array[uuid_hash($1::uuid)], array[$2::uuid]`,
       [scope.projectId, crypto.randomUUID()],
     );
     expect(await changedSince(since)).toEqual([]);

@@ -63,7 +63,7 @@ it('an outage is in the timeline of each incident that was open in it, and of no
   await tell();
   await tell();
   const { rows } = await fixture.pool.query(
-    `select t.entry_id, t.type, t.detail, t.at, i.state from timeline_entries t join incidents i using (incident_id)
+    `select t.entry_id, t.type, t.detail, t.at, i.state from timeline_entries t join incidents i using (project_id, incident_id)
      order by i.state`,
   );
   expect(rows.map(({ state }) => state)).toEqual([

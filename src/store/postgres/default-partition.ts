@@ -116,7 +116,7 @@ async function readConstraint(
 /** Rows in the default partition, counted up to 100,000. Any row there is a fault (docs/operations.md). */
 export async function countDefaultRows(db: Queryable, { table }: PartitionedTable): Promise<number> {
   const { rows } = await db.query<{ count: number }>(
-    `select count(*)::integer as count from (select from ${table}_default limit 100000) as r`,
+    `select count(*)::integer as count from (select 1 from ${table}_default limit 100000) as r`,
   );
   return rows[0]?.count ?? 0;
 }

@@ -148,16 +148,16 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // The ids of events that were applied (docs/contract/organization.md).
   {
     what: 'billing_events',
-    retire: retire('billing_events', old('received_at', `${KEPT_DAYS.billingEvents} days`)),
+    retire: retire('billing_events', 'received_at', ago(`${KEPT_DAYS.billingEvents} days`)),
   },
   {
     what: 'billing_charges',
-    retire: retire('billing_charges', old('received_at', `${KEPT_DAYS.billingCharges} days`)),
+    retire: retire('billing_charges', 'received_at', ago(`${KEPT_DAYS.billingCharges} days`)),
   },
   // They are few.
   {
     what: 'billing_disputes',
-    retire: retire('billing_disputes', old('said_at', `${KEPT_DAYS.billingCharges} days`)),
+    retire: retire('billing_disputes', 'said_at', ago(`${KEPT_DAYS.billingCharges} days`)),
   },
   // Deliveries of deleted monitors have ended: the deletion cancels them.
   {

@@ -206,11 +206,12 @@ function guardOf(
   if (!spec.idempotent || typeof key !== 'string') return undefined;
   const { path, pairs } = readTarget(request.raw.url);
   const body = spec.bodyOptional ? (request.body ?? {}) : request.body;
+  const caller = spec.preset === 'session' ? admission.caller.actor.id : undefined;
   return {
     scopeId: admission.scopeId,
     key,
     secrets: context.secrets,
-    fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body }),
+    fingerprint: fingerprintOf({ method: spec.method, path, query: pairs, body, caller }),
   };
 }
 

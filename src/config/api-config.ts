@@ -30,6 +30,9 @@ const settings = z.object({
     issuers,
   ),
   allowedPrivateDestinations: shared.allowedPrivateDestinations(),
+  relayUrl: shared.relayUrl(),
+  relayToken: shared.relayToken(),
+  relayNotifiers: shared.relayNotifiers(),
   minimumIntervalSeconds: shared.minimumIntervalSeconds(),
   plans: shared.plans(),
   dashboardOrigin: optional(

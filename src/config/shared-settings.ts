@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { BILLING_SOURCES } from '../domain/billing.ts';
 import { plans as catalogue } from './plans.ts';
-import { baseUrl, integer, optional, postgresUrl, text, variable } from './variable.ts';
+import { baseUrl, integer, list, optional, postgresUrl, text, variable } from './variable.ts';
 
 export const logLevel = () =>
   variable(
@@ -94,6 +94,40 @@ export const allowedPrivateDestinations = () =>
       fallback: '',
     },
     text,
+  );
+
+export const relayUrl = () =>
+  optional(
+    {
+      name: 'RELAY_URL',
+      description:
+        "Address of the messaging relay, an ntfy server, at which people's phones reach it too. Default: no relay.",
+    },
+    baseUrl,
+  );
+
+export const relayToken = () =>
+  optional(
+    {
+      name: 'RELAY_TOKEN',
+      description: 'Access token of the relay, which may publish to its topics bk_*. Default: none.',
+    },
+    text.regex(/^[\x21-\x7e]+$/, 'must be a token without blanks'),
+  );
+
+const NOTIFIER = /^\P{Cc}{1,128}$/u;
+
+export const relayNotifiers = () =>
+  variable(
+    {
+      name: 'RELAY_NOTIFIERS',
+      description: 'The notifiers that endpoints of the relay may name, separated by commas.',
+      fallback: 'ntfy',
+    },
+    list.refine(
+      (names) => names.length > 0 && names.every((name) => NOTIFIER.test(name)),
+      'must be names of 1 to 128 characters, separated by commas',
+    ),
   );
 
 export const minimumIntervalSeconds = () =>

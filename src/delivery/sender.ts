@@ -2,12 +2,13 @@
 // senders.ts says which sender an endpoint has.
 
 export interface AttemptRequest {
+  /** Where to: the URL of a webhook, the topic of a relay kind. */
   url: string;
   /** The message's id: the same on every attempt and on a redelivery. */
   webhookId: string;
   /** The event in the standard format, as stored: the same on every attempt. */
   body: string;
-  /** Secrets that are valid now, newest first (one, or two in a rotation's overlap). */
+  /** Secrets that are valid now, newest first (one, or two in a rotation's overlap). Relay kinds have none. */
   secrets: readonly string[];
 }
 
@@ -33,7 +34,7 @@ export interface AttemptResult {
   error?: AttemptError;
   /** To the status line, or to the failure. Whole milliseconds. */
   latencyMs: number;
-  /** The first 1,024 bytes of the answer as text. */
+  /** The first 1,024 bytes of a webhook's answer as text. */
   body?: string;
   /** The receiver's `Retry-After`, 0 to one hour; only where the attempt failed. */
   retryAfterMs?: number;

@@ -1,5 +1,7 @@
 // The sender of each endpoint kind and format: the one table that the dispatcher and test deliveries choose from.
 import type { EndpointKind } from '../domain/callback.ts';
+import type { Relay } from './relay/relay.ts';
+import { RelaySender } from './relay/relay-sender.ts';
 import type { Sender } from './sender.ts';
 import type { DestinationDeps } from './webhook/destination.ts';
 import { WebhookSender } from './webhook/webhook-sender.ts';
@@ -7,11 +9,17 @@ import { WebhookSender } from './webhook/webhook-sender.ts';
 export interface SendersOptions extends DestinationDeps {
   /** For one attempt with everything; default 10 s. */
   timeoutMs?: number;
+  /** That of the installation, where it has one. */
+  relay?: Relay;
 }
 
-/** Endpoint kind and format -> sender. A new format is a file in formats/ (a new relay: in relay/) and a row here. */
+const openRelay = (options: SendersOptions) => new RelaySender(options);
+
+/** Endpoint kind and format -> sender. A new format is a file in formats/ and a row here. */
 const SENDERS: Readonly<Record<`${EndpointKind} ${string}`, (options: SendersOptions) => Sender>> = {
   'webhook standard': (options) => new WebhookSender(options),
+  'relay_subscriber standard': openRelay,
+  'relay_group standard': openRelay,
 };
 
 /** All senders of a process, with their connections. Close it when the process ends. */

@@ -17,6 +17,19 @@ export type UnavailableReason = (typeof UNAVAILABLE_REASONS)[number];
 export const ENDPOINT_KINDS = ['webhook', 'relay_subscriber', 'relay_group'] as const;
 export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
 
+/** The field that states the destination of a kind. */
+export const DESTINATION_FIELD = {
+  webhook: 'url',
+  relay_subscriber: 'relay',
+  relay_group: 'relayGroup',
+} as const satisfies Record<EndpointKind, string>;
+
+/** Who is told by an endpoint of a relay kind: one person, or without an actor everyone in the organization. */
+export interface RelayDestination {
+  actorId?: string;
+  notifierId: string;
+}
+
 export const ENDPOINT_LIFECYCLES = ['active', 'disabled'] as const;
 export type EndpointLifecycle = (typeof ENDPOINT_LIFECYCLES)[number];
 

@@ -10,9 +10,14 @@ export interface AuditedChange {
     | `default_endpoint.${'set' | 'clear'}`
     | `binding.${'set' | 'rotate_secret' | 'remove'}`
     | `project.${'create' | 'rename'}`
-    | `organization.change_${'state' | 'plan'}`;
+    | `organization.change_${'state' | 'plan'}`
+    | 'relay.connect';
   object:
-    | { kind: 'credential' | 'endpoint' | 'organization' | 'project'; id: string; projectId?: string }
+    | {
+        kind: 'credential' | 'endpoint' | 'notifier' | 'organization' | 'project';
+        id: string;
+        projectId?: string;
+      }
     | BoundMonitor;
   /** Of a state or a plan that no call changes: what it was and is, and which event or time has changed it. */
   change?: { from: string; to: string; cause: string };

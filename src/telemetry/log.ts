@@ -35,6 +35,8 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(bkc_[0-9a-f]{32})_[A-Za-z0-9_-]{20,}/g, `$1_${HIDDEN}`],
   [/\bsigcb_v1_[A-Za-z0-9_-]{20,}/g, `sigcb_v1_${HIDDEN}`],
   [/\bwhsec_[A-Za-z0-9+/=_-]{8,}/g, `whsec_${HIDDEN}`],
+  // A topic of the messaging relay.
+  [/\bbk_[A-Za-z0-9_-]{20,}/g, `bk_${HIDDEN}`],
   [/\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g, HIDDEN],
   // The password in a URL such as postgres://user:password@host.
   [/([a-z][a-z0-9+.-]*:\/\/[^\s:/@"]*):[^\s/"]+@/gi, `$1:${HIDDEN}@`],

@@ -109,6 +109,7 @@ describe('presets and roles', () => {
   const allowed: Record<string, string[]> = {
     read: ['read', 'viewer', 'manage', 'member', 'owner', 'operator'],
     manage: ['manage', 'member', 'owner', 'operator'],
+    session: ['viewer', 'member', 'owner'],
     owner: ['owner'],
     owner_or_operator: ['owner', 'operator'],
     operator: ['operator'],

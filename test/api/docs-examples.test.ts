@@ -21,7 +21,7 @@ const operations = contractOperations() as Record<string, OperationSpec>;
 const ORDER = `
 listProjects getProject createProject updateProject
 createCredential listCredentials getCredential rotateCredential revokeCredential
-createCallback listCallbacks getCallback updateCallback rotateSigningSecret setDefaultCallback testCallback
+createCallback listCallbacks getCallback updateCallback rotateSigningSecret setDefaultCallback testCallback connectRelay
 createMonitor
 pingStart pingStartHead pingStartPost pingSuccess pingSuccessHead pingSuccessPost pingLog pingLogHead pingLogPost
 pingFail pingFailHead pingFailPost pingExitStatus pingExitStatusHead pingExitStatusPost
@@ -44,7 +44,7 @@ let page: string;
 const real = new Map<string, string>();
 
 beforeAll(async () => {
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: 'http://127.0.0.1:9', relayNotifiers: ['ntfy'] } });
   receiver = await startReceiver();
   folder = await mkdtemp(join(tmpdir(), 'beatkeeper-docs-'));
   page = await (await fetch(`${api.url}/docs`)).text();
@@ -177,9 +177,11 @@ describe('the sentences of the refusals on /docs', () => {
     unknownParameter: (spec) => call(ownerOr(spec), spec, { query: { verbose: 'yes' } }),
     missingProject: (spec) => call(ownerOr(spec).as(tokenFor(spec), null), spec, {}),
     onlyReads: (spec) => call(api.read, spec, {}),
+    notASession: (spec) => call(api.manage, spec, {}),
     notOwner: (spec) => call(api.manage, spec, {}),
     notOwnerOrOperator: (spec) => call(api.manage, spec, {}),
     notOperator: (spec) => call(api.owner, spec, {}),
+    unknownNotifier: (spec) => call(api.owner, spec, { body: { notifierId: 'pager' } }),
     notAcceptable: (spec) => call(ownerOr(spec), spec, { headers: { accept: 'text/html' } }),
   };
   const call = (client: ApiClient, spec: OperationSpec, change: ApiRequest) =>

@@ -18,7 +18,7 @@ let api: ApiFixture;
 let script: Script;
 let windows: Window[] = [];
 beforeAll(async () => {
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: 'http://127.0.0.1:9', relayNotifiers: ['ntfy'] } });
   const file = new URL('../../src/api/docs/try-page/try.js', import.meta.url);
   script = await import(file.href);
 });

@@ -8,6 +8,7 @@ import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { callUntilDone } from '../support/call-until-done.ts';
 import {
   absentIds,
+  CLOSED_URL,
   newRequestFor,
   OPERATIONS,
   type Operation,
@@ -25,7 +26,7 @@ let proxy: TcpProxy;
 let unlucky: (token: string) => ApiClient;
 
 beforeAll(async () => {
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: CLOSED_URL, relayNotifiers: ['ntfy'] } });
   const project = api.projectName;
   const replica = await api.startReplica();
   elsewhere = (token) => createApiClient({ url: replica.url, token, project });
@@ -63,7 +64,7 @@ async function effectOfOne(spec: Operation): Promise<Record<string, number>> {
   return effect;
 }
 
-const SECRETS = ['signingSecret', 'secret', 'replayed'];
+const SECRETS = ['signingSecret', 'secret', 'topicUrl', 'groupTopicUrl', 'replayed'];
 
 /** An answer without what only the first one shows. */
 function lasting(body: unknown): unknown {
@@ -81,7 +82,7 @@ function expectReplay(spec: Operation, replay: ApiAnswer<unknown>, first: ApiAns
   if (spec.operationId === 'rotatePublishUrl') delete shown.publishUrl;
   expect(lasting(body)).toEqual(shown);
   // The `secret` of an endpoint is a record of facts, and no secret.
-  expect(body).not.toHaveProperty('signingSecret');
+  for (const name of ['signingSecret', 'topicUrl', 'groupTopicUrl']) expect(body).not.toHaveProperty(name);
   expect(typeof body.secret).not.toBe('string');
   if ('replayed' in body)
     expect([(first.body as typeof body).replayed, body.replayed]).toEqual([false, true]);

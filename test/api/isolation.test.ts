@@ -10,6 +10,7 @@ import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts'
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import {
   absentIds,
+  CLOSED_URL,
   type FilledProject,
   fillProject,
   hasQuery,
@@ -40,7 +41,7 @@ let defaultBefore: unknown;
 let strangers: Stranger[];
 
 beforeAll(async () => {
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: CLOSED_URL, relayNotifiers: ['ntfy'] } });
   filled = await fillProject(api);
   const sibling = await api.owner.expectSuccess('createProject', {
     body: { name: `sibling-${randomUUID()}` },

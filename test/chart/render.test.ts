@@ -77,6 +77,7 @@ describe.skipIf(found === undefined)('the chart', () => {
         'beatkeeper-keys',
         'beatkeeper-password',
         'stripe',
+        'beatkeeper-relay',
       ];
       for (const name of given) there.add(`Secret/${name}`);
       for (const { containers } of listPods(manifests)) {
@@ -360,6 +361,31 @@ describe.skipIf(found === undefined)('the roles', () => {
       'StatefulSet/beatkeeper-postgresql',
     );
     expect(database).toEqual(pickPod(await render(helm), 'StatefulSet/beatkeeper-postgresql'));
+  });
+
+  it('api and sweeper know the relay, its token by reference alone; without one they have no setting of it', async () => {
+    const relay = {
+      url: 'https://push.example.com',
+      existingSecret: 'relay',
+      notifiers: ['phones', 'desks'],
+    };
+    const settingsOf = (manifests: Awaited<ReturnType<typeof render>>) =>
+      JSON.stringify(pick(manifests, 'ConfigMap', 'beatkeeper-config'));
+    const manifests = await render(helm, { relay });
+    expect(settingsOf(manifests)).toContain('"RELAY_URL":"https://push.example.com"');
+    expect(settingsOf(manifests)).toContain('"RELAY_NOTIFIERS":"phones,desks"');
+    const envOf = (role: string, of: typeof manifests) =>
+      pickPod(of, `Deployment/beatkeeper-${role}`).spec.containers[0]?.env ?? [];
+    const without = await render(helm);
+    expect(settingsOf(without)).not.toContain('RELAY_');
+    for (const role of ['api', 'sweeper']) {
+      expect(envOf(role, manifests)).toContainEqual({
+        name: 'RELAY_TOKEN',
+        valueFrom: { secretKeyRef: { name: 'relay', key: 'token' } },
+      });
+      expect(envOf(role, without).map(({ name }) => name)).not.toContain('RELAY_TOKEN');
+    }
+    expect(envOf('operator', manifests).map(({ name }) => name)).not.toContain('RELAY_TOKEN');
   });
 
   it('the database has no version in its labels and claims, so that an upgrade does not restart it', async () => {

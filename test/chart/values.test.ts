@@ -24,6 +24,8 @@ const refusals: [string, object, RegExp][] = [
     { callbacks: { allowedPrivateDestinations: ['http://10.0.0.1'] } },
     /callbacks/,
   ],
+  ['a relay without a scheme', { relay: { url: 'push.example.com' } }, /relay/],
+  ['a relay without notifiers', { relay: { notifiers: [] } }, /notifiers/],
   ['a namespace with capital letters', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
   [
     'a Postgres that is too old',

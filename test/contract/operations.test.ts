@@ -44,6 +44,7 @@ PATCH  /v1/callbacks/{endpointId}                         K E 200 manage
 POST   /v1/callbacks/{endpointId}/rotate                  K E 200 manage
 POST   /v1/callbacks/{endpointId}/test                    K - 200 manage
 DELETE /v1/callbacks/{endpointId}                         - E 204 manage
+POST   /v1/relay/connections                              K - 201 session
 PUT    /v1/callbacks/default                              K - 200 owner_or_operator
 PUT    /v1/callbacks/{endpointId}/origin                  - - 200 operator
 POST   /v1/destination-checks                             - - 200 operator

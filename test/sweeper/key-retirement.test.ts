@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type RunningApi, startApi } from '../../src/api/start-api.ts';
 import type { EncryptionKey } from '../../src/store/postgres/secret-box.ts';
+import { SEALED_TABLES } from '../../src/store/upkeep/sealed-values.ts';
 import { startSweeper } from '../../src/sweeper/start-sweeper.ts';
 import type { Running } from '../../src/telemetry/run-until-signal.ts';
 import { createTelemetry, type Telemetry } from '../../src/telemetry/telemetry.ts';
@@ -182,7 +183,7 @@ it('a key is retired under load: everything comes to the new one, and no message
     await rollOut(NEW, OLD);
     const isRetired = async () => {
       const ofOld = (await sealedValues(load.current)).filter(({ key_id: id }) => id === OLD.id);
-      return ofOld.length === 3 && ofOld.every(({ value }) => value === 0);
+      return ofOld.length === SEALED_TABLES.length && ofOld.every(({ value }) => value === 0);
     };
     await waitFor(isRetired, { what: 'nothing is sealed with the old key', timeoutMs: 180_000 });
     await rollOut(NEW);

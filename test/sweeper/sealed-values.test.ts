@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import { newUuid } from '../../src/domain/id.ts';
 import {
   openUrl,
   openValidSecrets,
@@ -11,6 +12,7 @@ import {
   secretPlace,
 } from '../../src/service/callbacks/endpoint-seal.ts';
 import { type EndpointRef, removeEndpoint } from '../../src/store/callbacks/callback-endpoints.ts';
+import { findRelayTopicBox, relayTopicPlace } from '../../src/store/callbacks/relay-topics.ts';
 import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
 import { placeOf, SecretBox } from '../../src/store/postgres/secret-box.ts';
 import {
@@ -79,6 +81,19 @@ async function seedEndpoints(count: number): Promise<string[]> {
 }
 const answerPlace = (ref: EndpointRef) => placeOf(ref.projectId, ref.endpointId, 'answer');
 const urlOf = (endpointId: string) => `https://receiver.example/${endpointId}`;
+
+/** Topics of the relay, all sealed with the old key. */
+async function seedTopics(count: number): Promise<string[]> {
+  const { pool, project, secrets } = fixture;
+  const ids = Array.from({ length: count }, () => newUuid());
+  await pool.query(
+    `insert into relay_topics (topic_id, organization_id, notifier_id, actor_id, topic_box, created_at, updated_at)
+     select v.id, $1, 'ntfy', v.id::text, v.box, now(), now() from unnest($2::uuid[], $3::bytea[]) as v (id, box)`,
+    [project.organizationId, ids, ids.map((id) => secrets.seal(topicOf(id), relayTopicPlace(id)))],
+  );
+  return ids;
+}
+const topicOf = (topicId: string) => `bk_${topicId}`;
 
 async function countOf(table: string, where: string): Promise<number> {
   const { rows } = await fixture.pool.query<{ count: number }>(
@@ -170,6 +185,15 @@ describe('the sweep of sealed values', () => {
     expect(rows[1]?.url_box).toBeNull();
   });
 
+  it('a topic of the relay is sealed with the new key, and opens for its endpoints as before', async () => {
+    const ids = await seedTopics(3);
+    await sweep();
+    for (const topicId of ids) {
+      const box = await findRelayTopicBox(fixture.pool, topicId);
+      expect(box && new SecretBox([NEW]).open(box, relayTopicPlace(topicId))).toBe(topicOf(topicId));
+    }
+  });
+
   it('a pass does not wait for a row that somebody holds; a later pass seals it', async () => {
     const ids = await seedEndpoints(3);
     const holder = await fixture.pool.connect();
@@ -211,6 +235,7 @@ describe('the sweep of sealed values', () => {
   it('a pass reads what is to be sealed again by the index, and not the table', async () => {
     const { pool } = fixture;
     await seedEndpoints(3_000);
+    await seedTopics(3_000);
     const plans: string[] = [];
     const explaining = {
       query: async (text: string, values: unknown[]) => {
@@ -298,6 +323,8 @@ describe('the count of sealed values', () => {
       'k2 url yes': 0,
       'k2 signing-secret yes': 0,
       'k2 answer yes': 0,
+      'k2 relay-topic yes': 0,
+      'test relay-topic yes': 0,
       'test url yes': 3,
       'test signing-secret yes': 3,
       'test answer yes': 3,

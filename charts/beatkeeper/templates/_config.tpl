@@ -9,6 +9,10 @@ BEATKEEPER_PLANS: {{ toJson . | quote }}
 BEATKEEPER_LOG_LEVEL: {{ .Values.logLevel }}
 BEATKEEPER_PUBLIC_URL: {{ include "beatkeeper.publicUrl" . | quote }}
 BEATKEEPER_ALLOWED_PRIVATE_DESTINATIONS: {{ join "," .Values.callbacks.allowedPrivateDestinations | quote }}
+{{- with .Values.relay.url }}
+RELAY_URL: {{ . | quote }}
+RELAY_NOTIFIERS: {{ join "," $.Values.relay.notifiers | quote }}
+{{- end }}
 BEATKEEPER_ISSUERS: {{ include "beatkeeper.issuers" . | quote }}
 BEATKEEPER_MAX_CONNECTIONS: {{ .Values.api.maxConnections | int | quote }}
 {{- with .Values.api.dashboardOrigin }}

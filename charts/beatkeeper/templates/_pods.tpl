@@ -132,6 +132,11 @@ readinessProbe:
 - name: BEATKEEPER_ENCRYPTION_KEYS
   valueFrom:
     secretKeyRef: {name: {{ include "beatkeeper.encryptionSecret" . | quote }}, key: keys}
+{{- with .Values.relay.existingSecret }}
+- name: RELAY_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ . | quote }}, key: token}
+{{- end }}
 {{- end -}}
 
 {{- define "beatkeeper.databaseMounts" -}}

@@ -81,7 +81,8 @@ async function authenticate(
   return await (token.startsWith('bkc_') ? credential(token) : session(token));
 }
 
-function mayCall({ role }: Principal, preset: Preset): boolean {
+function mayCall({ kind, role }: Principal, preset: Preset): boolean {
+  if (preset === 'session' && kind !== 'session') return false;
   return PRESET_ROLES[preset].includes(role);
 }
 
@@ -128,6 +129,7 @@ function notAcceptable(): ProblemError {
 const ADVICE = {
   read: 'Ask an owner of the organization for a role.',
   manage: 'This needs a credential with the preset manage, or a session of a member or owner.',
+  session: 'This is for people: it needs a session of a viewer, member or owner.',
   owner: 'This needs a session of an owner.',
   owner_or_operator: 'This needs a session of an owner, or the operator.',
   operator: 'This is for the operator alone: it sees the objects of the cluster.',

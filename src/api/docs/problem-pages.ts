@@ -54,7 +54,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   ],
   monitor_archived: ['A beat was sent to an archived monitor.', 'Restore the monitor, or stop the job.'],
   relay_not_configured: [
-    'The endpoint needs a messaging relay, which this version does not have.',
+    'The kind of the endpoint needs a messaging relay, which this installation does not have.',
     'Use an endpoint of the kind `webhook`.',
   ],
   draft_closed: [

@@ -18,6 +18,7 @@ import {
 import { setDefaultCallback } from '../../service/callbacks/default-endpoint.ts';
 import { checkDestinations } from '../../service/callbacks/destination-checks.ts';
 import { setEndpointOrigin } from '../../service/callbacks/endpoint-origin.ts';
+import { connectRelay, requireRelay } from '../../service/callbacks/relay.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
 import {
@@ -131,6 +132,23 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     return { body: { items: await checkDestinations(db, context, question) } };
   },
 
+  connectRelay: async ({ input: { body }, caller, context, write }) => {
+    const { notifierId } = body;
+    const { url } = requireRelay(context, notifierId, 'notifierId');
+    return await write(
+      (tx, nowMs) => connectRelay(tx, context, { caller, notifierId, url }, nowMs),
+      ({ topicUrl, groupTopicUrl, ...connection }) => {
+        const replayBody = { ...connection, replayed: false };
+        return {
+          // Only the first answer has the addresses: who knows one may read it.
+          body: { ...replayBody, topicUrl, groupTopicUrl },
+          replayBody,
+          audit: { action: 'relay.connect', object: { kind: 'notifier', id: notifierId } },
+        };
+      },
+    );
+  },
+
   setDefaultCallback: ({ input: { body }, caller, write }) =>
     write(
       (tx) => setDefaultCallback(tx, caller, body),
@@ -150,7 +168,11 @@ function answerIssued(action: 'create' | 'rotate_secret', issued: IssuedCallback
   const endpoint = presentCallback(issued.endpoint, viewer);
   return {
     version: issued.endpoint.generation,
-    body: { endpoint, replayed: false, signingSecret: presentSigningSecret(issued.secret) },
+    body: {
+      endpoint,
+      replayed: false,
+      signingSecret: issued.secret && presentSigningSecret(issued.secret),
+    },
     replayBody: { endpoint, replayed: true },
     audit: audited(action, issued.endpoint),
   };

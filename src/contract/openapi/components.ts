@@ -30,6 +30,7 @@ import {
 } from '../resources/origin.ts';
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
+import { relayConnection } from '../resources/relay.ts';
 import { series, seriesBucket } from '../resources/series.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
 import { type ProblemResponses, problemExamples } from './problem-responses.ts';
@@ -81,6 +82,7 @@ const NAMED = {
   Problem: problem,
   ProblemLimit: problemLimit,
   Project: project,
+  RelayConnection: relayConnection,
   RulePolicy: rulePolicy,
   Series: series,
   SeriesBucket: seriesBucket,

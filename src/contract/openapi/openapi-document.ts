@@ -39,6 +39,7 @@ export interface RouteSchema {
 const ACCESS = {
   read: 'Preset read.',
   manage: 'Preset manage.',
+  session: 'Sessions of people alone.',
   owner: 'Owners alone.',
   owner_or_operator: 'Owners and the operator.',
   operator: 'The operator alone.',
@@ -147,10 +148,8 @@ function completeOperation(spec: OperationSpec, composed: ComposedOperation): Js
     summary,
     description,
     parameters: [...stated('path'), ...stated('query'), ...headerParameters(spec)],
-    // Owners and the operator have no credential: they sign in.
-    ...(spec.preset.startsWith('owner') || spec.preset === 'operator'
-      ? { security: [{ sessionToken: [] }] }
-      : {}),
+    // People and the operator sign in: no credential has these presets.
+    ...(spec.preset !== 'read' && spec.preset !== 'manage' ? { security: [{ sessionToken: [] }] } : {}),
     ...(requestBody
       ? {
           requestBody: {

@@ -15,6 +15,7 @@ import {
 import { callbackChange } from '../resources/change.ts';
 import { checkDestinationsBody, checkDestinationsResult } from '../resources/destination-check.ts';
 import { setCallbackOriginBody } from '../resources/origin.ts';
+import { connectRelayBody, relayConnection } from '../resources/relay.ts';
 import { operation } from './operation.ts';
 
 const params = z.strictObject({ endpointId: identifier });
@@ -40,7 +41,7 @@ export const callbackOperations = {
     path: '/v1/callbacks',
     summary: 'Create a callback endpoint',
     description:
-      'States the destination that the kind names: `webhook` states `url`. The other kinds need a messaging relay and are refused in this version (`service.relay_not_configured`). The answer shows the signing secret, once. A host that resolves to a private or reserved address is refused with `service.callback_destination_rejected`.',
+      'States the destination that the kind names: `webhook` states `url`, `relay_subscriber` states `relay`, `relay_group` states `relayGroup`. The answer for a webhook shows its signing secret, once. The other kinds need a messaging relay (`service.relay_not_configured`), and `relay_subscriber` a person who is connected to it (`service.conflict`). A host that resolves to a private or reserved address is refused with `service.callback_destination_rejected`.',
     preset: 'manage',
     body: createCallbackBody,
     idempotent: true,
@@ -82,7 +83,7 @@ export const callbackOperations = {
     path: '/v1/callbacks/{endpointId}',
     summary: 'Update a callback endpoint',
     description:
-      'Disabling it cancels what is pending for it. A changed `url` keeps the signing secret. The kind cannot change.',
+      'Disabling it cancels what is pending for it. A changed `url` keeps the signing secret. `relay` and `relayGroup` change the destination of their kinds. The kind cannot change.',
     preset: 'manage',
     params,
     body: updateCallbackBody,
@@ -167,6 +168,22 @@ export const callbackOperations = {
     body: checkDestinationsBody,
     success: 200,
     response: checkDestinationsResult,
+  }),
+  connectRelay: operation({
+    ...base,
+    operationId: 'connectRelay',
+    audited: true,
+    method: 'POST',
+    path: '/v1/relay/connections',
+    summary: 'Connect to the messaging relay',
+    description:
+      'Connects the person who calls to a notifier: subscribe a phone to the addresses of the answer, then name the `actorId` in endpoints of the kind `relay_subscriber`. Connecting again keeps the `actorId` and gives a new address, after which the one before gets nothing.',
+    preset: 'session',
+    project: 'none',
+    body: connectRelayBody,
+    idempotent: true,
+    success: 201,
+    response: relayConnection,
   }),
   setDefaultCallback: operation({
     ...base,

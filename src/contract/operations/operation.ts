@@ -8,12 +8,16 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type SuccessStatus = 200 | 201 | 202 | 204;
 
 /** Who may call an operation (docs/contract/tenancy.md). */
-export type Preset = 'read' | 'manage' | 'owner' | 'owner_or_operator' | 'operator';
+export type Preset = 'read' | 'manage' | 'session' | 'owner' | 'owner_or_operator' | 'operator';
 
-/** The session roles that a preset admits. A credential with preset `read` counts as viewer, with `manage` as member. */
+/**
+ * The session roles that a preset admits. A credential with preset `read` counts as viewer, with `manage` as member; the preset
+ * `session` admits none.
+ */
 export const PRESET_ROLES: Readonly<Record<Preset, readonly Role[]>> = {
   read: ['viewer', 'member', 'owner', 'operator'],
   manage: ['member', 'owner', 'operator'],
+  session: ['viewer', 'member', 'owner'],
   owner: ['owner'],
   owner_or_operator: ['owner', 'operator'],
   operator: ['operator'],

@@ -1,32 +1,22 @@
 // Callback endpoints and their signing secrets (docs/contract/callbacks.md).
 import { z } from 'zod';
-import { ENDPOINT_KINDS, ENDPOINT_LIFECYCLES } from '../../domain/callback.ts';
+import { DESTINATION_FIELD, ENDPOINT_KINDS, ENDPOINT_LIFECYCLES } from '../../domain/callback.ts';
 import { SIGNING_OVERLAP_SECONDS } from '../../domain/defaults.ts';
-import { alias, callbackUrl, identifier, integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
+import { alias, callbackUrl, identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { hintsForUnknown } from '../fields/field-errors.ts';
 import { deliveryState } from './delivery.ts';
 import { endpointOrigin, endpointOriginInput } from './origin.ts';
+import { relay, relayGroup, relayGroupInput, relayInput } from './relay.ts';
 
-const NO_RELAY =
-  '`relay_subscriber` and `relay_group` need a messaging relay, which this version does not have: they are refused with `service.relay_not_configured`.';
-
-export const callbackKind = z.enum(ENDPOINT_KINDS).describe(NO_RELAY);
+export const callbackKind = z
+  .enum(ENDPOINT_KINDS)
+  .describe(
+    '`webhook` sends signed POSTs to a URL. `relay_subscriber` tells one person and `relay_group` everyone in the organization, on their phones: an installation without a messaging relay refuses them with `service.relay_not_configured`.',
+  );
 export const callbackLifecycle = z.enum(ENDPOINT_LIFECYCLES);
 
 const secretVersion = integer(1, 65_535).describe('Counts the secrets of the endpoint, from 1.');
-const relayPart = text({ minimum: 1, maximum: 128 });
-const contractVersion = z.string().min(1).max(64);
-
-const relayInput = z.strictObject({ actorId: relayPart, notifierId: relayPart });
-const relayGroupInput = z.strictObject({ notifierId: relayPart });
-
-/** The field that states the destination of a kind. */
-const DESTINATION_FIELD = {
-  webhook: 'url',
-  relay_subscriber: 'relay',
-  relay_group: 'relayGroup',
-} as const;
-const DESTINATIONS = ['url', 'relay', 'relayGroup'] as const;
+const DESTINATIONS = Object.values(DESTINATION_FIELD);
 
 export const signingSecret = z
   .object({
@@ -49,14 +39,8 @@ export const callbackEndpoint = z.object({
   alias,
   kind: callbackKind,
   url: z.string().max(512).optional(),
-  relay: z
-    .object({ actorId: z.string(), contractVersion, notifierId: z.string() })
-    .optional()
-    .describe('Of `relay_subscriber`, which this version refuses.'),
-  relayGroup: z
-    .object({ contractVersion, notifierId: z.string() })
-    .optional()
-    .describe('Of `relay_group`, which this version refuses.'),
+  relay: relay.optional(),
+  relayGroup: relayGroup.optional(),
   origin: endpointOrigin.optional(),
   lifecycle: callbackLifecycle,
   isOrganizationDefault: z.boolean(),

@@ -13,11 +13,16 @@ const common = {
 };
 
 const moved = z.object({ from: z.string().optional(), to: z.string().optional() });
+const relayNames = z.object({ actorId: z.string().optional(), notifierId: z.string() });
 const ofEndpoint = {
   ...common,
   configurationVersion: integer(1, MAX_SAFE).describe('The generation of the endpoint after the change.'),
   alias: moved.optional(),
   url: moved.optional().describe('Origins alone. They are equal where the path changed.'),
+  relay: z
+    .object({ from: relayNames.optional(), to: relayNames.optional() })
+    .optional()
+    .describe('Whom an endpoint of a relay kind tells, before and after.'),
   reason: z
     .string()
     .optional()

@@ -16,6 +16,11 @@ const hasCode =
   ({ code }: ApiProblem): boolean =>
     codes.includes(code);
 
+const hasFault =
+  (code: string) =>
+  ({ fieldErrors }: ApiProblem): boolean =>
+    fieldErrors.some((fault) => fault.code === code);
+
 /** The first that fits counts. */
 const REMEDIES: readonly Remedy[] = [
   { isOf: isDestinationRefused, words: DESTINATION_REMEDY },
@@ -31,8 +36,16 @@ const REMEDIES: readonly Remedy[] = [
   },
   { isOf: ({ limit }) => limit !== undefined },
   {
-    isOf: hasCode('service.service_suspended', 'service.relay_not_configured', 'service.permission_denied'),
+    isOf: hasCode('service.relay_not_configured'),
+    words: "The chart's value relay.url names the messaging relay.",
   },
+  {
+    isOf: hasFault('unknown_notifier'),
+    words: "The chart's value relay.notifiers lists the notifiers.",
+  },
+  { isOf: hasCode('service.service_suspended', 'service.permission_denied') },
+  // The person may connect.
+  { isOf: hasFault('not_connected') },
   // The other endpoint may be removed through the API.
   { isOf: (problem) => isTaken(problem, 'alias') },
 ];

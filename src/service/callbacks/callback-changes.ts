@@ -1,7 +1,7 @@
 // Changes of one callback endpoint: update, lifecycle, rotation of its secret (docs/contract/callbacks.md).
 // Each raises the generation, under the endpoint's lock, in the caller's transaction.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
-import type { EndpointLifecycle } from '../../domain/callback.ts';
+import { DESTINATION_FIELD, type EndpointLifecycle, type RelayDestination } from '../../domain/callback.ts';
 import { type Actor, SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { invalidField, ProblemError } from '../../domain/problem.ts';
 import {
@@ -20,13 +20,14 @@ import { requireVersion } from '../calls/write.ts';
 import { aliasTaken, type IssuedCallback, lockCallback, requireCallback } from './callbacks.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { openKnownUrl, reissueSecret, sealUrl } from './endpoint-seal.ts';
+import { findRelayed, relayMoveOf, requireRelayFor } from './relay.ts';
 
 export interface CallbackPatch {
   lifecycle?: EndpointLifecycle;
   alias?: string;
   url?: string;
-  relay?: object;
-  relayGroup?: object;
+  relay?: RelayDestination;
+  relayGroup?: RelayDestination;
 }
 
 /** Which endpoint, in which version, for which caller. */
@@ -46,28 +47,34 @@ const refOf = ({ caller, endpointId }: CallbackChange): EndpointRef => ({
 
 /**
  * Checks what must be known before the transaction. It reads the endpoint first, so that a stale change causes no DNS
- * query. Throws `not_found`, `precondition_failed`, `validation_failed`, `callback_destination_rejected`.
+ * query. Throws `not_found`, `precondition_failed`, `validation_failed`, `callback_destination_rejected`,
+ * `relay_not_configured`.
  */
 export async function checkCallbackPatch(
   db: Queryable,
-  { destinations }: Pick<ServiceContext, 'destinations'>,
+  context: Pick<ServiceContext, 'destinations' | 'relay'>,
   change: CallbackChange,
   patch: CallbackPatch,
 ): Promise<void> {
   const endpoint = await requireCallback(db, refOf(change));
   requireVersion({ version: endpoint.generation }, change.generation);
-  for (const field of ['relay', 'relayGroup'] as const) {
-    if (patch[field] === undefined) continue;
+  const own = DESTINATION_FIELD[endpoint.kind];
+  for (const field of Object.values(DESTINATION_FIELD)) {
+    if (field === own || patch[field] === undefined) continue;
     throw invalidField(
       field,
-      `Remove it: an endpoint of kind ${endpoint.kind} states url.`,
+      `Remove it: an endpoint of kind ${endpoint.kind} states ${own}.`,
       'destination_mismatch',
     );
   }
-  if (patch.url !== undefined) await checkDestination(patch.url, destinations);
+  if (patch.url !== undefined) await checkDestination(patch.url, context.destinations);
+  if (patch.relay ?? patch.relayGroup) requireRelayFor(context, patch);
 }
 
-/** Applies a patch. Without a change the generation stays. Throws `conflict` for an alias that is taken. */
+/**
+ * Applies a patch. Without a change the generation stays. Throws `conflict` for an alias that is taken, or a person who is
+ * not connected.
+ */
 export async function updateCallback(
   tx: Queryable,
   { secrets }: Sealing,
@@ -81,13 +88,18 @@ export async function updateCallback(
   const oldUrl = openKnownUrl(secrets, endpoint, endpoint.urlBox);
   const movesUrl = url !== undefined && url !== oldUrl;
   const turns = lifecycle !== endpoint.lifecycle;
-  if (!movesUrl && !turns && alias === endpoint.alias) return endpoint;
+  const relay = relayMoveOf(endpoint, change.patch);
+  if (!movesUrl && !relay && !turns && alias === endpoint.alias) return endpoint;
 
   const urlBox = movesUrl ? sealUrl(secrets, endpoint, url) : endpoint.urlBox;
-  const next = { ...nextVersion(endpoint, nowMs), alias, urlBox };
+  const { organizationId } = change.caller;
+  const wanted = relay ? { ...change.patch, organizationId } : { organizationId };
+  const relayed = await findRelayed(tx, { secrets }, wanted, nowMs);
+  const next = { ...nextVersion(endpoint, nowMs), alias, urlBox, ...relayed };
   const details = {
     alias: alias === endpoint.alias ? undefined : { from: endpoint.alias, to: alias },
     url: movesUrl ? { from: oldUrl && originOf(oldUrl), to: originOf(url) } : undefined,
+    relay,
   };
   const { caller } = change;
   if (!turns) await writeState(tx, endpoint, next);

@@ -1,7 +1,7 @@
 // Callback endpoints: reads, create and remove (docs/contract/callbacks.md).
 // Changes of one endpoint are in callback-changes.ts; endpoints of inline bindings are in inline-endpoints.ts.
 import { checkDestination } from '../../delivery/webhook/destination.ts';
-import type { EndpointKind } from '../../domain/callback.ts';
+import type { EndpointKind, RelayDestination } from '../../domain/callback.ts';
 import { newId } from '../../domain/id.ts';
 import type { EndpointOrigin } from '../../domain/origin.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
@@ -24,11 +24,13 @@ import { countEndpoint, uncountEndpoint } from './endpoint-count.ts';
 import { originOf, recordEndpointChange } from './endpoint-history.ts';
 import { refuseTakenOrigin } from './endpoint-origin.ts';
 import { type IssuedSecret, issueSecret, sealUrl } from './endpoint-seal.ts';
+import { findRelayed, requireRelayFor } from './relay.ts';
 
 /** An endpoint with the secret that was issued for it. */
 export interface IssuedCallback {
   endpoint: EndpointRow;
-  secret: IssuedSecret;
+  /** Of a webhook: the other kinds have none. */
+  secret?: IssuedSecret;
 }
 
 /** An endpoint that people manage, or `not_found`: endpoints of inline bindings are changed through their monitors. */
@@ -51,26 +53,22 @@ export interface CallbackInput {
   alias: string;
   kind: EndpointKind;
   url?: string;
+  relay?: RelayDestination;
+  relayGroup?: RelayDestination;
   /** Of the operator alone. */
   origin?: EndpointOrigin;
 }
 
 /**
- * Checks what must be known before the transaction: the kind is supported, and callbacks may go to the URL.
+ * Checks what must be known before the transaction: callbacks may go to the URL, or the relay has the notifier.
  * Throws `relay_not_configured`, `validation_failed`, `callback_destination_rejected`.
  */
 export async function checkNewCallback(context: ServiceContext, input: CallbackInput): Promise<void> {
-  if (input.kind !== 'webhook') throw relayNotConfigured();
-  await checkDestination(input.url ?? '', context.destinations);
+  if (input.kind === 'webhook') await checkDestination(input.url ?? '', context.destinations);
+  else requireRelayFor(context, input);
 }
 
-function relayNotConfigured(): ProblemError {
-  return new ProblemError('relay_not_configured', {
-    detail: 'This installation has no messaging relay: use an endpoint of kind webhook.',
-  });
-}
-
-/** Creates a webhook endpoint with its first secret. Throws `conflict`, `origin_taken`, `plan_limit_reached`. */
+/** Creates an endpoint, a webhook with its first secret. Throws `conflict`, `origin_taken`, `plan_limit_reached`. */
 export async function createCallback(
   tx: Queryable,
   context: Pick<ServiceContext, 'secrets' | 'findPlan'>,
@@ -81,11 +79,18 @@ export async function createCallback(
   const ref: EndpointRef = { projectId: caller.projectId, endpointId: input.endpointId ?? newId('cb') };
   // First of all: the endpoint that has the origin has the alias as well.
   if (input.origin) await refuseTakenOrigin(tx, ref, input.origin);
+  const relayed = await findRelayed(
+    tx,
+    { secrets },
+    { ...input, organizationId: caller.organizationId },
+    nowMs,
+  );
   const inserted = await insertEndpoint(tx, {
     ...ref,
     alias: input.alias,
     kind: input.kind,
-    urlBox: sealUrl(secrets, ref, input.url ?? ''),
+    urlBox: input.url === undefined ? undefined : sealUrl(secrets, ref, input.url),
+    ...relayed,
     createdMs: nowMs,
     origin: input.origin,
   });
@@ -97,9 +102,14 @@ export async function createCallback(
       fieldErrors: [{ code: 'not_unique', message: 'Choose another endpointId.', path: 'endpointId' }],
     });
   }
-  const secret = await issueSecret(tx, secrets, ref, nowMs);
+  const secret = input.kind === 'webhook' ? await issueSecret(tx, secrets, ref, nowMs) : undefined;
   const endpoint = await requireCallback(tx, ref);
-  const details = { alias: { to: input.alias }, url: input.url ? { to: originOf(input.url) } : undefined };
+  const to = input.relay ?? input.relayGroup;
+  const details = {
+    alias: { to: input.alias },
+    url: input.url ? { to: originOf(input.url) } : undefined,
+    relay: to && { to },
+  };
   const created = { change: { kind: 'configuration', action: 'create' }, details, by: caller } as const;
   await recordEndpointChange(tx, endpoint, created, nowMs);
   atTheEnd((last) => countEndpoint(last, context, caller.organizationId));

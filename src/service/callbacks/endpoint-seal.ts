@@ -3,6 +3,7 @@
 import { newSigningSecret } from '../../delivery/webhook/signature.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import type { EndpointRef, SecretMetadata } from '../../store/callbacks/callback-endpoints.ts';
+import { relayTopicPlace } from '../../store/callbacks/relay-topics.ts';
 import {
   findValidSecretBoxes,
   insertSigningSecret,
@@ -19,6 +20,10 @@ export interface IssuedSecret extends SecretMetadata {
 /** The associated data of an address. */
 export const urlPlace = ({ projectId, endpointId }: EndpointRef): string =>
   placeOf(projectId, endpointId, 'url');
+
+/** The associated data of what an endpoint sends to: the URL of a webhook, the topic of a relay kind. */
+export const addressPlace = (ref: EndpointRef, relayTopicId: string | undefined): string =>
+  relayTopicId === undefined ? urlPlace(ref) : relayTopicPlace(relayTopicId);
 
 /** The associated data of each signing secret of an endpoint. */
 export const secretPlace = ({ projectId, endpointId }: EndpointRef): string =>

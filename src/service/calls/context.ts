@@ -1,4 +1,5 @@
 // What every use case gets: the databases and settings of this process, and the caller.
+import type { Relay } from '../../delivery/relay/relay.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
 import type { FindPlan } from '../../domain/plan.ts';
@@ -10,6 +11,8 @@ export interface ServiceContext {
   secrets: SecretBox;
   /** Where callbacks may go: checked at create, at update and at every send. */
   destinations: DestinationDeps;
+  /** Undefined: the installation has no messaging relay. */
+  relay?: Relay;
   /** Base of publish addresses, without a trailing slash. */
   publicUrl: string;
   /** Floor of interval and grace: 60, lower only in development. */

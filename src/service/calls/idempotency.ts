@@ -14,12 +14,20 @@ export interface FingerprintParts {
   query: Iterable<readonly [string, string]>;
   /** The parsed body, before defaults; undefined without a body. */
   body: unknown;
+  /** Who calls, where the answer is about the caller: another person's call is another request. */
+  caller?: string;
 }
 
 /** SHA-256 of method, path, sorted query and canonical body: equal for one request, however its JSON is written. */
-export function fingerprintOf({ method, path, query, body }: FingerprintParts): Buffer {
+export function fingerprintOf({ method, path, query, body, caller }: FingerprintParts): Buffer {
   const pairs = [...query].map(([name, value]) => JSON.stringify([name, value])).sort(byCodeUnits);
-  const text = [method, path, pairs.join('&'), canonicalJson(body)].join('\n');
+  const text = [
+    method,
+    path,
+    pairs.join('&'),
+    canonicalJson(body),
+    ...(caller === undefined ? [] : [caller]),
+  ].join('\n');
   return createHash('sha256').update(text).digest();
 }
 

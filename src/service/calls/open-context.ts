@@ -1,4 +1,5 @@
 // Opens what use cases work with: databases, keys, allowed destinations. Each process has one.
+import type { Relay } from '../../delivery/relay/relay.ts';
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
 import { catalogueOf, type PlanOverrides } from '../../domain/plan.ts';
@@ -15,6 +16,10 @@ export interface ContextSettings {
   encryptionKeys: readonly EncryptionKey[];
   /** CIDRs and host suffixes, separated by commas. */
   allowedPrivateDestinations: string;
+  /** An ntfy server; without it there are no endpoints of the relay kinds. */
+  relayUrl?: string;
+  relayToken?: string;
+  relayNotifiers?: readonly string[];
   /** Default: those of the system; tests ask their own. */
   dnsServers?: readonly string[];
   publicUrl: string;
@@ -42,8 +47,13 @@ export function openContext(
       allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),
       resolver: createNameResolver({ servers: settings.dnsServers }),
     },
+    relay: relayOf(settings),
     publicUrl: settings.publicUrl.replace(/\/+$/, ''),
     minimumIntervalSeconds: settings.minimumIntervalSeconds,
     findPlan: catalogueOf(settings.plans ?? {}),
   };
+}
+
+function relayOf({ relayUrl: url, relayToken: token, relayNotifiers }: ContextSettings): Relay | undefined {
+  return url === undefined ? undefined : { url, token, notifiers: relayNotifiers ?? [] };
 }

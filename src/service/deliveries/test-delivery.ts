@@ -1,4 +1,4 @@
-// One signed POST to an endpoint, now, and the receiver's answer (docs/contract/callbacks.md). The row is committed
+// One message to an endpoint, now, and the receiver's answer (docs/contract/callbacks.md). The row is committed
 // first; the request is sent with no transaction open; the outcome commits with the idempotency record. A crash in
 // between leaves a pending row, which a dispatcher sends later with the same webhook-id.
 import { createHash } from 'node:crypto';
@@ -14,6 +14,7 @@ import {
   type EndpointRow,
   updateLastDeliveries,
 } from '../../store/callbacks/callback-endpoints.ts';
+import { findRelayTopicBox } from '../../store/callbacks/relay-topics.ts';
 import { findDelivery, listAttempts } from '../../store/deliveries/deliveries.ts';
 import {
   findTestDelivery,
@@ -25,7 +26,7 @@ import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import { disableEndpoint, type GoneEndpoint } from '../callbacks/callback-changes.ts';
 import { lockCallback } from '../callbacks/callbacks.ts';
-import { isSameUrl, openUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
+import { addressPlace, isSameUrl, openValidSecrets } from '../callbacks/endpoint-seal.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 
 const TAKEOVER_MS = 60_000;
@@ -62,8 +63,11 @@ export interface SentTest {
 interface PreparedTest {
   deliveryId: string;
   kind: EndpointKind;
-  /** Sealed. */
+  /** Sealed: the URL of a webhook. */
   urlBox?: Buffer;
+  relayTopicId?: string;
+  /** What it sends to, sealed: `urlBox`, or the topic of a relay kind. */
+  addressBox?: Buffer;
   secrets: string[];
   message: { webhookId: string; body: string };
 }
@@ -80,10 +84,10 @@ export async function sendTest(
   const ref: EndpointRef = { projectId: call.caller.projectId, endpointId: call.endpointId };
   const prepared = await inTransaction(pool, (tx) => prepare(tx, context, ref, call));
   if ('record' in prepared) return { ref, record: prepared.record, isDuplicate: true };
-  const { deliveryId, kind, urlBox, secrets, message } = prepared;
-  const url = urlBox ? openUrl(context.secrets, ref, urlBox) : '';
+  const { deliveryId, kind, urlBox, relayTopicId, addressBox, secrets, message } = prepared;
+  const url = addressBox ? context.secrets.open(addressBox, addressPlace(ref, relayTopicId)) : '';
   // Tests are rare: their connections are not kept.
-  const senders = new Senders(context.destinations);
+  const senders = new Senders({ ...context.destinations, relay: context.relay });
   try {
     const result = await senders.of({ kind }).send({ url, secrets, ...message });
     const isAddress = (current: Buffer) => !urlBox || isSameUrl(context.secrets, ref, [current, urlBox]);
@@ -116,8 +120,10 @@ async function prepare(
   const isNew = await insertTestDelivery(tx, delivery);
   if (!isNew) return { record: await readDuplicate(tx, delivery) };
   if (await isTestUnderWay(tx, delivery)) throw otherTestRuns();
-  const { kind, urlBox } = endpoint;
-  return { deliveryId, kind, urlBox, message, secrets: await openValidSecrets(tx, secrets, ref) };
+  const { kind, urlBox, relayTopicId } = endpoint;
+  const addressBox = relayTopicId === undefined ? urlBox : await findRelayTopicBox(tx, relayTopicId);
+  const destination = { kind, urlBox, relayTopicId, addressBox };
+  return { deliveryId, ...destination, message, secrets: await openValidSecrets(tx, secrets, ref) };
 }
 
 /** One at a time, over all replicas: a receiver that hangs holds one call, however many ask. */

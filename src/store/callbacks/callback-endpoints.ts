@@ -38,6 +38,8 @@ export interface EndpointRow extends EndpointRef {
   urlBox?: Buffer;
   relay?: { actorId: string; notifierId: string; contractVersion: string };
   relayGroup?: { notifierId: string; contractVersion: string };
+  /** Of a relay kind: the topic in relay-topics.ts. */
+  relayTopicId?: string;
   lifecycle: EndpointLifecycle;
   disabledMs?: number;
   disabledReason?: string;
@@ -59,6 +61,9 @@ export type EndpointState = Pick<
   EndpointRow,
   | 'alias'
   | 'urlBox'
+  | 'relay'
+  | 'relayGroup'
+  | 'relayTopicId'
   | 'lifecycle'
   | 'disabledMs'
   | 'disabledReason'
@@ -70,12 +75,25 @@ export type EndpointState = Pick<
 
 export type NewEndpoint = Pick<
   EndpointRow,
-  'projectId' | 'endpointId' | 'alias' | 'kind' | 'urlBox' | 'monitorKey' | 'createdMs' | 'origin'
+  | 'projectId'
+  | 'endpointId'
+  | 'alias'
+  | 'kind'
+  | 'urlBox'
+  | 'relay'
+  | 'relayGroup'
+  | 'relayTopicId'
+  | 'monitorKey'
+  | 'createdMs'
+  | 'origin'
 >;
 
 const STATE: Columns<EndpointState> = {
   alias: column.quoted('alias', 'text'),
   urlBox: column.quoted('url_box', 'bytea'),
+  relay: column.json('relay'),
+  relayGroup: column.json('relay_group'),
+  relayTopicId: column.plain('relay_topic_id', 'uuid'),
   lifecycle: column.plain('lifecycle', 'text'),
   disabledMs: column.moment('disabled_at'),
   disabledReason: column.quoted('disabled_reason', 'text'),
@@ -97,6 +115,9 @@ const NEW: Columns<NewEndpoint> = {
   alias: STATE.alias,
   kind: column.plain('kind', 'text'),
   urlBox: STATE.urlBox,
+  relay: STATE.relay,
+  relayGroup: STATE.relayGroup,
+  relayTopicId: STATE.relayTopicId,
   monitorKey: column.plain('monitor_key', 'uuid'),
   createdMs: column.moment('created_at'),
   origin: STATE.origin,
@@ -113,8 +134,6 @@ const LAST_DELIVERY = column.of<LastDelivery>('last_delivery', {
 export const ENDPOINT: Columns<EndpointRow> = {
   ...NEW,
   ...STATE,
-  relay: column.json('relay'),
-  relayGroup: column.json('relay_group'),
   isOrganizationDefault: column.computed(
     'is_default',
     `(o.default_endpoint_id is not distinct from e.endpoint_id
@@ -236,7 +255,8 @@ export async function removeEndpoint(tx: Queryable, ref: EndpointRef, nowMs: num
     `update callback_endpoints set removed_at = ${fromMillis('$3')}, updated_at = ${fromMillis('$3')},
        origin_kind = null, origin_namespace = null, origin_name = null, origin_uid = null,
        origin_owned_fields = null,
-       url_box = null, relay = null, relay_group = null, last_delivery = null, generation = generation + 1
+       url_box = null, relay = null, relay_group = null, relay_topic_id = null, last_delivery = null,
+       generation = generation + 1
      where project_id = $1 and endpoint_id = $2`,
     [ref.projectId, ref.endpointId, nowMs],
   );

@@ -1,6 +1,6 @@
 // Change records of callback endpoints: written in the transaction of the change and never updated. They outlive their
 // endpoint by some days. Of an address they have the origin alone: its path often is a secret.
-import type { EndpointLifecycle } from '../../domain/callback.ts';
+import type { EndpointLifecycle, RelayDestination } from '../../domain/callback.ts';
 import { KEPT_DAYS } from '../../domain/retention.ts';
 import { CHANGE_SOURCE, type ChangeSource } from '../monitors/monitor-changes.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -9,9 +9,9 @@ import type { Queryable } from '../postgres/pool.ts';
 import type { EndpointRef } from './callback-endpoints.ts';
 
 /** What a value was and is; absent where there was or is none. */
-export interface Moved {
-  from?: string;
-  to?: string;
+export interface Moved<Value = string> {
+  from?: Value;
+  to?: Value;
 }
 
 /** Fields that changed, and why where nobody asked for it. */
@@ -19,6 +19,7 @@ export interface ChangeDetails {
   alias?: Moved;
   /** Origins. They are equal when only the path changed. */
   url?: Moved;
+  relay?: Moved<RelayDestination>;
   reason?: string;
 }
 

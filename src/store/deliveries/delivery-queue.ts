@@ -29,7 +29,12 @@ export interface ClaimedDelivery
   kind: EndpointKind;
   /** It must not be sent. */
   cancelReason?: CancellationReason;
-  /** Sealed; absent when the endpoint is removed. The deliveries of one claim to one endpoint share the object. */
+  /** Of a relay kind: the topic to which it sends. */
+  relayTopicId?: string;
+  /**
+   * Sealed: the URL of a webhook, the topic of a relay kind. Absent when the endpoint is removed. The deliveries of one
+   * claim to one endpoint share the object.
+   */
   urlBox?: Buffer;
   /** The sealed secrets that sign now, newest first: one, or two in the overlap of a rotation. Shared like `urlBox`. */
   secretBoxes: readonly Buffer[];
@@ -51,6 +56,7 @@ const claimedColumns = (place: Place): Columns<Omit<ClaimedDelivery, keyof Boxes
   webhookId: DELIVERY.webhookId,
   body: DELIVERY.body,
   kind: column.computed('kind', 'e.kind'),
+  relayTopicId: column.computed('relay_topic_id', 'e.relay_topic_id'),
   // A removed endpoint keeps its row. An endpoint without a row counts as removed. OFFSET: a probe of the index, as below.
   // A redelivery is sent although the monitor is deleted.
   cancelReason: column.computed(
@@ -84,7 +90,8 @@ const claimAnswer = (
   looks: string,
   [given, first]: readonly [string, string],
 ) => `select ${given}, ${sql.select(claimedColumns(place), 'd')},
-    case d.place when 1 then e.url_box end as url_box,
+    case d.place when 1 then coalesce(e.url_box, (
+      select t.topic_box from relay_topics t where t.topic_id = e.relay_topic_id offset 0)) end as url_box,
     case d.place when 1 then (
       select array_agg(s.secret_box order by s.version desc) from signing_secrets s
       where s.project_id = e.project_id and s.endpoint_id = e.endpoint_id

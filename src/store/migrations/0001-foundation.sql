@@ -410,6 +410,8 @@ create table callback_endpoints (
     generated always as (encode(substring(url_box from 3 for get_byte(url_box, 1)), 'escape')) stored,
   relay jsonb,
   relay_group jsonb,
+  -- Of a relay kind: the topic to which it sends.
+  relay_topic_id uuid,
   lifecycle text not null default 'active',
   disabled_at timestamptz,
   disabled_reason text,
@@ -439,6 +441,23 @@ create index callback_endpoints_list on callback_endpoints (project_id, created_
 create index callback_endpoints_key on callback_endpoints (url_key_id, project_id, endpoint_id)
   where url_key_id is not null;
 create index callback_endpoints_removed_alias on callback_endpoints (project_id, alias) where removed_at is not null;
+
+-- Topics of the messaging relay: one for a person at a notifier, and one for the whole organization, whose actor_id is
+-- empty. Who knows a topic may read it. The endpoints of all projects name it by its id, so that a new topic of a person serves
+-- them all.
+create table relay_topics (
+  topic_id uuid primary key,
+  organization_id uuid not null,
+  notifier_id text collate "C" not null,
+  actor_id text collate "C" not null,
+  topic_box bytea not null,
+  topic_key_id text collate "C"
+    generated always as (encode(substring(topic_box from 3 for get_byte(topic_box, 1)), 'escape')) stored,
+  created_at timestamptz not null,
+  updated_at timestamptz not null
+);
+create unique index relay_topics_actor on relay_topics (organization_id, notifier_id, actor_id);
+create index relay_topics_key on relay_topics (topic_key_id, topic_id);
 
 -- One row per change, numbered in each endpoint: the generation after it, and of an address its origin alone.
 create table endpoint_changes (

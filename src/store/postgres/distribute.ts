@@ -11,6 +11,7 @@ const REFERENCE_TABLES = [
   'credential_addresses',
   'publish_addresses',
   'callback_endpoints',
+  'relay_topics',
   'signing_secrets',
 ];
 

@@ -1,4 +1,4 @@
-// Encryption at rest (signing secrets, callback addresses, stored answers): AES-256-GCM, the value's place as associated
+// Encryption at rest (signing secrets, callback addresses, relay topics, stored answers): AES-256-GCM, the value's place as associated
 // data, so that a box does not open in another row or column. The box has the id of its key, so that keys can rotate.
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 
@@ -13,11 +13,11 @@ export interface EncryptionKey {
 }
 
 /** What a sealed value is. */
-export type Purpose = 'url' | 'signing-secret' | 'answer';
+export type Purpose = 'url' | 'relay-topic' | 'signing-secret' | 'answer';
 
 /**
- * The associated data of a box. No two places have the same text: `scopeId` (a project or an organization) and `purpose`
- * contain no slash.
+ * The associated data of a box. No two places have the same text: `scopeId` (a project, an organization or a relay
+ * topic) and `purpose` contain no slash.
  */
 export function placeOf(scopeId: string, rowId: string, purpose: Purpose): string {
   return `${scopeId}/${rowId}/${purpose}`;

@@ -1,6 +1,7 @@
 // The sealed values of all tables by the id of their key: finds and counts them, and exchanges their boxes. Each table has
 // a column with that id, which Postgres reads from the box itself, and an index that begins with it.
 
+import { relayTopicPlace } from '../callbacks/relay-topics.ts';
 import { isDistributed } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { type Purpose, placeOf } from '../postgres/secret-box.ts';
@@ -32,6 +33,14 @@ export const SEALED_TABLES: readonly SealedTable[] = [
       ['endpoint_id', 'text', ''],
     ],
     placeOf: ([projectId = '', endpointId = '']) => placeOf(projectId, endpointId, 'url'),
+  },
+  {
+    purpose: 'relay-topic',
+    table: 'relay_topics',
+    box: 'topic_box',
+    keyId: 'topic_key_id',
+    row: [['topic_id', 'uuid', LOWEST_UUID]],
+    placeOf: ([topicId = '']) => relayTopicPlace(topicId),
   },
   {
     purpose: 'signing-secret',

@@ -2,10 +2,11 @@
 // takes, holds what is claimed ahead for it, opens its secrets, sends, and hands on the outcomes. It reads and writes no
 // database.
 import { EndpointGate, type Passage } from '../../delivery/endpoint-gate.ts';
+import type { Relay } from '../../delivery/relay/relay.ts';
 import { Senders } from '../../delivery/senders.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import { Shares } from '../../domain/shares.ts';
-import { secretPlace, urlPlace } from '../../service/callbacks/endpoint-seal.ts';
+import { addressPlace, secretPlace } from '../../service/callbacks/endpoint-seal.ts';
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
@@ -17,6 +18,7 @@ import { HeldClaims } from './held-claims.ts';
 export interface AttemptsOptions {
   secrets: SecretBox;
   destinations: DestinationDeps;
+  relay?: Relay;
   metrics: SweeperMetrics;
   log: Log;
   /** For one attempt with everything; default 10 s. */
@@ -58,7 +60,8 @@ export class Attempts {
 
   constructor(options: AttemptsOptions) {
     this.#options = options;
-    this.#senders = new Senders({ ...options.destinations, timeoutMs: options.attemptTimeoutMs });
+    const { destinations, relay, attemptTimeoutMs: timeoutMs } = options;
+    this.#senders = new Senders({ ...destinations, relay, timeoutMs });
     this.#open = openOnce(options.secrets);
   }
 
@@ -197,7 +200,7 @@ export class Attempts {
     try {
       if (!claim.urlBox) throw new Error('The endpoint has no address.');
       const result = await this.#senders.of(claim).send({
-        url: this.#open(claim.urlBox, urlPlace(endpoint)),
+        url: this.#open(claim.urlBox, addressPlace(endpoint, claim.relayTopicId)),
         webhookId: claim.webhookId,
         body: claim.body,
         secrets: claim.secretBoxes.map((box) => this.#open(box, secretPlace(endpoint))),

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { apiSchema } from '../../../src/config/api-config.ts';
 import { operatorSchema } from '../../../src/config/operator-config.ts';
 import { ConfigError, describeConfig, listVariables, readConfig } from '../../../src/config/read-config.ts';
+import { sweeperSchema } from '../../../src/config/sweeper-config.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');
 const MINIMAL = { DATABASE_URL: 'postgres://u:p@h/d', BEATKEEPER_ENCRYPTION_KEYS: `k1:${KEY}` };
@@ -86,6 +87,22 @@ describe('readConfig', () => {
         'BEATKEEPER_SHARED_PROJECTS at 0',
       );
     expect(() => read('shop')).toThrow('BEATKEEPER_SHARED_PROJECTS must be a JSON array of {project');
+  });
+
+  test('readConfig reads the relay: none by default, and one notifier where none is named', () => {
+    const read = (more: object) => readConfig(sweeperSchema, { ...MINIMAL, ...more });
+    expect(read({})).toMatchObject({ relayUrl: undefined, relayToken: undefined, relayNotifiers: ['ntfy'] });
+    expect(
+      read({ RELAY_URL: 'http://ntfy.push.svc/', RELAY_TOKEN: 'tk_1', RELAY_NOTIFIERS: 'phones, desks' }),
+    ).toMatchObject({
+      relayUrl: 'http://ntfy.push.svc',
+      relayToken: 'tk_1',
+      relayNotifiers: ['phones', 'desks'],
+    });
+    expect(() => read({ RELAY_URL: 'ntfy.sh' })).toThrow('RELAY_URL must be an http or https address');
+    expect(() => read({ RELAY_TOKEN: 'tk 1\r\nx: y' })).toThrow('RELAY_TOKEN must be a token without blanks');
+    for (const notifiers of [',', 'x'.repeat(129), 'a\u0001'])
+      expect(() => read({ RELAY_NOTIFIERS: notifiers })).toThrow('RELAY_NOTIFIERS must be names of 1 to 128');
   });
 
   test('readConfig reports every fault at once, by the name of the variable', () => {

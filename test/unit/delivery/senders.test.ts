@@ -12,9 +12,9 @@ it('a webhook endpoint has the standard format when it states none', () => {
   expect(senders.of({ kind: 'webhook' })).toBe(senders.of({ kind: 'webhook', format: 'standard' }));
 });
 
-it.each([{ kind: 'webhook', format: 'slack' }, { kind: 'relay_group' }] as const)(
-  'an endpoint without a sender is refused and not sent in another format: %j',
-  (endpoint) => {
-    expect(() => senders.of(endpoint)).toThrow(`no sender for ${endpoint.kind} endpoints`);
-  },
-);
+it.each([
+  { kind: 'webhook', format: 'slack' },
+  { kind: 'relay_group', format: 'slack' },
+] as const)('an endpoint without a sender is refused and not sent in another format: %j', (endpoint) => {
+  expect(() => senders.of(endpoint)).toThrow(`no sender for ${endpoint.kind} endpoints`);
+});

@@ -32,7 +32,17 @@ describe('a refusal of the API', () => {
     ['a token', refusal(401, 'authentication_required'), 'auth.clusterIssuer'],
     ['a missing right', refusal(403, 'permission_denied'), undefined],
     ['a suspension', refusal(403, 'service_suspended'), undefined],
-    ['a relay', refusal(409, 'relay_not_configured'), undefined],
+    ['a relay', refusal(409, 'relay_not_configured'), 'relay.url'],
+    [
+      'an unknown notifier',
+      refusal(400, 'validation_failed', field('unknown_notifier', 'relayGroup.notifierId')),
+      'relay.notifiers',
+    ],
+    [
+      'a person who is not connected',
+      refusal(409, 'conflict', field('not_connected', 'relay.actorId')),
+      undefined,
+    ],
     ['an alias that is taken', refusal(409, 'conflict', field('not_unique', 'alias')), undefined],
   ])('%s may be accepted later, and the message names the value of the chart', (_of, problem, value) => {
     expect(mayEndByItself(problem)).toBe(true);

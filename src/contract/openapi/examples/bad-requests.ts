@@ -58,6 +58,12 @@ export const BAD_REQUEST = {
     ...fault('Service-Project', 'required', 'Name one project of the organization, by its id or name.'),
     by: ({ project }) => project === 'required',
   },
+  unknownNotifier: {
+    code: 'validation_failed',
+    summary: 'The relay has no such notifier.',
+    ...fault('notifierId', 'unknown_notifier', 'Use a notifier of this installation: ntfy.'),
+    by: only('connectRelay'),
+  },
   destination: {
     code: 'callback_destination_rejected',
     summary: 'The host of the URL leads to a private or reserved address, or to none.',

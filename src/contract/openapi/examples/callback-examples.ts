@@ -87,5 +87,16 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
     body: { endpointIds: [ID.endpoint] },
     answer: { items: [{ endpointId: ID.endpoint, verdict: 'accepted' }] },
   },
+  connectRelay: {
+    body: { notifierId: 'ntfy' },
+    answer: {
+      actorId: 'ada',
+      notifierId: 'ntfy',
+      contractVersion: 'ntfy-1',
+      topicUrl: `https://push.example.com/bk_${'x'.repeat(43)}`,
+      groupTopicUrl: `https://push.example.com/bk_${'y'.repeat(43)}`,
+      replayed: false,
+    },
+  },
   setDefaultCallback: { body: { endpointId: ID.endpoint }, answer: { endpointId: ID.endpoint } },
 };

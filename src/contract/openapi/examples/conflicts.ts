@@ -62,7 +62,21 @@ export const CONFLICT = {
     code: 'relay_not_configured',
     summary: 'The kind needs a relay.',
     detail: 'This installation has no messaging relay: use an endpoint of kind webhook.',
-    by: only('createCallback'),
+    by: only('createCallback', 'updateCallback', 'connectRelay'),
+  },
+  notConnected: {
+    code: 'conflict',
+    summary: 'The person is not connected to the relay.',
+    detail:
+      'This person is not connected to ntfy. They connect first, signed in, by POST /v1/relay/connections.',
+    fieldErrors: [
+      {
+        code: 'not_connected',
+        message: 'This person is not connected to ntfy.',
+        path: 'relay.actorId',
+      },
+    ],
+    by: only('createCallback', 'updateCallback'),
   },
   otherTest: {
     code: 'conflict',

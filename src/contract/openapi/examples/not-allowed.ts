@@ -46,6 +46,13 @@ export const NOT_ALLOWED = {
       'The credential has the preset read. This needs a credential with the preset manage, or a session of a member or owner.',
     by: ({ preset }) => preset === 'manage',
   },
+  notASession: {
+    code: 'permission_denied',
+    summary: 'The caller is not a person.',
+    detail:
+      'The credential has the preset manage. This is for people: it needs a session of a viewer, member or owner.',
+    by: ({ preset }) => preset === 'session',
+  },
   notOwner: {
     code: 'permission_denied',
     summary: 'The caller is no owner.',

@@ -1,0 +1,55 @@
+// Sends the attempts of relay endpoints: publishes a message for people to a topic of the installation's ntfy server. The
+// address of that server comes from the settings alone, so that nothing a tenant says leads anywhere else.
+import { ntfyMessage } from '../formats/ntfy.ts';
+import type { AttemptRequest, AttemptResult, Sender } from '../sender.ts';
+import { parseAllowedDestinations } from '../webhook/allowed-destinations.ts';
+import { failure, PinnedPost, type PinnedPostOptions } from '../webhook/pinned-post.ts';
+import type { Relay } from './relay.ts';
+
+export interface RelaySenderOptions extends Omit<PinnedPostOptions, 'allowed'> {
+  /** Undefined: the installation has none any more. Then each attempt fails as `destination_rejected`. */
+  relay?: Relay;
+}
+
+/** The installer has named the relay, so it may be inside of the network. Cloud metadata stays closed. */
+const ANYWHERE = parseAllowedDestinations('0.0.0.0/0,::/0');
+const USER_AGENT = 'Beatkeeper-Relay/1';
+
+export class RelaySender implements Sender {
+  readonly #relay: Relay | undefined;
+  readonly #post: PinnedPost;
+
+  constructor({ relay, ...options }: RelaySenderOptions) {
+    this.#relay = relay;
+    this.#post = new PinnedPost({ ...options, allowed: ANYWHERE, maxPools: 1 });
+  }
+
+  /** `url` is the topic. The topic stands in the body, because paths end up in the logs of proxies. */
+  async send({ url: topic, body }: AttemptRequest): Promise<AttemptResult> {
+    const startedAtMs = performance.now();
+    const relay = this.#relay;
+    if (!relay) return failure('destination_rejected', startedAtMs);
+    const content = { headers: headersOf(relay), body: ntfyMessage(topic, body) };
+    const { body: answer, ...result } = await this.#post.send(`${relay.url}/`, () => content);
+    if (result.delivered && isPage(answer)) return failure('protocol', startedAtMs);
+    // The answer names the topic, which is a secret. A 410 says something of the server and nothing of this endpoint.
+    return { ...result, gone: false };
+  }
+
+  async close(): Promise<void> {
+    await this.#post.close();
+  }
+}
+
+function headersOf({ token }: Relay): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': USER_AGENT,
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+}
+
+/** A page that stands before the relay, such as one to sign in, may answer 200. */
+function isPage(answer: string | undefined): boolean {
+  return /^\s*</.test(answer ?? '');
+}

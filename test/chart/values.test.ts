@@ -14,7 +14,7 @@ const refusals: [string, object, RegExp][] = [
   ['an unknown value', { replicas: 3 }, /additional properties 'replicas'/],
   ['a misspelled nested value', { api: { autoscaling: { enable: true } } }, /'enable'/],
   ['an unknown plan', { plan: 'gold' }, /\/plan/],
-  ['limits of an unknown plan', { plans: { gold: {} } }, /\/plans/],
+  ['limits of an unknown plan', { plans: { gold: {} } }, /invalid propertyName 'gold'/],
   ['an unknown dimension of a plan', { plans: { free: { monitors: 1 } } }, /\/plans\/free/],
   ['a publicUrl without a scheme', { publicUrl: 'beats.example.com' }, /publicUrl/],
   ['a text as number of replicas', { sweeper: { replicas: 'two' } }, /\/sweeper\/replicas/],

@@ -45,7 +45,7 @@ export default defineConfig({
       ),
       project(
         'distributed',
-        ['store', 'api', 'ingest', 'sweeper'].map((folder) => `test/${folder}/**/*.test.ts`),
+        ['store', 'ingest', 'sweeper'].map((folder) => `test/${folder}/**/*.test.ts`),
         {
           globalSetup: ['test/support/distributed-setup.ts'],
           exclude: [...configDefaults.exclude, ...excludedFiles()],

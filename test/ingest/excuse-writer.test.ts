@@ -6,6 +6,7 @@ import { newUuid } from '../../src/domain/id.ts';
 import { ExcuseWriter, type ExcuseWriterOptions } from '../../src/ingest/excuse-writer.ts';
 import { Lane } from '../../src/ingest/lane.ts';
 import { OpenBeats } from '../../src/ingest/open-beats.ts';
+import { isDistributed } from '../../src/store/postgres/engine.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { listen } from '../support/listen.ts';
 import { dueAt, type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
@@ -146,7 +147,7 @@ it('an address that has ended earns no excuse, and one that still works earns it
   if (!ended || !rotated) throw new Error('no monitors were made');
   const setEnd = (monitor: SeedMonitor, seconds: number) =>
     fixture.pool.query(
-      "update publish_addresses set ends_at = clock_timestamp() + $2 * interval '1 second' where address = $1",
+      "update publish_addresses set ends_at = now() + $2 * interval '1 second' where address = $1",
       [monitor.address, seconds],
     );
   await setEnd(ended, -1);
@@ -177,7 +178,8 @@ it('each refused beat counts once although connections break at any byte, also b
   }
   expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: faults });
   const answers = await Promise.allSettled(wasCommitted.mock.results.map(({ value }) => value));
-  expect(answers).toContainEqual({ status: 'fulfilled', value: true });
+  // On Citus a look-up of shards takes the first bytes: no break comes as late as the answer to a commit.
+  if (!isDistributed()) expect(answers).toContainEqual({ status: 'fulfilled', value: true });
   expect(answers).toContainEqual({ status: 'fulfilled', value: false });
 });
 

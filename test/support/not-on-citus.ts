@@ -5,6 +5,8 @@ const COSTS = 'It counts pages, log or statements of one Postgres.';
 
 const LOCK = 'It holds outcomes up by a lock of their endpoint, which outcomes on Citus do not take.';
 
+const LOOKUP = 'It expects one statement of a look-up: on Citus a second one asks for shards.';
+
 /** Whole files, or tests of a file by their titles, with the reason of each. */
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
@@ -17,6 +19,19 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/sweeper/delivery-queue.test.ts': COSTS,
   'test/ingest/plain-beats.test.ts':
     'Citus has no single statement for plain beats: they take the transaction of other beats.',
+  'test/ingest/monitor-directory.test.ts': {
+    'many addresses are looked up in statements of 256, one for each part': LOOKUP,
+    'as many addresses are loaded ahead as are kept, and no more are read': LOOKUP,
+    'an address is found whose answer comes while the process stands still for longer than the patience':
+      LOOKUP,
+  },
+  'test/ingest/tenants.test.ts': {
+    'a round asks for nothing once no address of the project serves from the cache any more': LOOKUP,
+  },
+  'test/ingest/away.test.ts': {
+    'a beat that is committed while the process stands still for longer than its patience is answered 200':
+      'A beat on Citus takes two round trips: it is not committed while the process stands still.',
+  },
   'test/sweeper/waiting-events.test.ts': {
     'a claim reads no more pages when 20,000 events wait than when 4,000 do, and one that is behind them is sent':
       COSTS,

@@ -63,7 +63,7 @@ describe('deliveries that are claimed ahead', () => {
   it('deliveries that were held when their endpoint was disabled are not sent once they are given back', async () => {
     const { endpoint, receiver, dispatcher, release } = await hangAfter(100);
     await fixture.pool.query(
-      `update callback_endpoints set lifecycle = 'disabled', canceled_until = clock_timestamp() where endpoint_id = $1`,
+      `update callback_endpoints set lifecycle = 'disabled', canceled_until = now() where endpoint_id = $1`,
       [endpoint.endpointId],
     );
     await waitFor(async () => (await leased()) === PLACES, { what: 'the others are given back' });

@@ -29,7 +29,7 @@ export async function releaseLeases(db: Queryable, owner: string, leases: readon
   }
   for (const part of Map.groupBy(leases, ({ shard }) => shard).values()) {
     await db.query({
-      name: 'release-leases-in-shard',
+      name: 'release-leases',
       text: RELEASE_IN_SHARD,
       values: valuesOf(part, owner),
     });

@@ -9,7 +9,7 @@ import { generateSource } from 'oazapfts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type ClientCall, expectedResults, prepareCalls } from '../support/client-calls.ts';
-import { OPERATIONS } from '../support/filled-project.ts';
+import { CLOSED_URL, OPERATIONS } from '../support/filled-project.ts';
 import { runProgram } from '../support/run-program.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -34,7 +34,7 @@ const COMPILER = {
 let api: ApiFixture;
 let folder: string;
 beforeAll(async () => {
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: CLOSED_URL, relayNotifiers: ['ntfy'] } });
   folder = await mkdtemp(join(tmpdir(), 'beatkeeper-client-'));
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
 });

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { expectedResults, prepareCalls } from '../support/client-calls.ts';
+import { CLOSED_URL } from '../support/filled-project.ts';
 import { findPythonTools, type PythonTools } from '../support/python-tools.ts';
 import { runProgram } from '../support/run-program.ts';
 
@@ -20,7 +21,7 @@ let folder: string;
 beforeAll(async () => {
   tools = await findPythonTools();
   if (tools.missing) return;
-  api = await openApiFixture();
+  api = await openApiFixture({ config: { relayUrl: CLOSED_URL, relayNotifiers: ['ntfy'] } });
   folder = await mkdtemp(join(tmpdir(), 'beatkeeper-python-'));
 });
 afterAll(async () => {

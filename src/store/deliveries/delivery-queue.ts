@@ -119,12 +119,12 @@ const inShard: Place = (alias) => ` and ${alias}.project_id = any($7::uuid[])`;
 /** On Citus: locks what `CLAIM` takes and moves, and reads it. The updates are statements of their own. */
 const LOCK_IN_SHARD = `with ${claimedPlaces(inShard, '$6')},
   claimed as (
-    select d.* from due join deliveries d on d.ctid = due.ctid${inShard('d')})
+    select d.* from deliveries d where d.ctid = any (array(select due.ctid from due))${inShard('d')})
   ${claimAnswer(inShard, '$6', [
     'm.passed, m.now_ms, m.moved',
     `, (select ${wholeMillis('now_at')} from moment) as now_ms, (
       select json_agg(json_build_object('projectId', d.project_id, 'deliveryId', d.delivery_id, 'at', ${placeBehind(inShard)}))
-      from behind join deliveries d on d.ctid = behind.ctid${inShard('d')}) as moved`,
+      from deliveries d where d.ctid = any (array(select behind.ctid from behind))${inShard('d')}) as moved`,
   ])}`;
 
 const MOVE_IN_SHARD = `update deliveries d set next_attempt_at = v.at

@@ -21,12 +21,12 @@ afterAll(() => ping?.close());
 
 const send = (path: string, init: RequestInit = {}) => fetch(`${ping.url}/ping/${path}`, init);
 
-async function readState({ monitorKey }: SeedMonitor) {
+async function readState({ projectId, monitorKey }: SeedMonitor) {
   const { rows } = await ping.pool.query<{ deadline_ms: number; messages: (string | null)[] }>(
     `select l.deadline_ms, (select coalesce(array_agg(o.message order by o.sequence), '{}') from observations o
-       where o.monitor_key = l.monitor_key) as messages
-     from monitor_live l where l.monitor_key = $1`,
-    [monitorKey],
+       where o.project_id = $1 and o.monitor_key = $2) as messages
+     from monitor_live l where l.project_id = $1 and l.monitor_key = $2`,
+    [projectId, monitorKey],
   );
   const [row] = rows;
   if (!row) throw new Error('the monitor has no live row');

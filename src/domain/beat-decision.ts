@@ -1,6 +1,6 @@
 // Whether a beat is taken, and what it does (docs/contract/beats.md): (monitor, its state, beat, now) -> the result, or the
 // problem for which it is refused. Pure: one decision for the publish address and for test beats.
-import { applyBeat, applyRefusedBeat, type BeatResult } from './beat.ts';
+import { applyBeat, applyRefusedBeat, applySuspendedBeat, type BeatResult } from './beat.ts';
 import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
 import type { Incident } from './incident.ts';
 import type { LiveState, Timing } from './monitor.ts';
@@ -21,7 +21,7 @@ export interface TakenBeat {
   result: BeatResult;
 }
 
-/** A beat that is not recorded. `live` is another object than before where the beat moves the deadline all the same. */
+/** A beat that is not recorded. `live` is another object than before where the beat changes something all the same. */
 export interface BeatRefusal {
   problem: ProblemError;
   /** Absent where the monitor takes no beats at all: nobody asks whether the deadline was moved. */
@@ -36,12 +36,14 @@ export function decideBeat(
   const { timing, live, incidents } = monitor;
   if (timing.lifecycle === 'archived') return { problem: archived() };
   if ('problem' in beat) return refuse(monitor, beat, nowMs);
+  const suspended = serviceProblem(monitor.serviceState);
+  if (suspended) {
+    const ends = movesDeadline(beat.kind);
+    return { problem: suspended, live: ends ? applySuspendedBeat(timing, live, beat.runId, nowMs) : live };
+  }
   const { plan } = monitor;
   const { allowed, tokens, tokensMs } = takeToken(live, plan.beatsPerMinute, nowMs);
-  const problem =
-    serviceProblem(monitor.serviceState) ??
-    tooManyMeasurements(plan, beat) ??
-    (allowed ? undefined : tooFrequent(plan));
+  const problem = tooManyMeasurements(plan, beat) ?? (allowed ? undefined : tooFrequent(plan));
   if (problem) return refuse(monitor, { kind: beat.kind, problem }, nowMs);
   return { beat, result: applyBeat(timing, { ...live, tokens, tokensMs }, incidents, beat, nowMs) };
 }

@@ -82,6 +82,21 @@ export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number)
   return rearm(timing, moved, nowMs);
 }
 
+/**
+ * A beat that is refused because the organization is suspended: it ends its run too, whose end comes only once, and the gap
+ * to the next success that counts teaches nothing. Returns the same object where nothing changes.
+ */
+export function applySuspendedBeat(
+  timing: Timing,
+  live: LiveState,
+  runId: string | undefined,
+  nowMs: number,
+): LiveState {
+  const { openRuns } = closeRun(live.openRuns, runId);
+  const isKnown = live.gapBroken && openRuns.length === live.openRuns.length;
+  return applyRefusedBeat(timing, isKnown ? live : { ...live, openRuns, gapBroken: true }, nowMs);
+}
+
 function rearm(timing: Timing, live: LiveState, nowMs: number): LiveState {
   return { ...live, wakeMs: putOffWake(live.wakeMs, nextWake(timing, live, nowMs), nowMs) };
 }
@@ -127,7 +142,7 @@ function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenR
   return { openRuns: [], startedMs: runs.at(-1)?.startedMs };
 }
 
-/** A gap that crosses a pause, a window or an open incident teaches nothing (docs/contract/deadlines.md). */
+/** A gap that crosses a pause, a window, a suspension or an open incident teaches nothing (docs/contract/deadlines.md). */
 function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.intervalMs !== undefined || timing.schedule) return { ...live, lastSuccessMs: nowMs };
   const crossesWindow =

@@ -46,6 +46,11 @@ export interface Plan extends PlanTerms {
 /** The plan of an organization. An unknown id (a database written by a newer build) counts as the smallest. */
 export type FindPlan = (id: string) => Plan;
 
+/** Whether this build knows the plan. */
+export function isPlanId(id: string): id is PlanId {
+  return PLAN_IDS.some((known) => known === id);
+}
+
 const DAY_SECONDS = 86_400;
 
 /** docs/contract/organization.md has the table. */

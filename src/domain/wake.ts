@@ -48,17 +48,18 @@ export function wakeMonitor(
 
 /**
  * What the time does while the organization is suspended (docs/contract/organization.md): nothing opens. A deadline that
- * passes starts again, as after a beat that is refused, and the end of a run may have been refused.
+ * passes starts again, as after a beat that is refused. A run that falls due is forgotten: its end may have been refused.
+ * The gap between two successes that crosses the suspension teaches no cadence.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
   const hasPassed = live.deadlineMs !== undefined && live.deadlineMs <= nowMs;
   const clocked = hasPassed ? applyRefusedBeat(timing, live, nowMs) : live;
-  const openRuns = clocked.openRuns.map((run) => {
-    const isDue = run.dueMs !== undefined && outOfWindow(run.dueMs, timing.maintenance) <= nowMs;
-    return isDue && !run.overdue ? { ...run, dueMs: undefined } : run;
-  });
-  const after = { ...clocked, openRuns };
-  return { ...after, wakeMs: nextWake(timing, after, nowMs) };
+  const openRuns = clocked.openRuns.filter(
+    ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing.maintenance) > nowMs,
+  );
+  const after = { ...clocked, openRuns, gapBroken: true };
+  // Without a late mark, which nobody is told: half of the wakes of a customer who left.
+  return { ...after, wakeMs: nextWake({ ...timing, graceMs: 0 }, after, nowMs) };
 }
 
 /** The most outages named in the timeline of an incident: the newest. */

@@ -138,8 +138,10 @@ function fingerprintOf({
 
 function refuse(work: Working, row: LiveRow, { problem, live }: BeatRefusal): BeatOutcome {
   if (live === undefined) return { problem };
-  const hasMoved = live !== row.live;
-  if (hasMoved) work.changed.set(row.monitorKey, { ...row, live });
+  const isChanged = live !== row.live;
+  // A beat that is refused moves the deadline that runs, if there is one.
+  const hasMoved = isChanged && live.deadlineMs !== undefined;
+  if (isChanged) work.changed.set(row.monitorKey, { ...row, live });
   return { problem: withDeadline(problem, hasMoved) };
 }
 

@@ -171,7 +171,7 @@ export async function updateLiveInShard(tx: Queryable, rows: readonly LiveRow[])
   await Promise.all([tx.query(UPDATE_IN_SHARD(rows)), tx.query(RECORD_IN_SHARD(rows))]);
 }
 
-/** What the passing of time may change of a live row (`wakeMonitor`). */
+/** What the passing of time may change of a live row (`wakeMonitor`, `wakeSuspended`). */
 export const WOKEN_STATE = {
   wakeMs: LIVE_STATE.wakeMs,
   deadlineMs: LIVE_STATE.deadlineMs,
@@ -179,6 +179,7 @@ export const WOKEN_STATE = {
   missedCount: LIVE_STATE.missedCount,
   openIncidents: LIVE_STATE.openIncidents,
   openRuns: LIVE_STATE.openRuns,
+  gapBroken: LIVE_STATE.gapBroken,
   unmovedMs: LIVE_STATE.unmovedMs,
   excusedFromMs: LIVE_STATE.excusedFromMs,
   excusedMs: LIVE_STATE.excusedMs,

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { INCIDENT_KINDS, type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { type LiveState, newLiveState } from '../../../src/domain/monitor.ts';
-import { wakeMonitor } from '../../../src/domain/wake.ts';
+import { wakeMonitor, wakeSuspended } from '../../../src/domain/wake.ts';
 import { LIVE_STATE, WOKEN_STATE } from '../../../src/store/monitors/live.ts';
 import { anyTiming, NOW, SECOND } from '../domain/timing.ts';
 
@@ -70,7 +70,11 @@ it('waking a monitor changes nothing of its live row but the columns that the sw
           .toSorted((a, b) => a.fromMs - b.fromMs);
         const at = { nowMs, horizonMs: nowMs, outages: silences };
         const { live: woken } = wakeMonitor(timing, live, incidents, at);
-        for (const key of kept) expect(woken[key], key).toEqual(live[key]);
+        const suspended = wakeSuspended(timing, live, nowMs);
+        for (const key of kept) {
+          expect(woken[key], key).toEqual(live[key]);
+          expect(suspended[key], key).toEqual(live[key]);
+        }
       },
     ),
     { numRuns: 2_000 },

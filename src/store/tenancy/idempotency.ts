@@ -8,6 +8,7 @@ import { isDistributed } from '../postgres/engine.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Connection, Queryable } from '../postgres/pool.ts';
 import { placeOf, type SecretBox } from '../postgres/secret-box.ts';
+import { limitLockWait } from '../postgres/shards.ts';
 
 /** Longest wait for a concurrent duplicate on another replica. Short: a waiting call holds a connection. */
 const DUPLICATE_WAIT_MS = 250;
@@ -116,8 +117,7 @@ async function insertClaimInShard(tx: Connection, guard: IdempotencyGuard): Prom
   const [before] = rows;
   if (!before) throw new Error('The database answered without a time.');
   const { now_ms: nowMs, value } = before;
-  await tx.query("set local citus.propagate_set_commands = 'local'");
-  await tx.query(`set local lock_timeout = ${DUPLICATE_WAIT_MS}`);
+  await limitLockWait(tx, DUPLICATE_WAIT_MS);
   const { rowCount } = await tx.query(CLAIM_IN_SHARD, [
     ...[guard.scopeId, guard.key, guard.fingerprint, nowMs, nowMs - WINDOW_MS],
   ]);

@@ -3,8 +3,9 @@
 
 import { relayTopicPlace } from '../callbacks/relay-topics.ts';
 import { isDistributed } from '../postgres/engine.ts';
-import type { Queryable } from '../postgres/pool.ts';
+import type { Database, Queryable } from '../postgres/pool.ts';
 import { type Purpose, placeOf } from '../postgres/secret-box.ts';
+import { countInShards, replaceInShards } from './sealed-values-in-shards.ts';
 
 /** The columns that name a row, as texts, in the order of the index. */
 export type RowName = readonly string[];
@@ -113,12 +114,13 @@ export interface ResealedValue extends SealedValue {
  * holds a lock on stays as it is: this waits for nobody, so it needs no place in the lock order.
  */
 export async function replaceSealedValues(
-  db: Queryable,
-  { table, box, row }: SealedTable,
+  db: Database,
+  of: SealedTable,
   values: readonly ResealedValue[],
 ): Promise<number> {
   if (values.length === 0) return 0;
-  if (isDistributed()) return await replaceEach(db, { table, box, row }, values);
+  if (isDistributed()) return await replaceInShards(db, of, values);
+  const { table, box, row } = of;
   const names = row.map(([name]) => name);
   const arrays = row.map(([, type], index) => `$${index + 3}::${type}[]`).join(', ');
   const isSame = (other: string) => names.map((name) => `t.${name} = ${other}.${name}`).join(' and ');
@@ -139,53 +141,13 @@ export async function replaceSealedValues(
   return rowCount ?? 0;
 }
 
-/** On Citus: a statement for each value, which has one place or is on every machine. It may wait for who writes it. */
-async function replaceEach(
-  db: Queryable,
-  { table, box, row }: Pick<SealedTable, 'table' | 'box' | 'row'>,
-  values: readonly ResealedValue[],
-): Promise<number> {
-  const isSame = row.map(([name, type], index) => `${name} = $${index + 3}::${type}`).join(' and ');
-  const text = `update ${table} set ${box} = $2 where ${box} = $1 and ${isSame}`;
-  let count = 0;
-  for (const value of values) {
-    const { rowCount } = await db.query(text, [value.box, value.newBox, ...value.row]);
-    count += rowCount ?? 0;
-  }
-  return count;
-}
-
-/** On Citus, which has no recursion over shards: key by key. */
-async function countEach(
-  db: Queryable,
-  { table, keyId }: Pick<SealedTable, 'table' | 'keyId'>,
-  limit: number,
-): Promise<Map<string, number>> {
-  const counts = new Map<string, number>();
-  const nextOf = async (last: string) => {
-    const { rows } = await db.query<{ id: string }>(
-      `select ${keyId} as id from ${table} where ${keyId} > $1 order by ${table}.${keyId} limit 1`,
-      [last],
-    );
-    return rows[0]?.id;
-  };
-  for (let id = await nextOf(''); id !== undefined; id = await nextOf(id)) {
-    const { rows } = await db.query<{ count: number }>(
-      `select count(*)::integer as count from (select ${keyId} from ${table} where ${keyId} = $1 limit $2) of_key`,
-      [id, limit],
-    );
-    counts.set(id, rows[0]?.count ?? 0);
-  }
-  return counts;
-}
-
 /** How many values each key has sealed that has sealed any: one probe of the index for a key, then at most `limit` entries. */
 export async function countSealedValues(
   db: Queryable,
   { table, keyId }: SealedTable,
   limit: number,
 ): Promise<Map<string, number>> {
-  if (isDistributed()) return await countEach(db, { table, keyId }, limit);
+  if (isDistributed()) return await countInShards(db, { table, keyId }, limit);
   const next = (after: string) =>
     `(select t.${keyId} from ${table} t where ${after} order by t.${keyId} limit 1)`;
   const { rows } = await db.query<{ id: string; count: number }>(

@@ -20,12 +20,16 @@ interface Value {
 const LOCK_MS = 250;
 /** The column by which answers are in shards. Endpoints and their secrets are whole on each machine. */
 const PLACED_BY = 'scope_id';
+const isPlaced = ({ row }: Pick<Table, 'row'>) => row.some(([name]) => name === PLACED_BY);
 
-/** A transaction for each shard; where a lock holds it up, for each half of its values. */
+/**
+ * A transaction for each shard; where a lock holds it up, for each half of its values. Who locks a row of a table that is whole
+ * on each machine locks the table for others: its values wait for the next pass.
+ */
 export async function replaceInShards(db: Database, table: Table, values: readonly Value[]): Promise<number> {
   const at = table.row.findIndex(([name]) => name === PLACED_BY);
   const placed = values.map((value) => ({ value, projectId: value.row[at] ?? '' }));
-  const groups = at < 0 ? [placed] : await groupByShard(db, placed);
+  const groups = !isPlaced(table) ? [placed] : await groupByShard(db, placed);
   let count = 0;
   for (const group of groups) {
     count += await replaceGroup(
@@ -42,7 +46,7 @@ async function replaceGroup(db: Database, table: Table, values: readonly Value[]
     return await inTransaction(db, (tx) => replace(tx, table, values));
   } catch (error) {
     if (!isLockTimeout(error)) throw error;
-    if (values.length === 1) return 0;
+    if (values.length === 1 || !isPlaced(table)) return 0;
     const middle = Math.ceil(values.length / 2);
     const first = await replaceGroup(db, table, values.slice(0, middle));
     return first + (await replaceGroup(db, table, values.slice(middle)));
@@ -58,7 +62,7 @@ async function replace(tx: Queryable, { table, box, row }: Table, values: readon
     `update ${table} t set ${box} = v.new_box
      from unnest($1::bytea[], $2::bytea[], ${places.join(', ')}) as v (old_box, new_box, ${names.join(', ')})
      where t.${box} = v.old_box and ${names.map((name) => `t.${name} = v.${name}`).join(' and ')}
-       ${at < 0 ? '' : `and t.${PLACED_BY} = any(${places[at]})`}`,
+       ${!isPlaced({ row }) ? '' : `and t.${PLACED_BY} = any(${places[at]})`}`,
     [
       values.map((value) => value.box),
       values.map((value) => value.newBox),

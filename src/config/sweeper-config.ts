@@ -13,6 +13,7 @@ export const sweeperSchema = z.object({
   relayNotifiers: shared.relayNotifiers(),
   minimumIntervalSeconds: shared.minimumIntervalSeconds(),
   plans: shared.plans(),
+  billingSource: shared.billingSource(),
   host: shared.host(),
   healthPort: shared.healthPort(),
   databasePool: shared.databasePool(),

@@ -49,10 +49,20 @@ export interface SubscriptionFacts {
   trialEndsMs?: number;
 }
 
-export interface Subscription extends SubscriptionFacts, Said {
-  /** Since when it is unpaid or, when canceled, since when the service has ended. */
-  lapsedMs?: number;
+/** What a subscription was from a moment on. */
+export interface Turn extends Said {
+  status: SubscriptionFacts['status'];
 }
+
+export interface Subscription extends SubscriptionFacts, Said {
+  /** Since when it is unpaid or, when canceled, since when the service has ended. It follows from `turns`. */
+  lapsedMs?: number;
+  /** The last payment and all that was said after it, the oldest first: an event that comes late has its place. */
+  turns: readonly Turn[];
+}
+
+/** `organizationId`: as its metadata say it. */
+export type SaidSubscription = Omit<SubscriptionFacts, 'organizationId'> & { organizationId?: string };
 
 export interface Charge {
   chargeId: string;
@@ -67,9 +77,9 @@ export interface DisputeFacts {
   outcome: Exclude<Dispute, 'none'>;
 }
 
-/** An event of the provider about something of ours. */
-export type BillingEvent = Said & { eventId: string; type: string } & (
-    | { kind: 'subscription'; subscription: SubscriptionFacts }
+/** An event of the provider about something that may be ours. */
+export type BillingEvent<Facts = SaidSubscription> = Said & { eventId: string; type: string } & (
+    | { kind: 'subscription'; subscription: Facts }
     | { kind: 'charge'; charge: Charge }
     | { kind: 'dispute'; dispute: DisputeFacts }
   );
@@ -82,27 +92,57 @@ export function isOlder(said: Said, known: Said): boolean {
 /** A trial that ends without a means of payment is `paused`: nobody pays for it either. */
 const isUnpaid = (status: SubscriptionStatus) => ['past_due', 'unpaid', 'paused'].includes(status);
 
-/** A subscription after an event. `known`: as it was before. */
+/** One that never began names a plan that nobody has paid for. */
+export const namesPaidPlan = ({ status, plan }: Pick<Subscription, 'status' | 'plan'>) =>
+  plan !== undefined && status !== 'incomplete' && status !== 'incomplete_expired';
+
+/** Bounds a row. Nobody is unpaid for so many events that Stripe would still send one of the oldest. */
+const MAX_TURNS = 100;
+
+/**
+ * A subscription after an event. `known`: as it was before. The newest event says how it is; an older one may say since
+ * when. Events give the same subscription in whatever order they come.
+ */
 export function afterEvent(
   known: Subscription | undefined,
   facts: SubscriptionFacts,
   { saidMs, saidStep }: Said,
 ): Subscription {
-  return { ...facts, saidMs, saidStep, lapsedMs: lapseOf(known, facts.status, saidMs) };
+  const turns = sinceLastPaid([...(known?.turns ?? []), { saidMs, saidStep, status: facts.status }]);
+  const newest = known && isOlder({ saidMs, saidStep }, known) ? known : { ...facts, saidMs, saidStep };
+  return { ...newest, turns, lapsedMs: lapseOf(turns) };
 }
 
-function lapseOf(
-  known: Pick<Subscription, 'status' | 'lapsedMs'> | undefined,
-  status: SubscriptionStatus,
-  saidMs: number,
-): number | undefined {
-  const { lapsedMs } = known ?? {};
-  const wasUnpaid = known !== undefined && isUnpaid(known.status) && lapsedMs !== undefined;
-  if (isUnpaid(status)) return wasUnpaid ? lapsedMs : saidMs;
-  if (status !== 'canceled') return undefined;
-  if (known?.status === 'canceled') return lapsedMs;
-  // The end of a grace has ended the service before.
-  return wasUnpaid ? Math.min(saidMs, lapsedMs + GRACE_MS) : saidMs;
+function sinceLastPaid(all: readonly Turn[]): Turn[] {
+  const turns = all.toSorted((a, b) => a.saidMs - b.saidMs || a.saidStep - b.saidStep);
+  const paid = turns.findLastIndex(({ status }) => !isUnpaid(status) && status !== 'canceled');
+  const since = turns.slice(Math.max(0, paid));
+  return since.length <= MAX_TURNS ? since : [...since.slice(0, 2), ...since.slice(2 - MAX_TURNS)];
+}
+
+function lapseOf(turns: readonly Turn[]): number | undefined {
+  let lapsedMs: number | undefined;
+  let wasUnpaid = false;
+  for (const { status, saidMs } of turns) {
+    if (isUnpaid(status)) lapsedMs = wasUnpaid ? lapsedMs : saidMs;
+    else if (status !== 'canceled') lapsedMs = undefined;
+    // The end of a grace has ended the service before.
+    else if (wasUnpaid) lapsedMs = Math.min(saidMs, (lapsedMs ?? saidMs) + GRACE_MS);
+    else lapsedMs ??= saidMs;
+    wasUnpaid = isUnpaid(status);
+  }
+  return lapsedMs;
+}
+
+/**
+ * What a subscription leaves in its organization when it moves to another one: one that has ended. `said`: the event
+ * that moved it. Undefined: it never began.
+ */
+export function leftBehind(known: Subscription, said: Said): Subscription | undefined {
+  if (standingOf(known, said.saidMs) === undefined) return undefined;
+  const subscriptionId = `${known.subscriptionId}@${known.organizationId}`;
+  const { customerId: _paysElsewhere, trialEndsMs: _ended, ...facts } = known;
+  return afterEvent(known, { ...facts, subscriptionId, status: 'canceled', cancelAtPeriodEnd: false }, said);
 }
 
 export interface Standing {
@@ -176,25 +216,45 @@ export interface OrganizationStanding {
   graceEndsMs?: number;
   /** When a sweeper looks at it again. */
   dueMs?: number;
+  /** Somebody has given the grace by hand. */
+  isGraceGiven?: boolean;
 }
 
 /**
  * How an organization stands after its subscriptions. `isLost`: it has just lost a dispute. A suspension for abuse stays
- * until somebody lifts it by hand, whatever is paid. Without a subscription that began, nothing changes.
+ * until somebody lifts it by hand, whatever is paid, and a grace that somebody has given lasts until its end, or until
+ * somebody pays. Without a subscription that began, nothing changes.
  */
 export function nextStanding(
   before: OrganizationStanding,
   decisive: Decisive | undefined,
-  isLost: boolean,
+  { nowMs, isLost }: { nowMs: number; isLost: boolean },
 ): OrganizationStanding {
-  const standing = decisive?.standing;
+  const given = givenGraceOf(before, nowMs);
+  const said = decisive?.standing;
+  const isGraceGiven =
+    !isLost && given !== undefined && said?.state !== 'active' && (said?.graceEndsMs ?? 0) < given.endsMs;
+  const standing = isGraceGiven ? given.standing : said;
   const isAbused = isLost || before.serviceState === 'abuse_suspended';
   const serviceState = isAbused ? 'abuse_suspended' : (standing?.state ?? before.serviceState);
-  const isServed = standing?.state === 'active' || standing?.state === 'payment_grace';
+  const isServed = said?.state === 'active' || said?.state === 'payment_grace';
   return {
     serviceState,
     plan: (isServed ? decisive?.subscription.plan : undefined) ?? before.plan,
     graceEndsMs: serviceState === 'payment_grace' ? (standing?.graceEndsMs ?? before.graceEndsMs) : undefined,
     dueMs: standing?.dueMs,
+    isGraceGiven,
+  };
+}
+
+function givenGraceOf(
+  { serviceState, graceEndsMs, isGraceGiven }: OrganizationStanding,
+  nowMs: number,
+): { endsMs: number; standing: Standing } | undefined {
+  if (!isGraceGiven || serviceState !== 'payment_grace') return undefined;
+  if (graceEndsMs === undefined || nowMs >= graceEndsMs) return undefined;
+  return {
+    endsMs: graceEndsMs,
+    standing: { state: 'payment_grace', graceEndsMs, dueMs: graceEndsMs },
   };
 }

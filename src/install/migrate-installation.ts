@@ -1,12 +1,14 @@
 // The command `migrate`: waits for the database, migrates its schema to this build, and creates the installation's
 // organization if it does not exist. Several processes may run it at once.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BillingSource } from '../domain/billing.ts';
+import { type BillingSource, namesPaidPlan } from '../domain/billing.ts';
 import { newUuid } from '../domain/id.ts';
 import type { PlanId } from '../domain/problem.ts';
 import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
-import { openPool } from '../store/postgres/pool.ts';
-import { clearDueStates } from '../store/tenancy/organization-standing.ts';
+import { openPool, type Pool } from '../store/postgres/pool.ts';
+import { inTransaction, readNow } from '../store/postgres/transaction.ts';
+import { listSubscriptions, lockBilling } from '../store/tenancy/billing.ts';
+import { makeOtherPlansDue } from '../store/tenancy/organization-standing.ts';
 import { insertOrganization, updateOrganizationPlan } from '../store/tenancy/organizations.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -42,19 +44,30 @@ async function migrateOrAccept(options: InstallationOptions, log: Log): Promise<
   }
 }
 
-/** A plan that somebody pays for is the provider's to say. Without a provider no state ends by itself. */
 async function ensureOrganization(options: InstallationOptions): Promise<void> {
   const { databaseUrl, organization, plan, billingSource } = options;
   const pool = openPool({ databaseUrl, size: 1, applicationName: 'beatkeeper-migrate' });
   try {
     const wanted = { organizationId: newUuid(), name: organization, plan };
     const { organizationId } = await insertOrganization(pool, wanted);
-    const hasProvider = billingSource !== 'static';
-    await updateOrganizationPlan(pool, { organizationId, plan, keepsPaid: hasProvider });
-    if (!hasProvider) await clearDueStates(pool);
+    if (billingSource === 'static') await updateOrganizationPlan(pool, { organizationId, plan });
+    else await leavePaidPlans(pool, { organizationId, plan });
   } finally {
     await pool.end();
   }
+}
+
+/** A plan that somebody pays for is the provider's to say, also after a time in which the values said it. */
+async function leavePaidPlans(
+  pool: Pool,
+  { organizationId, plan }: { organizationId: string; plan: PlanId },
+): Promise<void> {
+  await inTransaction(pool, async (tx) => {
+    await lockBilling(tx);
+    const isPaid = (await listSubscriptions(tx, organizationId)).some(namesPaidPlan);
+    if (!isPaid) await updateOrganizationPlan(tx, { organizationId, plan });
+    await makeOtherPlansDue(tx, await readNow(tx));
+  });
 }
 
 // Postgres is starting, is not there, or has no DNS name yet.

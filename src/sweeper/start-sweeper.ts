@@ -1,6 +1,7 @@
 // The role `sweeper`: waits for the schema, starts the sweeps, reports its readiness, and ends the sweeps in order.
 // Any number of replicas share the work.
 import { setTimeout as delay } from 'node:timers/promises';
+import type { BillingSource } from '../domain/billing.ts';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
@@ -12,7 +13,7 @@ import { Dispatcher } from './deliveries/dispatcher.ts';
 import { endsWithin } from './ends-within.ts';
 import { startSweepLoop } from './loop.ts';
 import { createSweeperMetrics } from './sweeper-metrics.ts';
-import { startPeriodicJobs } from './upkeep/periodic-jobs.ts';
+import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
 
 const DEADLINES_EVERY_MS = 200;
 /** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
@@ -29,8 +30,13 @@ const CONNECTIONS_END_MS = 1_000;
 /** The longest end of the role, ms: shorter than that of its process. */
 export const CLOSE_LIMIT_MS = WORK_ENDS_MS + CONNECTIONS_END_MS;
 
+export interface SweeperConfig extends ContextSettings {
+  /** Default: `static`. */
+  billingSource?: BillingSource;
+}
+
 /** Starts to sweep as soon as the schema is there. Throws for settings that are not valid. */
-export async function startSweeper(config: ContextSettings, telemetry: Telemetry): Promise<Running> {
+export async function startSweeper(config: SweeperConfig, telemetry: Telemetry): Promise<Running> {
   const { log, readiness, registry } = telemetry;
   const onError = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
   const context = openContext(config, 'beatkeeper-sweeper', {
@@ -70,7 +76,8 @@ export async function startSweeper(config: ContextSettings, telemetry: Telemetry
     const run = () => deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     log.info('Sweeping.');
-    return [loop, dispatcher, startPeriodicJobs({ ...shared, ...jobParts, pool: jobPool, slowPool })];
+    const jobs = listJobs(config.billingSource ?? 'static');
+    return [loop, dispatcher, startPeriodicJobs(jobs, { ...shared, ...jobParts, pool: jobPool, slowPool })];
   };
   const workers = start();
   return {

@@ -155,12 +155,6 @@ describe('the states', () => {
       [40, 'deleting'],
     ] as const) {
       await subscription.say('canceled', daysAgo(days));
-      if (state === 'deleting') {
-        // The newer of the two events counts: this one is older.
-        expect((await billing()).serviceState).toBe('canceled');
-        await forget();
-        await subscription.say('canceled', daysAgo(days));
-      }
       expect((await billing()).serviceState).toBe(state);
       const refused = await waitFor(async () => {
         const answer = await api.manage.call('createMonitor', { body: { name: crypto.randomUUID() } });
@@ -259,6 +253,23 @@ describe('disputes', () => {
     await forget();
   });
 
+  it('an appeal that is lost too suspends nobody again', async () => {
+    const subscription = subscribe();
+    await subscription.say('active', daysAgo(9));
+    const paid = charge(subscription.customer);
+    await paid.send();
+    const say = dispute(paid.id);
+    await say('closed', 'lost', daysAgo(6));
+    await api.pool.query("update organizations set service_state = 'active' where organization_id = $1", [
+      api.organizationId,
+    ]);
+    await say('updated', 'appeal_under_review', daysAgo(4));
+    expect(await billing()).toMatchObject({ dispute: 'open', serviceState: 'active' });
+    await say('closed', 'lost', daysAgo(2));
+    expect(await billing()).toMatchObject({ dispute: 'lost', serviceState: 'active' });
+    await forget();
+  });
+
   it('in whatever order dispute, charge and subscription come, a lost one suspends the organization of the customer', async () => {
     const subscription = subscribe();
     const paid = charge(subscription.customer);
@@ -298,6 +309,51 @@ describe('events', () => {
     expect(await subscription.say('active', daysAgo(1))).toMatchObject({ status: 200, outcome: 'applied' });
     expect(await sendEvent(api.url, ended)).toMatchObject({ status: 200, outcome: 'repeated' });
     expect((await billing()).serviceState).toBe('active');
+    await forget();
+  });
+
+  it('a payment that comes late begins the grace anew, as in its own order', async () => {
+    const subscription = subscribe();
+    await subscription.say('past_due', daysAgo(31));
+    await subscription.say('past_due', daysAgo(1));
+    expect((await billing()).serviceState).toBe('canceled');
+    expect(await subscription.say('active', daysAgo(2))).toMatchObject({ status: 200, outcome: 'applied' });
+    expect(await billing()).toMatchObject({
+      serviceState: 'payment_grace',
+      subscription: { status: 'past_due' },
+    });
+    await forget();
+  });
+
+  it.each([
+    ['no organization', {}],
+    ['one that is not here', { organizationId: crypto.randomUUID() }],
+  ])('a subscription that is known goes on where it was when its metadata name %s', async (_, metadata) => {
+    const subscription = subscribe();
+    await subscription.say('active', daysAgo(3));
+    expect(await subscription.say('past_due', daysAgo(2), { metadata })).toMatchObject({
+      outcome: 'applied',
+    });
+    expect((await billing()).serviceState).toBe('payment_grace');
+    await subscription.say('canceled', daysAgo(1), { metadata });
+    expect((await billing()).serviceState).toBe('canceled');
+    await forget();
+  });
+
+  it('an organization whose last subscription moves to another one is canceled from then on, and returns with it', async () => {
+    const subscription = subscribe();
+    await subscription.say('active', daysAgo(40));
+    const moved = { metadata: { organizationId: api.other.organizationId } };
+    await subscription.say('active', daysAgo(5), moved);
+    expect(await billing()).toMatchObject({
+      serviceState: 'canceled',
+      subscription: { status: 'canceled' },
+    });
+    expect((await billing(api.other.manage)).serviceState).toBe('active');
+    await subscription.say('canceled', daysAgo(4), moved);
+    await subscribe().say('active', daysAgo(3));
+    expect((await billing()).serviceState).toBe('active');
+    expect((await billing(api.other.manage)).serviceState).toBe('canceled');
     await forget();
   });
 

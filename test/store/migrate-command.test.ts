@@ -32,25 +32,26 @@ describe('the command migrate', () => {
     expect(await query('select plan from organizations')).toEqual([{ plan: 'builder' }]);
   });
 
-  test('migrate leaves a plan that Stripe says to Stripe, and with another source sets it and ends no state any more', async () => {
+  test('migrate leaves a plan that is paid for at Stripe, also after a time in which the values said it', async () => {
     const stripe = { DATABASE_URL: url, BILLING_SOURCE: 'stripe', BEATKEEPER_PLAN: 'free' };
-    const planNow = async () => (await query('select plan from organizations'))[0]?.plan;
+    const standing = async () =>
+      (await query('select plan, state_due_at <= clock_timestamp() as due from organizations'))[0];
     await runRole(['migrate'], stripe);
-    expect(await planNow()).toBe('free');
-    await runRole(['migrate'], { ...stripe, BEATKEEPER_PLAN: 'builder' });
-    expect(await planNow()).toBe('builder');
+    expect(await standing()).toEqual({ plan: 'free', due: null });
     await query(`insert into billing_subscriptions
       (subscription_id, organization_id, status, plan, cancel_at_period_end, said_at, said_step)
-      select 'sub_1', organization_id, 'active', 'smart', false, clock_timestamp(), 1 from organizations`);
-    await query("update organizations set plan = 'smart', state_due_at = clock_timestamp()");
+      select 'sub_1', organization_id, 'incomplete_expired', 'smart', false, clock_timestamp(), 1 from organizations`);
+    await runRole(['migrate'], { ...stripe, BEATKEEPER_PLAN: 'builder' });
+    expect(await standing()).toEqual({ plan: 'builder', due: null });
+    await query("update billing_subscriptions set status = 'active'");
+    await query("update organizations set plan = 'smart'");
     await runRole(['migrate'], stripe);
-    expect(await query('select plan, state_due_at is null as ended from organizations')).toEqual([
-      { plan: 'smart', ended: false },
-    ]);
+    expect(await standing()).toEqual({ plan: 'smart', due: null });
+    await query("update organizations set state_due_at = clock_timestamp() + interval '1 day'");
     await runRole(['migrate'], { ...stripe, BILLING_SOURCE: 'static' });
-    expect(await query('select plan, state_due_at is null as ended from organizations')).toEqual([
-      { plan: 'free', ended: true },
-    ]);
+    expect(await standing()).toEqual({ plan: 'free', due: false });
+    await runRole(['migrate'], stripe);
+    expect(await standing()).toEqual({ plan: 'free', due: true });
   });
 
   test('migrate refuses a database with a newer schema in one sentence', async () => {

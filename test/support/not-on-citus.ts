@@ -3,6 +3,9 @@
 
 const COSTS = 'It counts pages, log or statements of one Postgres.';
 
+const SMALL_TABLE =
+  'It moves times of organizations by an expression, or refuses their change by a trigger: a reference table takes neither.';
+
 const LOCK = 'It holds outcomes up by a lock of their endpoint, which outcomes on Citus do not take.';
 
 const LOOKUP = 'It expects one statement of a look-up: on Citus a second one asks for shards.';
@@ -31,6 +34,17 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/ingest/away.test.ts': {
     'a beat that is committed while the process stands still for longer than its patience is answered 200':
       'A beat on Citus takes two round trips: it is not committed while the process stands still.',
+  },
+  'test/sweeper/service-states.test.ts': {
+    'a grace ends after 14 days, what it canceled is deleting 30 days later, and each has an audit line':
+      SMALL_TABLE,
+    'a plan that migrate makes due is again what is paid for, and a grace by hand lasts until its end':
+      SMALL_TABLE,
+    'a database that goes away ends the step, and is no fault of one organization after the other':
+      SMALL_TABLE,
+    'a payment that comes when the grace ends wins, whichever of sweeper and event is first, and many sweepers do no harm':
+      SMALL_TABLE,
+    'an organization whose state cannot be ended does not hold up the others': SMALL_TABLE,
   },
   'test/sweeper/waiting-events.test.ts': {
     'a claim reads no more pages when 20,000 events wait than when 4,000 do, and one that is behind them is sent':

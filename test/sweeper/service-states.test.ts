@@ -5,6 +5,7 @@ import { DAY_MS } from '../../src/domain/retention.ts';
 import { applyBillingEvent } from '../../src/service/billing/apply-event.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
+import { listJobs } from '../../src/sweeper/upkeep/periodic-jobs.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { sweepServiceStates } from '../../src/sweeper/upkeep/sweep-service-states.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -32,13 +33,15 @@ function say(
   organizationId: string,
   status: SubscriptionFacts['status'],
   saidMs: number,
-  eventId = `evt_${crypto.randomUUID()}`,
+  more: Partial<SubscriptionFacts> = {},
 ) {
+  const eventId = `evt_${crypto.randomUUID()}`;
   const subscription = {
     subscriptionId: `sub_${organizationId}`,
     organizationId,
     status,
     cancelAtPeriodEnd: false,
+    ...more,
   };
   const event: BillingEvent = {
     ...{ eventId, type: 'customer.subscription.updated', kind: 'subscription' },
@@ -50,7 +53,7 @@ function say(
 const stateOf = async (organizationId: string) =>
   (
     await fixture.pool.query(
-      'select service_state, grace_ends_at, state_due_at from organizations where organization_id = $1',
+      'select service_state, grace_ends_at, state_due_at, plan from organizations where organization_id = $1',
       [organizationId],
     )
   ).rows[0];
@@ -70,7 +73,8 @@ async function passDays(organizationId: string, days: number): Promise<void> {
 
 it('a grace ends after 14 days, what it canceled is deleting 30 days later, and each has an audit line', async () => {
   const { organizationId } = fixture.project;
-  await say(organizationId, 'past_due', Date.now());
+  // The clock of Postgres may be a little behind.
+  await say(organizationId, 'past_due', Date.now() - 60_000);
   await sweep();
   expect(await stateOf(organizationId)).toMatchObject({ service_state: 'payment_grace' });
   await passDays(organizationId, 13);
@@ -86,7 +90,7 @@ it('a grace ends after 14 days, what it canceled is deleting 30 days later, and 
   await passDays(organizationId, 1);
   await sweep();
   await sweep();
-  expect(await stateOf(organizationId)).toEqual({
+  expect(await stateOf(organizationId)).toMatchObject({
     service_state: 'deleting',
     grace_ends_at: null,
     state_due_at: null,
@@ -99,6 +103,54 @@ it('a grace ends after 14 days, what it canceled is deleting 30 days later, and 
   expect(changes).toEqual([change('payment_grace', 'canceled'), change('canceled', 'deleting')]);
   await say(organizationId, 'active', Date.now());
   expect(await stateOf(organizationId)).toMatchObject({ service_state: 'active', state_due_at: null });
+});
+
+it('no state ends by itself where plans and states come from the values', () => {
+  const names = (source: 'static' | 'stripe') => listJobs(source).map(({ name }) => name);
+  expect(names('stripe')).toContain('service_states');
+  expect(names('static')).toEqual(names('stripe').filter((name) => name !== 'service_states'));
+});
+
+it('a plan that migrate makes due is again what is paid for, and a grace by hand lasts until its end', async () => {
+  const { organizationId } = await seedProject(fixture.pool);
+  const set = (assignments: string) =>
+    fixture.pool.query(`update organizations set ${assignments} where organization_id = $1`, [
+      organizationId,
+    ]);
+  await say(organizationId, 'active', Date.now() - DAY_MS, { plan: 'smart' });
+  await set("plan = 'free', state_due_at = clock_timestamp()");
+  await sweep();
+  expect(await stateOf(organizationId)).toMatchObject({ plan: 'smart', state_due_at: null });
+  const end = '2100-01-01T00:00:00.000Z';
+  await set(
+    `service_state = 'payment_grace', grace_ends_at = '${end}', state_due_at = '${end}', grace_is_given = true`,
+  );
+  await say(organizationId, 'canceled', Date.now() - 60_000);
+  expect(await stateOf(organizationId)).toMatchObject({
+    service_state: 'payment_grace',
+    grace_ends_at: new Date(end),
+    state_due_at: new Date(end),
+  });
+  await set('grace_ends_at = clock_timestamp(), state_due_at = clock_timestamp()');
+  await sweep();
+  expect(await stateOf(organizationId)).toMatchObject({ service_state: 'canceled', grace_ends_at: null });
+});
+
+it('a database that goes away ends the step, and is no fault of one organization after the other', async () => {
+  const { organizationId } = await seedProject(fixture.pool);
+  await say(organizationId, 'past_due', Date.now() - 15 * DAY_MS);
+  await fixture.pool.query(
+    'update organizations set state_due_at = clock_timestamp() where organization_id = $1',
+    [organizationId],
+  );
+  lines = [];
+  const deps = makeDeps();
+  const connect = () => Promise.reject(Object.assign(new Error('no'), { code: 'ECONNREFUSED' }));
+  const away = new Proxy(fixture.pool, {
+    get: (pool, name) => (name === 'connect' ? connect : Reflect.get(pool, name).bind(pool)),
+  });
+  await expect(sweepServiceStates({ ...deps, pool: away })).rejects.toThrow('no');
+  expect(lines).toEqual([]);
 });
 
 it('a payment that comes when the grace ends wins, whichever of sweeper and event is first, and many sweepers do no harm', async () => {

@@ -5,8 +5,8 @@ import {
   type BillingEvent,
   type Charge,
   type DisputeFacts,
+  type SaidSubscription,
   SUBSCRIPTION_STATUSES,
-  type SubscriptionFacts,
 } from '../../domain/billing.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import { PLAN_IDS } from '../../domain/problem.ts';
@@ -96,11 +96,18 @@ function readCharge(object: unknown): Charge | undefined {
   return { chargeId, customerId: customer ?? undefined, organizationId };
 }
 
-/** Undefined for one that names no organization. */
-function readSubscription(object: unknown): SubscriptionFacts | undefined {
+/** Undefined for one that names no organization and cannot be read: it is of another product. */
+function readSubscription(object: unknown): SaidSubscription | undefined {
   const organizationId = organizationOf(z.object({ metadata }).parse(object).metadata);
-  if (organizationId === undefined) return undefined;
-  const { id: subscriptionId, customer, status, trial_end, ...rest } = subscription.parse(object);
+  const read = subscription.safeParse(object);
+  if (!read.success && organizationId === undefined) return undefined;
+  const {
+    id: subscriptionId,
+    customer,
+    status,
+    trial_end,
+    ...rest
+  } = read.data ?? subscription.parse(object);
   const items = rest.items?.data ?? [];
   const periodEnd =
     rest.current_period_end ?? items.find((item) => item.current_period_end)?.current_period_end;

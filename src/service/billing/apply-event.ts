@@ -6,6 +6,7 @@ import {
   type Charge,
   type DisputeFacts,
   isOlder,
+  leftBehind,
   type Said,
   type SubscriptionFacts,
 } from '../../domain/billing.ts';
@@ -37,9 +38,10 @@ export interface AppliedEvent {
 /** In a transaction. It may run again with the same event: it changes nothing more then. */
 export async function applyBillingEvent(tx: Connection, event: BillingEvent): Promise<AppliedEvent> {
   await lockBilling(tx);
-  if (!(await isOurs(tx, event))) return { outcome: 'unconcerned', changes: [] };
+  const ours = await findOurs(tx, event);
+  if (!ours) return { outcome: 'unconcerned', changes: [] };
   if (!(await insertBillingEvent(tx, event.eventId))) return { outcome: 'repeated', changes: [] };
-  const concerned = await keep(tx, event);
+  const concerned = await keep(tx, ours);
   if (concerned === undefined) return { outcome: 'older', changes: [] };
   const lost = new Set(await settleLostDisputes(tx));
   const nowMs = await readNow(tx);
@@ -52,9 +54,20 @@ export async function applyBillingEvent(tx: Connection, event: BillingEvent): Pr
   return { outcome: 'applied', changes };
 }
 
-/** A charge or a dispute may come before the subscription that says whose it is: it is kept. */
-async function isOurs(tx: Connection, event: BillingEvent): Promise<boolean> {
-  return event.kind !== 'subscription' || (await exists(tx, event.subscription.organizationId));
+type OurEvent = BillingEvent<SubscriptionFacts>;
+
+/**
+ * The event with the organization that it is about: the one that it names, else the one that its subscription was for. A
+ * charge or a dispute may come before the subscription that says whose it is: it is kept.
+ */
+async function findOurs(tx: Connection, event: BillingEvent): Promise<OurEvent | undefined> {
+  if (event.kind !== 'subscription') return event;
+  const { organizationId: named, ...facts } = event.subscription;
+  const organizationId =
+    named !== undefined && (await exists(tx, named))
+      ? named
+      : (await findSubscription(tx, facts.subscriptionId))?.organizationId;
+  return organizationId === undefined ? undefined : { ...event, subscription: { ...facts, organizationId } };
 }
 
 async function exists(tx: Connection, organizationId: string): Promise<boolean> {
@@ -62,8 +75,8 @@ async function exists(tx: Connection, organizationId: string): Promise<boolean> 
   return (await findOrganizationIds(tx, [organizationId])).length > 0;
 }
 
-/** Keeps what was said. Returns the organizations that it concerns; undefined: something newer is known. */
-async function keep(tx: Connection, event: BillingEvent): Promise<string[] | undefined> {
+/** Keeps what was said. Returns the organizations that it concerns; undefined: it says nothing new. */
+async function keep(tx: Connection, event: OurEvent): Promise<string[] | undefined> {
   switch (event.kind) {
     case 'subscription':
       return await keepSubscription(tx, event.subscription, event);
@@ -80,10 +93,15 @@ async function keepSubscription(
   said: Said,
 ): Promise<string[] | undefined> {
   const known = await findSubscription(tx, facts.subscriptionId);
-  if (known && isOlder(said, known)) return undefined;
-  await putSubscription(tx, afterEvent(known, facts, said));
-  // One that has moved to another organization is missed where it was.
-  return [facts.organizationId, ...(known ? [known.organizationId] : [])];
+  const after = afterEvent(known, facts, said);
+  await putSubscription(tx, after);
+  if (!known) return [after.organizationId];
+  // One that comes late says no more how it is, but perhaps since when.
+  if (isOlder(said, known)) return after.lapsedMs === known.lapsedMs ? undefined : [known.organizationId];
+  if (after.organizationId === known.organizationId) return [after.organizationId];
+  const left = leftBehind(known, said);
+  if (left) await putSubscription(tx, left);
+  return [after.organizationId, known.organizationId];
 }
 
 async function keepCharge(tx: Connection, { organizationId, ...charge }: Charge): Promise<string[]> {
@@ -97,7 +115,8 @@ async function keepDispute(tx: Connection, facts: DisputeFacts, said: Said): Pro
   const known = await findDispute(tx, facts.disputeId);
   if (known && isOlder(said, known)) return undefined;
   const { saidMs, saidStep } = said;
-  const isSettled = known?.outcome === facts.outcome && known.isSettled;
+  // It suspends once, also where an appeal opens it again and is lost too.
+  const isSettled = known?.isSettled ?? false;
   await putDispute(tx, { ...facts, saidMs, saidStep, isSettled });
   return await findPayers(tx, facts.chargeId);
 }

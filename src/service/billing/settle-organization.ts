@@ -30,8 +30,8 @@ export async function settleOrganization(
   const subscriptions = await listSubscriptions(tx, organizationId);
   const before = await lockStanding(tx, organizationId);
   if (!before) return [];
-  const after = nextStanding(before, findDecisive(subscriptions, nowMs), isLost);
-  await updateStanding(tx, organizationId, after, isReconciled);
+  const after = nextStanding(before, findDecisive(subscriptions, nowMs), { nowMs, isLost });
+  await updateStanding(tx, organizationId, { ...after, reconciledMs: isReconciled ? nowMs : undefined });
   const changes: StandingChange[] = [
     { organizationId, what: 'state', from: before.serviceState, to: after.serviceState },
     { organizationId, what: 'plan', from: before.plan, to: after.plan },

@@ -15,6 +15,8 @@ create table organizations (
   callback_endpoints integer not null default 0,
   -- Of the state payment_grace, which always states when it ends.
   grace_ends_at timestamptz,
+  -- Given by hand: the billing provider does not end it earlier.
+  grace_is_given boolean not null default false,
   -- When a sweeper decides the state again.
   state_due_at timestamptz,
   -- When an event of the billing provider was last applied.
@@ -38,6 +40,8 @@ create table billing_subscriptions (
   trial_ends_at timestamptz,
   -- Since when it is unpaid or, when canceled, since when the service has ended.
   lapsed_at timestamptz,
+  -- The last payment and what was said after it: [{saidMs, saidStep, status}].
+  turns jsonb not null default '[]',
   said_at timestamptz not null,
   said_step smallint not null
 );

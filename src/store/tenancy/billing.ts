@@ -23,6 +23,7 @@ const SUBSCRIPTION: Columns<Subscription> = {
   currentPeriodEndMs: column.moment('current_period_end'),
   trialEndsMs: column.moment('trial_ends_at'),
   lapsedMs: column.moment('lapsed_at'),
+  turns: column.json('turns'),
   ...SAID,
 };
 const SUBSCRIPTION_COLUMNS = sql.select(SUBSCRIPTION, 's');

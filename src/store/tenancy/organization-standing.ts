@@ -15,6 +15,7 @@ const STANDING: Columns<KnownStanding> = {
   plan: column.quoted('plan', 'text'),
   graceEndsMs: column.moment('grace_ends_at'),
   dueMs: column.moment('state_due_at'),
+  isGraceGiven: column.plain('grace_is_given', 'boolean'),
   reconciledMs: column.clockMoment('billing_reconciled_at'),
 };
 const COLUMNS = sql.select(STANDING, 'o');
@@ -51,24 +52,38 @@ export async function lockStanding(
   return rows.map(toStanding)[0];
 }
 
-/** The caller has locked the row. `isReconciled`: by an event of the billing provider. */
+/**
+ * The caller has locked the row. `reconciledMs`: undefined leaves it. All values are parameters: on a cluster no statement
+ * that writes a small table may call a clock.
+ */
 export async function updateStanding(
   tx: Queryable,
   organizationId: string,
-  standing: OrganizationStanding,
-  isReconciled: boolean,
+  { serviceState, plan, graceEndsMs, dueMs, isGraceGiven, reconciledMs }: KnownStanding,
 ): Promise<void> {
-  const { serviceState, plan, graceEndsMs, dueMs } = standing;
   await tx.query(
     `update organizations set service_state = $2, plan = $3,
        grace_ends_at = ${fromMillis('$4')}, state_due_at = ${fromMillis('$5')},
-       billing_reconciled_at = case when $6 then clock_timestamp() else billing_reconciled_at end
+       billing_reconciled_at = coalesce(${fromMillis('$6')}, billing_reconciled_at), grace_is_given = $7
      where organization_id = $1`,
-    [organizationId, serviceState, plan, graceEndsMs, dueMs, isReconciled],
+    [organizationId, serviceState, plan, graceEndsMs, dueMs, reconciledMs, isGraceGiven],
   );
 }
 
-/** For an installation whose plans and states come from its values: no state ends by itself any more. */
-export async function clearDueStates(db: Queryable): Promise<void> {
-  await db.query('update organizations set state_due_at = null where state_due_at is not null');
+/**
+ * Lets a sweeper look now at the organizations whose plan is none of those that they pay for: it was set while plans came
+ * from the values of the installation. In two statements: a cluster joins no table of the coordinator in an update.
+ */
+export async function makeOtherPlansDue(tx: Queryable, nowMs: number): Promise<void> {
+  const { rows } = await tx.query<{ id: string }>(
+    `select o.organization_id as id from organizations o
+     join billing_subscriptions s using (organization_id)
+     where s.plan is not null and s.status in ('trialing', 'active', 'past_due', 'unpaid', 'paused')
+     group by o.organization_id, o.plan having not bool_or(s.plan = o.plan) order by o.organization_id`,
+  );
+  if (rows.length === 0) return;
+  await tx.query(
+    `update organizations set state_due_at = ${fromMillis('$2')} where organization_id = any($1::uuid[])`,
+    [rows.map(({ id }) => id), nowMs],
+  );
 }

@@ -35,18 +35,13 @@ export async function findOrganizationByName(db: Queryable, name: string): Promi
   return rows[0];
 }
 
-/**
- * Moves an organization to a plan, as `migrate` does with that of the installation. `keepsPaid`: not one that has a
- * subscription which names a plan.
- */
+/** Moves an organization to a plan, as `migrate` does with that of the installation. */
 export async function updateOrganizationPlan(
   db: Queryable,
-  { organizationId, plan, keepsPaid }: { organizationId: string; plan: PlanId; keepsPaid: boolean },
+  { organizationId, plan }: { organizationId: string; plan: PlanId },
 ): Promise<void> {
-  await db.query(
-    `update organizations o set plan = $2 where o.organization_id = $1 and o.plan <> $2
-       and not ($3 and exists (
-         select from billing_subscriptions s where s.organization_id = $1 and s.plan is not null))`,
-    [organizationId, plan, keepsPaid],
-  );
+  await db.query('update organizations set plan = $2 where organization_id = $1 and plan <> $2', [
+    organizationId,
+    plan,
+  ]);
 }

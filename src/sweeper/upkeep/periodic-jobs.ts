@@ -1,5 +1,6 @@
 // The periodic jobs of the sweeper, in one table.
 import { randomUUID } from 'node:crypto';
+import type { BillingSource } from '../../domain/billing.ts';
 import { startSweepLoop } from '../loop.ts';
 import { countCalls, countUsage } from './count-usage.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
@@ -18,12 +19,19 @@ const MINUTE_MS = 60_000;
 /** Somebody waits for it while a key is retired; otherwise there is nothing to seal. */
 const SEALED_VALUES_MS = 20_000;
 
+const SERVICE_STATES: Job = {
+  name: 'service_states',
+  everyMs: MINUTE_MS,
+  runsOn: 'one_replica',
+  step: sweepServiceStates,
+};
+
 /**
  * Every periodic job of the sweeper. CONTRIBUTING has the recipe for one more. A name stays for good: under another name
  * a job has another lease. A step that throws is logged, counted in `beatkeeper_sweep_failures_total` and tried again
- * within a minute.
+ * within a minute. Where plans and states come from the values, no state ends by itself.
  */
-const listJobs = (): readonly Job[] => [
+export const listJobs = (billingSource: BillingSource): readonly Job[] => [
   { name: 'partitions', everyMs: 60 * MINUTE_MS, runsOn: 'one_replica', step: sweepPartitions },
   { name: 'retention', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sweepRetention },
   { name: 'restore_windows', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepRestoreWindows },
@@ -33,7 +41,7 @@ const listJobs = (): readonly Job[] => [
     runsOn: 'one_replica',
     step: createSealedValuesSweep(),
   },
-  { name: 'service_states', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepServiceStates },
+  ...(billingSource === 'static' ? [] : [SERVICE_STATES]),
   { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
   { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: createSums() },
   {
@@ -59,11 +67,11 @@ const listJobs = (): readonly Job[] => [
 /** How often a replica asks whether a job is due and its lease free. */
 const LEASE_POLL_MS = 20_000;
 
-/** Starts every job; `stop` ends each one after the step under way. */
-export function startPeriodicJobs(deps: JobDeps): { stop(): Promise<void> } {
+/** Starts the jobs; `stop` ends each one after the step under way. */
+export function startPeriodicJobs(jobs: readonly Job[], deps: JobDeps): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const holder = { owner: randomUUID(), signal: stopping.signal };
-  const loops = listJobs().map((job) => {
+  const loops = jobs.map((job) => {
     const isLeased = job.runsOn === 'one_replica';
     return startSweepLoop({
       name: job.name,

@@ -1,6 +1,7 @@
 // Ends service states whose time is over: a grace, and the time after a cancellation (docs/contract/organization.md).
 import { SYSTEM_ACTOR } from '../../domain/incident.ts';
 import { type StandingChange, settleOrganization } from '../../service/billing/settle-organization.ts';
+import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
 import { lockBilling } from '../../store/tenancy/billing.ts';
@@ -11,7 +12,7 @@ import type { JobDeps } from './job.ts';
 
 const BATCH = 100;
 
-/** Up to 100 of them. A failure is logged and does not hold up the others. */
+/** Up to 100 of them. A failure is logged and does not hold up the others; a database that is away ends the step. */
 export async function sweepServiceStates({ pool, log }: JobDeps): Promise<RunResult> {
   const due = await listDueOrganizations(pool, BATCH);
   let settled = 0;
@@ -22,6 +23,7 @@ export async function sweepServiceStates({ pool, log }: JobDeps): Promise<RunRes
       for (const change of changes)
         auditStanding(log, SYSTEM_ACTOR, { ...change, cause: `the time of ${change.from} is over` });
     } catch (err) {
+      if (isDatabaseUnavailable(err)) throw err;
       log.error(
         { err, organizationId },
         'A service state that is over could not be ended. It will be tried again.',

@@ -10,6 +10,8 @@ const LOCK = 'It holds outcomes up by a lock of their endpoint, which outcomes o
 
 const LOOKUP = 'It expects one statement of a look-up: on Citus a second one asks for shards.';
 
+const TRIGGER = 'It holds writes up by a trigger, which Citus does not have on a distributed table.';
+
 /** Whole files, or tests of a file by their titles, with the reason of each. */
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
@@ -45,6 +47,13 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'a payment that comes when the grace ends wins, whichever of sweeper and event is first, and many sweepers do no harm':
       SMALL_TABLE,
     'an organization whose state cannot be ended does not hold up the others': SMALL_TABLE,
+  },
+  'test/sweeper/batch-size.test.ts': TRIGGER,
+  'test/sweeper/deadline-lanes.test.ts': {
+    'a lane whose batch waits holds up no other lane': TRIGGER,
+    'a run fails whose lane lost its connection, and the next runs find what that lane had claimed': TRIGGER,
+    'a monitor at fault in one bucket does not move its whole bucket to the end': TRIGGER,
+    'batches that Postgres asks to run again open each incident once': TRIGGER,
   },
   'test/sweeper/waiting-events.test.ts': {
     'a claim reads no more pages when 20,000 events wait than when 4,000 do, and one that is behind them is sent':

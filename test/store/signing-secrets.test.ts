@@ -71,7 +71,8 @@ it('in an overlap two secrets are valid, newest first, and one after it', async 
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret, second.secret]);
   // The same rotation an hour ago.
   await pool.query(
-    "update signing_secrets set ends_at = ends_at - interval '1 hour' where endpoint_id = 'overlap'",
+    "update signing_secrets set ends_at = $1 where endpoint_id = 'overlap' and ends_at is not null",
+    [new Date(nowMs - 2_700_000)],
   );
   expect(await openValidSecrets(pool, secrets, ref)).toEqual([third.secret]);
 });

@@ -68,6 +68,11 @@ export function toProblem(error: unknown): ProblemError {
   const { code = '', statusCode = 500 } = (error ?? {}) as { code?: string; statusCode?: number };
   const known = FRAMEWORK[code];
   if (known) return new ProblemError(known[0], { detail: known[1], cause: error });
+  // Fastify gives what breaks a body 400. Its code is that of a connection to the database that breaks.
+  if (code === 'ECONNRESET' && statusCode === 400) {
+    const detail = 'The body ended before it was complete: send it again.';
+    return new ProblemError('validation_failed', { detail, cause: error });
+  }
   if (isDatabaseUnavailable(error)) {
     const detail = 'The database does not answer at this moment: try again.';
     return new ProblemError('temporarily_unavailable', { detail, retryAfterSeconds: 1, cause: error });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RateLimiter } from '../../src/api/http/rate-limit.ts';
 import { newUuid } from '../../src/domain/id.ts';
 import { findPlan } from '../../src/domain/plan.ts';
-import { openPool } from '../../src/store/postgres/pool.ts';
+import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import type { Organization } from '../../src/store/tenancy/organizations.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -68,6 +68,41 @@ describe('the limit over replicas', () => {
     expect(isAllowed(limiter, scopeId, 'free')).toBe(false);
     nowMs += 60_000;
     expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
+  });
+
+  it('no call is lost at the turn of a minute, also of a settlement that fails meanwhile', async () => {
+    let nowMs = 1_700_000_040_000;
+    let isAway = false;
+    const pool = {
+      query: async (query: never) => {
+        if (isAway) throw new Error('The database is away.');
+        return await database.pool.query(query);
+      },
+    } as unknown as Pool;
+    const limiter = new RateLimiter({ pool, log, findPlan, now: () => nowMs });
+    const scopeId = newUuid();
+    const spend = () => expect(isAllowed(limiter, scopeId, 'free')).toBe(true);
+    const counted = async () => {
+      const { rows } = await database.pool.query(
+        'select used from rate_windows where project_id = $1 order by window_start',
+        [scopeId],
+      );
+      return rows.map(({ used }) => used);
+    };
+    spend();
+    nowMs += 60_000;
+    spend();
+    isAway = true;
+    const failing = limiter.settle();
+    nowMs += 60_000;
+    spend();
+    await failing;
+    expect(await counted()).toEqual([]);
+    isAway = false;
+    await limiter.settle();
+    expect(await counted()).toEqual([1, 1, 1]);
+    await limiter.settle();
+    expect(await counted()).toEqual([1, 1, 1]);
   });
 
   it('each replica counts alone while the database is away', async () => {

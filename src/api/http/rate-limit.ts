@@ -12,6 +12,9 @@ const SETTLE_MS = 1_000;
 /** Share of the limit that one replica may spend unsettled: the replicas can overshoot the limit by so much each. */
 const UNSETTLED_SHARE = 0.02;
 
+/** Minutes of projects that are over and not settled, at most: with the database away for long the oldest are lost. */
+const MOST_CLOSED = 50_000;
+
 /** What a call is told of its project's requests of this minute, as far as this replica knows. */
 export interface RateState {
   limit: number;
@@ -41,6 +44,8 @@ export class RateLimiter {
   readonly #options: RateLimiterOptions;
   readonly #now: () => number;
   readonly #buckets = new Map<string, Bucket>();
+  /** Spends of windows that are over, which no limit asks for and usage does, by scope and window. */
+  readonly #closed = new Map<string, RateSpend>();
   #timer: NodeJS.Timeout | undefined;
   #settling: Promise<void> | undefined;
   /** Clock of the database minus the local one: replicas with different clocks share windows. */
@@ -109,22 +114,41 @@ export class RateLimiter {
     const spends: RateSpend[] = [];
     for (const [scopeId, bucket] of this.#buckets) {
       if (bucket.unsettled > 0) {
-        spends.push({ scopeId, window: bucket.window, spent: bucket.unsettled });
+        // With what is left of the same window: a clock that is set back opens one again.
+        const key = keyOf(scopeId, bucket.window);
+        const spent = bucket.unsettled + (this.#closed.get(key)?.spent ?? 0);
+        this.#closed.delete(key);
+        spends.push({ scopeId, window: bucket.window, spent });
         bucket.settled += bucket.unsettled;
         bucket.unsettled = 0;
       } else if (bucket.window < current) this.#buckets.delete(scopeId);
     }
+    spends.push(...this.#closed.values());
+    this.#closed.clear();
     return spends;
+  }
+
+  #close({ scopeId, window, spent }: RateSpend): void {
+    const key = keyOf(scopeId, window);
+    const before = this.#closed.get(key)?.spent ?? 0;
+    this.#closed.set(key, { scopeId, window, spent: before + spent });
+    for (const oldest of this.#closed.keys()) {
+      if (this.#closed.size <= MOST_CLOSED) break;
+      this.#closed.delete(oldest);
+    }
   }
 
   /** Counts the spends as unsettled again. The next second tries again. */
   #takeBack(spends: readonly RateSpend[]): void {
     this.#isAway = true;
-    for (const { scopeId, window, spent } of spends) {
-      const bucket = this.#buckets.get(scopeId);
-      if (bucket?.window !== window) continue;
-      bucket.settled -= spent;
-      bucket.unsettled += spent;
+    for (const spend of spends) {
+      const bucket = this.#buckets.get(spend.scopeId);
+      if (bucket?.window !== spend.window) {
+        this.#close(spend);
+        continue;
+      }
+      bucket.settled -= spend.spent;
+      bucket.unsettled += spend.spent;
     }
   }
 
@@ -132,6 +156,8 @@ export class RateLimiter {
     const window = this.#window();
     const bucket = this.#buckets.get(scopeId);
     if (bucket?.window === window) return bucket;
+    if (bucket && bucket.unsettled > 0)
+      this.#close({ scopeId, window: bucket.window, spent: bucket.unsettled });
     const fresh = { window, settled: 0, unsettled: 0 };
     this.#buckets.set(scopeId, fresh);
     return fresh;
@@ -145,6 +171,8 @@ export class RateLimiter {
     return Math.max(1, Math.ceil(60 - (((this.#now() + this.#offsetMs) / 1_000) % 60)));
   }
 }
+
+const keyOf = (scopeId: string, window: number) => `${window} ${scopeId}`;
 
 function tooMany(plan: Plan, used: number, secondsLeft: number): ProblemError {
   const limit = plan.apiRequestsPerMinute;

@@ -34,7 +34,9 @@ export async function settleRateWindows(
   spends: readonly RateSpend[],
 ): Promise<{ totals: RateTotal[]; nowMs: number }> {
   // In key order, so that two replicas that settle the same scopes never deadlock.
-  const ordered = [...spends].sort((a, b) => (a.scopeId < b.scopeId ? -1 : 1));
+  const ordered = [...spends].sort((a, b) =>
+    a.scopeId === b.scopeId ? a.window - b.window : a.scopeId < b.scopeId ? -1 : 1,
+  );
   const { rows } = await db.query<RateTotal & { now_ms: number }>({
     name: 'settle-rate-windows',
     text: `insert into rate_windows as r (project_id, window_start, used)

@@ -11,7 +11,7 @@ import {
   snapshotText,
   toMoment,
 } from './feed-moment.ts';
-import { FLOOR, readLog } from './live-changes.ts';
+import { FLOOR, readLog, readPassedByFloor } from './live-changes.ts';
 import type { FeedScope, Snapshot } from './status-feed.ts';
 
 /** Of the records of all projects. Past this every call answers, and its page finds out what is new to it. */
@@ -74,5 +74,9 @@ export async function haveChanged(
   const [first] = rows;
   if (!first) throw new Error('The database answered without a snapshot.');
   const changed = new Set(first.changed);
-  return { changed: subjects.map((_, index) => changed.has(index + 1)), moment: before ?? toMoment(first) };
+  const isPassed = await readPassedByFloor(db);
+  return {
+    changed: subjects.map(({ since }, index) => changed.has(index + 1) || isPassed(since)),
+    moment: before ?? toMoment(first),
+  };
 }

@@ -18,6 +18,18 @@ export function recordChanges(from: string): string {
 
 export const FLOOR = '(select floor_xid from live_changes_floor)';
 
+/**
+ * Whether a read on Citus that found records complete for these snapshots may have missed some: ask it after the read. A
+ * statement has the floor of its beginning, and reads the records later, in newer snapshots of the machines. Always false on
+ * one Postgres, where floor and records are of one snapshot.
+ */
+export async function readPassedByFloor(db: Queryable): Promise<(since: { xmin: number }) => boolean> {
+  if (!isDistributed()) return () => false;
+  const { rows } = await db.query<{ floor: number }>(`select ${FLOOR}::text::bigint as floor`);
+  const floor = rows[0]?.floor ?? 0;
+  return ({ xmin }) => xmin < floor;
+}
+
 interface LogQuery {
   from: string;
   running: string;
@@ -79,7 +91,7 @@ const DELETE = `with gone as (
 
 /** Deletes about `limit` rows of changes that nobody reads any more, and returns how many. */
 export async function deleteOldChanges(db: Queryable, limit: number): Promise<number> {
-  // Two transactions: a reader that sees a row deleted sees the floor above it.
+  // Two transactions: a reader that sees a row deleted sees the floor above it. On Citus it sees it in its next statement.
   await db.query(RAISE_FLOOR);
   if (isDistributed()) return await deleteInShards(db, limit);
   const { rows } = await db.query<{ count: number }>(DELETE, [limit]);

@@ -18,7 +18,7 @@ import {
   toMoment,
 } from './feed-moment.ts';
 import type { MonitorRef } from './live.ts';
-import { FLOOR, readLog } from './live-changes.ts';
+import { FLOOR, readLog, readPassedByFloor } from './live-changes.ts';
 import {
   type MonitorRecord,
   RECORD_COLUMNS,
@@ -184,13 +184,16 @@ const CHANGES: Reading = {
 
 /**
  * One page and its moment, in one statement, so that the page shows what the snapshot has. On Citus the moment is read
- * before: the page shows at least what its snapshot has.
+ * before. A row that changes again between the two is not in this page: its stamp is past the moment, and the next read shows
+ * it.
  */
 export async function readFeedPage(db: Database, query: FeedQuery): Promise<FeedPage> {
   if (!query.since) return await readInKeyOrder(db, query, LISTING);
   const { page, isComplete } = await readPage(db, query, CHANGES);
   const isForeign = query.history !== undefined && query.history !== page.history;
-  return isComplete || isForeign ? page : await readInKeyOrder(db, query, OLD_CHANGES);
+  if (isForeign) return page;
+  const isPassed = await readPassedByFloor(db);
+  return isComplete && !isPassed(query.since) ? page : await readInKeyOrder(db, query, OLD_CHANGES);
 }
 
 async function readInKeyOrder(db: Database, query: FeedQuery, reading: Reading): Promise<FeedPage> {

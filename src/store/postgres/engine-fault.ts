@@ -25,6 +25,7 @@ const IS_CITUS =
   'The tables are spread over a Citus cluster: set BEATKEEPER_DATABASE_ENGINE to citus for migrate, api and sweeper.';
 const IS_POSTGRES =
   'The tables are those of one Postgres: set BEATKEEPER_DATABASE_ENGINE to postgres for migrate, api and sweeper.';
+const IS_UNFINISHED = 'The tables are not spread over the Citus cluster yet: run migrate to its end.';
 const LACKS_CITUS =
   'The database has no extension citus: create it on each machine of the cluster, or set BEATKEEPER_DATABASE_ENGINE to postgres.';
 
@@ -32,7 +33,8 @@ const LACKS_CITUS =
 export async function findEngineFault(db: Queryable): Promise<string | undefined> {
   const found = await probe(db);
   if (!found.has_tables || found.is_distributed === isDistributed()) return undefined;
-  return found.is_distributed ? IS_CITUS : IS_POSTGRES;
+  if (found.is_distributed) return IS_CITUS;
+  return found.has_citus ? IS_UNFINISHED : IS_POSTGRES;
 }
 
 /**

@@ -152,7 +152,7 @@ export class DeadlineSweep {
     while (!sweep.isOver) {
       const startedAt = performance.now();
       const claim = this.#nextClaim(sweep);
-      const batch = await this.#wake(sweep, { claim, minimumIntervalMs, onFull });
+      const batch = await this.#wake(sweep, { claim, minimumIntervalMs, onFull, signal });
       if (!batch) return;
       this.#lastRunAt = performance.now();
       const durationMs = this.#lastRunAt - startedAt;
@@ -180,10 +180,12 @@ export class DeadlineSweep {
   async #wake(sweep: Sweep, options: BatchOptions): Promise<WokenBatch | undefined> {
     const startedAt = performance.now();
     try {
-      return await wakeDueMonitors(this.#options.pool, options);
+      const batch = await wakeDueMonitors(this.#options.pool, options);
+      if (!batch.failure) return batch;
+      this.#report(batch, performance.now() - startedAt);
+      throw batch.failure.error;
     } catch (error) {
       if (!(error instanceof BatchFaultError)) throw error;
-      if (error.woken) this.#report(error.woken, performance.now() - startedAt);
       sweep.isOver = true;
       sweep.refusal ??= { fault: error, claim: options.claim };
       return undefined;

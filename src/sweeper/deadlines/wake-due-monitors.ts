@@ -30,19 +30,18 @@ export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   transitions: Transition[];
   /** Monitors that could not be woken. They are tried again in a minute. */
   faults: { monitorKey: string; error: unknown }[];
+  /** Of the first shard that could not be woken. The batch is what was woken in the others. */
+  failure?: { error: unknown };
 }
 
 /** The database refuses a batch for the data in it: the same rows would fail again. */
 export class BatchFaultError extends Error {
   readonly rows: readonly LiveRow[];
-  /** What was woken in other shards. */
-  readonly woken: WokenBatch | undefined;
 
-  constructor(rows: readonly LiveRow[], cause: unknown, woken?: WokenBatch) {
+  constructor(rows: readonly LiveRow[], cause: unknown) {
     super('A batch of due monitors could not be written.', { cause });
     this.name = 'BatchFaultError';
     this.rows = rows;
-    this.woken = woken;
   }
 }
 
@@ -55,9 +54,14 @@ export interface BatchOptions {
   minimumIntervalMs: number;
   /** Called when as many rows as the claim may take are locked: more may be due. */
   onFull?: () => void;
+  /** When it aborts, no shard is tried after one that failed. */
+  signal?: AbortSignal;
 }
 
-/** Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows. */
+/**
+ * Wakes at most `claim.limit` monitors. Throws `BatchFaultError` for a fault in the rows; the batch of a database with shards
+ * has it as its `failure`.
+ */
 export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promise<WokenBatch> {
   const { claim } = options;
   if (!isDistributed()) return await wakeClaimed(pool, options, (tx) => claimDueMonitors(tx, claim));
@@ -65,20 +69,20 @@ export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promis
 }
 
 /**
- * A transaction for each shard: a fault in one holds up no other. The batch counts as full where as many were due as the claim
+ * A transaction for each shard: one that fails holds up no other. The batch counts as full where as many were due as the claim
  * may take.
  */
-async function wakeByShards(pool: Pool, { claim, ...options }: BatchOptions): Promise<WokenBatch> {
+async function wakeByShards(pool: Pool, options: BatchOptions): Promise<WokenBatch> {
+  const { claim, minimumIntervalMs, onFull, signal } = options;
   const { shards, isFull, ...moment } = await findDueShards(pool, claim);
-  if (isFull) options.onFull?.();
+  if (isFull) onFull?.();
   const batch: WokenBatch = { ...moment, claimed: 0, isDrained: true, transitions: [], faults: [] };
-  let fault: BatchFaultError | undefined;
   for (const shard of shards) {
-    const part = await wakeClaimed(pool, { claim, minimumIntervalMs: options.minimumIntervalMs }, (tx) =>
+    if (batch.failure && signal?.aborted) break;
+    const part = await wakeClaimed(pool, { claim, minimumIntervalMs }, (tx) =>
       claimDueInShard(tx, shard, claim),
     ).catch((error: unknown) => {
-      if (!(error instanceof BatchFaultError)) throw error;
-      fault ??= error;
+      batch.failure ??= { error };
     });
     if (!part) continue;
     batch.claimed += part.claimed;
@@ -86,7 +90,6 @@ async function wakeByShards(pool: Pool, { claim, ...options }: BatchOptions): Pr
     batch.transitions.push(...part.transitions);
     batch.faults.push(...part.faults);
   }
-  if (fault) throw new BatchFaultError(fault.rows, fault.cause, batch);
   // What others hold is theirs: where nothing could be claimed there is nothing to go on with.
   return { ...batch, isDrained: !isFull || batch.claimed === 0 };
 }

@@ -103,23 +103,34 @@ export class Dispatcher {
     const { wanted, isCut } = this.#choose(due);
     const parts = this.#parts.partsOf(wanted);
     let isLeft = isCut || parts.flat().length < wanted.length;
+    const errors: unknown[] = [];
     for (const part of parts) {
       if (this.#loop.isStopped) break;
-      isLeft = (await this.#claimAndBegin(part)) || isLeft;
+      isLeft = (await this.#claimAndBegin(part, errors)) || isLeft;
+      // What failed in one shard may succeed in others.
+      if (errors.length > 0 && !isDistributed()) break;
       this.#hasMore = isLeft;
     }
+    if (errors.length > 0) throw errors[0];
     if (parts.length === 0) this.#hasMore = due.length > 0;
     return isLeft ? 'more' : 'idle';
   }
 
-  /** True: there may be more in some of these queues. What is claimed in one shard begins before the next claim. */
-  async #claimAndBegin(part: readonly WantedDeliveries[]): Promise<boolean> {
+  /**
+   * True: there may be more in some of these queues. What is claimed in one shard begins before the next claim. Adds the error
+   * of a shard to `errors`, and goes on with the next one.
+   */
+  async #claimAndBegin(part: readonly WantedDeliveries[], errors: unknown[]): Promise<boolean> {
     let hasMore = false;
     for (const wanted of await splitByShard(this.#options.pool, part)) {
       if (this.#loop.isStopped) break;
-      const claim = await this.#claim(wanted);
-      hasMore = this.#recordClaim(wanted, claim) || hasMore;
-      this.#beginAll(claim.deliveries);
+      try {
+        const claim = await this.#claim(wanted);
+        hasMore = this.#recordClaim(wanted, claim) || hasMore;
+        this.#beginAll(claim.deliveries);
+      } catch (error) {
+        errors.push(error);
+      }
     }
     return hasMore;
   }

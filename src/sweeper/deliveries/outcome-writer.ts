@@ -173,7 +173,9 @@ export class OutcomeWriter {
     if (!isFaultOfData(error)) {
       this.#options.log.warn(
         { err: error, deliveryId },
-        'The outcome of a delivery could not be written in time. It will be tried again.',
+        isOfManyShards(error)
+          ? 'The database refused the outcome of a delivery: its rows are in several shards. It will be tried again.'
+          : 'The outcome of a delivery could not be written in time. It will be tried again.',
       );
       const held = this.#queue.filter(isAt([endpoint], true));
       for (const waiting of held) waiting.isSuspect = true;

@@ -8,6 +8,7 @@ import { measureDeadlines } from './deadlines.ts';
 import { measureDeadlinesBesideBeats } from './deadlines-beside-beats.ts';
 import { measureDeliveries } from './deliveries.ts';
 import { type Environment, startEnvironment, VoidMeasurement } from './environment.ts';
+import { measureExport } from './export.ts';
 import { measureHealthchecks } from './healthchecks.ts';
 import { measureHostileSenders } from './hostile-senders.ts';
 import { measureIdlePoll } from './idle-poll.ts';
@@ -59,6 +60,7 @@ const benchmarks: Record<string, Benchmark> = {
   neighbours: { measure: measureNeighbours, full: { pairs: 2, seconds: 20 } },
   creates: { measure: measureCreates, full: USUAL, short: BRIEF },
   pages: { measure: measurePages, full: USUAL },
+  export: { measure: measureExport, full: USUAL },
 };
 
 const isShort = process.argv.includes('--short');

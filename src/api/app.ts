@@ -20,6 +20,7 @@ import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
 import { registerMetrics } from './http/metrics.ts';
 import { type OpenCallLimits, OpenCalls } from './http/open-calls.ts';
+import { OpenExports } from './http/open-exports.ts';
 import { registerProblems, sendProblem, toPathProblem } from './http/problem.ts';
 import { registerRateHeaders } from './http/rate-headers.ts';
 import { RateLimiter } from './http/rate-limit.ts';
@@ -31,6 +32,7 @@ import { callbackHandlers } from './routes/callbacks.ts';
 import { credentialHandlers } from './routes/credentials.ts';
 import { deliveryHandlers } from './routes/deliveries.ts';
 import { contractHandlers, registerDocs } from './routes/docs.ts';
+import { exportHandlers } from './routes/export.ts';
 import { incidentHandlers } from './routes/incidents.ts';
 import { allMonitorHandlers } from './routes/monitor-handlers.ts';
 import { projectHandlers } from './routes/projects.ts';
@@ -115,6 +117,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     registerOperations(v1, operationDeps, incidentHandlers);
     registerOperations(v1, operationDeps, deliveryHandlers);
     registerOperations(v1, operationDeps, billingHandlers(webhookSecret === undefined ? 'static' : 'stripe'));
+    registerOperations(v1, operationDeps, exportHandlers(new OpenExports()));
     registerOperations(
       v1,
       operationDeps,

@@ -41,8 +41,8 @@ export type Answer<Spec> = Content<Spec> &
       }
     : object);
 type Audited = AuditedChange & { actor?: Actor };
-type Content<Spec> = Spec extends { streams: string }
-  ? { stream: Readable }
+type Content<Spec> = Spec extends { streams: infer Types }
+  ? { stream: Readable /** Default: the first one. */; mediaType?: keyof Types }
   : Spec extends { response: object }
     ? { body: ResultOf<Spec> }
     : { body?: undefined };
@@ -68,6 +68,8 @@ export interface Call<Spec> {
   write: Write<WriteAnswer<Spec>>;
   /** Aborts when the caller leaves or the service drains: a held call then answers at once. */
   signal: AbortSignal;
+  /** Throws when the caller may not call any more: an answer that takes long must not outlive a credential. */
+  requireStillAdmitted: () => Promise<void>;
 }
 
 /** Returns a success, or the replay that `write` found. It throws refusals as ProblemError. */
@@ -144,6 +146,9 @@ export function registerOperation<Spec extends OperationSpec>(
           db,
           write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
           signal: open.signal,
+          requireStillAdmitted: async () => {
+            await deps.admit(spec, request, { again: true });
+          },
         };
         const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));
         audit(request, admission.caller, answer);
@@ -220,6 +225,7 @@ interface AnyAnswer {
   body?: unknown;
   replayBody?: unknown;
   stream?: Readable;
+  mediaType?: string;
   version?: number;
   audit?: Audited | readonly Audited[];
 }
@@ -237,18 +243,26 @@ async function send(
 ): Promise<FastifyReply> {
   const { status, headers, body } = 'replay' in answer ? replayed(answer) : toWire(spec, answer);
   reply.code(status).headers(headers);
-  if ('stream' in answer) return await sendStream(reply, spec, answer.stream);
+  if ('stream' in answer) return await sendStream(reply, spec, answer);
   if (body === undefined) return reply.send();
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/** Resolves when the stream is sent or the caller has left, which makes Fastify destroy the stream. */
+/**
+ * Resolves when the stream is sent or the caller has left, which makes Fastify destroy the stream. A stream that fails
+ * breaks the connection: its caller sees that the answer has no end. The answer to HEAD needs none of it.
+ */
 async function sendStream(
   reply: FastifyReply,
-  spec: OperationSpec,
-  stream: Readable | undefined,
+  { streams = {} }: OperationSpec,
+  { stream, mediaType = Object.keys(streams)[0] }: AnyAnswer,
 ): Promise<FastifyReply> {
-  reply.type(spec.streams ?? '').send(stream);
+  reply.type(mediaType ?? '');
+  if (reply.request.method === 'HEAD') {
+    stream?.destroy();
+    return reply.send();
+  }
+  reply.send(stream);
   await finished(reply.raw).catch(() => undefined);
   return reply;
 }

@@ -31,7 +31,7 @@ listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliver
 acknowledgeIncident noteIncident redeliver resolveIncident
 updateMonitor setMonitorOrigin changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
 reportMonitorOrigins setCallbackOrigin checkDestinations
-listCallbackChanges getOpenApi deleteMonitor deleteCallback
+listCallbackChanges exportOrganization getOpenApi deleteMonitor deleteCallback
 `
   .trim()
   .split(/\s+/);
@@ -182,6 +182,8 @@ describe('the sentences of the refusals on /docs', () => {
     notOwnerOrOperator: (spec) => call(api.manage, spec, {}),
     notOperator: (spec) => call(api.owner, spec, {}),
     unknownNotifier: (spec) => call(api.owner, spec, { body: { notifierId: 'pager' } }),
+    notAcceptableStream: (spec) => call(ownerOr(spec), spec, { headers: { accept: 'text/html' } }),
+    foreignCheckpoint: (spec) => call(ownerOr(spec), spec, { query: { cursor: 'none' } }),
     notAcceptable: (spec) => call(ownerOr(spec), spec, { headers: { accept: 'text/html' } }),
   };
   const call = (client: ApiClient, spec: OperationSpec, change: ApiRequest) =>

@@ -210,7 +210,6 @@ describe('the OpenAPI document', () => {
     ['rule_violation', 'does not occur in this version'],
     ['escalated', 'does not occur in this version'],
     ['incident.escalated', 'is not sent in this version'],
-    ['usage:read', 'no operation of this version'],
     ['mcp_requests_per_minute', 'the others are reserved'],
     ['export_data', 'the others are reserved'],
   ])('the document says of %s, which never happens, that it does not', (word, sentence) => {

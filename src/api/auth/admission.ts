@@ -21,7 +21,12 @@ export interface Admission {
   scopeId: string;
 }
 
-export type Admit = (spec: OperationSpec, request: FastifyRequest) => Promise<Admission>;
+/** `again`: the call is under way, and counts once. */
+export type Admit = (
+  spec: OperationSpec,
+  request: FastifyRequest,
+  options?: { again: boolean },
+) => Promise<Admission>;
 
 /** The project of a caller without one: the nil UUID, which no row has. */
 export const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
@@ -40,14 +45,14 @@ export interface AdmissionDeps {
 }
 
 export function createAdmit(deps: AdmissionDeps): Admit {
-  return async (spec, request) => {
+  return async (spec, request, { again } = { again: false }) => {
     const authenticated = await authenticate(deps, request.headers.authorization);
     const { principal, organization } = authenticated;
     requireValidCorrelationId(request);
     const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
     const scopeId = projectId ?? organization.organizationId;
     // The operator answers for its own pace, and must not be held up by what tenants spend.
-    if (principal.role !== 'operator') {
+    if (principal.role !== 'operator' && !again) {
       request.rate = deps.spend(scopeId, organization);
       if (request.rate.problem) throw request.rate.problem;
     }
@@ -63,7 +68,8 @@ export function createAdmit(deps: AdmissionDeps): Admit {
       await deps.requireVisible({ principal, caller }, spec, request.params);
       throw permissionDenied(principal, spec);
     }
-    if (!accepts(request.headers.accept, spec.streams ?? 'application/json')) throw notAcceptable();
+    const types = spec.streams ? Object.keys(spec.streams) : ['application/json'];
+    if (!types.some((type) => accepts(request.headers.accept, type))) throw notAcceptable(types);
     if (spec.method !== 'GET' && !spec.changesNothing) requireActiveService(organization.serviceState);
     return { principal, scopeId, caller };
   };
@@ -120,9 +126,11 @@ function projectMissing(): ProblemError {
   return invalidField(HEADER.project, 'Name one project of the organization, by its id or name.', 'required');
 }
 
-function notAcceptable(): ProblemError {
+function notAcceptable(types: readonly string[]): ProblemError {
+  const [type, advice] =
+    types.length === 1 ? ['the media type', 'admit it'] : ['the media types', 'admit one of them'];
   return new ProblemError('not_acceptable', {
-    detail: 'Accept excludes application/json, the media type of the answer: admit it.',
+    detail: `Accept excludes ${types.join(' and ')}, ${type} of the answer: ${advice}.`,
   });
 }
 

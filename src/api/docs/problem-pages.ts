@@ -38,7 +38,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
   method_not_allowed: ['The address exists, but not with this method.', 'Use one of the methods in `Allow`.'],
   not_acceptable: [
     '`Accept` excludes every media type that the operation can answer with.',
-    'Admit `application/json`.',
+    'Admit `application/json`; for the export `application/x-ndjson` or `text/csv`.',
   ],
   conflict: [
     'The request conflicts with the current state: the name is taken, the lifecycle does not allow the action, two jurisdictions have the monitor ID, or the first call with the same key still runs.',

@@ -25,7 +25,7 @@ ${table(
     ],
     [
       'scope',
-      'A right of a credential beside its preset. There is one, `usage:read`, which no operation of this version asks for.',
+      'A right of a credential beside its preset. There is one, `usage:read`: the records of usage in an export.',
     ],
     [
       'operator',

@@ -7,7 +7,7 @@ import { roomOf, Shares } from '../../domain/shares.ts';
 export interface OpenCallLimits {
   /** Calls that do work. */
   working: number;
-  /** Calls that wait for something (`waitSeconds`): they cost memory and nothing else. */
+  /** Calls that wait for something (`waitSeconds`), or send an answer as fast as its reader reads: they mostly cost memory. */
   held: number;
 }
 
@@ -41,7 +41,8 @@ export class OpenCalls {
 
   /** Adds a call. Throws `rate_limited` for who has his share, and `temporarily_unavailable` when too many run. */
   begin(spec: OperationSpec, holder: CallHolder): AbortController {
-    const kind = spec.query !== undefined && 'waitSeconds' in spec.query.shape ? 'held' : 'working';
+    const waits = spec.query !== undefined && 'waitSeconds' in spec.query.shape;
+    const kind = waits || spec.streams ? 'held' : 'working';
     this.#pools[kind].take(holder, RETRY_SECONDS[kind]);
     const call = new AbortController();
     this.#calls.set(call, { kind, holder });

@@ -9,17 +9,18 @@ export function encodeCursor(list: string, position: readonly (string | number)[
   return Buffer.from(JSON.stringify([list, ...position]), 'utf8').toString('base64url');
 }
 
-/** The position, as `schema` (a tuple) describes it; undefined without a cursor. Throws `validation_failed`. */
+/** The position, as `schema` (a tuple) describes it; undefined without a cursor. Throws `validation_failed`, in the words of `advice`. */
 export function decodeCursor<Schema extends z.ZodType<unknown[]>>(
   list: string,
   schema: Schema,
   cursor: string | undefined,
+  advice = 'Must be the nextCursor of an earlier page of the same list.',
 ): z.output<Schema> | undefined {
   if (cursor === undefined) return undefined;
   const [name, ...position] = readParts(cursor);
   const parsed = schema.safeParse(position);
   const clean = position.every((part) => typeof part !== 'string' || isStorable(part));
-  if (name !== list || !parsed.success || !clean) throw foreignCursor();
+  if (name !== list || !parsed.success || !clean) throw invalidField('cursor', advice, 'invalid_cursor');
   return parsed.data;
 }
 
@@ -30,14 +31,6 @@ function readParts(cursor: string): unknown[] {
   } catch {
     return []; // not JSON, so not a cursor: it is refused
   }
-}
-
-function foreignCursor() {
-  return invalidField(
-    'cursor',
-    'Must be the nextCursor of an earlier page of the same list.',
-    'invalid_cursor',
-  );
 }
 
 /** Cuts a page from rows that were read with one row more than `limit`. */

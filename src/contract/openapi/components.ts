@@ -18,6 +18,7 @@ import { callbackChange, monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
 import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
 import { explanation } from '../resources/explanation.ts';
+import { exportRecord } from '../resources/export.ts';
 import { incident, incidentChange, openIncident, timelineEntry } from '../resources/incident.ts';
 import { maintenanceInput } from '../resources/lifecycle.ts';
 import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
@@ -62,6 +63,7 @@ const NAMED = {
   EndpointOrigin: endpointOrigin,
   EndpointOriginInput: endpointOriginInput,
   Explanation: explanation,
+  ExportRecord: exportRecord,
   FieldError: fieldError,
   Incident: incident,
   IncidentChange: incidentChange,

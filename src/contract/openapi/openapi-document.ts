@@ -1,5 +1,6 @@
 // The OpenAPI 3.1 document in two parts: the schema of each operation's route, and everything that is not a route.
 // @fastify/swagger composes the two (src/api/routes/docs.ts). The schemas are those that validate requests.
+import { z } from 'zod';
 import { HEADER } from '../fields/headers.ts';
 import { componentReference, type JsonObject, toJsonSchema } from '../json-schema.ts';
 import type { OperationSpec } from '../operations/operation.ts';
@@ -60,16 +61,25 @@ function makeRouteSchema(spec: OperationSpec): RouteSchema {
 }
 
 function successResponses(spec: OperationSpec, name: string): Record<number, JsonObject> {
-  const answer = (description: string) => ({
-    description,
-    ...(spec.response
-      ? { content: { 'application/json': { schema: referTo(spec.response, `${name}Response`) } } }
-      : { type: 'null' }),
-  });
+  const content = contentOf(spec, name);
+  const answer = (description: string) => ({ description, ...(content ? { content } : { type: 'null' }) });
   const words = { 200: 'Done.', 201: 'Created.', 202: 'Accepted.', 204: 'Done. No body.' };
   const answers: Record<number, JsonObject> = { [spec.success]: answer(words[spec.success]) };
   if (spec.success === 201) answers[200] = answer('A replay of an earlier call, without secrets.');
   return answers;
+}
+
+function contentOf({ response, streams }: OperationSpec, name: string): JsonObject | undefined {
+  if (response) return { 'application/json': { schema: referTo(response, `${name}Response`) } };
+  if (!streams) return undefined;
+  return Object.fromEntries(
+    Object.entries(streams).map(([type, schema]) => [type, { schema: inline(schema) }]),
+  );
+}
+
+/** Texts are written out. */
+function inline(schema: z.ZodType): JsonObject {
+  return schema instanceof z.ZodString ? toJsonSchema(schema) : referTo(schema, '');
 }
 
 const ROUTE_SCHEMAS = new Map(OPERATIONS.map((spec) => [spec.operationId, makeRouteSchema(spec)]));
@@ -165,7 +175,7 @@ function completeOperation(spec: OperationSpec, composed: ComposedOperation): Js
           {
             description,
             headers: successHeaders(spec),
-            ...(content ? { content: withExample(content, answerExample(spec, status)) } : {}),
+            ...(content ? { content: withAnswerExamples(content, spec, status) } : {}),
             ...(links ? { links } : {}),
           },
         ]),
@@ -181,6 +191,17 @@ function answerExample({ operationId, success }: OperationSpec, status: string):
   if (Number(status) === success || typeof answer !== 'object' || answer === null) return answer;
   const { signingSecret: _, secret: __, ...open } = answer as JsonObject;
   return 'replayed' in open ? { ...open, replayed: true } : open;
+}
+
+function withAnswerExamples(content: JsonObject, spec: OperationSpec, status: string): JsonObject {
+  const { streams } = exampleOf(spec.operationId);
+  if (!streams) return withExample(content, answerExample(spec, status));
+  return Object.fromEntries(
+    Object.entries(content).map(([type, media]) => [
+      type,
+      { ...(media as JsonObject), example: streams[type] },
+    ]),
+  );
 }
 
 function withExample(content: JsonObject, example: unknown): JsonObject {

@@ -53,8 +53,8 @@ export interface OperationSpec {
   success: SuccessStatus;
   /** Absent where the answer has no body, or is streamed. */
   response?: z.ZodType;
-  /** Media type of an answer that is sent while it is made. */
-  streams?: string;
+  /** Media types of an answer that is sent while it is made, the default first. Of lines: the schema of one. */
+  streams?: Readonly<Record<string, z.ZodType>>;
   /** What it changes stands in the log (docs/operations.md). */
   audited?: true;
 }

@@ -4,9 +4,7 @@ import { CREDENTIAL_PRESETS } from '../../domain/access.ts';
 import { integer, MAX_SAFE, text, timestamp } from '../fields/field.ts';
 
 const credentialPreset = z.enum(CREDENTIAL_PRESETS);
-export const credentialScope = z
-  .enum(['usage:read'])
-  .describe('For usage records, which no operation of this version answers.');
+export const credentialScope = z.enum(['usage:read']).describe('For usage records in the export.');
 
 export const credential = z.object({
   credentialId: z.string(),

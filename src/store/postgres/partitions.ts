@@ -19,9 +19,17 @@ export interface PartitionedTable {
 /** One connection (a pool has no `escapeIdentifier`) without a transaction: each partition is its own transaction. */
 export type PartitionConnection = Pick<ClientBase, 'query' | 'escapeIdentifier'>;
 
+export const OBSERVATIONS: PartitionedTable = {
+  table: 'observations',
+  column: 'received_at',
+  unit: 'day',
+  ahead: 7,
+  keepDays: KEPT_DAYS.observations,
+};
+
 /** docs/contract/beats.md. */
 export const PARTITIONED_TABLES: readonly PartitionedTable[] = [
-  { table: 'observations', column: 'received_at', unit: 'day', ahead: 7, keepDays: KEPT_DAYS.observations },
+  OBSERVATIONS,
   {
     table: 'observation_buckets',
     column: 'bucket_start',

@@ -44,7 +44,7 @@ const getLines = operation({
   query: z.strictObject({ jurisdiction: jurisdiction.optional() }),
   etag: 'project',
   success: 200,
-  streams: 'application/x-ndjson',
+  streams: { 'application/x-ndjson': z.object({ line: z.number() }) },
 });
 
 // Two databases, which nothing connects to.

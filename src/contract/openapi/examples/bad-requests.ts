@@ -1,5 +1,6 @@
 // Examples of refusals for what a request says: 400.
 import type { OperationSpec } from '../../operations/operation.ts';
+import { FOREIGN_CHECKPOINT } from '../../resources/export.ts';
 import { only, type Refusal } from './refusal.ts';
 
 const has = (parameter: string) => (spec: OperationSpec) => parameter in (spec.query?.shape ?? {});
@@ -63,6 +64,12 @@ export const BAD_REQUEST = {
     summary: 'The relay has no such notifier.',
     ...fault('notifierId', 'unknown_notifier', 'Use a notifier of this installation: ntfy.'),
     by: only('connectRelay'),
+  },
+  foreignCheckpoint: {
+    code: 'validation_failed',
+    summary: 'The cursor is none of this export.',
+    ...fault('cursor', 'invalid_cursor', FOREIGN_CHECKPOINT),
+    by: only('exportOrganization'),
   },
   destination: {
     code: 'callback_destination_rejected',

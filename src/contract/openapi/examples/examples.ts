@@ -12,6 +12,8 @@ export interface AnyExample {
   query?: Readonly<Record<string, unknown>>;
   body?: unknown;
   answer?: unknown;
+  /** A line of a streamed answer, or its text, by the media type. */
+  streams?: Readonly<Record<string, unknown>>;
 }
 
 const EXAMPLES: Examples<OperationId> = {

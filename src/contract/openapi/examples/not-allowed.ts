@@ -146,6 +146,13 @@ export const NOT_ALLOWED = {
     code: 'not_acceptable',
     summary: '`Accept` excludes JSON.',
     detail: 'Accept excludes application/json, the media type of the answer: admit it.',
-    by: always,
+    by: ({ streams }) => streams === undefined,
+  },
+  notAcceptableStream: {
+    code: 'not_acceptable',
+    summary: '`Accept` excludes both formats.',
+    detail:
+      'Accept excludes application/x-ndjson and text/csv, the media types of the answer: admit one of them.',
+    by: ({ streams }) => streams !== undefined,
   },
 } satisfies Record<string, Refusal>;

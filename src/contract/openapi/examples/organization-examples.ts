@@ -1,11 +1,26 @@
-// Examples of the operations on projects, credentials and billing, and of the status feed.
+// Examples of the operations on projects, credentials and billing, of the status feed and of the export.
 import type { organizationOperations } from '../../operations/organization-operations.ts';
+import { EXPORT_COLUMNS, type ExportRecord } from '../../resources/export.ts';
 import type { Examples } from './example.ts';
 import { CREDENTIAL_SECRET, credential, ID, MONITOR, monitor, project } from './records.ts';
 
 const projectParams = { projectId: ID.project };
 const credentialParams = { credentialId: ID.credential };
 const { lastUsedAt: _unused, ...newCredential } = credential;
+
+/** Of the last checkpoint. */
+const END = 'WyJleHBvcnQiLCJlbmQiXQ';
+const LINE: ExportRecord = {
+  type: 'export.started',
+  organizationId: ID.organization,
+  projectId: ID.project,
+  startedAt: '2026-11-22T10:00:00.000Z',
+  observationsFrom: '2026-10-23T00:00:00.000Z',
+};
+const ROW = [
+  ...[ID.project, MONITOR, 'unrestricted', 1, 'success', '2026-11-22T09:00:00.000Z'],
+  ...['', '', '', '', false, '""', '"{""rows"":1042}"', '"[]"', END],
+];
 
 export const organizationExamples: Examples<keyof typeof organizationOperations> = {
   listProjects: { query: { limit: 50 }, answer: { items: [project] } },
@@ -60,6 +75,13 @@ export const organizationExamples: Examples<keyof typeof organizationOperations>
       nextCursor: 'ZmVlZCA3NDE6NzQxOg',
       hasMore: false,
       publishBaseUrl: 'https://beats.example.com',
+    },
+  },
+  exportOrganization: {
+    query: { format: 'ndjson' },
+    streams: {
+      'application/x-ndjson': LINE,
+      'text/csv': [EXPORT_COLUMNS, ROW].map((row) => `${row.join(',')}\r\n`).join(''),
     },
   },
   getOpenApi: { answer: { openapi: '3.1.0', info: { title: 'Beatkeeper', version: '1' } } },

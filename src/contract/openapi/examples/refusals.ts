@@ -3,6 +3,7 @@
 import { findPlan, limitOf } from '../../../domain/plan.ts';
 import { PROBLEMS } from '../../../domain/problem.ts';
 import type { OperationSpec } from '../../operations/operation.ts';
+import { MANY_EXPORTS } from '../../resources/export.ts';
 import { BAD_REQUEST } from './bad-requests.ts';
 import { CONFLICT } from './conflicts.ts';
 import { NOT_ALLOWED } from './not-allowed.ts';
@@ -59,6 +60,13 @@ const LATER = {
       'This credential or session has 20 calls open at the same time, its share of what the service can hold now: end some of them, or wait for Retry-After, then try again.',
     retryAfterSeconds: 1,
     by: always,
+  },
+  manyExports: {
+    code: 'rate_limited',
+    summary: 'The organization has its share of the exports that may run at one time.',
+    detail: MANY_EXPORTS,
+    retryAfterSeconds: 10,
+    by: only('exportOrganization'),
   },
   failed: {
     code: 'internal_error',

@@ -1,0 +1,128 @@
+// An export as the API shows it (docs/contract/organization.md): the text of its pages, with checkpoints. It shows what a
+// caller sees who may only read: no publish address, and of a webhook the origin.
+import {
+  EXPORT_COLUMNS,
+  type ExportRecord,
+  MOST_BETWEEN_CHECKPOINTS,
+} from '../../contract/resources/export.ts';
+import { toTime } from '../../domain/timestamp.ts';
+import { openKnownUrl } from '../../service/callbacks/endpoint-seal.ts';
+import type { ServiceContext } from '../../service/calls/context.ts';
+import type { ExportPage, ExportPlace } from '../../service/tenancy/export.ts';
+import type { ExportContent, ExportOrder } from '../../service/tenancy/export-pages.ts';
+import { encodeExportCursor } from '../paging/export-cursor.ts';
+import { presentCallback, type Viewer } from './present-callback.ts';
+import { presentIncident } from './present-incident.ts';
+import { presentMonitor } from './present-monitor.ts';
+import { presentProject } from './present-tenancy.ts';
+
+/** So that a connection that has nothing to send for long is not taken for a dead one. */
+const QUIET_MS = 10_000;
+
+type Context = Pick<ServiceContext, 'publicUrl' | 'secrets'>;
+type Pages = AsyncIterable<ExportPage>;
+
+/** JSON Lines. `most`: records between two checkpoints. */
+export async function* toLines(
+  pages: Pages,
+  order: ExportOrder,
+  context: Context,
+  most = MOST_BETWEEN_CHECKPOINTS,
+): AsyncGenerator<string, void, undefined> {
+  let sinceCheckpoint = 0;
+  let checkpointAt = performance.now();
+  let place: ExportPlace | undefined;
+  for await (const { content, place: after } of pages) {
+    const { text, lines } = linesOf(content, order, context);
+    const isDue = sinceCheckpoint + lines > most || performance.now() - checkpointAt > QUIET_MS;
+    if (place && isDue) {
+      yield checkpoint(order, place);
+      sinceCheckpoint = 0;
+      checkpointAt = performance.now();
+    }
+    if (lines > 0) yield text;
+    sinceCheckpoint += lines;
+    place = after;
+  }
+  yield checkpoint(order, { kind: 'end' });
+}
+
+/** CSV. The last row of a page has the cursor. A table that goes on has no header: it is appended. */
+export async function* toTable(
+  pages: Pages,
+  order: ExportOrder,
+  { isContinued }: { isContinued: boolean },
+): AsyncGenerator<string, void, undefined> {
+  if (!isContinued) yield `${EXPORT_COLUMNS.join(',')}\r\n`;
+  for await (const { content, place } of pages) {
+    if (content.kind === 'history' && content.lines > 0)
+      yield `${content.text}${encodeExportCursor(order, place)}\r\n`;
+  }
+}
+
+function checkpoint(order: ExportOrder, place: ExportPlace): string {
+  const cursor = encodeExportCursor(order, place);
+  return toLine({ type: 'checkpoint', cursor, complete: place.kind === 'end' });
+}
+
+const toLine = (record: ExportRecord) => `${JSON.stringify(record)}\n`;
+
+function linesOf(
+  content: ExportContent,
+  order: ExportOrder,
+  context: Context,
+): { text: string; lines: number } {
+  if (content.kind === 'history') return { text: `${content.text}\n`, lines: content.lines };
+  const records = recordsOf(content, order, context);
+  return { text: records.map(toLine).join(''), lines: records.length };
+}
+
+function recordsOf(
+  content: Exclude<ExportContent, { kind: 'history' }>,
+  order: ExportOrder,
+  context: Context,
+): ExportRecord[] {
+  const viewer: Viewer = { context, caller: { mayManage: false, isOperator: false } };
+  const { secrets } = context;
+  switch (content.kind) {
+    case 'started':
+      return [started(order)];
+    case 'project':
+      return content.items.map((item) => ({ type: 'project', ...presentProject(item) }));
+    case 'endpoint':
+      return content.items.map((item) => {
+        // An address whose key is lost must not keep the rest back.
+        const urlBox = openKnownUrl(secrets, item, item.urlBox) === undefined ? undefined : item.urlBox;
+        return { type: 'endpoint', ...presentCallback({ ...item, urlBox }, viewer) };
+      });
+    case 'monitor':
+      return content.items.map((item) => {
+        const ref = { projectId: item.projectId, endpointId: item.binding.inlineEndpointId ?? '' };
+        const isKnown = openKnownUrl(secrets, ref, item.inlineUrlBox) !== undefined;
+        const inlineUrlBox = isKnown ? item.inlineUrlBox : undefined;
+        return { type: 'monitor', ...presentMonitor({ ...item, inlineUrlBox }, viewer) };
+      });
+    case 'incident':
+      return content.items.map((item) => ({ type: 'incident', ...presentIncident(item) }));
+    case 'usage':
+      return content.items.map((item) => ({ type: 'usage', ...item }));
+    case 'buckets_omitted':
+      return [{ type: 'observation_bucket.omitted', reason: NO_BUCKETS }];
+    case 'usage_omitted':
+      return [{ type: 'usage.omitted', reason: NO_USAGE }];
+  }
+}
+
+const NO_BUCKETS = 'The plan of the organization does not include summarized history: choose a paid one.';
+const NO_USAGE =
+  'Usage needs the scope usage:read: use a credential that has it, or the session of an owner.';
+
+function started({ scope, span }: ExportOrder): ExportRecord {
+  return {
+    type: 'export.started',
+    organizationId: scope.organizationId,
+    projectId: scope.projectId,
+    startedAt: toTime(span.startedMs),
+    observationsFrom: toTime(span.observationsFromMs),
+  };
+}

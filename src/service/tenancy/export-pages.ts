@@ -1,0 +1,145 @@
+// What an export reads: its order, and a page of each kind of what a project has, in an order that never changes.
+import {
+  type HistoryFormat,
+  type HistoryLimits,
+  listExportedBuckets,
+  listExportedObservations,
+  readHistorySpan,
+} from '../../store/beats/exported-history.ts';
+import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
+import { type IncidentRow, listIncidents } from '../../store/incidents/incidents.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import { listMonitorsByKey } from '../../store/monitors/monitors-by-key.ts';
+import type { Database, Queryable } from '../../store/postgres/pool.ts';
+import type { Project } from '../../store/tenancy/projects.ts';
+import type { UsageRecord } from '../../store/tenancy/usage.ts';
+
+export interface ExportScope {
+  organizationId: string;
+  /** Undefined: all projects of the organization. */
+  projectId?: string;
+}
+
+/** Both stay as they are where an export goes on. */
+export interface ExportSpan {
+  startedMs: number;
+  /** Observations from then on, and the hours before. */
+  observationsFromMs: number;
+}
+
+/** The largest pages. */
+export interface ExportPages extends HistoryLimits {
+  items: number;
+}
+/** A page of observations is read in some milliseconds from memory, and within the time of a statement from a slow disk. */
+export const PAGES: ExportPages = { items: 200, lines: 1_000, monitors: 200 };
+
+export interface ExportOrder {
+  scope: ExportScope;
+  span: ExportSpan;
+  format: HistoryFormat;
+  includesBuckets: boolean;
+  includesUsage: boolean;
+  pages?: ExportPages;
+}
+
+export type Key = readonly (string | number)[];
+
+export type ExportContent =
+  | { kind: 'started' | 'buckets_omitted' | 'usage_omitted' }
+  | { kind: 'project'; items: Project[] }
+  | { kind: 'endpoint'; items: EndpointRow[] }
+  | { kind: 'monitor'; items: MonitorRecord[] }
+  | { kind: 'incident'; items: IncidentRow[] }
+  | { kind: 'usage'; items: UsageRecord[] }
+  /** Lines that are ready, but for the end of the last one. */
+  | { kind: 'history'; text: string; lines: number };
+
+/** What an export that begins now has. */
+export async function beginExport(db: Queryable): Promise<ExportSpan> {
+  const { nowMs, keptFromMs } = await readHistorySpan(db);
+  return { startedMs: nowMs, observationsFromMs: keptFromMs };
+}
+
+export interface Walk {
+  db: Database;
+  order: ExportOrder;
+  pages: ExportPages;
+}
+
+/** What is read of a project: where the page ends, or undefined where the project has none. */
+export interface ProjectPage {
+  content: ExportContent;
+  end: Key | undefined;
+  hasMore: boolean;
+}
+export type Read = (walk: Walk, projectId: string, after: Key | undefined) => Promise<ProjectPage>;
+export type OfProjects = 'endpoint' | 'monitor' | 'incident' | 'observation' | 'observation_bucket';
+
+export const keyOf = (text: string | undefined): Key | undefined => (text === undefined ? undefined : [text]);
+
+/** Reads a page of a project's, after the last one of the page before. */
+export const READ: Record<OfProjects, Read> = {
+  endpoint: async ({ db, pages }, projectId, after) => {
+    const [micros, id] = (after ?? []) as [number?, string?];
+    const page = { limit: pages.items, after: id === undefined ? undefined : { micros, id } };
+    const found = await listEndpoints(db, projectId, page);
+    const last = found.at(-1)?.position;
+    const items = found.map(({ item }) => item);
+    return {
+      content: { kind: 'endpoint', items },
+      end: last && [last.micros ?? 0, last.id],
+      hasMore: items.length === pages.items,
+    };
+  },
+  monitor: async ({ db, pages }, projectId, after) => {
+    const [key] = (after ?? []) as [string?];
+    const items = await listMonitorsByKey(db, projectId, { after: key, limit: pages.items });
+    return {
+      content: { kind: 'monitor', items },
+      end: keyOf(items.at(-1)?.monitorKey),
+      hasMore: items.length === pages.items,
+    };
+  },
+  incident: async ({ db, pages }, projectId, after) => {
+    const [id] = (after ?? []) as [string?];
+    const page = { limit: pages.items, after: id === undefined ? undefined : { id } };
+    const found = await listIncidents(db, { projectId }, page);
+    return {
+      content: { kind: 'incident', items: found.map(({ item }) => item) },
+      end: keyOf(found.at(-1)?.position.id),
+      hasMore: found.length === pages.items,
+    };
+  },
+  observation: async ({ db, order, pages }, projectId, after) => {
+    const [monitorKey = '', sequence = 0] = (after ?? []) as [string?, number?];
+    const { startedMs, observationsFromMs: fromMs } = order.span;
+    const { text, lines, end, hasMore } = await listExportedObservations(
+      db,
+      projectId,
+      after && { monitorKey, sequence },
+      { fromMs, untilMs: startedMs + CLOCK_SLACK_MS, format: order.format, limits: pages },
+    );
+    return { content: { kind: 'history', text, lines }, end: end && [end.monitorKey, end.sequence], hasMore };
+  },
+  observation_bucket: async ({ db, order, pages }, projectId, after) => {
+    const [monitorKey = '', measurement = '', startMs = 0] = (after ?? []) as [string?, string?, number?];
+    const { text, lines, end, hasMore } = await listExportedBuckets(
+      db,
+      projectId,
+      after && { monitorKey, measurement, startMs },
+      { untilMs: order.span.observationsFromMs, limits: pages },
+    );
+    return {
+      content: { kind: 'history', text, lines },
+      end: end && [end.monitorKey, end.measurement, end.startMs],
+      hasMore,
+    };
+  },
+};
+
+/**
+ * What came so long after the start is not read, so that an export beside beats ends. Not the start itself: the clock of
+ * the database may have been set back.
+ */
+const CLOCK_SLACK_MS = 3_600_000;

@@ -1,0 +1,229 @@
+// The history of a project's monitors as lines of text, which Postgres makes: an export has millions of them. A line says
+// what presentObservation and the contract's observation say (a test holds them together). Pages go by monitor key, then
+// by sequence, or by measurement and hour: none of them ever changes.
+
+import { BEFORE_ALL } from '../monitors/monitors-by-key.ts';
+import { fromMillis, millis, NOW_MS, wholeMillis } from '../postgres/moments.ts';
+import { keptFrom, OBSERVATIONS } from '../postgres/partitions.ts';
+import type { Database, Queryable } from '../postgres/pool.ts';
+import { inTransaction } from '../postgres/transaction.ts';
+
+export type HistoryFormat = 'ndjson' | 'csv';
+
+/** Of a page. */
+export interface HistoryLimits {
+  lines: number;
+  /** That are looked at. */
+  monitors: number;
+}
+
+/** A monitor, and the last of its rows. */
+export interface ObservationPlace {
+  monitorKey: string;
+  sequence: number;
+}
+export interface BucketPlace {
+  monitorKey: string;
+  measurement: string;
+  startMs: number;
+}
+
+export interface HistoryPage<Place> {
+  /** Without the end of the last line. */
+  text: string;
+  lines: number;
+  /** Where the page ends; undefined where the project has none. */
+  end: Place | undefined;
+  hasMore: boolean;
+}
+
+/** Of the observations that are kept now, from the first moment on, those before the second one. */
+export interface HistorySpan {
+  fromMs: number;
+  untilMs: number;
+}
+
+// Lines are many: `to_char` of a timestamp costs half of what `isoText` of its milliseconds does.
+const iso = (time: string) => `to_char((${time}) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+const optional = (value: string, text: string) => `case when ${value} is not null then concat(${text}) end`;
+const member = (name: string, column: string, text = column) => optional(column, `',"${name}":', ${text}`);
+const time = (name: string, column: string) => optional(column, `',"${name}":"', ${iso(column)}, '"'`);
+const quoted = (text: string) => `'"', replace(${text}, '"', '""'), '"'`;
+const quotedJson = (column: string, absent: string) => quoted(`coalesce(${column}::text, '${absent}')`);
+const json = (column: string) => `to_json(${column})`;
+
+/** SQL: the beginning of each line of a monitor `m`. */
+const headOf = (type: string) =>
+  `concat('{"type":"${type}","projectId":"', m.project_id, '","monitorId":', ${json('m.monitor_id')}, ',"jurisdiction":"', m.jurisdiction, '"')`;
+
+/** SQL: the line of a row `o` of a monitor whose lines begin with `m.head`. */
+const OBSERVATION_LINES: Record<HistoryFormat, { head: string; line: string; end: string }> = {
+  ndjson: {
+    head: headOf('observation'),
+    line: `concat(m.head, ',"sequence":', o.sequence, ',"kind":"', o.kind, '","receivedAt":"', ${iso('o.received_at')}, '"',
+      ${time('observedAt', 'o.observed_at')}, ',"measurements":', coalesce(o.measurements::text, '{}'),
+      ${member('durationSeconds', 'o.duration_seconds')}, ${member('exitStatus', 'o.exit_status')},
+      ${member('message', 'o.message', json('o.message'))}, ${member('runId', 'o.run_id', json('o.run_id'))},
+      ',"late":', case when o.late then 'true' else 'false' end, ',"violations":', coalesce(o.violations::text, '[]'), '}')`,
+    end: `E'\\n'`,
+  },
+  csv: {
+    // Ids need no quotes. The last column is the cursor: of the last line of a page alone.
+    head: `concat(m.project_id, ',', m.monitor_id, ',', m.jurisdiction)`,
+    line: `concat(m.head, ',', o.sequence, ',', o.kind, ',', ${iso('o.received_at')}, ',', ${iso('o.observed_at')}, ',',
+      o.duration_seconds, ',', o.exit_status, ',', o.run_id, ',', case when o.late then 'true' else 'false' end, ',',
+      ${quoted('o.message')}, ',', ${quotedJson('o.measurements', '{}')}, ',', ${quotedJson('o.violations', '[]')}, ',')`,
+    end: `E'\\r\\n'`,
+  },
+};
+
+const BUCKET_LINE = `concat(m.head, ',"measurement":', ${json('b.measurement')}, ',"startAt":"', ${iso('b.bucket_start')},
+  '","endAt":"', ${iso(`b.bucket_start + interval '1 hour'`)}, '","count":', b.count,
+  ${member('minimum', 'b.minimum')}, ${member('maximum', 'b.maximum')}, ${member('mean', 'b.mean')}, '}')`;
+
+interface PageQuery {
+  head: string;
+  line: string;
+  end: string;
+  /** A FROM with a WHERE: the rows of a monitor `m` after the place. */
+  rows: string;
+  /** The columns of their order, after the monitor. */
+  keys: readonly { column: string; read?: (column: string) => string }[];
+}
+
+/**
+ * $1: the project, $2: the monitor of the place. Some monitors, and for each of them its next rows, in the order of its
+ * index: reads no more rows than the page has, but for those of other measurements. `last_monitor`: where more follow.
+ */
+function pageOf({ head, line, end, rows, keys }: PageQuery, limits: HistoryLimits): string {
+  const columns = keys.map(({ column }) => column);
+  const aliases = keys.map((_, place) => `key${place}`);
+  const named = keys.map(({ column }, place) => `${column} as key${place}`).join(', ');
+  const places = keys.map(
+    ({ read = same }, place) => `(select ${read(`key${place}`)} from last) as key${place}`,
+  );
+  const monitors = `from monitors m where m.project_id = $1 and m.monitor_key >= $2 order by m.monitor_key`;
+  const order = (direction: string) =>
+    ['monitor_key', ...aliases].map((column) => `${column} ${direction}`).join(', ');
+  return `with lines as materialized (
+      select m.monitor_key, r.* from (
+        select m.monitor_key, ${head} as head ${monitors} limit ${limits.monitors}) m
+      cross join lateral (select ${named}, ${line} as line ${rows} order by ${columns.join(', ')} limit ${limits.lines}) r
+      order by ${order('asc')} limit ${limits.lines}),
+    last as (select * from lines order by ${order('desc')} limit 1)
+    select (select string_agg(line, ${end} order by ${order('asc')}) from lines) as text,
+      (select count(*)::integer from lines) as lines,
+      (select monitor_key from last) as monitor_key, ${places.join(', ')},
+      (select m.monitor_key ${monitors} offset ${limits.monitors - 1} limit 1) as last_monitor`;
+}
+
+const same = (column: string) => column;
+
+interface PageRow {
+  text: string | null;
+  lines: number;
+  monitor_key: string | null;
+  key0: never;
+  key1: never;
+  last_monitor: string | null;
+}
+
+/** The greatest sequence: of a monitor whose rows are all read. */
+const AFTER_ALL = Number.MAX_SAFE_INTEGER;
+/** After each measurement: those are of small letters. */
+const AFTER_ALL_MEASUREMENTS = '~';
+
+/** The clock, and from when on observations are kept: what came before is summed up. */
+export async function readHistorySpan(db: Queryable): Promise<{ nowMs: number; keptFromMs: number }> {
+  const { rows } = await db.query<{ now_ms: number; kept_ms: number }>(
+    `select ${NOW_MS} as now_ms, ${wholeMillis(keptFrom(OBSERVATIONS))} as kept_ms`,
+  );
+  const [row] = rows;
+  if (!row) throw new Error('The database answered without a time.');
+  return { nowMs: row.now_ms, keptFromMs: row.kept_ms };
+}
+
+/** The observations of a project's monitors after a place. */
+export async function listExportedObservations(
+  db: Pick<Database, 'connect'>,
+  projectId: string,
+  after: ObservationPlace | undefined,
+  query: HistorySpan & { format: HistoryFormat; limits: HistoryLimits },
+): Promise<HistoryPage<ObservationPlace>> {
+  const { fromMs, untilMs, format, limits } = query;
+  const rows = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
+    and o.sequence > case when m.monitor_key = $2 then $3::bigint else 0 end
+    and o.received_at >= ${fromMillis('$4')} and o.received_at < ${fromMillis('$5')}`;
+  const text = pageOf({ ...OBSERVATION_LINES[format], rows, keys: [{ column: 'o.sequence' }] }, limits);
+  const { monitorKey = BEFORE_ALL, sequence = 0 } = after ?? {};
+  const values = [projectId, monitorKey, sequence, fromMs, untilMs];
+  return toPage(
+    await readPage(db, { name: `export-observations-${format}-${sizeOf(limits)}`, text, values }),
+    limits,
+    {
+      of: (key, row) => ({ monitorKey: key, sequence: row.key0 }),
+      after: (key) => ({ monitorKey: key, sequence: AFTER_ALL }),
+    },
+  );
+}
+
+/** The hours of a project's monitors before `untilMs`, after a place, as JSON. */
+export async function listExportedBuckets(
+  db: Pick<Database, 'connect'>,
+  projectId: string,
+  after: BucketPlace | undefined,
+  { untilMs, limits }: Pick<HistorySpan, 'untilMs'> & { limits: HistoryLimits },
+): Promise<HistoryPage<BucketPlace>> {
+  const rows = `from observation_buckets b where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0
+    and (b.measurement, b.bucket_start) > (case when m.monitor_key = $2 then $3 else '' end,
+      case when m.monitor_key = $2 then ${fromMillis('$4')} else to_timestamp(0) end)
+    and b.bucket_start < ${fromMillis('$5')}`;
+  const query = {
+    head: headOf('observation_bucket'),
+    line: BUCKET_LINE,
+    end: OBSERVATION_LINES.ndjson.end,
+    rows,
+  };
+  const keys = [{ column: 'b.measurement' }, { column: 'b.bucket_start', read: millis }];
+  const text = pageOf({ ...query, keys }, limits);
+  const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
+  const values = [projectId, monitorKey, measurement, startMs, untilMs];
+  return toPage(await readPage(db, { name: `export-buckets-${sizeOf(limits)}`, text, values }), limits, {
+    of: (key, row) => ({ monitorKey: key, measurement: row.key0, startMs: row.key1 }),
+    after: (key) => ({ monitorKey: key, measurement: AFTER_ALL_MEASUREMENTS, startMs: 0 }),
+  });
+}
+
+/** The text of a named statement is one. */
+const sizeOf = ({ lines, monitors }: HistoryLimits) => `${lines}-${monitors}`;
+
+/**
+ * Rows are read in the order of their index, and no more of them than the page has. Postgres knows neither the project nor
+ * the span when it plans: it would expect few rows of a monitor, and sort all that there are.
+ */
+const IN_ORDER = `set local jit = off; ${['seqscan', 'bitmapscan', 'sort'].map((way) => `set local enable_${way} = off`).join('; ')}`;
+
+async function readPage(
+  db: Pick<Database, 'connect'>,
+  query: { name: string; text: string; values: unknown[] },
+): Promise<PageRow> {
+  const row = await inTransaction(db, async (tx) => {
+    await tx.query(IN_ORDER);
+    return (await tx.query<PageRow>(query)).rows[0];
+  });
+  if (!row) throw new Error('The database answered without a page.');
+  return row;
+}
+
+/** A page that is not full has read all of its monitors. */
+function toPage<Place>(
+  row: PageRow,
+  limits: HistoryLimits,
+  place: { of: (monitorKey: string, row: PageRow) => Place; after: (monitorKey: string) => Place },
+): HistoryPage<Place> {
+  const { text, lines, monitor_key: monitorKey, last_monitor: lastMonitor } = row;
+  const isFull = lines >= limits.lines;
+  const last = monitorKey === null ? undefined : place.of(monitorKey, row);
+  const end = isFull || lastMonitor === null ? last : place.after(lastMonitor);
+  return { text: text ?? '', lines, end, hasMore: isFull || lastMonitor !== null };
+}

@@ -1,0 +1,150 @@
+// The lines that Postgres makes say what the presenter says of the same rows, whatever the rows hold; and a page of them
+// reads no more than its rows.
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { presentObservation } from '../../src/api/present/present-monitor.ts';
+import { optionalTime } from '../../src/domain/timestamp.ts';
+import { listExportedBuckets, listExportedObservations } from '../../src/store/beats/exported-history.ts';
+import { listObservations } from '../../src/store/beats/observations-read.ts';
+import { createPartitions, OBSERVATIONS } from '../../src/store/postgres/partitions.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { rowsReadBy } from '../support/pages.ts';
+import { DAY_MS, daysAgo } from '../support/past-beats.ts';
+import { type SeedMonitor, seedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
+
+let fixture: ProjectFixture;
+beforeAll(async () => {
+  fixture = await openProjectFixture();
+});
+afterAll(() => fixture?.close());
+
+const SPAN = { fromMs: daysAgo(30), untilMs: Date.now() + DAY_MS };
+const LIMITS = { lines: 1_000, monitors: 200 };
+
+/** What a text column may hold. */
+const text = fc
+  .string({ unit: 'binary', maxLength: 40 })
+  .filter((one) => !one.includes('\0') && one.isWellFormed());
+const number = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.integer());
+const row = fc.record(
+  {
+    kind: fc.constantFrom('success', 'fail', 'start', 'log'),
+    late: fc.boolean(),
+    receivedMs: fc.integer({ min: SPAN.fromMs, max: SPAN.untilMs - 1 }),
+    observedMs: fc.integer({ min: Date.parse('0001-01-01'), max: Date.parse('9999-12-31') }),
+    durationSeconds: fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }),
+    exitStatus: fc.integer({ min: 0, max: 255 }),
+    runId: fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9_-]{0,20}$/),
+    message: text,
+    measurements: fc.dictionary(fc.stringMatching(/^[a-z][a-z0-9_]{0,10}$/), number, { maxKeys: 4 }),
+    violations: fc.array(fc.record({ measurement: text, rule: text, bound: number, value: number }), {
+      maxLength: 2,
+    }),
+  },
+  { requiredKeys: ['kind', 'late', 'receivedMs'] },
+);
+
+async function insert(monitor: SeedMonitor, rows: readonly Record<string, unknown>[]): Promise<void> {
+  await fixture.pool.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind, late, observed_at,
+       duration_seconds, exit_status, run_id, message, measurements, violations)
+     select $1, $2, v.sequence, to_timestamp(v.received / 1000.0), v.kind, v.late, v.observed,
+       v.duration, v.exit, v.run, v.message, v.measurements, v.violations
+     from jsonb_to_recordset($3::jsonb) as v (sequence bigint, received bigint, kind text, late boolean, observed timestamptz,
+       duration double precision, exit smallint, run text, message text, measurements jsonb, violations jsonb)`,
+    [
+      monitor.projectId,
+      monitor.monitorKey,
+      JSON.stringify(
+        rows.map((one, place) => ({
+          sequence: place + 1,
+          ...{
+            received: one.receivedMs,
+            kind: one.kind,
+            late: one.late,
+            observed: optionalTime(one.observedMs as number | undefined),
+          },
+          ...{ duration: one.durationSeconds, exit: one.exitStatus, run: one.runId, message: one.message },
+          ...{ measurements: one.measurements, violations: one.violations },
+        })),
+      ),
+    ],
+  );
+}
+
+it('the lines of observations say what presentObservation says', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (rows) => {
+      const { pool, project } = fixture;
+      const monitor = await seedMonitor(pool, project);
+      await insert(monitor, rows);
+      const { projectId, monitorId, monitorKey } = monitor;
+      const page = await listExportedObservations(
+        pool,
+        projectId,
+        { monitorKey, sequence: 0 },
+        { ...SPAN, format: 'ndjson', limits: { lines: 1_000, monitors: 1 } },
+      );
+      const lines = page.text.split('\n').map((line) => JSON.parse(line));
+      const shown = (await listObservations(pool, monitor, {}, { limit: 100 }))
+        .reverse()
+        .map(presentObservation);
+      const ofMonitor = { type: 'observation', projectId, monitorId, jurisdiction: 'unrestricted' };
+      expect(lines).toEqual(shown.map((one) => JSON.parse(JSON.stringify({ ...ofMonitor, ...one }))));
+      await pool.query('delete from monitors where monitor_key = $1', [monitorKey]);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+it('a page reads about as many rows as it has, of monitors with few beats and with many', async () => {
+  const { pool } = fixture;
+  const project = await seedProject(pool);
+  const connection = await pool.connect();
+  await createPartitions(connection, OBSERVATIONS);
+  connection.release();
+  const many = await seedMonitors(pool, project, 300);
+  await pool.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind)
+     select project_id, monitor_key, n, clock_timestamp() - interval '1 hour' + n * interval '1 second', 'success'
+     from monitors, generate_series(1, case when monitor_key = $1 then 30000 else 60 end) n
+     where project_id = $2`,
+    [many[150]?.monitorKey, project.projectId],
+  );
+  await pool.query('analyze observations; analyze monitors');
+  let after: { monitorKey: string; sequence: number } | undefined;
+  let lines = 0;
+  for (let page = 0; ; page += 1) {
+    const order = { ...SPAN, format: 'ndjson', limits: LIMITS } as const;
+    let found: Awaited<ReturnType<typeof listExportedObservations>> | undefined;
+    const read = await rowsReadBy(pool, 'export-observations', async (db) => {
+      found = await listExportedObservations(db, project.projectId, after, order);
+    });
+    // The monitors, once for the page and once for its end, and the rest of the last monitor.
+    expect([page, read < 2 * LIMITS.lines + 2 * LIMITS.monitors + 200]).toEqual([page, true]);
+    lines += found?.lines ?? 0;
+    after = found?.end;
+    if (!found?.hasMore) break;
+  }
+  expect(lines).toBe(299 * 60 + 30_000);
+});
+
+it('a page of hours reads about as many rows as it has', async () => {
+  const { pool } = fixture;
+  const monitor = await seedMonitor(pool, fixture.project);
+  await pool.query(
+    `insert into observation_buckets (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean)
+     select $1, $2, measurement, to_timestamp($3 / 1000.0) + n * interval '1 hour', 1, n, n, n
+     from unnest(array['beatGapSeconds', 'rows', 'size']) as measurement, generate_series(0, 3999) n`,
+    [monitor.projectId, monitor.monitorKey, daysAgo(300)],
+  );
+  await pool.query('analyze observation_buckets');
+  const after = { monitorKey: monitor.monitorKey, measurement: 'rows', startMs: daysAgo(200) };
+  const query = { untilMs: daysAgo(30), limits: { lines: 1_000, monitors: 1 } };
+  let lines = 0;
+  const read = await rowsReadBy(pool, 'export-buckets', async (db) => {
+    ({ lines } = await listExportedBuckets(db, monitor.projectId, after, query));
+  });
+  expect(lines).toBe(1_000);
+  expect(read).toBeLessThan(1_100);
+});

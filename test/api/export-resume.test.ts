@@ -1,0 +1,200 @@
+// Exports that break at each of their checkpoints, beside beats, changes and other pages: what they have is compared with
+// a model of what was committed.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { decodeExportCursor } from '../../src/api/paging/export-cursor.ts';
+import { toLines, toTable } from '../../src/api/present/present-export.ts';
+import type { ExportRecord } from '../../src/contract/resources/export.ts';
+import { newUuid } from '../../src/domain/id.ts';
+import { walkExport } from '../../src/service/tenancy/export.ts';
+import { beginExport, type ExportOrder } from '../../src/service/tenancy/export-pages.ts';
+import { insertProject } from '../../src/store/tenancy/projects.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { cellsOf, recordsOf } from '../support/export-reader.ts';
+import { daysAgo, HOUR_MS, insertBeats } from '../support/past-beats.ts';
+import { type SeedMonitor, type SeedProject, seedEndpoint, seedMonitors } from '../support/seed.ts';
+
+let fixture: ProjectFixture;
+let projects: SeedProject[];
+let monitors: SeedMonitor[];
+/** By monitor key: how many beats it has. */
+const counts = new Map<string, number>();
+const PAGES = { items: 2, lines: 3, monitors: 2 };
+const MOST = 5;
+
+beforeAll(async () => {
+  fixture = await openProjectFixture();
+  const { pool, project, secrets } = fixture;
+  const { organizationId } = project;
+  projects = [project];
+  for (const name of ['empty', 'third']) {
+    const { projectId } = await insertProject(pool, { projectId: newUuid(), organizationId, name });
+    projects.push({ organizationId, projectId });
+  }
+  monitors = [];
+  for (const [place, of] of [projects[0], projects[2]].entries()) {
+    if (!of) throw new Error('no project');
+    monitors.push(...(await seedMonitors(pool, of, 5)));
+    for (let count = 0; count <= 2; count += 1)
+      await seedEndpoint({ pool, project: of, secrets }, `https://hooks.example.com/${place}`);
+  }
+  for (const [place, monitor] of monitors.entries())
+    await beat(monitor, [0, 1, 7, 3, 0, 4, 6, 2, 3, 12][place] ?? 0);
+  for (const { projectId, monitorKey } of monitors.slice(0, 3))
+    await pool.query(
+      `insert into observation_buckets (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean)
+       select $1, $2, measurement, to_timestamp($3 / 1000.0) + n * interval '1 hour', 1, n, n, n
+       from unnest(array['beatGapSeconds', 'rows']) as measurement, generate_series(1, 3) n`,
+      [projectId, monitorKey, daysAgo(60)],
+    );
+  await pool.query(
+    `insert into usage_counters (project_id, period, dimension, value)
+     select $1, make_date(2026, month, 1), 'beats', month from generate_series(1, 5) as month`,
+    [project.projectId],
+  );
+});
+afterAll(() => fixture?.close());
+
+/** Beats of the last hours, one after the other. */
+async function beat(monitor: SeedMonitor, count: number): Promise<void> {
+  const before = counts.get(monitor.monitorKey) ?? 0;
+  const first = Date.now() - 20 * HOUR_MS;
+  const beats = Array.from({ length: count }, (_, place) => ({ atMs: first + (before + place) * 1_000 }));
+  await insertBeats(fixture.pool, monitor, beats, before + 1);
+  counts.set(monitor.monitorKey, before + count);
+}
+
+const orderOf = async (format: 'ndjson' | 'csv'): Promise<ExportOrder> => ({
+  scope: { organizationId: fixture.project.organizationId },
+  span: await beginExport(fixture.pool),
+  format,
+  includesBuckets: format === 'ndjson',
+  includesUsage: true,
+  pages: PAGES,
+});
+
+/** The stream of an order from a cursor on, as the route makes it. */
+function streamOf(order: ExportOrder, cursor?: string): AsyncGenerator<string> {
+  const resumed = decodeExportCursor(order, cursor);
+  const going = resumed ? { ...order, span: resumed.span } : order;
+  const pages = walkExport(fixture.pool, going, resumed?.place);
+  const context = { publicUrl: 'https://beats.example.com', secrets: fixture.secrets };
+  return order.format === 'csv'
+    ? toTable(pages, going, { isContinued: resumed !== undefined })
+    : toLines(pages, going, context, MOST);
+}
+
+/** Between so many pieces of a stream something changes, so that beats are not faster than all the exports together. */
+const CHANGES = 8;
+
+/** Reads it. Between its first pieces somebody beats, renames and adds monitors. */
+async function read(stream: AsyncGenerator<string>, meanwhile = unchanged): Promise<string> {
+  let text = '';
+  let changes = 0;
+  for await (const piece of stream) {
+    text += piece;
+    changes += 1;
+    if (changes <= CHANGES) await meanwhile();
+  }
+  return text;
+}
+const unchanged = async (): Promise<void> => undefined;
+
+let turn = 0;
+async function change(): Promise<void> {
+  turn += 1;
+  const monitor = monitors[turn % monitors.length];
+  if (!monitor) throw new Error('no monitor');
+  if (turn % 3 === 0) await beat(monitor, 2);
+  // Names move in the list by name, and endpoints change their state.
+  if (turn % 5 === 0)
+    await fixture.pool.query('update monitors set name = $2, name_key = $2 where monitor_key = $1', [
+      monitor.monitorKey,
+      `renamed-${turn % 2 === 0 ? 'a' : 'z'}-${turn}`,
+    ]);
+  if (turn % 25 === 0 && projects[1]) await seedMonitors(fixture.pool, projects[1], 1);
+}
+
+/** What names a record in an export. */
+function nameOf(record: ExportRecord): string {
+  const { type, ...rest } = record as { type: string } & Record<string, unknown>;
+  const parts = ['id', 'monitorId', 'sequence', 'measurement', 'startAt', 'period', 'incidentId'].map(
+    (key) => rest[key] ?? '',
+  );
+  return [type, rest.projectId, ...parts].join(' ');
+}
+
+/** The names of what is committed now. */
+async function committedNow(): Promise<string[]> {
+  const whole = recordsOf(await read(streamOf(await orderOf('ndjson'))));
+  const observations = monitors.flatMap(({ projectId, monitorId, monitorKey }) =>
+    Array.from({ length: counts.get(monitorKey) ?? 0 }, (_, place) =>
+      nameOf({ type: 'observation', projectId, monitorId, sequence: place + 1 } as ExportRecord),
+    ),
+  );
+  // The walk itself is checked by the model where the model is simple, and by itself where nothing changes.
+  const exported = whole.map(nameOf).filter((name) => name.startsWith('observation '));
+  expect([...exported].sort()).toEqual([...observations].sort());
+  return whole.filter(({ type }) => type !== 'checkpoint').map(nameOf);
+}
+
+const countsOf = (names: readonly string[]) => {
+  const found = new Map<string, number>();
+  for (const name of names) found.set(name, (found.get(name) ?? 0) + 1);
+  return found;
+};
+
+it('JSON Lines: an export that breaks at any checkpoint goes on without loss or repeat, beside changes', async () => {
+  const expected = await committedNow();
+  const order = await orderOf('ndjson');
+  const text = await read(streamOf(order), change);
+  const lines = text.split('\n').slice(0, -1);
+  const checkpoints = lines.flatMap((line, place) => {
+    const record = JSON.parse(line) as ExportRecord;
+    return record.type === 'checkpoint' ? [{ ...record, place }] : [];
+  });
+  expect(checkpoints.length).toBeGreaterThan(15);
+  for (const { cursor, place } of checkpoints) {
+    const before = lines.slice(0, place + 1).map((line) => `${line}\n`);
+    const whole = recordsOf(before.join('') + (await read(streamOf(order, cursor), change)));
+    expect(whole.at(-1)).toMatchObject({ type: 'checkpoint', complete: true });
+    const names = countsOf(whole.filter(({ type }) => type !== 'checkpoint').map(nameOf));
+    expect([...names].filter(([, count]) => count > 1)).toEqual([]);
+    expect(expected.filter((name) => !names.has(name))).toEqual([]);
+  }
+});
+
+it('JSON Lines: no two checkpoints are further apart than they may be', async () => {
+  let since = 0;
+  for (const { type } of recordsOf(await read(streamOf(await orderOf('ndjson'))))) {
+    since = type === 'checkpoint' ? 0 : since + 1;
+    expect(since).toBeLessThanOrEqual(MOST);
+  }
+});
+
+it('a table that breaks after any row with a cursor goes on without loss or repeat, beside beats', async () => {
+  const expected = monitors.flatMap(({ monitorId, monitorKey }) =>
+    Array.from({ length: counts.get(monitorKey) ?? 0 }, (_, place) => `${monitorId} ${place + 1}`),
+  );
+  const order = await orderOf('csv');
+  const rows = cellsOf(await read(streamOf(order), change));
+  const breaks = rows.flatMap((row, place) => (place > 0 && row.at(-1) !== '' ? [place] : []));
+  expect(breaks.length).toBeGreaterThan(10);
+  for (const place of breaks) {
+    const rest = cellsOf(await read(streamOf(order, rows[place]?.at(-1)), change));
+    const names = [...rows.slice(1, place + 1), ...rest].map((row) => `${row[1]} ${row[3]}`);
+    expect(new Set(names).size).toBe(names.length);
+    expect(expected.filter((name) => !names.includes(name))).toEqual([]);
+  }
+});
+
+it('an export of which a partition is dropped meanwhile ends, and has all of the others', async () => {
+  const order = await orderOf('ndjson');
+  const stream = streamOf(order);
+  const first = await stream.next();
+  await fixture.pool.query('delete from observations where monitor_key = $1', [monitors[9]?.monitorKey]);
+  const text = `${first.value}${await read(stream)}`;
+  const records = recordsOf(text);
+  expect(records.at(-1)).toMatchObject({ complete: true });
+  const kept = monitors.slice(0, 9).reduce((sum, { monitorKey }) => sum + (counts.get(monitorKey) ?? 0), 0);
+  expect(records.filter(({ type }) => type === 'observation')).toHaveLength(kept);
+});

@@ -1,4 +1,5 @@
 // The export by HTTP: who gets what, in which order, and how it ends.
+// Holds: exportOrganization.
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXPORT_COLUMNS } from '../../src/contract/resources/export.ts';
@@ -305,9 +306,9 @@ describe('who gets what', () => {
     ['no cursor', 'none'],
     ['the cursor of a list', Buffer.from('["projects","x"]').toString('base64url')],
   ])('%s is refused', async (_, cursor) => {
-    const answer = await fetchExport(asCredential({ query: { cursor } }));
-    expect(answer.status).toBe(400);
-    expect((await problemOf(answer)).fieldErrors).toMatchObject([{ path: 'cursor', code: 'invalid_cursor' }]);
+    const { status, problem } = await api.read.call('exportOrganization', { query: { cursor } });
+    expect(status).toBe(400);
+    expect(problem?.fieldErrors).toMatchObject([{ path: 'cursor', code: 'invalid_cursor' }]);
   });
 
   it('the cursor of another project, format or extent is refused, and a forged one reads nothing of others', async () => {

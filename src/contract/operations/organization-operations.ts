@@ -170,6 +170,7 @@ export const organizationOperations = {
   }),
   exportOrganization: operation({
     ...other,
+    tag: 'Organization',
     operationId: 'exportOrganization',
     method: 'GET',
     path: '/v1/organization/export',

@@ -12,6 +12,9 @@ export interface ClientCall {
   body: unknown;
 }
 
+/** Generated clients ask for JSON, and read no lines. */
+const CALLS = OPERATIONS.filter(({ streams }) => streams === undefined);
+
 /** What a client must report of a call. */
 export interface ClientResult {
   operationId: string;
@@ -21,7 +24,7 @@ export interface ClientResult {
 
 export async function prepareCalls(api: ApiFixture): Promise<ClientCall[]> {
   const calls: ClientCall[] = [];
-  for (const spec of OPERATIONS) {
+  for (const spec of CALLS) {
     const { params, query, body, ifMatch, idempotencyKey } = await newRequestFor(api, spec);
     const stated = {
       ...params,
@@ -43,9 +46,9 @@ export async function prepareCalls(api: ApiFixture): Promise<ClientCall[]> {
 
 /** The results of `prepareCalls` where the client reads every answer. */
 export function expectedResults(): ClientResult[] {
-  return OPERATIONS.map(({ operationId, success, response, streams }) => ({
+  return CALLS.map(({ operationId, success, response }) => ({
     operationId,
     status: success,
-    hasBody: response !== undefined || streams !== undefined,
+    hasBody: response !== undefined,
   }));
 }

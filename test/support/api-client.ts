@@ -128,10 +128,8 @@ async function readAnswer(response: Response): Promise<unknown> {
   return isLines(response.headers) ? readLines(text) : JSON.parse(text);
 }
 
-<<<<<<< HEAD
 /** Those of the rate are on no answer to the operator. */
 const OPTIONAL_HEADERS = new Set(['ETag', 'Retry-After', 'RateLimit', 'RateLimit-Policy']);
-=======
 const isLines = (headers: Headers) => headers.get('content-type') === 'application/x-ndjson';
 
 const readLines = (text: string): unknown[] =>
@@ -139,7 +137,6 @@ const readLines = (text: string): unknown[] =>
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line));
->>>>>>> 78410d8 (test: clients and isolation know answers of lines)
 
 /** Throws unless the contract of the operation describes this answer. */
 export function checkAnswer(spec: OperationSpec, status: number, headers: Headers, body: unknown): void {

@@ -49,11 +49,11 @@ export const exportRecord = z.discriminatedUnion('type', [
   z.object({
     ...type('usage'),
     period: z.string().describe('The month in UTC: `2026-11`.'),
-    activeMonitors: count,
-    beats: count,
-    deliveries: count,
-    storedObservations: count,
-    apiRequests: count,
+    activeMonitors: count.describe('The most at the end of a day.'),
+    beats: count.describe('Those that were recorded.'),
+    deliveries: count.describe('Those that were made.'),
+    storedObservations: count.describe('The most at the end of a day.'),
+    apiRequests: count.describe('Those that count for the rate limit.'),
   }),
   z.object({ ...type('usage.omitted'), ...omitted }),
   z.object({

@@ -1,9 +1,9 @@
 // The page /docs/try: its script fills a form for each operation and sends it to the service, in the DOM of a browser.
 import { Window } from 'happy-dom';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { OPERATIONS } from '../../src/contract/operations/operations.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { expectedResults, prepareCalls } from '../support/client-calls.ts';
+import { OPERATIONS } from '../support/filled-project.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 interface Script {

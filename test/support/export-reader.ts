@@ -11,10 +11,13 @@ export interface ExportCall {
   signal?: AbortSignal;
 }
 
+/** A long export that is read in between would leave an idle connection that the server closes. */
+const ALONE = { connection: 'close' };
+
 export function fetchExport({ url, token, project, query = {}, ...options }: ExportCall): Promise<Response> {
   return fetch(`${url}/v1/organization/export?${new URLSearchParams(query)}`, {
     ...options,
-    headers: { authorization: `Bearer ${token}`, ...(project ? { 'service-project': project } : {}) },
+    headers: { ...ALONE, authorization: `Bearer ${token}`, ...(project ? { 'service-project': project } : {}) },
   });
 }
 

@@ -1,7 +1,7 @@
 // Every call of the contract as a generated client makes it: the example of each operation, on things of its own, by
 // somebody who may make it. Tests drive clients in several languages with them.
 import type { ApiFixture } from './api-fixture.ts';
-import { newRequestFor, OPERATIONS } from './filled-project.ts';
+import { newRequestFor, OPERATIONS, type Operation } from './filled-project.ts';
 
 export interface ClientCall {
   operationId: string;
@@ -13,7 +13,7 @@ export interface ClientCall {
 }
 
 /** Generated clients ask for JSON, and read no lines. */
-const CALLS = OPERATIONS.filter(({ streams }) => streams === undefined);
+const CALLS: readonly Operation[] = OPERATIONS.filter(({ streams }) => streams === undefined);
 
 /** What a client must report of a call. */
 export interface ClientResult {

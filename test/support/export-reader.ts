@@ -17,7 +17,11 @@ const ALONE = { connection: 'close' };
 export function fetchExport({ url, token, project, query = {}, ...options }: ExportCall): Promise<Response> {
   return fetch(`${url}/v1/organization/export?${new URLSearchParams(query)}`, {
     ...options,
-    headers: { ...ALONE, authorization: `Bearer ${token}`, ...(project ? { 'service-project': project } : {}) },
+    headers: {
+      ...ALONE,
+      authorization: `Bearer ${token}`,
+      ...(project ? { 'service-project': project } : {}),
+    },
   });
 }
 

@@ -19,6 +19,7 @@ beforeAll(async () => {
 afterAll(() => fixture?.close());
 
 const SPAN = { fromMs: daysAgo(30), untilMs: Date.now() + DAY_MS };
+const ALL = { ...SPAN, storedObservations: 2_000_000 };
 const LIMITS = { lines: 1_000, monitors: 200 };
 
 /** What a text column may hold. */
@@ -83,7 +84,7 @@ it('the lines of observations say what presentObservation says', async () => {
         pool,
         projectId,
         { monitorKey, sequence: 0 },
-        { ...SPAN, format: 'ndjson', limits: { lines: 1_000, monitors: 1 } },
+        { ...ALL, format: 'ndjson', limits: { lines: 1_000, monitors: 1 } },
       );
       const lines = page.text.split('\n').map((line) => JSON.parse(line));
       const shown = (await listObservations(pool, monitor, {}, { limit: 100 }))
@@ -115,7 +116,7 @@ it('a page reads about as many rows as it has, of monitors with few beats and wi
   let after: { monitorKey: string; sequence: number } | undefined;
   let lines = 0;
   for (let page = 0; ; page += 1) {
-    const order = { ...SPAN, format: 'ndjson', limits: LIMITS } as const;
+    const order = { ...ALL, format: 'ndjson', limits: LIMITS } as const;
     let found: Awaited<ReturnType<typeof listExportedObservations>> | undefined;
     const read = await rowsReadBy(pool, 'export-observations', async (db) => {
       found = await listExportedObservations(db, project.projectId, after, order);

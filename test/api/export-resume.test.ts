@@ -5,6 +5,7 @@ import { decodeExportCursor } from '../../src/api/paging/export-cursor.ts';
 import { toLines, toTable } from '../../src/api/present/present-export.ts';
 import type { ExportRecord } from '../../src/contract/resources/export.ts';
 import { newUuid } from '../../src/domain/id.ts';
+import { findPlan } from '../../src/domain/plan.ts';
 import { walkExport } from '../../src/service/tenancy/export.ts';
 import { beginExport, type ExportOrder } from '../../src/service/tenancy/export-pages.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
@@ -65,7 +66,7 @@ async function beat(monitor: SeedMonitor, count: number): Promise<void> {
 
 const orderOf = async (format: 'ndjson' | 'csv'): Promise<ExportOrder> => ({
   scope: { organizationId: fixture.project.organizationId },
-  span: await beginExport(fixture.pool),
+  ...(await beginExport(fixture.pool, fixture.project.organizationId, findPlan)),
   format,
   includesBuckets: format === 'ndjson',
   includesUsage: true,

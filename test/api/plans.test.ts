@@ -1,6 +1,8 @@
 // The catalogue of an installation as its callers meet it: limits, rule features, and which observations are shown.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encodeExportCursor } from '../../src/api/paging/export-cursor.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
+import { ofType, readExport, recordsOf } from '../support/export-reader.ts';
 import { beginSumsAt, DAY_MS, daysAgo, insertBeats, sumUpUntil } from '../support/past-beats.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -115,6 +117,14 @@ describe('observations', () => {
   const iso = (ms: number) => new Date(ms).toISOString();
   const sequencesOf = async (params: { monitorId: string }) =>
     (await api.read.expectSuccess('listObservations', { params })).body.items.map(({ sequence }) => sequence);
+  const exportedOf = async ({ monitorId }: { monitorId: string }, cursor?: string) => {
+    const query: Record<string, string> = cursor === undefined ? {} : { cursor };
+    const records = recordsOf(await readExport({ url: api.url, token: api.tokens.read, query }));
+    const sequences = ofType(records, 'observation')
+      .filter((one) => one.monitorId === monitorId)
+      .map(({ sequence }) => sequence);
+    return { sequences, from: ofType(records, 'export.started')[0]?.observationsFrom };
+  };
 
   it('older ones than the plan keeps are not shown, and fine buckets not answered', async () => {
     const { params, ref } = await make();
@@ -126,6 +136,16 @@ describe('observations', () => {
     await beginSumsAt(api.pool, daysAgo(4));
     await sumUpUntil(api.pool, daysAgo(0));
     expect(await sequencesOf(params)).toEqual([4, 3]);
+    expect(await exportedOf(params)).toEqual({ sequences: [3, 4], from: iso(daysAgo(2)) });
+    // One that began while a larger plan kept all of them.
+    const { organizationId, projectId } = api;
+    const what = { scope: { organizationId, projectId }, format: 'ndjson', includesBuckets: false } as const;
+    const span = { startedMs: Date.now(), observationsFromMs: daysAgo(30) };
+    const cursor = encodeExportCursor({ ...what, span }, { kind: 'observation' });
+    expect((await exportedOf(params, cursor)).sequences).toEqual([3, 4]);
+    await setPlan('scale');
+    expect((await exportedOf(params, cursor)).sequences).toEqual([1, 2, 3, 4]);
+    await setPlan('free');
     const since = { params, query: { since: iso(daysAgo(3)), until: iso(daysAgo(2)), bucketSeconds: 300 } };
     expect((await api.read.call('readSeries', since)).problem).toMatchObject({
       fieldErrors: [{ path: 'bucketSeconds', code: 'too_fine' }],
@@ -148,6 +168,7 @@ describe('observations', () => {
       ref.monitorKey,
     ]);
     expect(await sequencesOf(params)).toEqual([9, 8, 7, 6, 5]);
+    expect((await exportedOf(params)).sequences).toEqual([5, 6, 7, 8, 9]);
     // The fifth one came two hours after the start of the day.
     const series = (hour: number) =>
       api.read.call('readSeries', {

@@ -36,10 +36,14 @@ export async function costsOf(
     return { rows: [] };
   };
   // Some functions want a row of the answer.
-  await work({ query: query as Pool['query'] }).catch((error: unknown) => {
-    if (!costs) throw error;
-  });
-  client.release();
+  try {
+    await work({ query: query as Pool['query'] }).catch((error: unknown) => {
+      if (!costs) throw error;
+    });
+  } finally {
+    // What has failed may have left its transaction open.
+    client.release(!costs);
+  }
   if (!costs) throw new Error('There was no statement.');
   return costs;
 }
@@ -71,8 +75,11 @@ export async function rowsReadBy(
     return await client.query(statement);
   };
   const connection = { query, release: () => undefined } as unknown as Connection;
-  await work({ query: query as Pool['query'], connect: async () => connection });
-  client.release(true);
+  try {
+    await work({ query: query as Pool['query'], connect: async () => connection });
+  } finally {
+    client.release(true);
+  }
   if (read === undefined) throw new Error(`No statement whose name begins with ${name} ran.`);
   return Math.round(read);
 }

@@ -23,9 +23,10 @@ export function exportHandlers(openExports: OpenExports): Handlers<'exportOrgani
       const resumed = decodeExportCursor({ scope, format, includesBuckets }, cursor);
       const end = openExports.begin(scope.organizationId);
       try {
-        const span = resumed?.span ?? (await beginExport(db));
+        const { span: begun, ...terms } = await beginExport(db, scope.organizationId, context.findPlan);
+        const span = resumed?.span ?? begun;
         const includesUsage = mayReadUsage(principal);
-        const order: ExportOrder = { scope, span, format, includesBuckets, includesUsage };
+        const order: ExportOrder = { scope, span, ...terms, format, includesBuckets, includesUsage };
         const pages = whileAdmitted(walkExport(db, order, resumed?.place), call.requireStillAdmitted);
         const isTable = format === 'csv';
         const text = isTable

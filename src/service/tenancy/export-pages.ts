@@ -1,4 +1,6 @@
 // What an export reads: its order, and a page of each kind of what a project has, in an order that never changes.
+import type { FindPlan, Plan } from '../../domain/plan.ts';
+import { keptObservations } from '../../domain/retention.ts';
 import {
   type HistoryFormat,
   type HistoryLimits,
@@ -11,6 +13,7 @@ import { type IncidentRow, listIncidents } from '../../store/incidents/incidents
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { listMonitorsByKey } from '../../store/monitors/monitors-by-key.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
+import { findStanding } from '../../store/tenancy/organization-standing.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import type { UsageRecord } from '../../store/tenancy/usage.ts';
 
@@ -34,7 +37,14 @@ export interface ExportPages extends HistoryLimits {
 /** A page of observations is read in some milliseconds from memory, and within the time of a statement from a slow disk. */
 export const PAGES: ExportPages = { items: 200, lines: 1_000, monitors: 200 };
 
-export interface ExportOrder {
+/** What the plan keeps now: the sweeper may not have deleted the rest yet. A cursor says nothing of it. */
+export interface ExportTerms {
+  plan: Plan;
+  /** Observations before it are not shown. */
+  keptFromMs: number;
+}
+
+export interface ExportOrder extends ExportTerms {
   scope: ExportScope;
   span: ExportSpan;
   format: HistoryFormat;
@@ -55,10 +65,17 @@ export type ExportContent =
   /** Lines that are ready, but for the end of the last one. */
   | { kind: 'history'; text: string; lines: number };
 
-/** What an export that begins now has. */
-export async function beginExport(db: Queryable): Promise<ExportSpan> {
-  const { nowMs, keptFromMs } = await readHistorySpan(db);
-  return { startedMs: nowMs, observationsFromMs: keptFromMs };
+/** What an export that begins now has. One that goes on has the span of its cursor, and the terms of now. */
+export async function beginExport(
+  db: Queryable,
+  organizationId: string,
+  findPlan: FindPlan,
+): Promise<ExportTerms & { span: ExportSpan }> {
+  const { nowMs, keptFromMs: storedFromMs } = await readHistorySpan(db);
+  const plan = findPlan((await findStanding(db, organizationId))?.plan ?? '');
+  const { fromMs } = keptObservations(plan, { nowMs, lastSequence: 0 });
+  const keptFromMs = Math.max(storedFromMs, fromMs);
+  return { plan, keptFromMs, span: { startedMs: nowMs, observationsFromMs: keptFromMs } };
 }
 
 export interface Walk {
@@ -113,12 +130,15 @@ export const READ: Record<OfProjects, Read> = {
   },
   observation: async ({ db, order, pages }, projectId, after) => {
     const [monitorKey = '', sequence = 0] = (after ?? []) as [string?, number?];
-    const { startedMs, observationsFromMs: fromMs } = order.span;
+    const { span, plan, keptFromMs } = order;
+    const fromMs = Math.max(span.observationsFromMs, keptFromMs);
+    const untilMs = span.startedMs + CLOCK_SLACK_MS;
+    const { storedObservations } = plan;
     const { text, lines, end, hasMore } = await listExportedObservations(
       db,
       projectId,
       after && { monitorKey, sequence },
-      { fromMs, untilMs: startedMs + CLOCK_SLACK_MS, format: order.format, limits: pages },
+      { fromMs, untilMs, storedObservations, format: order.format, limits: pages },
     );
     return { content: { kind: 'history', text, lines }, end: end && [end.monitorKey, end.sequence], hasMore };
   },

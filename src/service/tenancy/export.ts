@@ -1,9 +1,7 @@
 // The walk of an export through all that an organization, or one project of it, has: kind after kind, project after project,
 // page after page, each in an order that never changes. So a walk that begins again at a place neither skips nor repeats
 // anything. Between two pages it holds nothing of the database.
-import { findPlan } from '../../domain/plan.ts';
 import type { Database } from '../../store/postgres/pool.ts';
-import { findStanding } from '../../store/tenancy/organization-standing.ts';
 import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
 import { listUsage } from '../../store/tenancy/usage.ts';
 import {
@@ -92,7 +90,7 @@ async function* walkUsage({ db, order, pages }: Walk, { key }: ExportPlace): Asy
 async function* walkOfProjects(walk: Walk, place: ExportPlace, kind: OfProjects): AsyncGenerator<ExportPage> {
   if (kind === 'observation_bucket') {
     if (!walk.order.includesBuckets) return;
-    if (!(await keepsBuckets(walk))) {
+    if (!keepsBuckets(walk)) {
       yield { content: { kind: 'buckets_omitted' }, place: { kind: 'usage' } };
       return;
     }
@@ -129,7 +127,4 @@ async function* walkProject(
 }
 
 /** docs/contract/organization.md: the summarized history belongs to the paid plans. */
-async function keepsBuckets({ db, order: { scope } }: Walk): Promise<boolean> {
-  const standing = await findStanding(db, scope.organizationId);
-  return standing !== undefined && findPlan(standing.plan).id !== 'free';
-}
+const keepsBuckets = ({ order: { plan } }: Walk) => plan.id !== 'free';

@@ -83,6 +83,8 @@ const BUCKET_LINE = `concat(m.head, ',"measurement":', ${json('b.measurement')},
 
 interface PageQuery {
   head: string;
+  /** The newest row of a monitor `m`, for `rows`. */
+  lastSequence?: string;
   line: string;
   end: string;
   /** A FROM with a WHERE: the rows of a monitor `m` after the place. */
@@ -95,7 +97,10 @@ interface PageQuery {
  * $1: the project, $2: the monitor of the place. Some monitors, and for each of them its next rows, in the order of its
  * index: reads no more rows than the page has, but for those of other measurements. `last_monitor`: where more follow.
  */
-function pageOf({ head, line, end, rows, keys }: PageQuery, limits: HistoryLimits): string {
+function pageOf(
+  { head, lastSequence = 'null', line, end, rows, keys }: PageQuery,
+  limits: HistoryLimits,
+): string {
   const columns = keys.map(({ column }) => column);
   const aliases = keys.map((_, place) => `key${place}`);
   const named = keys.map(({ column }, place) => `${column} as key${place}`).join(', ');
@@ -107,7 +112,7 @@ function pageOf({ head, line, end, rows, keys }: PageQuery, limits: HistoryLimit
     ['monitor_key', ...aliases].map((column) => `${column} ${direction}`).join(', ');
   return `with lines as materialized (
       select m.monitor_key, r.* from (
-        select m.monitor_key, ${head} as head ${monitors} limit ${limits.monitors}) m
+        select m.monitor_key, ${head} as head, ${lastSequence} as last_sequence ${monitors} limit ${limits.monitors}) m
       cross join lateral (select ${named}, ${line} as line ${rows} order by ${columns.join(', ')} limit ${limits.lines}) r
       order by ${order('asc')} limit ${limits.lines}),
     last as (select * from lines order by ${order('desc')} limit 1)
@@ -143,20 +148,27 @@ export async function readHistorySpan(db: Queryable): Promise<{ nowMs: number; k
   return { nowMs: row.now_ms, keptFromMs: row.kept_ms };
 }
 
-/** The observations of a project's monitors after a place. */
+/** The newest observation of a monitor `m`. */
+const LAST_SEQUENCE = `(select l.last_sequence from monitor_live l
+  where l.project_id = m.project_id and l.monitor_key = m.monitor_key)`;
+
+/** The observations of a project's monitors after a place, of each monitor so many of the newest. */
 export async function listExportedObservations(
   db: Pick<Database, 'connect'>,
   projectId: string,
   after: ObservationPlace | undefined,
-  query: HistorySpan & { format: HistoryFormat; limits: HistoryLimits },
+  query: HistorySpan & { storedObservations: number; format: HistoryFormat; limits: HistoryLimits },
 ): Promise<HistoryPage<ObservationPlace>> {
-  const { fromMs, untilMs, format, limits } = query;
+  const { fromMs, untilMs, storedObservations, format, limits } = query;
   const rows = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
-    and o.sequence > case when m.monitor_key = $2 then $3::bigint else 0 end
+    and o.sequence > greatest(case when m.monitor_key = $2 then $3::bigint else 0 end, m.last_sequence - $6::bigint)
     and o.received_at >= ${fromMillis('$4')} and o.received_at < ${fromMillis('$5')}`;
-  const text = pageOf({ ...OBSERVATION_LINES[format], rows, keys: [{ column: 'o.sequence' }] }, limits);
+  const text = pageOf(
+    { ...OBSERVATION_LINES[format], lastSequence: LAST_SEQUENCE, rows, keys: [{ column: 'o.sequence' }] },
+    limits,
+  );
   const { monitorKey = BEFORE_ALL, sequence = 0 } = after ?? {};
-  const values = [projectId, monitorKey, sequence, fromMs, untilMs];
+  const values = [projectId, monitorKey, sequence, fromMs, untilMs, storedObservations];
   return toPage(
     await readPage(db, { name: `export-observations-${format}-${sizeOf(limits)}`, text, values }),
     limits,

@@ -12,6 +12,7 @@ import { parseRequest } from '../contract/operations/request.ts';
 import type { Actor } from '../domain/incident.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
+import { personIdOf } from '../service/callbacks/relay.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
 import { fingerprintOf, type RunningKeys } from '../service/calls/idempotency.ts';
 import { createWrite, type Write } from '../service/calls/write.ts';
@@ -211,7 +212,7 @@ function guardOf(
   if (!spec.idempotent || typeof key !== 'string') return undefined;
   const { path, pairs } = readTarget(request.raw.url);
   const body = spec.bodyOptional ? (request.body ?? {}) : request.body;
-  const caller = spec.preset === 'session' ? admission.caller.actor.id : undefined;
+  const caller = spec.preset === 'session' ? personIdOf(admission.caller) : undefined;
   return {
     scopeId: admission.scopeId,
     key,

@@ -1,22 +1,28 @@
 // Endpoints of the relay kinds, and how people connect: on a relay as a phone sees it.
 // Holds: connectRelay.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { relayTopicPlace } from '../../src/store/callbacks/relay-topics.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type Ntfy, openNtfy } from '../support/ntfy.ts';
+import { startTokenIssuer, type TokenIssuer } from '../support/token-issuer.ts';
 
 let api: ApiFixture;
 let ntfy: Ntfy;
+let otherIssuer: TokenIssuer;
 const lines: string[] = [];
 beforeAll(async () => {
   ntfy = await openNtfy();
   const log = createLog({ role: 'api', level: 'trace' }, { write: (line) => void lines.push(line) });
   const relay = { relayUrl: ntfy.url, relayToken: ntfy.token, relayNotifiers: ['ntfy', 'phones'] };
   api = await openApiFixture({ config: relay, log });
+  otherIssuer = await startTokenIssuer();
 });
 afterAll(async () => {
+  await otherIssuer?.close();
   await api?.close();
   await ntfy?.close();
 });
@@ -29,13 +35,25 @@ const createGroup = (notifierId = 'ntfy', client = api.manage) =>
 const createPerson = (actorId: string, notifierId = 'ntfy', client = api.manage) =>
   create({ kind: 'relay_subscriber', relay: { actorId, notifierId } }, client);
 
+/** docs/contract/callbacks.md, "Connecting". */
+const actorIdOf = (issuer: string, subject: string) =>
+  `sha256:${createHash('sha256')
+    .update(JSON.stringify([issuer, subject]))
+    .digest('hex')}`;
+
 /** Somebody who has just signed in for the first time, in the first organization. */
-async function newPerson({ role = 'viewer', org = 'acme', subject = `ada-${randomUUID()}` } = {}) {
-  const token = await api.issuer.sign({ subject, claims: { role, org } });
-  const client = createApiClient({ url: api.url, token });
+async function newPerson({
+  role = 'viewer',
+  org = 'acme',
+  subject = `ada-${randomUUID()}`,
+  issuer = api.issuer,
+  url = api.url,
+} = {}) {
+  const token = await issuer.sign({ subject, claims: { role, org } });
+  const client = createApiClient({ url, token });
   const connect = async (notifierId = 'ntfy') =>
     (await client.expectSuccess('connectRelay', { body: { notifierId } })).body;
-  return { subject, client, connect };
+  return { subject, actorId: actorIdOf(issuer.url, subject), client, connect };
 }
 
 async function sendTest(endpointId: string) {
@@ -49,7 +67,7 @@ describe('a connection', () => {
     const made = await ada.client.call('connectRelay', { body: { notifierId: 'ntfy' } });
     expect(made.status).toBe(201);
     expect(made.body).toEqual({
-      actorId: ada.subject,
+      actorId: ada.actorId,
       notifierId: 'ntfy',
       contractVersion: 'ntfy-1',
       topicUrl: expect.stringMatching(/\/bk_[A-Za-z0-9_-]{43}$/),
@@ -95,7 +113,7 @@ describe('a connection', () => {
     await ada.client.expectSuccess('connectRelay', request);
     const { problem } = await bob.client.call('connectRelay', request);
     expect(problem).toMatchObject({ status: 409, code: 'service.idempotency_conflict' });
-    expect(JSON.stringify(problem)).not.toContain(ada.subject);
+    for (const text of [ada.actorId, ada.subject]) expect(JSON.stringify(problem)).not.toContain(text);
   });
 
   it('connecting again keeps the actorId; alerts of the endpoints that name it go to the new address alone', async () => {
@@ -115,20 +133,50 @@ describe('a connection', () => {
   it('of many connections of a person at once the address of one counts', async () => {
     const ada = await newPerson();
     const made = await Promise.all(Array.from({ length: 5 }, () => ada.connect()));
-    const { id } = (await createPerson(ada.subject)).body.endpoint;
+    const { id } = (await createPerson(ada.actorId)).body.endpoint;
     await sendTest(id);
     const arrived = await Promise.all(made.map(({ topicUrl }) => ntfy.messagesAt(topicUrl)));
     expect(arrived.map((messages) => messages.length).sort()).toEqual([0, 0, 0, 0, 1]);
     expect(new Set(made.map(({ groupTopicUrl }) => groupTopicUrl)).size).toBe(1);
   });
 
-  it('a subject that is too long for a field has a digest as actorId, by which endpoints name it', async () => {
-    const ada = await newPerson({ subject: 'x'.repeat(200) });
-    const { actorId, topicUrl } = await ada.connect();
-    expect(actorId).toMatch(/^sha256:[0-9a-f]{64}$/);
+  it('one subject of two issuers is two people: neither takes the address of the other, nor learns of it', async () => {
+    const subject = 'x'.repeat(200);
+    const trusted = otherIssuer.trusted({ organization: 'acme', roles: { [subject]: 'viewer' } });
+    const { url } = await api.startReplica({ issuers: [trusted] });
+    const [ada, bob] = [await newPerson({ subject }), await newPerson({ subject, issuer: otherIssuer, url })];
+    const request = { body: { notifierId: 'ntfy' }, idempotencyKey: randomUUID() };
+    const { actorId, topicUrl } = (await ada.client.expectSuccess('connectRelay', request)).body;
+    expect((await bob.client.call('connectRelay', request)).problem).toMatchObject({ status: 409 });
+    const second = await bob.connect();
+    expect(second.actorId).not.toBe(actorId);
     const { id } = (await createPerson(actorId)).body.endpoint;
     await sendTest(id);
     expect(await ntfy.messagesAt(topicUrl)).toHaveLength(1);
+    expect(await ntfy.messagesAt(second.topicUrl)).toEqual([]);
+  });
+
+  it('where the key of the topic of the organization is lost, who connects again gets a new one, and all get the same', async () => {
+    const bob = await newPerson();
+    const before = await bob.connect('phones');
+    const { id } = (await createGroup('phones')).body.endpoint;
+    const lost = new SecretBox([{ id: 'lost', key: Buffer.alloc(32, 9) }]);
+    const { rows } = await api.pool.query<{ topic_id: string }>(
+      `select topic_id from relay_topics where organization_id = $1 and notifier_id = 'phones' and actor_id = ''`,
+      [api.organizationId],
+    );
+    const topicId = rows[0]?.topic_id ?? '';
+    await api.pool.query('update relay_topics set topic_box = $2 where topic_id = $1', [
+      topicId,
+      lost.seal('bk_lost', relayTopicPlace(topicId)),
+    ]);
+    const people = await Promise.all([newPerson(), newPerson(), newPerson(), newPerson()]);
+    const made = await Promise.all(people.map(({ connect }) => connect('phones')));
+    const [address, ...others] = new Set(made.map(({ groupTopicUrl }) => groupTopicUrl));
+    expect(others).toEqual([]);
+    expect(address).not.toBe(before.groupTopicUrl);
+    await sendTest(id);
+    expect(await ntfy.messagesAt(address)).toHaveLength(1);
   });
 
   it('a credential and the operator are refused: they are no persons', async () => {
@@ -154,13 +202,13 @@ describe('an endpoint of a relay kind', () => {
   it('an endpoint for a person names the person, and has neither an address nor a secret', async () => {
     const ada = await newPerson();
     await ada.connect();
-    const made = await createPerson(ada.subject);
+    const made = await createPerson(ada.actorId);
     expect(made.status).toBe(201);
     expect(made.body).not.toHaveProperty('signingSecret');
     const { endpoint } = made.body;
     expect(endpoint).toMatchObject({
       kind: 'relay_subscriber',
-      relay: { actorId: ada.subject, notifierId: 'ntfy', contractVersion: 'ntfy-1' },
+      relay: { actorId: ada.actorId, notifierId: 'ntfy', contractVersion: 'ntfy-1' },
       lifecycle: 'active',
       generation: 1,
     });
@@ -171,7 +219,7 @@ describe('an endpoint of a relay kind', () => {
       params: { endpointId: endpoint.id },
     });
     expect(changes.body.items).toMatchObject([
-      { action: 'create', relay: { to: { actorId: ada.subject, notifierId: 'ntfy' } } },
+      { action: 'create', relay: { to: { actorId: ada.actorId, notifierId: 'ntfy' } } },
     ]);
   });
 
@@ -196,10 +244,10 @@ describe('an endpoint of a relay kind', () => {
     await ada.connect('phones');
     await stranger.connect('ntfy');
     const refused = [
-      await createPerson(ada.subject),
-      await createPerson(stranger.subject),
+      await createPerson(ada.actorId),
+      await createPerson(stranger.actorId),
       await createPerson(`nobody-${randomUUID()}`),
-      await createPerson(ada.subject, 'phones', api.other.manage),
+      await createPerson(ada.actorId, 'phones', api.other.manage),
     ];
     for (const { problem } of refused) {
       expect(problem).toMatchObject({ status: 409, code: 'service.conflict', retryable: false });
@@ -218,7 +266,7 @@ describe('an endpoint of a relay kind', () => {
   it('another person takes over by a patch, with a record of both; the same one again changes nothing', async () => {
     const [ada, bob] = [await newPerson(), await newPerson()];
     const addresses = [await ada.connect(), await bob.connect()].map(({ topicUrl }) => topicUrl);
-    const made = await createPerson(ada.subject);
+    const made = await createPerson(ada.actorId);
     const params = { endpointId: made.body.endpoint.id };
     const patch = (actorId: string, ifMatch: string) =>
       api.manage.call('updateCallback', {
@@ -226,9 +274,9 @@ describe('an endpoint of a relay kind', () => {
         body: { relay: { actorId, notifierId: 'ntfy' } },
         ifMatch,
       });
-    const moved = await patch(bob.subject, made.etag);
-    expect(moved.body).toMatchObject({ relay: { actorId: bob.subject }, generation: 2 });
-    expect((await patch(bob.subject, moved.etag)).body.generation).toBe(2);
+    const moved = await patch(bob.actorId, made.etag);
+    expect(moved.body).toMatchObject({ relay: { actorId: bob.actorId }, generation: 2 });
+    expect((await patch(bob.actorId, moved.etag)).body.generation).toBe(2);
     expect((await patch('nobody', moved.etag)).problem).toMatchObject({
       status: 409,
       code: 'service.conflict',
@@ -238,7 +286,7 @@ describe('an endpoint of a relay kind', () => {
     const { body } = await api.read.expectSuccess('listCallbackChanges', { params });
     expect(body.items[0]).toMatchObject({
       action: 'update',
-      relay: { from: { actorId: ada.subject }, to: { actorId: bob.subject, notifierId: 'ntfy' } },
+      relay: { from: { actorId: ada.actorId }, to: { actorId: bob.actorId, notifierId: 'ntfy' } },
     });
   });
 

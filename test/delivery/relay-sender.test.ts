@@ -27,6 +27,12 @@ function sender(relay: RelaySenderOptions['relay']): RelaySender {
 
 const message = (topic: string) => ({ url: topic, webhookId: 'msg_1', body: EVENT, secrets: [] });
 
+/** As ntfy answers: with the message. */
+const published: Answer = (response, { body }) =>
+  response.end(
+    `${JSON.stringify({ id: 'm1', time: 1, expires: 2, event: 'message', ...JSON.parse(body) })}\n`,
+  );
+
 async function sendTo(answer: Answer, token?: string) {
   const receiver = keep(await startReceiver(answer));
   const relay = { url: new URL(receiver.url).origin, token, notifiers: ['ntfy'] };
@@ -47,7 +53,7 @@ describe('what the relay gets', () => {
   });
 
   it('the token goes to the relay, the topic into the body alone, and no signature is made', async () => {
-    const { receiver, topic } = await sendTo(status(200), 'tk_secret');
+    const { receiver, topic } = await sendTo(published, 'tk_secret');
     const [request] = receiver.requests;
     expect(request?.path).toBe('/');
     expect(request?.headers).toMatchObject({ authorization: 'Bearer tk_secret' });
@@ -56,15 +62,15 @@ describe('what the relay gets', () => {
   });
 
   it('the relay may be at a private address and under a name of the network', async () => {
-    const receiver = keep(await startReceiver(status(200)));
+    const receiver = keep(await startReceiver(published));
     const relay = { url: `http://relay.test:${receiver.port}/push`, notifiers: ['ntfy'] };
     expect(await sender(relay).send(message(newTopic()))).toMatchObject({ delivered: true });
     expect(receiver.requests[0]?.path).toBe('/push/');
   });
 
   it('a topic that looks like an address leads nowhere else', async () => {
-    const elsewhere = keep(await startReceiver(status(200)));
-    const receiver = keep(await startReceiver(status(200)));
+    const elsewhere = keep(await startReceiver(published));
+    const receiver = keep(await startReceiver(published));
     const relay = { url: new URL(receiver.url).origin, notifiers: ['ntfy'] };
     await sender(relay).send(message(elsewhere.url));
     expect([receiver.requests.length, elsewhere.requests.length]).toEqual([1, 0]);
@@ -92,7 +98,7 @@ describe('what an answer means', () => {
   });
 
   it('a redirect is not followed, so that the token goes to the relay alone', async () => {
-    const elsewhere = keep(await startReceiver(status(200)));
+    const elsewhere = keep(await startReceiver(published));
     const { result } = await sendTo(
       (response) => response.writeHead(307, { location: elsewhere.url }).end(),
       'tk_secret',
@@ -102,13 +108,21 @@ describe('what an answer means', () => {
   });
 
   it('the answer of the relay, which names the topic, is shown to nobody', async () => {
-    const { result } = await sendTo((response, { body }) => response.writeHead(200).end(body));
+    const { result } = await sendTo(published);
     expect(result.delivered).toBe(true);
     expect(result).not.toHaveProperty('body');
   });
 
-  it('a page that somebody put before the relay has delivered nothing', async () => {
-    const { result } = await sendTo((response) => response.end('\n<!doctype html><title>Sign in</title>'));
+  it.each([
+    ['a page to sign in', '\n<!doctype html><title>Sign in</title>'],
+    ['a page that shows such a message', '<pre>{"id":"m1","event":"message"}</pre>'],
+    ['nothing', ''],
+    ['a word', 'ok'],
+    ['JSON of another server', '{"status":"ok"}'],
+    ['JSON of another event', '{"id":"m1","event":"open"}'],
+    ['a message without an id', '{"id":"","event":"message"}'],
+  ])('a 200 with %s has delivered nothing', async (_, body) => {
+    const { result } = await sendTo((response) => response.end(body));
     expect(result).toMatchObject({ delivered: false, gone: false, error: 'protocol' });
     expect(result.statusCode).toBeUndefined();
   });

@@ -58,6 +58,7 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     }
     const caller: Caller = {
       actor: actorOf(principal),
+      issuer: principal.kind === 'session' ? principal.issuer : undefined,
       organizationId: organization.organizationId,
       projectId: projectId ?? NO_PROJECT,
       mayManage: mayCall(principal, 'manage'),

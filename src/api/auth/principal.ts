@@ -19,6 +19,8 @@ export interface CredentialPrincipal {
 /** The role `operator` is that of the operator in a cluster: it acts in every project of its organization. */
 export interface SessionPrincipal {
   kind: 'session';
+  /** `iss` of the token: a subject is one person within its issuer alone. */
+  issuer: string;
   subject: string;
   display: string;
   role: Role;

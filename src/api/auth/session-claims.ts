@@ -19,6 +19,7 @@ export interface ClaimRules {
 }
 
 export interface Session {
+  issuer: string;
   subject: string;
   display: string;
   role: Role;
@@ -33,7 +34,8 @@ export function readSession(claims: JWTPayload, rules: ClaimRules): Session {
   if (!isStorable(subject) || !isStorable(organizationName ?? '')) throw authenticationRequired();
   const role = roleOf(rules.roleClaim ? claims[rules.roleClaim] : subject, rules.roles);
   if (!role || organizationName === undefined) throw withoutRole();
-  return { subject, display: displayOf(claims, subject), role, organizationName };
+  const issuer = String(claims.iss);
+  return { issuer, subject, display: displayOf(claims, subject), role, organizationName };
 }
 
 /** The token is good, and gives no right here. */

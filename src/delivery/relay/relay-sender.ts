@@ -31,7 +31,7 @@ export class RelaySender implements Sender {
     if (!relay) return failure('destination_rejected', startedAtMs);
     const content = { headers: headersOf(relay), body: ntfyMessage(topic, body) };
     const { body: answer, ...result } = await this.#post.send(`${relay.url}/`, () => content);
-    if (result.delivered && isPage(answer)) return failure('protocol', startedAtMs);
+    if (result.delivered && !isPublished(answer)) return failure('protocol', startedAtMs);
     // The answer names the topic, which is a secret. A 410 says something of the server and nothing of this endpoint.
     return { ...result, gone: false };
   }
@@ -49,7 +49,10 @@ function headersOf({ token }: Relay): Record<string, string> {
   };
 }
 
-/** A page that stands before the relay, such as one to sign in, may answer 200. */
-function isPage(answer: string | undefined): boolean {
-  return /^\s*</.test(answer ?? '');
+/**
+ * ntfy answers with the message that it has published (docs.ntfy.sh/publish); its id and its kind stand before the words.
+ * What stands before the relay, such as a page to sign in, may answer 200 too. Of the answer the first KiB is known.
+ */
+function isPublished(answer = ''): boolean {
+  return /^\s*\{/.test(answer) && /"id"\s*:\s*"[^"]/.test(answer) && /"event"\s*:\s*"message"/.test(answer);
 }

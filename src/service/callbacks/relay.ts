@@ -9,6 +9,7 @@ import type { EndpointRow } from '../../store/callbacks/callback-endpoints.ts';
 import type { Moved } from '../../store/callbacks/endpoint-changes.ts';
 import {
   findRelayTopic,
+  findRelayTopicBox,
   insertRelayTopic,
   type RelayTopic,
   relayTopicPlace,
@@ -111,8 +112,8 @@ export async function connectRelay(
   { caller, notifierId, url }: { caller: Caller; notifierId: string; url: string },
   nowMs: number,
 ): Promise<RelayConnection> {
-  const { organizationId, actor } = caller;
-  const actorId = actorIdOf(actor.id);
+  const { organizationId } = caller;
+  const actorId = personIdOf(caller);
   const topic = newTopic();
   const owner = { organizationId, notifierId, actorId };
   const made = sealTopic(secrets, newUuid(), topic);
@@ -121,7 +122,7 @@ export async function connectRelay(
     await replaceRelayTopic(tx, sealTopic(secrets, topicId, topic), nowMs);
   }
   const group = await ensureTopic(tx, { secrets }, { organizationId, notifierId }, nowMs);
-  const groupTopic = secrets.open(group.topicBox, relayTopicPlace(group.topicId));
+  const groupTopic = await openOrReplace(tx, { secrets }, group, nowMs);
   return {
     actorId,
     notifierId,
@@ -131,13 +132,36 @@ export async function connectRelay(
   };
 }
 
-/** What a field `actorId` takes (contract/resources/relay.ts). */
-const ACTOR_ID = /^(?!\s)\P{Cc}{1,128}(?<!\s)$/u;
+/**
+ * The id by which endpoints name a person: a digest of issuer and subject, since two issuers may give one subject to two
+ * people, and a subject may be longer than a field.
+ */
+export function personIdOf({ issuer, actor }: Pick<Caller, 'issuer' | 'actor'>): string {
+  const digest = createHash('sha256').update(JSON.stringify([issuer, actor.id]));
+  return `sha256:${digest.digest('hex')}`;
+}
 
-/** The id by which endpoints name a person: the subject of the session, or where that is too long for a field, its digest. */
-function actorIdOf(subject: string): string {
-  if (ACTOR_ID.test(subject)) return subject;
-  return `sha256:${createHash('sha256').update(subject).digest('hex')}`;
+/**
+ * The topic of the organization. Where its key is lost, a new one takes its place under the same id: people connect again
+ * for it (docs/operations.md, "Encryption keys"). Of calls that replace it at once one does, and all show what that made.
+ */
+async function openOrReplace(
+  tx: Queryable,
+  { secrets }: Sealing,
+  { topicId, topicBox }: RelayTopic,
+  nowMs: number,
+): Promise<string> {
+  const place = relayTopicPlace(topicId);
+  try {
+    return secrets.open(topicBox, place);
+  } catch {
+    const topic = newTopic();
+    const made = sealTopic(secrets, topicId, topic);
+    if (await replaceRelayTopic(tx, made, nowMs, topicBox)) return topic;
+    const box = await findRelayTopicBox(tx, topicId);
+    if (!box) throw new Error('The topic of the organization is not there.');
+    return secrets.open(box, place);
+  }
 }
 
 /** The owner's topic. It is made once. */

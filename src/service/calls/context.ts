@@ -24,6 +24,8 @@ export interface ServiceContext {
 /** Who calls, in which project. The api makes it from the principal; use cases see no credential. */
 export interface Caller {
   actor: Actor;
+  /** Of a session: who has issued it. Two issuers may give one subject to two people. */
+  issuer?: string;
   organizationId: string;
   projectId: string;
   /** May see publish addresses. */

@@ -1,5 +1,6 @@
 // Topics of the messaging relay: one for a person at a notifier, one for the organization at a notifier. The topic itself
-// is sealed. Lock order: after endpoints; a topic is inserted or replaced under its own row alone.
+// is sealed. Lock order: after endpoints; then a person's topic, then the one of the
+// organization: no transaction locks two of one kind.
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { placeOf } from '../postgres/secret-box.ts';
@@ -52,16 +53,22 @@ export async function insertRelayTopic(
   return rowCount === 1;
 }
 
-/** The owner's endpoints keep the id, and send to the new topic from now on. */
+/**
+ * The owner's endpoints keep the id, and send to the new topic from now on. With `from` only where the box is still that
+ * one. False where nothing was replaced.
+ */
 export async function replaceRelayTopic(
   tx: Queryable,
   { topicId, topicBox }: RelayTopic,
   nowMs: number,
-): Promise<void> {
-  await tx.query(
-    `update relay_topics set topic_box = $2, updated_at = ${fromMillis('$3')} where topic_id = $1`,
-    [topicId, topicBox, nowMs],
+  from?: Buffer,
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `update relay_topics set topic_box = $2, updated_at = ${fromMillis('$3')}
+     where topic_id = $1 and topic_box = coalesce($4, topic_box)`,
+    [topicId, topicBox, nowMs, from],
   );
+  return rowCount === 1;
 }
 
 function keyOf({ organizationId, notifierId, actorId = '' }: TopicOwner): string[] {

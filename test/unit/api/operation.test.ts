@@ -62,6 +62,7 @@ async function serve(handler: Handler<typeof getLines>) {
   const organizationId = 'acme';
   const principal = {
     kind: 'session',
+    issuer: 'https://issuer.example',
     subject: 'ada',
     display: 'Ada',
     role: 'viewer',

@@ -90,7 +90,7 @@ export const callbackExamples: Examples<keyof typeof callbackOperations> = {
   connectRelay: {
     body: { notifierId: 'ntfy' },
     answer: {
-      actorId: 'ada',
+      actorId: `sha256:${'5'.repeat(64)}`,
       notifierId: 'ntfy',
       contractVersion: 'ntfy-1',
       topicUrl: `https://push.example.com/bk_${'x'.repeat(43)}`,

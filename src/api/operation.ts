@@ -148,7 +148,7 @@ export function registerOperation<Spec extends OperationSpec>(
           write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
           signal: open.signal,
           requireStillAdmitted: async () => {
-            await deps.admit(spec, request, { again: true });
+            await deps.admit(spec, request, { again: admission });
           },
         };
         const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));

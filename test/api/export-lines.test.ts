@@ -4,7 +4,11 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { presentObservation } from '../../src/api/present/present-monitor.ts';
 import { optionalTime } from '../../src/domain/timestamp.ts';
-import { listExportedBuckets, listExportedObservations } from '../../src/store/beats/exported-history.ts';
+import {
+  listExportedBuckets,
+  listExportedObservations,
+  type ObservationPlace,
+} from '../../src/store/beats/exported-history.ts';
 import { listObservations } from '../../src/store/beats/observations-read.ts';
 import { createPartitions, OBSERVATIONS } from '../../src/store/postgres/partitions.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
@@ -20,7 +24,7 @@ afterAll(() => fixture?.close());
 
 const SPAN = { fromMs: daysAgo(30), untilMs: Date.now() + DAY_MS };
 const ALL = { ...SPAN, storedObservations: 2_000_000 };
-const LIMITS = { lines: 1_000, monitors: 200 };
+const LIMITS = { lines: 1_000, bytes: 1_048_576, monitors: 200 };
 
 /** What a text column may hold. */
 const text = fc
@@ -84,7 +88,7 @@ it('the lines of observations say what presentObservation says', async () => {
         pool,
         projectId,
         { monitorKey, sequence: 0 },
-        { ...ALL, format: 'ndjson', limits: { lines: 1_000, monitors: 1 } },
+        { ...ALL, format: 'ndjson', limits: { ...LIMITS, monitors: 1 } },
       );
       const lines = page.text.split('\n').map((line) => JSON.parse(line));
       const shown = (await listObservations(pool, monitor, {}, { limit: 100 }))
@@ -130,6 +134,50 @@ it('a page reads about as many rows as it has, of monitors with few beats and wi
   expect(lines).toBe(299 * 60 + 30_000);
 });
 
+it.each(['ndjson', 'csv'] as const)(
+  '%s: pages of numbers that Postgres writes in full have few bytes, and miss no line',
+  async (format) => {
+    const { pool } = fixture;
+    const project = await seedProject(pool);
+    const [one, two] = await seedMonitors(pool, project, 2);
+    if (!one || !two) throw new Error('no monitor');
+    const measurements = Object.fromEntries(Array.from({ length: 64 }, (_, place) => [`m${place}`, 5e-324]));
+    const rows = Array.from({ length: 60 }, () => ({
+      ...{ kind: 'success', late: false, receivedMs: SPAN.untilMs - DAY_MS, measurements },
+    }));
+    for (const monitor of [one, two]) await insert(monitor, rows);
+    const pages: { text: string; lines: number }[] = [];
+    for (let after: ObservationPlace | undefined, hasMore = true; hasMore; ) {
+      const limits = { ...LIMITS, monitors: 3 };
+      const page = await listExportedObservations(pool, project.projectId, after, { ...ALL, format, limits });
+      pages.push(page);
+      after = page.end ?? after;
+      hasMore = page.hasMore;
+    }
+    const sizes = pages.map(({ text }) => Buffer.byteLength(text));
+    expect(Math.max(...sizes)).toBeLessThan(LIMITS.bytes + 1_000);
+    expect(sizes.reduce((sum, size) => sum + size)).toBeGreaterThan(2 * LIMITS.bytes);
+    const lines = pages.flatMap(({ text }) => text.split(/\r?\n/));
+    expect(lines).toHaveLength(120);
+    expect(new Set(lines).size).toBe(120);
+    expect(pages.reduce((sum, page) => sum + page.lines, 0)).toBe(120);
+  },
+);
+
+it('a line that alone has more bytes than a page is a page', async () => {
+  const { pool } = fixture;
+  const project = await seedProject(pool);
+  const [monitor] = await seedMonitors(pool, project, 1);
+  if (!monitor) throw new Error('no monitor');
+  const row = { kind: 'success', late: false, receivedMs: SPAN.untilMs - DAY_MS };
+  await insert(monitor, [row, row]);
+  const order = { ...ALL, format: 'ndjson', limits: { ...LIMITS, bytes: 10 } } as const;
+  const first = await listExportedObservations(pool, project.projectId, undefined, order);
+  expect([first.lines, first.end?.sequence, first.hasMore]).toEqual([1, 1, true]);
+  const second = await listExportedObservations(pool, project.projectId, first.end, order);
+  expect([second.lines, second.end?.sequence, second.hasMore]).toEqual([1, 2, false]);
+});
+
 it('a page of hours reads about as many rows as it has', async () => {
   const { pool } = fixture;
   const monitor = await seedMonitor(pool, fixture.project);
@@ -141,7 +189,7 @@ it('a page of hours reads about as many rows as it has', async () => {
   );
   await pool.query('analyze observation_buckets');
   const after = { monitorKey: monitor.monitorKey, measurement: 'rows', startMs: daysAgo(200) };
-  const query = { untilMs: daysAgo(30), limits: { lines: 1_000, monitors: 1 } };
+  const query = { untilMs: daysAgo(30), limits: { ...LIMITS, monitors: 1 } };
   let lines = 0;
   const read = await rowsReadBy(pool, 'export-buckets', async (db) => {
     ({ lines } = await listExportedBuckets(db, monitor.projectId, after, query));

@@ -19,7 +19,8 @@ let projects: SeedProject[];
 let monitors: SeedMonitor[];
 /** By monitor key: how many beats it has. */
 const counts = new Map<string, number>();
-const PAGES = { items: 2, lines: 3, monitors: 2 };
+/** Each page of history is cut: by its bytes after one line or two, else by its lines. */
+const PAGES = { items: 2, wholeMonitors: 2, lines: 3, bytes: 700, monitors: 2 };
 const MOST = 5;
 
 beforeAll(async () => {

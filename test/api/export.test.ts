@@ -322,6 +322,10 @@ describe('who gets what', () => {
     ])
       expect((await fetchExport(call)).status).toBe(400);
     const [name, started, from] = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+    const future = Buffer.from(
+      JSON.stringify([name, started + DAY_MS, from, 'observation', second.projectId]),
+    ).toString('base64url');
+    expect((await fetchExport(asOwner({ project: 'second', query: { cursor: future } }))).status).toBe(400);
     const forged = Buffer.from(
       JSON.stringify([name, started, from, 'observation', api.other.projectId]),
     ).toString('base64url');
@@ -407,13 +411,27 @@ describe('how an export ends', () => {
     expect(sequences).toEqual(Array.from({ length: COUNT }, (_, place) => place + 1));
   });
 
-  it('an organization has four exports at once, others go on, and one that is left makes room', async () => {
+  /** A new credential of the project. */
+  const asNew = async (more: Partial<ExportCall> = {}) =>
+    asCredential({
+      token: await seedCredential(api.pool, { projectId: large.projectId, preset: 'read' }),
+      ...more,
+    });
+
+  it('an organization has four exports at once, one caller two, others go on, and one that is left makes room', async () => {
     const left = new AbortController();
-    const open = await Promise.all([1, 2, 3, 4].map(() => fetchExport(ofLarge({ signal: left.signal }))));
-    expect(open.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    const refused = await fetchExport(ofLarge());
-    expect([refused.status, (await problemOf(refused)).code]).toEqual([429, 'service.rate_limited']);
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    const isOpen = async (call: ExportCall) => (await fetchExport({ ...call, signal: left.signal })).status;
+    const requireFull = async (call: ExportCall) => {
+      const refused = await fetchExport(call);
+      expect([refused.status, (await problemOf(refused)).code]).toEqual([429, 'service.rate_limited']);
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    };
+    const credential = await asNew();
+    for (const call of [ofLarge(), credential]) {
+      expect([await isOpen(call), await isOpen(call)]).toEqual([200, 200]);
+      await requireFull(call);
+    }
+    await requireFull(await asNew());
     const token = await seedCredential(api.pool, { projectId: api.other.projectId, preset: 'read' });
     expect((await fetchExport(asCredential({ token }))).status).toBe(200);
     left.abort();
@@ -449,6 +467,19 @@ describe('how an export ends', () => {
       for await (const _piece of answer.body ?? []) await setTimeout(50);
     };
     await expect(readSlowly()).rejects.toThrow();
+  });
+
+  it('the export of a credential that is revoked breaks off also where nobody reads', async () => {
+    const credentials = [await asNew(), await asNew()];
+    const open = await Promise.all([...credentials, ...credentials].map((call) => fetchExport(call)));
+    expect((await fetchExport(ofLarge({ method: 'HEAD' }))).status).toBe(429);
+    await api.pool.query('update credentials set revoked_at = clock_timestamp() where project_id = $1', [
+      large.projectId,
+    ]);
+    await waitFor(async () => (await fetchExport(ofLarge({ method: 'HEAD' }))).status === 200, {
+      what: 'there is room again',
+    });
+    for (const answer of open) await answer.text().catch(() => undefined);
   });
 
   it('a process that ends breaks its exports off', async () => {

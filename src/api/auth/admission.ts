@@ -21,11 +21,11 @@ export interface Admission {
   scopeId: string;
 }
 
-/** `again`: the call is under way, and counts once. */
+/** `again`: of a call that is under way. It counts once and keeps its project, whatever that is called by now. */
 export type Admit = (
   spec: OperationSpec,
   request: FastifyRequest,
-  options?: { again: boolean },
+  options?: { again?: Admission },
 ) => Promise<Admission>;
 
 /** The project of a caller without one: the nil UUID, which no row has. */
@@ -45,11 +45,12 @@ export interface AdmissionDeps {
 }
 
 export function createAdmit(deps: AdmissionDeps): Admit {
-  return async (spec, request, { again } = { again: false }) => {
+  return async (spec, request, { again } = {}) => {
     const authenticated = await authenticate(deps, request.headers.authorization);
     const { principal, organization } = authenticated;
     requireValidCorrelationId(request);
-    const projectId = await resolveProject(deps, spec, authenticated, request.headers['service-project']);
+    const named = again ? projectOf(again) : request.headers['service-project'];
+    const projectId = await resolveProject(deps, spec, authenticated, named);
     const scopeId = projectId ?? organization.organizationId;
     // The operator answers for its own pace, and must not be held up by what tenants spend.
     if (principal.role !== 'operator' && !again) {
@@ -75,6 +76,9 @@ export function createAdmit(deps: AdmissionDeps): Admit {
     return { principal, scopeId, caller };
   };
 }
+
+const projectOf = ({ caller: { projectId } }: Admission) =>
+  projectId === NO_PROJECT ? undefined : projectId;
 
 // Longer than a credential and than the tokens of usual issuers. Node limits all headers together to 16 KiB.
 const MAX_TOKEN = 8_192;

@@ -14,7 +14,7 @@ export const MOST_BETWEEN_CHECKPOINTS = 1_000;
 
 /** Why an export does not begin. */
 export const MANY_EXPORTS =
-  'The organization has as many exports under way as this process runs at one time: wait for one of them to end, then try again.';
+  'The organization, or this credential or session, has as many exports under way as this process runs at one time: wait for one of them to end, then try again.';
 
 /** What is wrong with a cursor that no checkpoint of this export has. */
 export const FOREIGN_CHECKPOINT =

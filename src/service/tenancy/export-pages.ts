@@ -33,9 +33,17 @@ export interface ExportSpan {
 /** The largest pages. */
 export interface ExportPages extends HistoryLimits {
   items: number;
+  /** Monitors with all that they have: one with many rules has 200 KB. */
+  wholeMonitors: number;
 }
 /** A page of observations is read in some milliseconds from memory, and within the time of a statement from a slow disk. */
-export const PAGES: ExportPages = { items: 200, lines: 1_000, monitors: 200 };
+export const PAGES: ExportPages = {
+  items: 200,
+  wholeMonitors: 20,
+  lines: 1_000,
+  bytes: 1_048_576,
+  monitors: 200,
+};
 
 /** What the plan keeps now: the sweeper may not have deleted the rest yet. A cursor says nothing of it. */
 export interface ExportTerms {
@@ -111,11 +119,11 @@ export const READ: Record<OfProjects, Read> = {
   },
   monitor: async ({ db, pages }, projectId, after) => {
     const [key] = (after ?? []) as [string?];
-    const items = await listMonitorsByKey(db, projectId, { after: key, limit: pages.items });
+    const items = await listMonitorsByKey(db, projectId, { after: key, limit: pages.wholeMonitors });
     return {
       content: { kind: 'monitor', items },
       end: keyOf(items.at(-1)?.monitorKey),
-      hasMore: items.length === pages.items,
+      hasMore: items.length === pages.wholeMonitors,
     };
   },
   incident: async ({ db, pages }, projectId, after) => {
@@ -162,4 +170,4 @@ export const READ: Record<OfProjects, Read> = {
  * What came so long after the start is not read, so that an export beside beats ends. Not the start itself: the clock of
  * the database may have been set back.
  */
-const CLOCK_SLACK_MS = 3_600_000;
+export const CLOCK_SLACK_MS = 3_600_000;

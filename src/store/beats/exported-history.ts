@@ -13,6 +13,8 @@ export type HistoryFormat = 'ndjson' | 'csv';
 /** Of a page. */
 export interface HistoryLimits {
   lines: number;
+  /** Of its lines. One line alone may have more. */
+  bytes: number;
   /** That are looked at. */
   monitors: number;
 }
@@ -95,7 +97,8 @@ interface PageQuery {
 
 /**
  * $1: the project, $2: the monitor of the place. Some monitors, and for each of them its next rows, in the order of its
- * index: reads no more rows than the page has, but for those of other measurements. `last_monitor`: where more follow.
+ * index: reads no more rows than `limits.lines`, but for those of other measurements. Few of them may have many bytes:
+ * Postgres writes a number of jsonb without an exponent, in up to 326 of them. `last_monitor`: where more follow.
  */
 function pageOf(
   { head, lastSequence = 'null', line, end, rows, keys }: PageQuery,
@@ -110,14 +113,18 @@ function pageOf(
   const monitors = `from monitors m where m.project_id = $1 and m.monitor_key >= $2 order by m.monitor_key`;
   const order = (direction: string) =>
     ['monitor_key', ...aliases].map((column) => `${column} ${direction}`).join(', ');
-  return `with lines as materialized (
+  return `with found as materialized (
       select m.monitor_key, r.* from (
         select m.monitor_key, ${head} as head, ${lastSequence} as last_sequence ${monitors} limit ${limits.monitors}) m
       cross join lateral (select ${named}, ${line} as line ${rows} order by ${columns.join(', ')} limit ${limits.lines}) r
       order by ${order('asc')} limit ${limits.lines}),
+    lines as materialized (select * from (
+        select found.*, sum(octet_length(line)) over (order by ${order('asc')} rows unbounded preceding) as bytes from found) f
+      where bytes <= ${limits.bytes} or bytes = octet_length(line)),
     last as (select * from lines order by ${order('desc')} limit 1)
     select (select string_agg(line, ${end} order by ${order('asc')}) from lines) as text,
       (select count(*)::integer from lines) as lines,
+      (select count(*) from found) = ${limits.lines} or (select count(*) from found) > (select count(*) from lines) as is_full,
       (select monitor_key from last) as monitor_key, ${places.join(', ')},
       (select m.monitor_key ${monitors} offset ${limits.monitors - 1} limit 1) as last_monitor`;
 }
@@ -127,6 +134,8 @@ const same = (column: string) => column;
 interface PageRow {
   text: string | null;
   lines: number;
+  /** Of lines or of bytes. */
+  is_full: boolean;
   monitor_key: string | null;
   key0: never;
   key1: never;
@@ -171,7 +180,6 @@ export async function listExportedObservations(
   const values = [projectId, monitorKey, sequence, fromMs, untilMs, storedObservations];
   return toPage(
     await readPage(db, { name: `export-observations-${format}-${sizeOf(limits)}`, text, values }),
-    limits,
     {
       of: (key, row) => ({ monitorKey: key, sequence: row.key0 }),
       after: (key) => ({ monitorKey: key, sequence: AFTER_ALL }),
@@ -200,14 +208,14 @@ export async function listExportedBuckets(
   const text = pageOf({ ...query, keys }, limits);
   const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
   const values = [projectId, monitorKey, measurement, startMs, untilMs];
-  return toPage(await readPage(db, { name: `export-buckets-${sizeOf(limits)}`, text, values }), limits, {
+  return toPage(await readPage(db, { name: `export-buckets-${sizeOf(limits)}`, text, values }), {
     of: (key, row) => ({ monitorKey: key, measurement: row.key0, startMs: row.key1 }),
     after: (key) => ({ monitorKey: key, measurement: AFTER_ALL_MEASUREMENTS, startMs: 0 }),
   });
 }
 
 /** The text of a named statement is one. */
-const sizeOf = ({ lines, monitors }: HistoryLimits) => `${lines}-${monitors}`;
+const sizeOf = ({ lines, bytes, monitors }: HistoryLimits) => `${lines}-${bytes}-${monitors}`;
 
 /**
  * Rows are read in the order of their index, and no more of them than the page has. Postgres knows neither the project nor
@@ -230,11 +238,9 @@ async function readPage(
 /** A page that is not full has read all of its monitors. */
 function toPage<Place>(
   row: PageRow,
-  limits: HistoryLimits,
   place: { of: (monitorKey: string, row: PageRow) => Place; after: (monitorKey: string) => Place },
 ): HistoryPage<Place> {
-  const { text, lines, monitor_key: monitorKey, last_monitor: lastMonitor } = row;
-  const isFull = lines >= limits.lines;
+  const { text, lines, is_full: isFull, monitor_key: monitorKey, last_monitor: lastMonitor } = row;
   const last = monitorKey === null ? undefined : place.of(monitorKey, row);
   const end = isFull || lastMonitor === null ? last : place.after(lastMonitor);
   return { text: text ?? '', lines, end, hasMore: isFull || lastMonitor !== null };

@@ -63,7 +63,7 @@ const LATER = {
   },
   manyExports: {
     code: 'rate_limited',
-    summary: 'The organization has its share of the exports that may run at one time.',
+    summary: 'The organization or the caller has its share of the exports that may run at one time.',
     detail: MANY_EXPORTS,
     retryAfterSeconds: 10,
     by: only('exportOrganization'),

@@ -189,7 +189,7 @@ it('a table that breaks after any row with a cursor goes on without loss or repe
   }
 });
 
-it('an export of which a partition is dropped meanwhile ends, and has all of the others', async () => {
+it('an export ends where observations of a monitor are deleted meanwhile, and has all of the others', async () => {
   const order = await orderOf('ndjson');
   const stream = streamOf(order);
   const first = await stream.next();

@@ -443,14 +443,21 @@ describe('how an export ends', () => {
   it('a reader that does not read holds no connection to the database', async () => {
     const left = new AbortController();
     const answer = await fetchExport(ofLarge({ signal: left.signal }));
-    const busy = async () => {
-      const { rows } = await api.pool.query<{ count: number }>(
-        `select count(*)::integer as count from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle' and query like '%export%'`,
+    // Sessions whose newest statement reads a page: one that still holds its transaction is not idle.
+    const readPageSessions = async () => {
+      const { rows } = await api.pool.query<{ state: string }>(
+        `select state from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and query ~ 'with found as materialized|^commit'`,
       );
-      return rows[0]?.count;
+      return rows.map(({ state }) => state);
     };
-    await waitFor(async () => (await busy()) === 0, { what: 'nothing is read' });
+    await waitFor(
+      async () => {
+        const states = await readPageSessions();
+        return states.length > 0 && states.every((state) => state === 'idle');
+      },
+      { what: 'the page is read, and nothing holds a connection' },
+    );
     expect(answer.status).toBe(200);
     left.abort();
     await answer.text().catch(() => undefined);

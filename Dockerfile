@@ -8,8 +8,9 @@ RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
  && find node_modules -type d -empty -delete
 
 FROM node:24-bookworm-slim
-# glibc keeps what a burst used in as many arenas as there are threads; two serve as well.
-ENV NODE_ENV=production MALLOC_ARENA_MAX=2
+# glibc keeps what a burst used in as many arenas as there are threads; two serve as well. The new space of the heap has one
+# size wherever the image runs: left alone, Node makes it between 1 and 64 MiB, by the memory of the container.
+ENV NODE_ENV=production MALLOC_ARENA_MAX=2 NODE_OPTIONS=--max-semi-space-size=32
 WORKDIR /app
 COPY --from=dependencies /app/node_modules node_modules
 COPY package.json LICENSE ./

@@ -13,6 +13,7 @@ import {
 } from '../src/dev/postgres/postgres-server.ts';
 import { findFreePort } from '../src/dev/processes/free-port.ts';
 import { migrate } from '../src/store/postgres/migrate.ts';
+import { processorMsOf } from './processor-time.ts';
 import { outputOf } from './programs.ts';
 
 /**
@@ -25,6 +26,8 @@ export interface ServerProcess {
   port: number;
   /** Resident memory, in bytes. */
   memory(): Promise<number>;
+  /** Processor time so far, in milliseconds; 0 on a system without /proc. */
+  processorMs(): Promise<number>;
   /** Ends the process: its connections hand their statistics to Postgres. */
   end(): Promise<void>;
 }
@@ -80,7 +83,12 @@ export async function startEnvironment(): Promise<Environment> {
     });
     children.unshift(child);
     const [line] = (await once(child.stdout, 'data')) as [Buffer];
-    return { port: Number(line.toString()), memory: () => memoryOf(child), end: () => end(child) };
+    return {
+      port: Number(line.toString()),
+      memory: () => memoryOf(child),
+      processorMs: () => processorMsOf(child.pid ?? 0),
+      end: () => end(child),
+    };
   };
   return {
     databaseUrl,
@@ -95,7 +103,8 @@ export async function startEnvironment(): Promise<Environment> {
 async function settingsOfImage(): Promise<Record<string, string>> {
   const file = await readFile(join(import.meta.dirname, '../Dockerfile'), 'utf8');
   const settings = [...file.matchAll(/^ENV (.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
-  return Object.fromEntries(settings.map((setting) => setting.split('=')));
+  const pairs = settings.map((setting) => /^([^=]+)=(.*)$/.exec(setting)?.slice(1, 3) ?? [setting, '']);
+  return Object.fromEntries(pairs);
 }
 
 async function memoryOf({ pid }: ChildProcess): Promise<number> {

@@ -1,11 +1,13 @@
 // The 99th percentile of a beat at seven tenths of what the server can do, with beats at random moments, against the same
 // application without a database at the same rate.
+import type { Pool } from '../src/store/postgres/pool.ts';
 import { type Environment, VoidMeasurement } from './environment.ts';
 import { type PhaseResult, prepareBeats } from './load.ts';
-import { median, printRatios, ratiosTo } from './table.ts';
+import { median, percentile, printRatios, ratiosTo } from './table.ts';
 
 const CONNECTIONS = 256;
 const SHARE = 0.7;
+const FLUSHES = 500;
 
 export async function measureLatency(
   environment: Environment,
@@ -26,7 +28,9 @@ export async function measureLatency(
   const most = await run(durable);
   const ratePerSecond = Math.round((most.ok / seconds) * SHARE);
   const figures = { durable: [] as PhaseResult[], without: [] as PhaseResult[] };
+  const flushes: number[] = [];
   for (let pair = 0; pair < pairs; pair += 1) {
+    flushes.push(await flushMs(pool));
     figures.without.push(await run(without, ratePerSecond));
     figures.durable.push(await run(durable, ratePerSecond));
   }
@@ -45,7 +49,22 @@ export async function measureLatency(
   ]);
   const ms = (values: readonly number[]) => `${median(values).toFixed(1)} ms`;
   console.log(
-    `\nMedians: 99 % within ${ms(p99(figures.durable))} durable, ${ms(p99(figures.without))} without a database; half within ${ms(p50(figures.durable))} and ${ms(p50(figures.without))}.`,
+    `\nMedians: 99 % within ${ms(p99(figures.durable))} durable, ${ms(p99(figures.without))} without a database; half within ${ms(p50(figures.durable))} and ${ms(p50(figures.without))}. A commit of one row by itself: 99 % within ${ms(flushes)}.`,
   );
   await pool.end();
+}
+
+/** The 99th percentile of commits of one row, one after the other, with nothing else to do. */
+async function flushMs(pool: Pool): Promise<number> {
+  await pool.query('create table if not exists bench_flushes (at timestamptz)');
+  const times: number[] = [];
+  for (let count = 0; count < FLUSHES; count += 1) {
+    const startedAt = performance.now();
+    await pool.query('insert into bench_flushes values (now())');
+    times.push(performance.now() - startedAt);
+  }
+  return percentile(
+    times.sort((a, b) => a - b),
+    0.99,
+  );
 }

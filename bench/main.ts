@@ -13,6 +13,7 @@ import { measureHealthchecks } from './healthchecks.ts';
 import { measureHostileSenders } from './hostile-senders.ts';
 import { measureIdlePoll } from './idle-poll.ts';
 import { measureLatency } from './latency.ts';
+import { measureLists } from './lists.ts';
 import { measureMillion } from './million.ts';
 import { measureNeighbours } from './neighbours.ts';
 import { measureOverload } from './overload.ts';
@@ -60,6 +61,7 @@ const benchmarks: Record<string, Benchmark> = {
   neighbours: { measure: measureNeighbours, full: { pairs: 2, seconds: 20 } },
   creates: { measure: measureCreates, full: USUAL, short: BRIEF },
   pages: { measure: measurePages, full: USUAL },
+  lists: { measure: measureLists, full: USUAL },
   export: { measure: measureExport, full: USUAL },
 };
 

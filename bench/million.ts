@@ -13,7 +13,7 @@ const FEW = 10_000;
 
 interface Size {
   measure: (seconds: number) => Promise<number>;
-  end: () => Promise<{ walBytes: number; program: string }>;
+  end: () => Promise<{ walBytes: number; processorUs: number; program: string }>;
 }
 
 export async function measureMillion(
@@ -30,7 +30,7 @@ export async function measureMillion(
       figures.few.push(await few.measure(seconds));
       figures.many.push(await many.measure(seconds));
     }
-    const [ends, { walBytes }] = [await many.end(), await few.end()];
+    const [ends, { walBytes, processorUs }] = [await many.end(), await few.end()];
     const names = [MANY, FEW].map((count) => count.toLocaleString('en'));
     printRatios(`/ping by the number of monitors, ${CONNECTIONS} connections (${ends.program})`, [
       {
@@ -41,7 +41,7 @@ export async function measureMillion(
     ]);
     const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
     console.log(
-      `\nMedians: ${perSecond(figures.many)} durable beats a second at ${names[0]} monitors, ${perSecond(figures.few)} at ${names[1]}. Bytes of write-ahead log a beat, with the first change of each page after a checkpoint: ${ends.walBytes.toFixed(0)} and ${walBytes.toFixed(0)}.`,
+      `\nMedians: ${perSecond(figures.many)} durable beats a second at ${names[0]} monitors, ${perSecond(figures.few)} at ${names[1]}. Bytes of write-ahead log a beat, with the first change of each page after a checkpoint: ${ends.walBytes.toFixed(0)} and ${walBytes.toFixed(0)}. Processor time of the server for a beat: ${ends.processorUs.toFixed(0)} and ${processorUs.toFixed(0)} µs.`,
     );
   } finally {
     await second.close();
@@ -55,6 +55,7 @@ async function prepare(environment: Environment, count: number): Promise<Size> {
   await pool.query('checkpoint');
   const server = await environment.startProcess('ping-server.ts', ['batches']);
   const { walBytes: walBefore } = await readCounters(pool);
+  const processorBefore = await server.processorMs();
   let beats = 0;
   return {
     async measure(seconds) {
@@ -66,9 +67,10 @@ async function prepare(environment: Environment, count: number): Promise<Size> {
     },
     async end() {
       const walBytes = ((await readCounters(pool)).walBytes - walBefore) / beats;
+      const processorUs = (((await server.processorMs()) - processorBefore) * 1_000) / beats;
       await server.end();
       await pool.end();
-      return { walBytes, program: load.program };
+      return { walBytes, processorUs, program: load.program };
     },
   };
 }

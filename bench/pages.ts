@@ -3,7 +3,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listMonitors, type MonitorPosition } from '../src/store/monitors/monitor-list.ts';
-import type { Pool, Queryable } from '../src/store/postgres/pool.ts';
+import type { Queryable } from '../src/store/postgres/pool.ts';
 import { pagesOf } from '../test/support/pages.ts';
 import { seedCredential, seedProject } from '../test/support/seed.ts';
 import { openBenchFixture } from './bench-fixture.ts';
@@ -11,6 +11,7 @@ import { type Environment, VoidMeasurement } from './environment.ts';
 import { Load } from './load.ts';
 import { nameOf, seedManyMonitors } from './many-monitors.ts';
 import { runPgbench } from './programs.ts';
+import { statementOf } from './statement-text.ts';
 import { median, printRatios, type Ratio, ratiosTo } from './table.ts';
 
 const LIMIT = 50;
@@ -40,7 +41,10 @@ export async function measurePages(environment: Environment, { pairs }: { pairs:
     return result.ok / result.seconds;
   };
   const script = join(environment.folder, 'page.sql');
-  await writeFile(script, `${await statementOf(pool, projectId)};\n`);
+  await writeFile(
+    script,
+    `${await statementOf(pool, (db) => listMonitors(db, projectId, {}, { limit: LIMIT }))};\n`,
+  );
   const figures = { first: [] as number[], deep: [] as number[], sql: [] as number[] };
   await run(first);
   for (let pair = 0; pair < pairs; pair += 1) {
@@ -93,27 +97,4 @@ function deepCursorOf(cursor: string): string {
   const deep = text.replaceAll(nameOf(LIMIT), nameOf(BEFORE_DEEP_PAGE));
   if (deep === text) throw new Error('The cursor has another form.');
   return Buffer.from(deep, 'utf8').toString('base64url');
-}
-
-/** The statement of the first page with its parameters as literals. */
-async function statementOf(pool: Pool, projectId: string): Promise<string> {
-  const statements: string[] = [];
-  const db = {
-    query: (query: { text: string; values: unknown[] }) => {
-      const { text, values } = query;
-      statements.push(
-        text.replaceAll(/\$(\d+)/g, (_, place) => literal(values[Number(place) - 1])).replaceAll('\n', ' '),
-      );
-      return pool.query(query);
-    },
-  } as Queryable;
-  const { monitors } = await listMonitors(db, projectId, {}, { limit: LIMIT });
-  const [statement, ...others] = statements;
-  if (!statement || others.length > 0 || monitors.length !== LIMIT)
-    throw new Error('A page has one statement.');
-  return statement;
-}
-
-function literal(value: unknown): string {
-  return typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`;
 }

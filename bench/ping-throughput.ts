@@ -3,8 +3,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openPool } from '../src/store/postgres/pool.ts';
-import { type Environment, VoidMeasurement } from './environment.ts';
+import { type Environment, type ServerProcess, VoidMeasurement } from './environment.ts';
 import { MONITORS, prepareBeats } from './load.ts';
+import { processorTimesOf } from './processor-time.ts';
 import { runPgbench } from './programs.ts';
 import { median, noiseOf, printRatios, type Ratio, ratiosTo } from './table.ts';
 
@@ -20,21 +21,23 @@ export async function measurePingThroughput(
   { pairs, seconds }: ThroughputOptions,
 ): Promise<void> {
   const { pool, load } = await prepareBeats(environment);
-  const [durable, alone, without] = await Promise.all(
-    ['batches', 'one-by-one', 'no-database'].map((way) => environment.startServer('ping-server.ts', [way])),
-  );
+  const start = (way: string) => environment.startProcess('ping-server.ts', [way]);
+  const [durable, alone, without] = [
+    await start('batches'),
+    await start('one-by-one'),
+    await start('no-database'),
+  ];
   let acknowledged = 0;
-  const run = async (port: number | undefined, connections: number) => {
-    const { requestsPerSecond, answers, failures } = await load.run({
-      port: port ?? 0,
-      connections,
-      seconds,
-    });
+  const run = async (server: ServerProcess, connections: number, costs?: BeatCost[]) => {
+    const order = { port: server.port, connections, seconds };
+    const { result, cost } = await costOf(server, () => load.run(order));
+    const { requestsPerSecond, answers, failures } = result;
     if (failures > 0) throw new VoidMeasurement(`${failures} beats were refused.`);
-    if (port !== without) acknowledged += answers;
+    if (server !== without) acknowledged += answers;
+    costs?.push({ api: (cost.api * 1_000) / answers, postgres: (cost.postgres * 1_000) / answers });
     return requestsPerSecond;
   };
-  for (const port of [durable, alone, without]) await run(port, 64);
+  for (const server of [durable, alone, without]) await run(server, 64);
 
   for (const connections of [64, 256]) {
     const figures = {
@@ -43,9 +46,10 @@ export async function measurePingThroughput(
       without: [] as number[],
       pgbench: [] as number[],
     };
+    const costs = { durable: [] as BeatCost[], without: [] as BeatCost[] };
     for (let pair = 0; pair < pairs; pair += 1) {
-      figures.without.push(await run(without, connections));
-      figures.durable.push(await run(durable, connections));
+      figures.without.push(await run(without, connections, costs.without));
+      figures.durable.push(await run(durable, connections, costs.durable));
       figures.alone.push(await run(alone, connections));
       const updates = await updateRows(environment, seconds);
       if (updates !== undefined) figures.pgbench.push(updates);
@@ -72,7 +76,7 @@ export async function measurePingThroughput(
     printRatios(`/ping, ${connections} connections (${load.program})`, ratios);
     const perSecond = (values: number[]) => Math.round(median(values)).toLocaleString('en');
     console.log(
-      `\nMedians: ${perSecond(figures.durable)} durable beats a second; ${perSecond(figures.without)} without a database; ${perSecond(figures.alone)} with one transaction per beat; ${hasPgbench ? `${perSecond(figures.pgbench)} pgbench updates` : 'pgbench did not run'}. Noise of the runs without a database: ${noiseOf(figures.without)}.`,
+      `\nMedians: ${perSecond(figures.durable)} durable beats a second; ${perSecond(figures.without)} without a database; ${perSecond(figures.alone)} with one transaction per beat; ${hasPgbench ? `${perSecond(figures.pgbench)} pgbench updates` : 'pgbench did not run'}. Noise of the runs without a database: ${noiseOf(figures.without)}. Processor time of a beat: ${sayCosts(costs.durable)}; without a database ${sayCosts(costs.without)}.`,
     );
   }
   const { rows } = await pool.query<{ stored: number }>('select count(*) as stored from observations');
@@ -80,6 +84,27 @@ export async function measurePingThroughput(
   console.log(`\nStored ${stored} observations for ${acknowledged} acknowledged beats.`);
   if (stored < acknowledged) throw new Error('The database does not have all acknowledged beats.');
   await pool.end();
+}
+
+/** Microseconds of processor time. */
+interface BeatCost {
+  api: number;
+  postgres: number;
+}
+
+/** Milliseconds of processor time that the server and Postgres use for `work`. */
+async function costOf<T>(server: ServerProcess, work: () => Promise<T>) {
+  let result: T | undefined;
+  const before = await server.processorMs();
+  const { postgres } = await processorTimesOf(async () => {
+    result = await work();
+  });
+  return { result: result as T, cost: { api: (await server.processorMs()) - before, postgres } };
+}
+
+function sayCosts(costs: readonly BeatCost[]): string {
+  const [api, postgres] = [median(costs.map((cost) => cost.api)), median(costs.map((cost) => cost.postgres))];
+  return `${api.toFixed(0)} µs of the server and ${postgres.toFixed(0)} of Postgres`;
 }
 
 /** Transactions a second of pgbench, which updates one row of a narrow table by its key in each. */

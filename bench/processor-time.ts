@@ -26,6 +26,11 @@ export async function processorTimesOf(work: () => Promise<void>): Promise<Proce
   };
 }
 
+/** That of one process so far, in milliseconds; 0 without /proc. */
+export async function processorMsOf(pid: number): Promise<number> {
+  return (await readStat(String(pid)))?.ms ?? 0;
+}
+
 interface Stat {
   name: string;
   parent: number;

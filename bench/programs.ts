@@ -1,6 +1,10 @@
 // Programs that a benchmark runs beside the product: which are installed, and what they print.
 import { type SpawnOptions, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { percentile } from './table.ts';
 
 /** Runs a program to its end and returns what it printed. */
 export async function outputOf(
@@ -43,11 +47,38 @@ export interface PgbenchRun {
 export async function runPgbench(run: PgbenchRun): Promise<number | undefined> {
   const program = await findPgbench();
   if (!program) return undefined;
-  const { databaseUrl, script, clients, extent } = run;
-  const args = ['-n', '-M', 'prepared', '-c', String(clients), '-j', '1', ...extent.map(String)];
-  const output = await outputOf(program, [...args, '-f', script, databaseUrl]).catch(() => '');
+  const output = await outputOf(program, argumentsOf(run)).catch(() => '');
   const perSecond = Number(/tps = ([\d.]+)/.exec(output)?.[1] ?? 0);
   return perSecond > 0 ? perSecond : undefined;
+}
+
+function argumentsOf({ databaseUrl, script, clients, extent }: PgbenchRun): string[] {
+  const args = ['-n', '-M', 'prepared', '-c', String(clients), '-j', '1', ...extent.map(String)];
+  return [...args, '-f', script, databaseUrl];
+}
+
+export interface PgbenchLatencies {
+  perSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+}
+
+/** As `runPgbench`, with the latencies of its transactions; throws without pgbench. Writes its log into `folder`. */
+export async function readPgbenchLatencies(run: PgbenchRun, folder: string): Promise<PgbenchLatencies> {
+  const program = await findPgbench();
+  if (!program) throw new Error('pgbench is not installed: it comes with the postgresql package.');
+  const prefix = join(folder, `pgbench-${randomUUID()}`);
+  const output = await outputOf(program, ['-l', '--log-prefix', prefix, ...argumentsOf(run)]);
+  const logs = (await readdir(folder)).filter((name) => join(folder, name).startsWith(prefix));
+  const lines = await Promise.all(logs.map(async (name) => await readFile(join(folder, name), 'utf8')));
+  // Each line: client, transaction, microseconds, …
+  const times = [...lines.join('').matchAll(/^\d+ \d+ (\d+) /gm)].map(([, time]) => Number(time) / 1_000);
+  times.sort((a, b) => a - b);
+  return {
+    perSecond: Number(/tps = ([\d.]+)/.exec(output)?.[1]),
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+  };
 }
 
 async function findPgbench(): Promise<string | undefined> {

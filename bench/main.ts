@@ -57,7 +57,7 @@ const benchmarks: Record<string, Benchmark> = {
   'idle-poll': { measure: measureIdlePoll, full: USUAL },
   deliveries: { measure: measureDeliveries, full: USUAL, short: BRIEF },
   claims: { measure: measureClaims, full: USUAL },
-  alerts: { measure: measureAlerts, full: { pairs: 3, seconds: 5 } },
+  alerts: { measure: measureAlerts, full: { pairs: 5, seconds: 5 } },
   neighbours: { measure: measureNeighbours, full: { pairs: 2, seconds: 20 } },
   creates: { measure: measureCreates, full: USUAL, short: BRIEF },
   pages: { measure: measurePages, full: USUAL },

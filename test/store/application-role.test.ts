@@ -15,6 +15,7 @@ import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { copyAll } from '../support/directory-fixture.ts';
 import { ENCRYPTION_KEY, makeConfig } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { runRole } from '../support/run-program.ts';
@@ -222,6 +223,23 @@ describe('the role of api and sweeper', () => {
     await expect(application.query(`select ${name}(${places})`, values)).rejects.toMatchObject({
       code: '22023',
     });
+  });
+
+  it('the directory is copied to a place by a role that may not change tables', async () => {
+    const place = await openDatabaseFixture();
+    try {
+      const { projectId } = await seedProject(pool);
+      await copyAll(application, { jurisdiction: 'eu', pool: place.pool });
+      await application.query(`update projects set name = 'other' where project_id = $1`, [projectId]);
+      await copyAll(application, { jurisdiction: 'eu', pool: place.pool });
+      const { rows } = await place.pool.query('select name from projects where project_id = $1', [projectId]);
+      expect(rows).toEqual([{ name: 'other' }]);
+      await place.pool.query('update directory_copy set begun = begun + 5');
+      await copyAll(application, { jurisdiction: 'eu', pool: place.pool });
+    } finally {
+      await place.close();
+      await pool.query('delete from directory_places');
+    }
   });
 
   it('the role of api and sweeper inserts rows whose key the database generates', async () => {

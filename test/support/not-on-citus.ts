@@ -10,6 +10,9 @@ const LOCK = 'It holds outcomes up by a lock of their endpoint, which outcomes o
 
 const LOOKUP = 'It expects one statement of a look-up: on Citus a second one asks for shards.';
 
+const PLACES =
+  'Citus has no databases of jurisdictions: no table that it distributes has the trigger of the directory.';
+
 const TRIGGER = 'It holds writes up by a trigger, which Citus does not have on a distributed table.';
 
 /** Whole files, or tests of a file by their titles, with the reason of each. */
@@ -48,6 +51,8 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
       SMALL_TABLE,
     'an organization whose state cannot be ended does not hold up the others': SMALL_TABLE,
   },
+  'test/store/directory.test.ts': PLACES,
+  'test/store/directory-property.test.ts': PLACES,
   'test/sweeper/batch-size.test.ts': TRIGGER,
   'test/sweeper/deadline-lanes.test.ts': {
     'a lane whose batch waits holds up no other lane': TRIGGER,

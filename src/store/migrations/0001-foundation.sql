@@ -681,3 +681,52 @@ create table sweeper_leases (
   until_at timestamptz not null,
   last_done_at timestamptz
 );
+
+-- Databases of jurisdictions (docs/adr/0013). The directory is what belongs to organizations: it is written in the default
+-- database and copied to those of jurisdictions, the places.
+
+create table installation (
+  is_only_row boolean primary key default true check (is_only_row),
+  installation_id uuid not null default gen_random_uuid()
+);
+insert into installation default values;
+
+-- In the default database: the places. Empty where all is in one database.
+create table directory_places (
+  jurisdiction text primary key,
+  -- Every transaction below it that could not see this row has ended before the first full copy.
+  seen_from xid8,
+  -- The number of the last batch whose write may have begun, and of the last one whose lines are deleted.
+  begun bigint not null default 0,
+  ended bigint not null default 0,
+  -- A full copy that is under way: its next step, and the last key of it that is done.
+  fill_step smallint default 0,
+  fill_after jsonb
+);
+
+-- What is to be copied. The number rises with each change of the key.
+create table directory_changes (
+  jurisdiction text not null references directory_places on delete cascade,
+  table_name text collate "C" not null,
+  row_key jsonb not null,
+  number bigint not null,
+  primary key (jurisdiction, table_name, row_key)
+);
+create sequence directory_numbers;
+
+-- In a place: whose it is, and the number of the newest batch that was written.
+create table directory_copy (
+  is_only_row boolean primary key default true check (is_only_row),
+  installation_id uuid not null,
+  jurisdiction text not null,
+  begun bigint not null default 0,
+  -- The number of the batch that was the newest before it.
+  follows bigint not null default 0
+);
+-- In a place: the number of each copy and of each deletion. An older one is not written.
+create table directory_rows (
+  table_name text collate "C" not null,
+  row_key jsonb not null,
+  number bigint not null,
+  primary key (table_name, row_key)
+);

@@ -52,7 +52,16 @@ export const COORDINATOR_TABLES = [
   'billing_charges',
   'billing_disputes',
   'billing_events',
+  'installation',
+  'directory_places',
+  'directory_changes',
+  'directory_copy',
+  'directory_rows',
 ];
+
+/** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */
+const DIRECTORY_TRIGGERS = `select format('drop trigger directory on %s', tgrelid::regclass) as statement
+  from pg_trigger where tgname = 'directory' and not tgisinternal`;
 
 /** Distributes what is not distributed yet. Throws where the database has no Citus. */
 export async function distributeTables(db: Db): Promise<void> {
@@ -60,6 +69,8 @@ export async function distributeTables(db: Db): Promise<void> {
     'select logicalrelid::text as name from pg_dist_partition',
   );
   const placed = new Set(rows.map(({ name }) => name));
+  const { rows: triggers } = await db.query<{ statement: string }>(DIRECTORY_TRIGGERS);
+  for (const { statement } of triggers) await db.query(statement);
   for (const table of REFERENCE_TABLES) {
     if (!placed.has(table)) await db.query('select create_reference_table($1)', [table]);
   }

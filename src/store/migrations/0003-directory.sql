@@ -1,0 +1,76 @@
+-- Which rows of the directory are to be copied to the databases of jurisdictions (docs/adr/0013). `api` and `sweeper` may
+-- have a database role that takes no number: these functions have the rights of the tables' owner.
+
+-- Queues rows for one place, or for all of them where it is null. A number is taken while the line is locked, until the end
+-- of the transaction: of one key they rise in the order of the commits.
+create function queue_directory_rows(place text, of_table text, keys jsonb[]) returns void
+language plpgsql security definer as $$
+begin
+  insert into directory_changes (jurisdiction, table_name, row_key, number)
+  select p.jurisdiction, of_table, k.row_key, 0 from directory_places p cross join unnest(keys) as k (row_key)
+  where place is null or p.jurisdiction = place order by 1, 3
+  on conflict (jurisdiction, table_name, row_key) do update set number = 0;
+  update directory_changes set number = nextval('directory_numbers')
+  where (place is null or jurisdiction = place) and table_name = of_table and row_key = any (keys);
+end $$;
+
+-- Numbers begin above `reached` from now on, and above all that a process may hold which stands still. No lock: what others
+-- take meanwhile is far less than the step.
+create function raise_directory_numbers(reached bigint) returns void language plpgsql security definer as $$
+begin
+  perform setval('directory_numbers', greatest(reached, (select last_value from directory_numbers)) + 1000000);
+end $$;
+
+-- Queues the row that changes; the arguments of the trigger are the columns of its key, which never change. The endpoint of
+-- an inline binding belongs to its monitor and is not copied, nor are its secrets.
+create function queue_directory_row() returns trigger language plpgsql security definer as $$
+declare
+  changed jsonb;
+begin
+  if not exists (select from directory_places) then
+    return null;
+  end if;
+  changed := case tg_op when 'DELETE' then to_jsonb(old) else to_jsonb(new) end;
+  if tg_table_name in ('callback_endpoints', 'signing_secrets') and exists (
+    select from callback_endpoints e where e.project_id = (changed ->> 'project_id')::uuid
+      and e.endpoint_id = changed ->> 'endpoint_id' and e.monitor_key is not null) then
+    return null;
+  end if;
+  perform queue_directory_rows(null, tg_table_name,
+    array[(select jsonb_object_agg(name, changed -> name) from unnest(tg_argv) as name)]);
+  return null;
+end $$;
+
+-- AFTER: a row that changes is locked by then. Columns that a place does not get are left out, so that what is written often
+-- (counts of an organization, the last use of a credential, the last delivery of an endpoint) queues nothing.
+create trigger directory after insert or delete or update of
+  name, plan, service_state, default_project_id, default_endpoint_id, grace_ends_at, created_at
+  on organizations for each row execute function queue_directory_row('organization_id');
+create trigger directory after insert or delete or update
+  on projects for each row execute function queue_directory_row('project_id');
+create trigger directory after insert or delete or update
+  on credential_addresses for each row execute function queue_directory_row('credential_id');
+create trigger directory after insert or delete or update of
+  name, preset, scopes, digest, previous_digest, previous_ends_at, created_at, expires_at, revoked_at, version
+  on credentials for each row execute function queue_directory_row('project_id', 'credential_id');
+create trigger directory after insert or delete or update
+  on relay_topics for each row execute function queue_directory_row('topic_id');
+create trigger directory after insert or delete or update of
+  alias, kind, url_box, relay, relay_group, relay_topic_id, lifecycle, disabled_at, disabled_reason, canceled_until,
+  generation, origin_kind, origin_namespace, origin_name, origin_uid, origin_owned_fields, created_at, updated_at, removed_at
+  on callback_endpoints for each row execute function queue_directory_row('project_id', 'endpoint_id');
+create trigger directory after insert or delete or update
+  on signing_secrets for each row execute function queue_directory_row('project_id', 'endpoint_id', 'version');
+
+do $$
+declare
+  made regprocedure;
+begin
+  for made in
+    select oid from pg_proc where pronamespace = quote_ident(current_schema())::regnamespace and proname in (
+      'queue_directory_rows', 'raise_directory_numbers', 'queue_directory_row')
+  loop
+    execute format('alter function %s set search_path = %I, pg_temp', made, current_schema());
+    execute format('revoke execute on function %s from public', made);
+  end loop;
+end $$;

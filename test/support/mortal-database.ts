@@ -1,0 +1,38 @@
+// A database as a process has it that dies at one of its next statements, before or after the server has run it, or that
+// stands still before it connects. What it had under way is rolled back, as with a process that is gone.
+import type { Connection, Database, Pool } from '../../src/store/postgres/pool.ts';
+
+export class Death extends Error {}
+
+export interface Fate {
+  /** Statements that it has left; undefined: it lives. */
+  statements?: number;
+  /** Whether the last one reaches the server. */
+  isAnswerLost?: boolean;
+  /** Before each connection to the place. */
+  beforeConnect?: () => Promise<void>;
+}
+
+/** `pool` for one process. Several databases may share the fate of one. */
+export function mortal(pool: Pool, fate: Fate): Database & Pool {
+  const ask = async (db: { query: Pool['query'] }, args: unknown[]): Promise<unknown> => {
+    const run = () => (db.query as (...args: unknown[]) => Promise<unknown>)(...args);
+    if (fate.statements === undefined) return await run();
+    fate.statements -= 1;
+    if (fate.statements > 0) return await run();
+    if (fate.statements === 0 && fate.isAnswerLost) await run();
+    throw new Death('The process is gone.');
+  };
+  const connect = async (): Promise<Connection> => {
+    await fate.beforeConnect?.();
+    const connection = await pool.connect();
+    return new Proxy(connection, {
+      get(target, name) {
+        if (name === 'query') return (...args: unknown[]) => ask(target as never, args);
+        if (name === 'release') return (broken?: Error) => target.release(broken);
+        return Reflect.get(target, name) as unknown;
+      },
+    });
+  };
+  return { query: (...args: unknown[]) => ask(pool as never, args), connect } as never;
+}

@@ -101,7 +101,7 @@ async function nextRow(times = 1): Promise<Row> {
         const next = await readRow();
         return next.seen_ms > seenMs && next;
       },
-      { what: 'the next sign of life', timeoutMs: 30_000 },
+      { what: 'the next sign of life' },
     );
   }
   return row;

@@ -51,7 +51,7 @@ function apply({ apiVersion, kind }: KubeResource, name: string, spec: object) {
     async () => (await applyManifest(cluster, object, { namespace: 'default', force: true })) ?? true,
     {
       what: `${kind} ${name} is applied`,
-      timeoutMs: 60_000,
+      timeoutMs: 300_000,
     },
   );
 }
@@ -64,7 +64,7 @@ function untilReady<T extends MonitorObject | CallbackObject>(of: KubeResource<T
       if (ready?.status === 'True') return object;
       throw new Error(JSON.stringify(object.status));
     },
-    { what: `${of.kind} ${name} is ready`, timeoutMs: 90_000 },
+    { what: `${of.kind} ${name} is ready`, timeoutMs: 300_000 },
   );
 }
 
@@ -104,7 +104,7 @@ it('after kills of all roles each Monitor has one monitor and the right Secrets'
     async () => (await cluster.client.list(MONITORS, { namespace: 'default' })).items.length === names.length,
     {
       what: 'deleted Monitors are gone',
-      timeoutMs: 60_000,
+      timeoutMs: 300_000,
     },
   );
 

@@ -136,7 +136,7 @@ export class Experiment {
     const { pool, project } = this.target;
     await waitFor(async () => (await pool.query(waiting, [project.projectId])).rowCount === 0, {
       what: 'each monitor has had a beat',
-      timeoutMs: 180_000,
+      timeoutMs: 300_000,
       intervalMs: 500,
     });
   }

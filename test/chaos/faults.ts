@@ -105,7 +105,7 @@ export function underLoad(fault: Fault): Fault {
 async function acceptsBeats(apis: Target['apis']): Promise<void> {
   for (const api of apis) {
     const isThere = async () => (await fetch(`${api}/ping/${randomUUID()}`)).status === 404;
-    await waitFor(isThere, { what: `${api} takes beats`, timeoutMs: 120_000 });
+    await waitFor(isThere, { what: `${api} takes beats`, timeoutMs: 300_000 });
   }
 }
 
@@ -115,7 +115,7 @@ async function hasNoQueue(health: string): Promise<void> {
     const metrics = await (await fetch(`${health}/metrics`)).text();
     return Number(/^beatkeeper_beats_queued (\d+)/m.exec(metrics)?.[1]) < FEW;
   };
-  await waitFor(isEmpty, { what: `the api of ${health} has few beats in its queue`, timeoutMs: 120_000 });
+  await waitFor(isEmpty, { what: `the api of ${health} has few beats in its queue`, timeoutMs: 300_000 });
 }
 
 async function end(child: ChildProcess): Promise<void> {

@@ -46,8 +46,8 @@ export interface FaultResult extends Judgement {
   apis: number;
 }
 
-/** Detection waits for the next sign of life of each api and for a sweeper's turn. */
-const DETECTION_MS = 5_000;
+/** Detection waits for the next sign of life of each api and for a sweeper's turn: seconds, but for a busy machine. */
+const DETECTION_MS = 30_000;
 
 export function judge(observed: Observed, { silenceMs }: Timing): Judgement {
   const { report, opened, dying, dead, endedAt } = observed;

@@ -44,7 +44,7 @@ export class ProductClient {
         if (!response.ok) return { refusal: `${method} ${path}: ${response.status} ${text}` };
         return { answer: (text === '' ? undefined : JSON.parse(text)) as T };
       },
-      { what: `${method} ${path} is answered`, timeoutMs: 60_000 },
+      { what: `${method} ${path} is answered`, timeoutMs: 300_000 },
     ).then((result) => {
       if ('refusal' in result) throw new Error(result.refusal);
       return result.answer as T;
@@ -94,7 +94,7 @@ export class ProductClient {
 
   /** Beats until a beat is acknowledged. */
   async beatSurely(monitor: Beaten): Promise<number> {
-    return await waitFor(() => this.beat(monitor), { what: 'an acknowledged beat', timeoutMs: 60_000 });
+    return await waitFor(() => this.beat(monitor), { what: 'an acknowledged beat', timeoutMs: 300_000 });
   }
 
   /** Queries the product's database. */

@@ -64,7 +64,7 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
         if (condition?.status === 'True') return true;
         throw new Error(JSON.stringify(status));
       },
-      { what: `the Monitor ${name} is ready`, timeoutMs: 120_000 },
+      { what: `the Monitor ${name} is ready`, timeoutMs: 300_000 },
     );
 
   const untilHealth = (name: string, health: string) =>
@@ -74,7 +74,7 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
         if (status?.health === health) return true;
         throw new Error(JSON.stringify(status));
       },
-      { what: `the Monitor ${name} is ${health}`, timeoutMs: 120_000 },
+      { what: `the Monitor ${name} is ${health}`, timeoutMs: 300_000 },
     );
 
   async function publishUrl(name: string): Promise<string> {
@@ -150,7 +150,7 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
       await run.killAndAwaitNext(role);
       const name = `after-${role}`;
       const applied = () => applyMonitor(name, { intervalSeconds: 60, callback: { kind: 'disabled' } });
-      await waitFor(applied, { what: 'the cluster accepts an object', timeoutMs: 120_000 });
+      await waitFor(applied, { what: 'the cluster accepts an object', timeoutMs: 300_000 });
       await untilReady(name);
       expect(stable.map((other) => run.pids(other).length)).toEqual(before);
     },

@@ -85,7 +85,7 @@ async function beatAll(): Promise<void> {
 
 async function waitUntilUp(): Promise<void> {
   const areUp = async () => (await monitors()).every((one) => one?.status?.health === 'up');
-  await waitFor(areUp, { what: 'all are up', timeoutMs: 180_000, intervalMs: 500 });
+  await waitFor(areUp, { what: 'all are up', timeoutMs: 300_000, intervalMs: 500 });
 }
 
 describe('a cluster that is rebuilt from its YAML with the database kept', () => {

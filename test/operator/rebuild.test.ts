@@ -119,7 +119,7 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
     expect(third.calls.get('setCallbackOrigin')).toBeUndefined();
     expect(third.calls.get('rotateSigningSecret')).toBeUndefined();
     await third.stop();
-  }, 300_000);
+  }, 900_000);
 
   it('keeps its monitors and its endpoint when the old cluster comes back and is torn down', async () => {
     const [first, second] = [await old.startOperator(), await fresh.startOperator()];
@@ -133,5 +133,5 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
     expect((await old.api.call('getCallback', { params })).status).toBe(200);
     await first.stop();
     await second.stop();
-  }, 300_000);
+  }, 900_000);
 });

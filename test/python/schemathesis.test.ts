@@ -18,7 +18,7 @@ const CHECKS = [
   'response_headers_conformance',
   'response_schema_conformance',
 ];
-/** For each run: six of them stay below the four minutes of the stage in .ci/run. */
+/** For each of six runs. */
 const MOST_SECONDS = Number(process.env.BEATKEEPER_TEST_SCHEMATHESIS_SECONDS ?? 30);
 /** Each call by itself, and calls along the links of the document. */
 const PHASES = ['examples,coverage,fuzzing', 'stateful'] as const;
@@ -60,23 +60,29 @@ describe('every operation of the document', () => {
       const headers = [`Authorization: Bearer ${api.tokens[principal]}`];
       // A credential has its own project.
       if (principal === 'owner') headers.push(`Service-Project: ${api.projectId}`);
-      const { code, stdout, stderr } = await runProgram(
-        join(tools.bin, 'st'),
-        [
-          ...['--config-file', config, 'run', `${api.url}/docs/openapi.json`, '--url', api.url],
-          ...headers.flatMap((header) => ['--header', header]),
-          ...['--checks', CHECKS.join(','), '--phases', phases, '--max-time', String(MOST_SECONDS)],
-          ...['--request-timeout', '60', '--suppress-health-check', 'all', '--warnings', 'off'],
-          ...['--continue-on-failure', '--no-color'],
-        ],
-        { cwd: folder },
-      );
-      // A seed stands in its output: the same calls can be made again.
-      expect([code, code === 0 ? '' : `${stdout}\n${stderr}`]).toEqual([0, '']);
       // A reader makes nothing that links could lead from.
-      if (phases === 'stateful' && principal !== 'read') {
-        expect(stdout).toMatch(/API Links: +[1-9]\d* covered/);
-      } else expect(stdout).toMatch(/[1-9]\d* generated/);
+      const hasLinks = phases === 'stateful' && principal !== 'read';
+      const worked = hasLinks ? /API Links: +[1-9]\d* covered/ : /[1-9]\d* generated/;
+      const program = join(tools.bin, 'st');
+      const run = async (seconds: number) => {
+        const { code, stdout, stderr } = await runProgram(
+          program,
+          [
+            ...['--config-file', config, 'run', `${api.url}/docs/openapi.json`, '--url', api.url],
+            ...headers.flatMap((header) => ['--header', header]),
+            ...['--checks', CHECKS.join(','), '--phases', phases, '--max-time', String(seconds)],
+            ...['--request-timeout', '60', '--suppress-health-check', 'all', '--warnings', 'off'],
+            ...['--continue-on-failure', '--no-color'],
+          ],
+          { cwd: folder },
+        );
+        // A seed stands in its output: the same calls can be made again.
+        expect([code, code === 0 ? '' : `${stdout}\n${stderr}`]).toEqual([0, '']);
+        return stdout;
+      };
+      if (worked.test(await run(MOST_SECONDS))) return;
+      // A slow machine has only begun.
+      expect(await run(4 * MOST_SECONDS)).toMatch(worked);
     },
   );
 });

@@ -134,7 +134,7 @@ describe('the role of api and sweeper', () => {
       // Short, so that an outage that a slow machine makes moves the deadline by seconds.
       const configuration = { interval_seconds: 1, grace_seconds: 1 };
       await seedMonitor(pool, project, { configuration, ...dueAt((await readNow(pool)) + 1_000) });
-      await waitFor(() => receiver.requests.length > 0, { what: 'the alert', timeoutMs: 120_000 });
+      await waitFor(() => receiver.requests.length > 0, { what: 'the alert' });
       await waitFor(async () => (await partitionsOf('observation_buckets')).includes(last), {
         what: 'the job has made the partition',
       });

@@ -27,7 +27,9 @@ function readAll(socket: Socket, until: RawOptions['until']): Promise<string> {
       socket.destroy();
       resolve(received);
     };
-    socket.setTimeout(60_000, () => reject(new Error(`No answer within a minute; so far: ${received}`)));
+    socket.setTimeout(180_000, () =>
+      reject(new Error(`No answer within three minutes; so far: ${received}`)),
+    );
     socket.on('data', (chunk: Buffer) => {
       received += chunk.toString('latin1');
       if (until?.(received)) finish();

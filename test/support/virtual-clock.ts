@@ -15,14 +15,14 @@ export interface VirtualClock {
 export async function openVirtualClock(databaseUrl: string): Promise<VirtualClock> {
   const url = new URL(databaseUrl);
   url.searchParams.set('options', '-c search_path=public,pg_catalog');
-  const minuteMs = 60_000;
+  const longMs = 200_000;
   const pool = openPool({
     databaseUrl: url.href,
     size: 8,
     applicationName: 'virtual-clock',
-    statementTimeoutMs: minuteMs,
-    connectTimeoutMs: minuteMs,
-    idleInTransactionMs: minuteMs,
+    statementTimeoutMs: longMs,
+    connectTimeoutMs: longMs,
+    idleInTransactionMs: longMs,
   });
   let nowMs = Date.parse('2026-01-01T00:00:00Z');
   await pool.query('create table virtual_clock (at timestamptz not null)');

@@ -112,6 +112,5 @@ describe.each(Object.entries(KINDS))('a year of a monitor with %s', (_, kind) =>
         { numRuns: kind.years ?? 50, endOnFailure: true },
       );
     },
-    60_000,
   );
 });

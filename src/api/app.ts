@@ -6,6 +6,7 @@ import { contractOperations } from '../contract/operations/operations.ts';
 import { newId } from '../domain/id.ts';
 import { refuseUnreadable } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
+import { shareHomes } from '../service/calls/homes.ts';
 import { RunningKeys } from '../service/calls/idempotency.ts';
 import { PoolShares } from '../store/postgres/pool-shares.ts';
 import { findProject } from '../store/tenancy/projects.ts';
@@ -69,6 +70,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const openCalls = new OpenCalls(deps.openCalls);
   const shares = new PoolShares();
   const shareOf = (holder: string) => shares.of(pool, holder);
+  const homesFor = (holder: string) => shareHomes(deps.context.databases, (one) => shares.of(one, holder));
   const credentials = new CredentialAuthenticator(
     { known: shareOf(SIGN_IN.known), strangers: shareOf(SIGN_IN.strangers) },
     deps.telemetry.log,
@@ -85,7 +87,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
         findProject(shareOf(shareOfPrincipal(principal)), principal.organizationId, idOrName),
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
       requireVisible: (requester, spec, params) =>
-        requireVisible(shareOf(shareOfPrincipal(requester.principal)), requester, spec, params),
+        requireVisible(homesFor(shareOfPrincipal(requester.principal)), requester, spec, params),
     }),
     runningKeys: new RunningKeys(),
     openCalls,

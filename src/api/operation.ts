@@ -10,22 +10,18 @@ import type { InputOf, OperationSpec, ResultOf } from '../contract/operations/op
 import type { OperationId, Operations } from '../contract/operations/operations.ts';
 import { parseRequest } from '../contract/operations/request.ts';
 import type { Actor } from '../domain/incident.ts';
-import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
 import { personIdOf } from '../service/callbacks/relay.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
+import { type Homes, shareHomes } from '../service/calls/homes.ts';
 import { fingerprintOf, type RunningKeys } from '../service/calls/idempotency.ts';
 import { createWrite, type Write } from '../service/calls/write.ts';
 import type { Database, Pool } from '../store/postgres/pool.ts';
-import {
-  findReplay,
-  type IdempotencyGuard,
-  type KeptAnswer,
-  type Replay,
-} from '../store/tenancy/idempotency.ts';
+import type { IdempotencyGuard, KeptAnswer, Replay } from '../store/tenancy/idempotency.ts';
 import { type AuditedChange, writeAudit } from '../telemetry/audit.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
+import { type CallDatabases, databasesOf } from './call-databases.ts';
 import type { CallHolder, OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
 
@@ -65,6 +61,8 @@ export interface Call<Spec> {
   context: ServiceContext;
   /** The database that the call reads and writes, in turns with other projects. Found before a transaction opens. */
   db: Database;
+  /** All databases, for lists. */
+  homes: Homes;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
   write: Write<WriteAnswer<Spec>>;
   /** Aborts when the caller leaves or the service drains: a held call then answers at once. */
@@ -137,21 +135,25 @@ export function registerOperation<Spec extends OperationSpec>(
       reply.raw.once('close', leave);
       try {
         const input = readInput(spec, request);
-        const db = deps.shareOf(deps.context.databases.of(jurisdictionOf(input)), holder.project);
+        const homes = shareHomes(deps.context.databases, (pool) => deps.shareOf(pool, holder.project));
+        const databases = databasesOf(homes, admission.caller.projectId, input);
         const guard = guardOf(spec, request, { admission, context: deps.context });
-        const call: Call<Spec> = {
+        const callOn = (db: Database): Call<Spec> => ({
           input,
           caller: admission.caller,
           principal: admission.principal,
           context: deps.context,
           db,
+          homes,
           write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
           signal: open.signal,
           requireStillAdmitted: async () => {
             await deps.admit(spec, request, { again: admission });
           },
-        };
-        const answer = await guarded(deps.runningKeys, { db, guard }, () => handler(call));
+        });
+        const answer = await guarded(deps.runningKeys, { databases, guard }, () =>
+          databases.run((db) => handler(callOn(db))),
+        );
         audit(request, admission.caller, answer);
         return await send(reply, spec, answer);
       } finally {
@@ -180,27 +182,18 @@ function readInput<Spec extends OperationSpec>(spec: Spec, request: FastifyReque
   });
 }
 
-/** The jurisdiction that a call states: in its query, or in the body that makes a monitor. */
-function jurisdictionOf({ query, body }: { query?: Located; body?: Located }): Jurisdiction | undefined {
-  return query?.jurisdiction ?? body?.jurisdiction;
-}
-
-interface Located {
-  jurisdiction?: Jurisdiction;
-}
-
 /**
  * A replay is answered before the handler runs, so that nothing that the handler checks can refuse it. Many replays may
  * run at once; the first call with a key runs alone. `write` finds an answer that commits between the two.
  */
 async function guarded<Result>(
   runningKeys: RunningKeys,
-  { db, guard }: { db: Database; guard: IdempotencyGuard | undefined },
+  { databases, guard }: { databases: CallDatabases; guard: IdempotencyGuard | undefined },
   call: () => Promise<Result>,
 ): Promise<Result | Replay> {
   if (!guard) return await call();
   runningKeys.refuseDuplicate(guard);
-  return (await findReplay(db, guard)) ?? (await runningKeys.only(guard, call));
+  return (await databases.findReplay(guard)) ?? (await runningKeys.only(guard, call));
 }
 
 function guardOf(

@@ -69,8 +69,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const clockPool = openOne('clock', CLOCK_STATEMENT_MS);
   const healthPool = openOne('health', HEALTH_STATEMENT_MS);
   const ingest = startIngest(config, context, telemetry);
-  const endPools = () =>
-    Promise.all([...context.databases.all, clockPool, healthPool].map((pool) => pool.end()));
+  const endPools = () => Promise.all([context.databases, clockPool, healthPool].map((one) => one.end()));
   try {
     const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
     for (const pool of context.databases.all) await requireDurableCommits(pool, log);

@@ -1,5 +1,6 @@
 // Every error that the API answers: code, status, title, whether a retry can help. The pages under /docs/problems
 // mirror this list. It builds no HTTP answer: src/api/http/problem.ts does.
+import type { Jurisdiction } from './monitor.ts';
 
 /** Codes without the `service.` prefix (docs/contract/calls.md). */
 export const PROBLEMS = {
@@ -103,6 +104,8 @@ export interface ProblemOptions {
   limit?: Limit;
   /** Of `origin_taken`: what has the origin. */
   holder?: { monitorId: string } | { endpointId: string };
+  /** Of `temporarily_unavailable`: whose database is away. */
+  jurisdiction?: Jurisdiction;
   /** 1 to 86,400. Makes the problem retryable, whatever its code says. */
   retryAfterSeconds?: number;
   /** Methods for the `Allow` header of a 405. */

@@ -5,11 +5,10 @@ import type { PathParameter } from '../../contract/operations/operations.ts';
 import { notFound } from '../../domain/problem.ts';
 import { requireCallback } from '../../service/callbacks/callbacks.ts';
 import type { Caller } from '../../service/calls/context.ts';
-import { requireDelivery } from '../../service/deliveries/deliveries.ts';
-import { requireIncident } from '../../service/incidents/incidents.ts';
-import { findMonitorRefs } from '../../store/monitors/monitors.ts';
+import type { Homes } from '../../service/calls/homes.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { findProject, type Project } from '../../store/tenancy/projects.ts';
+import { requireInOneOf } from '../call-databases.ts';
 import type { Principal } from './principal.ts';
 
 export interface Requester {
@@ -18,24 +17,22 @@ export interface Requester {
 }
 
 /** Throws `not_found` for an id of nothing that the caller may see. */
-type Requirement = (db: Queryable, requester: Requester, id: string) => Promise<unknown>;
+type Requirement = (homes: Homes, requester: Requester, id: string) => Promise<unknown>;
 
 const REQUIREMENTS: Record<PathParameter, Requirement> = {
-  monitorId: async (db, { caller: { projectId } }, monitorId) => {
-    const found = await findMonitorRefs(db, { projectId, monitorId });
-    if (found.length === 0) throw notFound();
-  },
-  endpointId: (db, { caller: { projectId } }, endpointId) => requireCallback(db, { projectId, endpointId }),
-  incidentId: (db, { caller }, incidentId) => requireIncident(db, caller.projectId, incidentId),
-  deliveryId: (db, { caller }, deliveryId) => requireDelivery(db, caller.projectId, deliveryId),
-  projectId: requireProject,
+  monitorId: (homes, { caller }, id) => requireInOneOf(homes, 'monitorId', caller.projectId, id),
+  endpointId: ([home], { caller: { projectId } }, endpointId) =>
+    requireCallback(home.db, { projectId, endpointId }),
+  incidentId: (homes, { caller }, id) => requireInOneOf(homes, 'incidentId', caller.projectId, id),
+  deliveryId: (homes, { caller }, id) => requireInOneOf(homes, 'deliveryId', caller.projectId, id),
+  projectId: ([home], requester, id) => requireProject(home.db, requester, id),
   // All of credentials is the owner's: nobody else learns whether one exists.
   credentialId: async () => undefined,
 };
 
 /** Throws `not_found` unless the caller may see all that the path of the operation names. */
 export async function requireVisible(
-  db: Queryable,
+  homes: Homes,
   requester: Requester,
   { params: schema }: Pick<OperationSpec, 'params'>,
   params: unknown,
@@ -44,7 +41,7 @@ export async function requireVisible(
   const parsed = schema.safeParse(params);
   if (!parsed.success) throw notFound(); // nothing has such an id
   for (const [name, id] of Object.entries(parsed.data)) {
-    await REQUIREMENTS[name as PathParameter](db, requester, String(id));
+    await REQUIREMENTS[name as PathParameter](homes, requester, String(id));
   }
 }
 

@@ -37,6 +37,7 @@ export function problemBody(error: ProblemError, correlationId: string): Problem
     remediation: options.remediation?.slice(0, 8),
     limit: options.limit,
     ...options.holder,
+    jurisdiction: options.jurisdiction,
   };
 }
 

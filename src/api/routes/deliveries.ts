@@ -1,4 +1,5 @@
 // Deliveries: of all incidents, of one, one with its attempts, and sending one again.
+import { readMerged } from '../../service/calls/merged-pages.ts';
 import { redeliver, requireDelivery } from '../../service/deliveries/deliveries.ts';
 import { requireIncident } from '../../service/incidents/incidents.ts';
 import { listAttempts, listDeliveries } from '../../store/deliveries/deliveries.ts';
@@ -11,10 +12,13 @@ const LIST = 'deliveries';
 type DeliveryOperation = 'listDeliveries' | 'listIncidentDeliveries' | 'getDelivery' | 'redeliver';
 
 export const deliveryHandlers: Handlers<DeliveryOperation> = {
-  listDeliveries: async ({ input: { query }, caller, db }) => {
+  listDeliveries: async ({ input: { query }, caller, homes }) => {
     const { state, endpointId, incidentId } = query;
     const page = readPage(LIST, query, 'id');
-    const rows = await listDeliveries(db, caller.projectId, { state, endpointId, incidentId }, page);
+    const filter = { state, endpointId, incidentId };
+    const rows = await readMerged(homes, page.limit, (db) =>
+      listDeliveries(db, caller.projectId, filter, page),
+    );
     return { body: presentPage(LIST, query, rows, presentDelivery) };
   },
 

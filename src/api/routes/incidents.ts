@@ -1,5 +1,7 @@
 // Incidents, of one monitor and of all: reads and the three actions. Their deliveries are in deliveries.ts.
 import { optionalMs } from '../../domain/timestamp.ts';
+import { withMonitors } from '../../service/calls/homes.ts';
+import { readMerged } from '../../service/calls/merged-pages.ts';
 import {
   acknowledgeIncident,
   noteIncident,
@@ -26,7 +28,7 @@ type IncidentOperation =
   | 'noteIncident';
 
 export const incidentHandlers: Handlers<IncidentOperation> = {
-  listIncidents: async ({ input: { query }, caller, db }) => {
+  listIncidents: async ({ input: { query }, caller, homes }) => {
     const { state, monitorId, severity, jurisdiction } = query;
     const filter = {
       projectId: caller.projectId,
@@ -37,7 +39,9 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
       sinceMs: optionalMs(query.since),
       untilMs: optionalMs(query.until),
     };
-    const rows = await listIncidents(db, filter, readPage(LIST, query, 'id'));
+    const page = readPage(LIST, query, 'id');
+    const asked = withMonitors(homes, jurisdiction);
+    const rows = await readMerged(asked, page.limit, (db) => listIncidents(db, filter, page));
     return { body: presentPage(LIST, query, rows, presentIncident) };
   },
 

@@ -7,6 +7,7 @@ import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
 import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
+import { withMonitors } from '../../service/calls/homes.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
 import {
@@ -55,7 +56,8 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
   listMonitors: async (call) => {
     const { query } = call.input;
     const page = { limit: query.limit, after: startOf(query.cursor) };
-    const { monitors, next } = await readMonitors(call.db, call.caller.projectId, filterOf(query), page);
+    const homes = withMonitors(call.homes, query.jurisdiction);
+    const { monitors, next } = await readMonitors(homes, call.caller.projectId, filterOf(query), page);
     const items = monitors.map((monitor) => presentMonitor(monitor, call));
     return { body: { items, nextCursor: next && cursorOf(next) } };
   },

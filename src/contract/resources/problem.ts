@@ -1,7 +1,7 @@
 // The body of every error: application/problem+json (docs/contract/calls.md). The codes are in src/domain/problem.ts.
 import { z } from 'zod';
 import { LIMIT_DIMENSIONS, LIMIT_REMEDIATIONS, PLAN_IDS, SERVICE_STATES } from '../../domain/problem.ts';
-import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
+import { identifier, integer, jurisdiction, MAX_SAFE } from '../fields/field.ts';
 
 const reference = z.string().min(1).max(512).regex(/^\S+$/);
 const sentence = z.string().min(1).max(512);
@@ -69,5 +69,8 @@ export const problem = z.object({
   limit: problemLimit.optional(),
   monitorId: identifier.optional().describe('Of `service.origin_taken`: the monitor that has the origin.'),
   endpointId: identifier.optional().describe('Of `service.origin_taken`: the endpoint that has the origin.'),
+  jurisdiction: jurisdiction
+    .optional()
+    .describe('Of `service.temporarily_unavailable`: the jurisdiction whose database is away.'),
 });
 export type Problem = z.output<typeof problem>;

@@ -3,7 +3,7 @@ import type { Relay } from '../../delivery/relay/relay.ts';
 import type { DestinationDeps } from '../../delivery/webhook/destination.ts';
 import type { Actor } from '../../domain/incident.ts';
 import type { FindPlan } from '../../domain/plan.ts';
-import type { Databases } from '../../store/postgres/pool.ts';
+import type { Databases } from '../../store/postgres/databases.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 
 export interface ServiceContext {

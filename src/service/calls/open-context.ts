@@ -3,7 +3,8 @@ import type { Relay } from '../../delivery/relay/relay.ts';
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
 import { catalogueOf, type PlanOverrides } from '../../domain/plan.ts';
-import { openDatabases, type PoolOptions } from '../../store/postgres/pool.ts';
+import { openDatabases, type PlaceOptions } from '../../store/postgres/databases.ts';
+import type { PoolOptions } from '../../store/postgres/pool.ts';
 import { type EncryptionKey, SecretBox } from '../../store/postgres/secret-box.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -11,6 +12,8 @@ export interface ContextSettings {
   databaseUrl: string;
   /** Most connections to Postgres. */
   databasePool: number;
+  /** The jurisdictions with a database of their own; default: none. */
+  places?: readonly PlaceOptions[];
   /** As in `PoolOptions`; tests, which run on any machine, wait longer. */
   connectTimeoutMs?: number;
   encryptionKeys: readonly EncryptionKey[];
@@ -35,13 +38,16 @@ export function openContext(
   options: Pick<PoolOptions, 'onError' | 'idleInTransactionMs'> = {},
 ): ServiceContext {
   return {
-    databases: openDatabases({
-      databaseUrl: settings.databaseUrl,
-      size: settings.databasePool,
-      connectTimeoutMs: settings.connectTimeoutMs,
-      applicationName,
-      ...options,
-    }),
+    databases: openDatabases(
+      {
+        databaseUrl: settings.databaseUrl,
+        size: settings.databasePool,
+        connectTimeoutMs: settings.connectTimeoutMs,
+        applicationName,
+        ...options,
+      },
+      settings.places,
+    ),
     secrets: new SecretBox(settings.encryptionKeys),
     destinations: {
       allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),

@@ -19,6 +19,7 @@ import {
 } from '../../store/monitors/monitors.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
+import { inTwoJurisdictions } from '../calls/homes.ts';
 
 /** The keys of a monitor. Throws `not_found`, and `conflict` for an id that exists in two jurisdictions. */
 export async function findMonitorRef(db: Queryable, name: MonitorName): Promise<MonitorRef> {
@@ -34,9 +35,7 @@ function requireOne<Found>(found: readonly Found[]): Found {
   const [first, second] = found;
   if (first === undefined) throw notFound();
   if (second === undefined) return first;
-  throw new ProblemError('conflict', {
-    detail: 'This monitorId exists in more than one jurisdiction: name one with ?jurisdiction=.',
-  });
+  throw inTwoJurisdictions();
 }
 
 export interface VersionedName extends MonitorName {

@@ -191,7 +191,8 @@ function escapeLike(text: string): string {
   return text.replaceAll(/[\\%_]/g, (sign) => `\\${sign}`);
 }
 
-function positionOf(monitor: MonitorRecord): MonitorPosition {
+/** Where a monitor is in the list. */
+export function positionOf(monitor: MonitorRecord): MonitorPosition {
   const { configuration, monitorId, jurisdiction } = monitor;
   return { nameKey: nameKeyOf(configuration.name), monitorId, jurisdiction };
 }

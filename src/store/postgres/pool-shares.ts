@@ -19,7 +19,7 @@ export class PoolShares {
 
   /**
    * The pool, for the statements of one holder: each transaction and each single statement waits for its turn. They throw
-   * `temporarily_unavailable` when it does not come in time, or too many wait already. Never wait for a second connection while you hold one.
+   * `DatabaseBusy` when it does not come in time, or too many wait already. Never wait for a second connection while you hold one.
    */
   of(pool: Pool, holder: string): Database {
     const turns = this.#turns.get(pool) ?? new ConnectionTurns(pool.options.max);
@@ -100,7 +100,7 @@ class ConnectionTurns {
 
   #wait(holder: string): Promise<void> {
     const line = this.#waiting.get(holder) ?? new Set();
-    if (line.size >= MOST_WAITING) return Promise.reject(busy());
+    if (line.size >= MOST_WAITING) return Promise.reject(new DatabaseBusy());
     return new Promise((resolve, reject) => {
       const begin = () => {
         clearTimeout(limit);
@@ -108,7 +108,7 @@ class ConnectionTurns {
       };
       const limit = setTimeout(() => {
         this.#leave(holder, begin);
-        reject(busy());
+        reject(new DatabaseBusy());
       }, LONGEST_WAIT_MS);
       this.#waiting.set(holder, line.add(begin));
     });
@@ -138,10 +138,13 @@ class ConnectionTurns {
   }
 }
 
-function busy(): ProblemError {
-  return new ProblemError('temporarily_unavailable', {
-    detail:
-      'The database is busy with other calls: send fewer at the same time, or wait for Retry-After, then try again.',
-    retryAfterSeconds: 2,
-  });
+/** The refusal of a turn. */
+export class DatabaseBusy extends ProblemError {
+  constructor() {
+    super('temporarily_unavailable', {
+      detail:
+        'The database is busy with other calls: send fewer at the same time, or wait for Retry-After, then try again.',
+      retryAfterSeconds: 2,
+    });
+  }
 }

@@ -1,7 +1,6 @@
 // Connections to Postgres. Every statement has a time limit on our side, because the driver would wait on a half-open
 // socket for ever.
 import pg from 'pg';
-import type { Jurisdiction } from '../../domain/monitor.ts';
 import { afterReading } from './after-reading.ts';
 import { HUNG, isHungConnection } from './database-error.ts';
 
@@ -124,28 +123,6 @@ export function openPool(options: PoolOptions): Pool {
     if (error && isHungConnection(error)) dropIdle(pool);
   });
   return pool;
-}
-
-/**
- * The databases of an installation. Today there is one. Whoever works on a monitor asks by its jurisdiction, and does
- * so before a transaction opens, so that a jurisdiction can have a database of its own.
- */
-export interface Databases {
-  /** Each of them once. */
-  readonly all: readonly Pool[];
-  /**
-   * For what is in no jurisdiction: organizations, projects, credentials. The status feed, the wait for a first beat, the
-   * lanes of beats and the sweeper use it too, and have to go over `all` once there are several.
-   */
-  readonly default: Pool;
-  /** Undefined: the caller states no jurisdiction. */
-  of(jurisdiction: Jurisdiction | undefined): Pool;
-}
-
-/** Connects to nothing yet. */
-export function openDatabases(options: PoolOptions): Databases {
-  const pool = openPool(options);
-  return { all: [pool], default: pool, of: () => pool };
 }
 
 /** Takes every idle connection, which the pool hands out at once, and closes it. */

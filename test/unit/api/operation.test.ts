@@ -11,7 +11,8 @@ import { jurisdiction } from '../../../src/contract/fields/field.ts';
 import { operation } from '../../../src/contract/operations/operation.ts';
 import { RunningKeys } from '../../../src/service/calls/idempotency.ts';
 import { openContext } from '../../../src/service/calls/open-context.ts';
-import { type Databases, openPool, type Pool } from '../../../src/store/postgres/pool.ts';
+import { openDatabases } from '../../../src/store/postgres/databases.ts';
+import type { Pool } from '../../../src/store/postgres/pool.ts';
 import { makeConfig } from '../../support/make-config.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
@@ -49,9 +50,10 @@ const getLines = operation({
 
 // Two databases, which nothing connects to.
 const NOWHERE = 'postgres://127.0.0.1:1/none';
-const main = openPool({ databaseUrl: NOWHERE, size: 1, applicationName: 'main' });
-const eu = openPool({ databaseUrl: NOWHERE, size: 1, applicationName: 'eu' });
-const databases: Databases = { all: [main, eu], default: main, of: (name) => (name === 'eu' ? eu : main) };
+const databases = openDatabases({ databaseUrl: NOWHERE, size: 1, applicationName: 'test' }, [
+  { jurisdiction: 'eu', databaseUrl: NOWHERE },
+]);
+const [main, eu] = databases.all;
 
 let app: FastifyInstance;
 afterEach(() => app.close());

@@ -1,0 +1,152 @@
+// Where an installation has several databases: finding the one that has what a call names, and saying which one is away.
+// A database that is away keeps nobody from what another one has.
+import { JURISDICTIONS, type Jurisdiction } from '../../domain/monitor.ts';
+import { notFound, ProblemError } from '../../domain/problem.ts';
+import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
+import type { Databases, Home } from '../../store/postgres/databases.ts';
+import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
+import { DatabaseBusy } from '../../store/postgres/pool-shares.ts';
+
+/** A home, for the statements of one holder. */
+export interface SharedHome extends Home {
+  db: Database;
+}
+
+/** All databases of the installation, the default one first. */
+export type Homes = readonly [SharedHome, ...SharedHome[]];
+
+/** Of a look into one database, when there are others. */
+const LOOK_LIMIT_MS = 1_500;
+
+/** All databases, for the statements of one holder. */
+export function shareHomes({ homes }: Pick<Databases, 'homes'>, shareOf: (pool: Pool) => Database): Homes {
+  const [first, ...others] = homes;
+  const share = (home: Home) => ({ ...home, db: shareOf(home.pool) });
+  return [share(first), ...others.map(share)];
+}
+
+/** Those with monitors: all, or that of the jurisdiction. */
+export function withMonitors(
+  homes: readonly SharedHome[],
+  jurisdiction?: Jurisdiction,
+): readonly SharedHome[] {
+  return homes.filter(({ jurisdictions }) =>
+    jurisdiction ? jurisdictions.includes(jurisdiction) : jurisdictions.length > 0,
+  );
+}
+
+/** Whether a database has what a call names. */
+export type Look = (db: Queryable) => Promise<boolean>;
+
+/** The home that has what a call names. Throws as `findHomes` does, and `conflict` where two have it. */
+export async function findHome(homes: readonly SharedHome[], look: Look): Promise<SharedHome> {
+  const [found, second] = await findHomes(homes, look);
+  if (second) throw inTwoJurisdictions();
+  return found;
+}
+
+/**
+ * The homes that have what a call names, of those that are not away. Throws `not_found` where no database has it, and
+ * `temporarily_unavailable`, which says whose database is away, where one that is away may have it.
+ */
+export async function findHomes(
+  homes: readonly SharedHome[],
+  look: Look,
+): Promise<[SharedHome, ...SharedHome[]]> {
+  const looks = await Promise.all(homes.map(async (home) => await lookInto(home, look)));
+  const [found, ...others] = homes.filter((_, index) => looks[index] === true);
+  if (found) return [found, ...others];
+  for (const [index, home] of homes.entries()) {
+    const answer = looks[index];
+    if (typeof answer === 'object') throw jurisdictionAway(home, answer.fault);
+  }
+  throw notFound();
+}
+
+/** 409: an id that is in two jurisdictions, and the caller names none. */
+export function inTwoJurisdictions(): ProblemError {
+  return new ProblemError('conflict', {
+    detail: 'This monitorId exists in more than one jurisdiction: name one with ?jurisdiction=.',
+  });
+}
+
+/** What each home answers that is not away. Faults of ours are thrown. */
+export async function askPresent<Found>(
+  homes: readonly SharedHome[],
+  ask: (db: Database) => Promise<Found>,
+): Promise<Found[]> {
+  const answers = await Promise.all(homes.map(async (home) => await askHome(home, ask)));
+  return answers.flatMap((answer) => ('fault' in answer ? [] : [answer.found]));
+}
+
+async function lookInto(home: SharedHome, look: Look): Promise<boolean | { fault: unknown }> {
+  const answer = await askHome(home, look);
+  return 'fault' in answer ? answer : answer.found;
+}
+
+async function askHome<Found>(
+  { db, reachability }: SharedHome,
+  ask: (db: Database) => Promise<Found>,
+): Promise<{ found: Found } | { fault: unknown }> {
+  if (reachability.isAway()) return { fault: undefined };
+  let limit: NodeJS.Timeout | undefined;
+  const late = new Promise<{ fault: undefined }>((resolve) => {
+    limit = setTimeout(() => {
+      reachability.suspect();
+      resolve({ fault: undefined });
+    }, LOOK_LIMIT_MS);
+  });
+  const answer = ask(db).then(
+    (found) => ({ found }),
+    (fault: unknown) => {
+      if (!isNoAnswer(fault)) throw fault;
+      reachability.suspect();
+      return { fault };
+    },
+  );
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(limit);
+  }
+}
+
+/** Reads from a home, at once refused where it is away. Throws as `work` does, but with the name of the one that is away. */
+export async function inHome<Result>(
+  home: SharedHome,
+  work: (db: Database) => Promise<Result>,
+): Promise<Result> {
+  // The only database needs no name.
+  if (home.jurisdictions.length === JURISDICTIONS.length) return await work(home.db);
+  if (home.reachability.isAway()) throw jurisdictionAway(home);
+  try {
+    return await work(home.db);
+  } catch (error) {
+    if (!isNoAnswer(error)) throw error;
+    home.reachability.suspect();
+    throw jurisdictionAway(home, error);
+  }
+}
+
+/** Also where too many wait for its connections. */
+function isNoAnswer(error: unknown): boolean {
+  return error instanceof DatabaseBusy || isDatabaseUnavailable(error);
+}
+
+/** 503 that names whose database is away, or busy. */
+function jurisdictionAway({ jurisdictions }: Pick<Home, 'jurisdictions'>, cause?: unknown): ProblemError {
+  const [jurisdiction] = jurisdictions;
+  if (cause instanceof DatabaseBusy)
+    return new ProblemError('temporarily_unavailable', { ...cause.options, jurisdiction });
+  return new ProblemError('temporarily_unavailable', {
+    detail: `The database of ${nameOf(jurisdictions)} does not answer at this moment: try again. Calls that name another one with ?jurisdiction= do without it.`,
+    retryAfterSeconds: 1,
+    jurisdiction,
+    cause,
+  });
+}
+
+function nameOf(jurisdictions: readonly Jurisdiction[]): string {
+  if (jurisdictions.length === 0) return 'the organizations';
+  return `the jurisdiction${jurisdictions.length === 1 ? '' : 's'} ${jurisdictions.join(', ')}`;
+}

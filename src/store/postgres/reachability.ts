@@ -1,0 +1,52 @@
+// Whether a database answers, as this process knows it. Who can go on without a database that is away asks here first, so
+// that it costs nobody a time-out again and again.
+import type { Pool } from './pool.ts';
+
+/** Longer than a database takes for a statement that does nothing. */
+export const PROBE_LIMIT_MS = 1_000;
+/** Between two probes of a database that is away. */
+const PROBE_PAUSE_MS = 250;
+
+export class Reachability {
+  readonly #open: () => Pool;
+  /** A connection of its own: a busy pool must not look like a database that is away. */
+  #pool: Pool | undefined;
+  #isAway = false;
+  #isProbing = false;
+  #probedAt = Number.NEGATIVE_INFINITY;
+
+  /** `open` is called with the first probe. */
+  constructor(open: () => Pool) {
+    this.#open = open;
+  }
+
+  /** Whether the last probe had no answer. The question itself begins the next one. */
+  isAway(): boolean {
+    if (this.#isAway && performance.now() - this.#probedAt >= PROBE_PAUSE_MS) this.suspect();
+    return this.#isAway;
+  }
+
+  /** Somebody has had no answer: a probe finds out whether the database is away. */
+  suspect(): void {
+    if (this.#isProbing) return;
+    this.#isProbing = true;
+    const limit = setTimeout(() => {
+      this.#isAway = true;
+    }, PROBE_LIMIT_MS);
+    const end = (isAway: boolean) => {
+      clearTimeout(limit);
+      this.#isAway = isAway;
+      this.#isProbing = false;
+      this.#probedAt = performance.now();
+    };
+    this.#pool ??= this.#open();
+    this.#pool.query('select').then(
+      () => end(false),
+      () => end(true),
+    );
+  }
+
+  async end(): Promise<void> {
+    await this.#pool?.end();
+  }
+}

@@ -1,0 +1,70 @@
+// The role `api` with two databases: the default one, and one for the jurisdiction `eu`. Each is behind a proxy, so that a
+// test can take it away.
+import type { Pool } from '../../src/store/postgres/pool.ts';
+import { type ApiFixture, type ApiFixtureOptions, openApiFixture } from './api-fixture.ts';
+import { openDatabaseFixture } from './database-fixture.ts';
+import { TcpProxy } from './tcp-proxy.ts';
+import { waitFor } from './wait-for.ts';
+
+export interface ResidenceFixture extends ApiFixture {
+  /** The database of `eu`, for the test's own queries. */
+  eu: Pool;
+  proxies: { default: TcpProxy; eu: TcpProxy };
+  /** Copies the organizations, projects and credentials again. */
+  copyDirectory(): Promise<void>;
+  /** Forwards to all databases again, and waits until all calls find them. */
+  restore(): Promise<void>;
+}
+
+/** Call `close` in `afterAll`. */
+export async function openResidenceFixture(options: ApiFixtureOptions = {}): Promise<ResidenceFixture> {
+  const place = await openDatabaseFixture();
+  const proxies: Partial<ResidenceFixture['proxies']> = {};
+  const eu = await TcpProxy.start(place.databaseUrl);
+  const fixture = await openApiFixture({
+    ...options,
+    databaseUrl: async (url) => {
+      proxies.default = await TcpProxy.start(url);
+      return proxies.default.url;
+    },
+    config: { ...options.config, places: [{ jurisdiction: 'eu', databaseUrl: eu.url }] },
+  });
+  const main = proxies.default;
+  if (!main) throw new Error('The api has no default database.');
+  const copyDirectory = () => copyRows(fixture.pool, place.pool, DIRECTORY);
+  await copyDirectory();
+  return {
+    ...fixture,
+    eu: place.pool,
+    proxies: { default: main, eu },
+    copyDirectory,
+    async restore() {
+      for (const proxy of [main, eu]) {
+        proxy.forward();
+        await proxy.accept();
+        proxy.reset();
+      }
+      await waitFor(async () => (await fixture.manage.call('listMonitors')).status === 200, {
+        what: 'all databases are found again',
+      });
+    },
+    async close() {
+      await fixture.close();
+      await Promise.all([main.close(), eu.close()]);
+      await place.close();
+    },
+  };
+}
+
+/** In the order of their references. */
+const DIRECTORY = ['organizations', 'projects', 'credential_addresses', 'credentials'];
+
+async function copyRows(from: Pool, to: Pool, tables: readonly string[]): Promise<void> {
+  for (const table of tables) {
+    const { rows } = await from.query(`select coalesce(json_agg(t), '[]')::text as rows from ${table} t`);
+    await to.query(
+      `insert into ${table} select * from json_populate_recordset(null::${table}, $1) on conflict do nothing`,
+      [rows[0]?.rows],
+    );
+  }
+}

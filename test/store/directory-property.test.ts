@@ -41,7 +41,7 @@ type Step =
   | { do: 'write'; changes: Change[]; end: 'commit' | 'rollback' | 'later' }
   | { do: 'commit'; index: number }
   | { do: 'copy'; lines: number; fate: Pick<Fate, 'statements' | 'isAnswerLost'> }
-  | { do: 'stall'; lines: number }
+  | { do: 'stall'; lines: number; rests: number }
   | { do: 'resume' | 'backUpSource' | 'backUpPlace' | 'restoreSource' | 'restorePlace' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -66,8 +66,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant('stall' as const), lines: fc.integer({ min: 1, max: 4 }) }),
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('stall' as const),
+      lines: fc.integer({ min: 1, max: 4 }),
+      rests: fc.integer({ min: 1, max: 8 }),
+    }),
   },
   {
     weight: 3,
@@ -106,7 +110,7 @@ class Run {
         await this.#copy(next.fate, next.lines);
         return await this.#seeNothingOlder();
       case 'stall':
-        return await this.#stall(next.lines);
+        return await this.#stall(next);
       case 'resume':
         await this.#resume();
         return await this.#seeNothingOlder();
@@ -143,18 +147,21 @@ class Run {
     await copyDirectory(mortal(source, fate), eu, lines).catch(() => undefined);
   }
 
-  /** A copier that has read its batch and stands still before it writes it. */
-  async #stall(lines: number): Promise<void> {
+  /** A copier that stands still after some of its statements. */
+  async #stall({ lines, rests }: { lines: number; rests: number }): Promise<void> {
     const { promise: isResumed, resolve: resume } = Promise.withResolvers<void>();
     const { promise: isStalled, resolve: stall } = Promise.withResolvers<void>();
+    let left = rests;
     const fate: Fate = {
-      beforeConnect: async () => {
+      atRest: async () => {
+        left -= 1;
+        if (left !== 0) return;
         stall();
         await isResumed;
       },
     };
     const eu = { jurisdiction: 'eu' as const, pool: mortal(place, fate) };
-    const ended = copyDirectory(source, eu, lines).catch(() => undefined);
+    const ended = copyDirectory(mortal(source, fate), eu, lines).catch(() => undefined);
     await Promise.race([isStalled, ended]);
     this.#stalled.push({ resume, ended });
   }
@@ -176,13 +183,20 @@ class Run {
 }
 
 it('a place has in the end what the directory has, and never an older row after a newer one', async () => {
-  const empty = { source: await backUp(fixture.source), place: await backUp(fixture.place.pool) };
+  const backUpBoth = async () => ({
+    source: await backUp(fixture.source),
+    place: await backUp(fixture.place.pool),
+  });
+  const unknown = await backUpBoth();
+  await copyAll(source, { jurisdiction: 'eu', pool: place });
+  const copied = await backUpBoth();
   const runs = Number(process.env.BEATKEEPER_TEST_RUNS ?? 60);
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      await restore(fixture.source, empty.source);
-      await restore(fixture.place.pool, empty.place);
-      const run = new Run(empty);
+    fc.asyncProperty(fc.boolean(), fc.array(step, { minLength: 5, maxLength: 40 }), async (isNew, steps) => {
+      const first = isNew ? unknown : copied;
+      await restore(fixture.source, first.source);
+      await restore(fixture.place.pool, first.place);
+      const run = new Run(first);
       try {
         for (const next of steps) await run.take(next);
       } finally {

@@ -1,7 +1,9 @@
 // Two databases for tests of the directory's copies: the default one, and that of the jurisdiction eu.
+
 import { setTimeout as delay } from 'node:timers/promises';
 import { copyDirectory, isCopied } from '../../src/store/directory/copy-directory.ts';
-import { DIRECTORY_TABLES, type Place } from '../../src/store/directory/directory-tables.ts';
+import { DIRECTORY_TABLES } from '../../src/store/directory/directory-tables.ts';
+import type { Place } from '../../src/store/postgres/databases.ts';
 import type { Database, Pool, Queryable } from '../../src/store/postgres/pool.ts';
 import { openDatabaseFixture } from './database-fixture.ts';
 

@@ -1,5 +1,5 @@
 // A database as a process has it that dies at one of its next statements, before or after the server has run it, or that
-// stands still before it connects. What it had under way is rolled back, as with a process that is gone.
+// stands still where it holds nothing. What it had under way is rolled back, as with a process that is gone.
 import type { Connection, Database, Pool } from '../../src/store/postgres/pool.ts';
 
 export class Death extends Error {}
@@ -9,8 +9,8 @@ export interface Fate {
   statements?: number;
   /** Whether the last one reaches the server. */
   isAnswerLost?: boolean;
-  /** Before each connection to the place. */
-  beforeConnect?: () => Promise<void>;
+  /** Each time that it is about to connect and holds nothing. */
+  atRest?: () => Promise<void>;
 }
 
 /** `pool` for one process. Several databases may share the fate of one. */
@@ -24,7 +24,7 @@ export function mortal(pool: Pool, fate: Fate): Database & Pool {
     throw new Death('The process is gone.');
   };
   const connect = async (): Promise<Connection> => {
-    await fate.beforeConnect?.();
+    await fate.atRest?.();
     const connection = await pool.connect();
     return new Proxy(connection, {
       get(target, name) {
@@ -34,5 +34,9 @@ export function mortal(pool: Pool, fate: Fate): Database & Pool {
       },
     });
   };
-  return { query: (...args: unknown[]) => ask(pool as never, args), connect } as never;
+  const query = async (...args: unknown[]) => {
+    await fate.atRest?.();
+    return await ask(pool as never, args);
+  };
+  return { query, connect } as never;
 }

@@ -1,10 +1,12 @@
 // Copies changes of the directory from the default database to a place (docs/adr/0013). Any number of processes may do it
 // at once, and die after each statement: what they have done is done, and the rest is done again.
+
 import { isFaultOfData } from '../postgres/database-error.ts';
+import type { Place } from '../postgres/databases.ts';
 import { isDistributed } from '../postgres/engine.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inSnapshot, inTransaction } from '../postgres/transaction.ts';
-import { DIRECTORY_TABLES, hasKey, type Place, type RowKey } from './directory-tables.ts';
+import { DIRECTORY_TABLES, hasKey, type RowKey } from './directory-tables.ts';
 import { fillPlace, queueRows } from './fill-place.ts';
 import {
   claimPlace,

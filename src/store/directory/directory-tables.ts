@@ -1,13 +1,5 @@
 // The tables of the directory: what belongs to organizations, and is copied to the database of each jurisdiction that has
 // its own (docs/adr/0013). Their triggers are in migrations/0003-directory.sql.
-import type { Jurisdiction } from '../../domain/monitor.ts';
-import type { Pool } from '../postgres/pool.ts';
-
-/** A jurisdiction that has a database of its own. */
-export interface Place {
-  jurisdiction: Jurisdiction;
-  pool: Pool;
-}
 
 export interface DirectoryTable {
   name: string;

@@ -1,7 +1,8 @@
 // A full copy of the directory, page by page: it only queues lines, and copy-directory.ts copies them (docs/adr/0013).
+import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
-import { DIRECTORY_TABLES, keysAfter, type Place, type RowKey } from './directory-tables.ts';
+import { DIRECTORY_TABLES, keysAfter, type RowKey } from './directory-tables.ts';
 import type { KnownPlace } from './places.ts';
 
 /** Queues rows for the place. */

@@ -1,8 +1,8 @@
 // directory_places, in the default database, and directory_copy, in a place: which jurisdictions have copies of the
 // directory, whose they are, and whether one of the two databases went back to the past (docs/adr/0013).
+import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
-import type { Place } from './directory-tables.ts';
 
 /** What the default database knows of a place. */
 export interface KnownPlace {

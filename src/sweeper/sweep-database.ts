@@ -1,0 +1,150 @@
+// All sweeps of one database: its deadlines, its deliveries and its periodic jobs. An installation whose jurisdictions have
+// databases of their own has several, and none of them waits for another one.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { BillingSource } from '../domain/billing.ts';
+import type { Jurisdiction } from '../domain/monitor.ts';
+import type { ServiceContext } from '../service/calls/context.ts';
+import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
+import { openPool, type Pool } from '../store/postgres/pool.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Readiness } from '../telemetry/readiness.ts';
+import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
+import { Dispatcher } from './deliveries/dispatcher.ts';
+import { startSweepLoop } from './loop.ts';
+import type { SweeperMetrics } from './sweeper-metrics.ts';
+import { startDirectoryCopies } from './upkeep/copy-directory.ts';
+import type { Job } from './upkeep/job.ts';
+import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
+
+const DEADLINES_EVERY_MS = 200;
+/** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
+const READY_WITHIN_MS = 10_000;
+const JOB_STATEMENT_MS = 60_000;
+/** A statement that reads a whole default partition: no limit but against a connection that hangs. */
+const SLOW_STATEMENT_MS = 6 * 3_600_000;
+const SCHEMA_POLL_MS = 1_000;
+
+export interface SweptDatabase {
+  databaseUrl: string;
+  /** For deadlines and deliveries. The caller ends it. */
+  pool: Pool;
+  /** Undefined: the default database. */
+  jurisdiction?: Jurisdiction;
+  /** Of a jurisdiction: the job pool of the default database, from which its directory is copied. */
+  directory?: Pool;
+}
+
+export interface SweepDeps {
+  context: ServiceContext;
+  metrics: SweeperMetrics;
+  log: Log;
+  billingSource: BillingSource;
+  onError: (error: Error) => void;
+}
+
+interface Worker {
+  stop(): Promise<void>;
+}
+
+export class DatabaseSweep {
+  readonly #database: SweptDatabase;
+  readonly #deps: SweepDeps;
+  readonly #stopped = new AbortController();
+  readonly #slowPool: Pool;
+  readonly #deadlines: DeadlineSweep;
+  readonly #workers: Promise<Worker[]>;
+  #dispatcher: Dispatcher | undefined;
+  readonly jobPool: Pool;
+
+  /** Sweeps as soon as the schema is there. */
+  constructor(database: SweptDatabase, deps: SweepDeps) {
+    const { pool } = database;
+    const { context, metrics, log } = deps;
+    this.#database = database;
+    this.#deps = deps;
+    this.jobPool = this.#openJobPool(JOB_STATEMENT_MS);
+    this.#slowPool = this.#openJobPool(SLOW_STATEMENT_MS);
+    this.#deadlines = new DeadlineSweep({
+      ...{ pool, metrics, log },
+      minimumIntervalMs: context.minimumIntervalSeconds * 1000,
+      onTransitions: () => this.#dispatcher?.wake(),
+      signal: this.#stopped.signal,
+    });
+    this.#workers = this.#start();
+  }
+
+  /** Those of the default database have no suffix. A fault of another one is no reason to restart or to replace the process. */
+  addChecks(readiness: Readiness): void {
+    const { pool, jurisdiction } = this.#database;
+    const suffix = jurisdiction === undefined ? '' : `_${jurisdiction}`;
+    const options = jurisdiction === undefined ? {} : { isAdvice: true };
+    readiness.addCheck(`database${suffix}`, () => findDurabilityFault(pool), options);
+    readiness.addCheck(`schema${suffix}`, () => findSchemaFault(pool), options);
+    readiness.addCheck(`sweep${suffix}`, () => Promise.resolve(findSweepFault(this.#deadlines)), options);
+  }
+
+  /** Waits for the work under way. */
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    await Promise.all((await this.#workers).map((worker) => worker.stop()));
+  }
+
+  /** Ends the connections of the jobs. */
+  async end(): Promise<void> {
+    await Promise.all([this.jobPool.end(), this.#slowPool.end()]);
+  }
+
+  async #start(): Promise<Worker[]> {
+    const { pool, jurisdiction, directory } = this.#database;
+    const { context, metrics, log } = this.#deps;
+    if (!(await waitForSchema(pool, log, this.#stopped.signal))) return [];
+    const shared = { pool, metrics, log };
+    this.#dispatcher = new Dispatcher({ ...context, ...shared });
+    const run = () => this.#deadlines.run();
+    const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
+    const { secrets, findPlan } = context;
+    const deps = { metrics, log, secrets, findPlan, pool: this.jobPool, slowPool: this.#slowPool };
+    const workers: Worker[] = [loop, this.#dispatcher, startPeriodicJobs(this.#jobs(), deps)];
+    if (jurisdiction && directory) {
+      const place = { jurisdiction, pool: this.jobPool };
+      workers.push(startDirectoryCopies(directory, place, { metrics, log }));
+    }
+    log.info('Sweeping.');
+    return workers;
+  }
+
+  /** Standings of organizations are decided in the default database. */
+  #jobs(): readonly Job[] {
+    return listJobs(this.#database.jurisdiction === undefined ? this.#deps.billingSource : 'static');
+  }
+
+  #openJobPool(statementTimeoutMs: number): Pool {
+    const { databaseUrl } = this.#database;
+    const { onError } = this.#deps;
+    return openPool({
+      databaseUrl,
+      size: 2,
+      applicationName: 'beatkeeper-housekeeping',
+      statementTimeoutMs,
+      onError,
+    });
+  }
+}
+
+/** Another process applies the migrations. True when they are applied; false when `signal` ended the wait. */
+async function waitForSchema(pool: Pool, log: Log, signal: AbortSignal): Promise<boolean> {
+  let logged: string | undefined;
+  while (!signal.aborted) {
+    const fault = await findSchemaFault(pool).catch((error: Error) => `The database: ${error.message}`);
+    if (fault === undefined) return true;
+    if (fault !== logged) log.warn({ fault }, 'Waiting for the schema.');
+    logged = fault;
+    await delay(SCHEMA_POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return false;
+}
+
+function findSweepFault({ lastRunAt }: DeadlineSweep): string | undefined {
+  const isFresh = lastRunAt !== undefined && performance.now() - lastRunAt <= READY_WITHIN_MS;
+  return isFresh ? undefined : 'No sweep of deadlines has ended lately.';
+}

@@ -1,9 +1,10 @@
 // The command `migrate`: waits for the database, migrates its schema to this build, and creates the installation's
-// organization if it does not exist. Several processes may run it at once.
+// organization if it does not exist. Then it migrates the databases of jurisdictions. Several processes may run it at once.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BillingSource, namesPaidPlan } from '../domain/billing.ts';
 import { newUuid } from '../domain/id.ts';
 import type { PlanId } from '../domain/problem.ts';
+import type { PlaceOptions } from '../store/postgres/databases.ts';
 import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../store/postgres/transaction.ts';
@@ -19,22 +20,52 @@ export interface InstallationOptions {
   plan: PlanId;
   billingSource: BillingSource;
   waitSeconds: number;
+  /** The jurisdictions with a database of their own; default: none. */
+  places?: readonly PlaceOptions[];
 }
+
+/** For the database of a jurisdiction. Pods wait for `migrate`: one that is away must not keep those of the others. */
+const PLACE_WAIT_MS = 10_000;
 
 /**
  * Accepts a schema that is one version newer: a pod of the old version that restarts during an upgrade, or after a
  * rollback, works with it (migrations expand before they contract). Throws DatabaseIsNewerError at once for a still
- * newer schema, and the last error of a database that did not answer in time.
+ * newer schema, and the last error of a database that did not answer in time. The database of a jurisdiction that cannot be
+ * migrated is named in the log, and holds up no other one.
  */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
-  const deadline = performance.now() + options.waitSeconds * 1_000;
-  const version = await retryUntil(deadline, log, () => migrateOrAccept(options, log));
-  log.info({ version }, 'The schema fits this build.');
-  await retryUntil(deadline, log, () => ensureOrganization(options));
+  const { databaseUrl, waitSeconds, places = [] } = options;
+  const deadline = performance.now() + waitSeconds * 1_000;
+  try {
+    const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, options, log));
+    log.info({ version }, 'The schema fits this build.');
+    await retryUntil(deadline, log, () => ensureOrganization(options));
+  } finally {
+    await Promise.all(places.map((place) => migratePlace(place, options, log)));
+  }
 }
 
-async function migrateOrAccept(options: InstallationOptions, log: Log): Promise<number> {
-  const { databaseUrl, applicationRole } = options;
+/** Throws nothing. Readiness says of a place that its schema is missing, and a later `migrate` makes it. */
+async function migratePlace(
+  { jurisdiction, databaseUrl }: PlaceOptions,
+  options: InstallationOptions,
+  log: Log,
+): Promise<void> {
+  const deadline = performance.now() + Math.min(PLACE_WAIT_MS, options.waitSeconds * 1_000);
+  const ofPlace = log.child({ database: jurisdiction });
+  try {
+    const version = await retryUntil(deadline, ofPlace, () => migrateOrAccept(databaseUrl, options, ofPlace));
+    ofPlace.info({ version }, 'The schema fits this build.');
+  } catch (err) {
+    ofPlace.error({ err }, 'The database of this jurisdiction is not migrated: run migrate again.');
+  }
+}
+
+async function migrateOrAccept(
+  databaseUrl: string,
+  { applicationRole }: InstallationOptions,
+  log: Log,
+): Promise<number> {
   try {
     const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
     return await migrate({ databaseUrl, applicationRole, onApplied });

@@ -1,5 +1,5 @@
 // Migrations on a real server: many at once, repeated, and against a newer schema.
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
 import {
   DatabaseIsNewerError,
@@ -49,4 +49,56 @@ it('a build accepts a schema one version newer, as during an upgrade, and refuse
   await migrateInstallation(installation, log);
   await pool.query("insert into schema_migrations (version, name) values ($1, 'much later')", [known + 2]);
   await expect(migrateInstallation(installation, log)).rejects.toThrow('run a newer Beatkeeper');
+});
+
+describe('an installation with databases of jurisdictions', () => {
+  const options = {
+    organization: 'default',
+    plan: 'scale',
+    billingSource: 'static',
+    waitSeconds: 0,
+  } as const;
+  const { log } = createTelemetry({ role: 'test', logLevel: 'silent' });
+  /** Nobody listens there. */
+  const nowhere = 'postgres://nobody@127.0.0.1:1/none';
+
+  it('has the schema in each of them, and its organization in the default one alone', async () => {
+    const eu = await openDatabaseFixture({ hasSchema: false });
+    try {
+      const places = [{ jurisdiction: 'eu' as const, databaseUrl: eu.databaseUrl }];
+      const run = () => migrateInstallation({ ...options, databaseUrl, places }, log);
+      await Promise.all([run(), run()]);
+      expect(await readSchemaVersion(eu.pool)).toBe((await listMigrations()).length);
+      expect((await pool.query('select from organizations')).rowCount).toBe(1);
+      expect((await eu.pool.query('select from organizations')).rowCount).toBe(0);
+    } finally {
+      await eu.close();
+    }
+  });
+
+  it('has the schema in all that answer, and a later run migrates the one that was away', async () => {
+    const [eu, us] = await Promise.all([1, 2].map(() => openDatabaseFixture({ hasSchema: false })));
+    if (!eu || !us) throw new Error('no databases');
+    const known = (await listMigrations()).length;
+    const placesOf = (euUrl: string) => [
+      { jurisdiction: 'eu' as const, databaseUrl: euUrl },
+      { jurisdiction: 'us' as const, databaseUrl: us.databaseUrl },
+    ];
+    try {
+      await migrateInstallation({ ...options, databaseUrl, places: placesOf(nowhere) }, log);
+      expect(await readSchemaVersion(pool)).toBe(known);
+      expect(await readSchemaVersion(us.pool)).toBe(known);
+      await migrateInstallation({ ...options, databaseUrl, places: placesOf(eu.databaseUrl) }, log);
+      expect(await readSchemaVersion(eu.pool)).toBe(known);
+    } finally {
+      await Promise.all([eu.close(), us.close()]);
+    }
+  });
+
+  it('fails where the default database is away, and has migrated the others', async () => {
+    const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
+    const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, log);
+    await expect(run).rejects.toThrow('ECONNREFUSED');
+    expect(await readSchemaVersion(pool)).toBe((await listMigrations()).length);
+  });
 });

@@ -2,9 +2,10 @@
 // organization with one project.
 import { randomBytes } from 'node:crypto';
 import { inject } from 'vitest';
+import { isDistributed } from '../../src/store/postgres/engine.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
-import { queryAs } from './distributed-database.ts';
+import { limitShards, queryAs } from './distributed-database.ts';
 import { ENCRYPTION_KEY } from './make-config.ts';
 import { type SeedProject, seedProject } from './seed.ts';
 import { waitFor } from './wait-for.ts';
@@ -32,11 +33,12 @@ export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<Da
   const prefix = inject('postgresPrefix');
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
   // Postgres waits five seconds for clients that are connected to the template (the migration, autovacuum), then fails.
-  const template = hasSchema ? `${prefix}_template` : 'template1';
+  const template = hasSchema ? `${prefix}_template` : emptyTemplate(prefix);
   for (const server of servers())
     await waitFor(() => queryAs(server, `create database ${name} template ${template}`), {
       what: 'the database is made',
     });
+  if (!hasSchema && isDistributed()) await limitShards(inject('postgresAdminUrl'), name);
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   const pool = openTestPool(url.href);
@@ -74,6 +76,11 @@ function openTestPool(databaseUrl: string): Pool {
     connectTimeoutMs: longMs,
     idleInTransactionMs: longMs,
   });
+}
+
+/** On a distributed server it knows the machines. */
+function emptyTemplate(prefix: string): string {
+  return isDistributed() ? `${prefix}_empty` : 'template1';
 }
 
 /** One server, or all machines of a distributed one. */

@@ -43,6 +43,11 @@ export async function readWorkers(adminUrl: string): Promise<string[]> {
   });
 }
 
+/** A migration of the database makes few shards: each test file has a database of its own. */
+export async function limitShards(adminUrl: string, name: string): Promise<void> {
+  await queryAs(adminUrl, `alter database ${name} set citus.shard_count = 4`);
+}
+
 /** Ends what Citus itself keeps connected to a database: Postgres clones one that nobody uses. */
 export async function closeTemplate(adminUrl: string, name: string): Promise<void> {
   await queryAs(adminUrl, `alter database ${name} allow_connections false`);

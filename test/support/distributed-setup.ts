@@ -4,7 +4,14 @@ import { randomBytes } from 'node:crypto';
 import type { TestProject } from 'vitest/node';
 import { useEngine } from '../../src/store/postgres/engine.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
-import { closeTemplate, databaseUrlOf, queryAs, readWorkers, runOnAll } from './distributed-database.ts';
+import {
+  closeTemplate,
+  databaseUrlOf,
+  limitShards,
+  queryAs,
+  readWorkers,
+  runOnAll,
+} from './distributed-database.ts';
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const adminUrl = process.env.DISTRIBUTED_DATABASE_URL;
@@ -17,7 +24,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const prefix = `bk_${randomBytes(5).toString('hex')}`;
   const drop = () => dropDatabases([adminUrl, ...workers], prefix);
   try {
-    await makeTemplate(adminUrl, workers, `${prefix}_template`);
+    await makeTemplates(adminUrl, workers, prefix);
   } catch (error) {
     await drop();
     throw error;
@@ -28,21 +35,27 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return drop;
 }
 
-async function makeTemplate(adminUrl: string, workers: readonly string[], name: string): Promise<void> {
+/** `<prefix>_empty` has no schema, `<prefix>_template` is migrated. */
+async function makeTemplates(adminUrl: string, workers: readonly string[], prefix: string): Promise<void> {
   const nodes = [adminUrl, ...workers];
-  await runOnAll(nodes, `create database ${name}`);
-  const [coordinator = '', ...others] = nodes.map((url) => databaseUrlOf(url, name));
-  await runOnAll([coordinator, ...others], 'create extension citus');
+  const [empty, template] = [`${prefix}_empty`, `${prefix}_template`];
+  await runOnAll(nodes, `create database ${empty}`);
+  await addNodes(nodes.map((url) => databaseUrlOf(url, empty)));
+  for (const url of nodes) await closeTemplate(url, empty);
+  await runOnAll(nodes, `create database ${template} template ${empty}`);
+  await limitShards(adminUrl, template);
+  await migrate({ databaseUrl: databaseUrlOf(adminUrl, template) });
+  for (const url of nodes) await closeTemplate(url, template);
+}
+
+async function addNodes([coordinator = '', ...workers]: readonly string[]): Promise<void> {
+  await runOnAll([coordinator, ...workers], 'create extension citus');
   const { hostname, port } = new URL(coordinator);
   await queryAs(coordinator, 'select citus_set_coordinator_host($1, $2)', [hostname, Number(port)]);
-  for (const other of others) {
-    const worker = new URL(other);
+  for (const url of workers) {
+    const worker = new URL(url);
     await queryAs(coordinator, 'select citus_add_node($1, $2)', [worker.hostname, Number(worker.port)]);
   }
-  // Few shards: each test file has a database of its own.
-  await queryAs(coordinator, `alter database ${name} set citus.shard_count = 4`);
-  await migrate({ databaseUrl: coordinator });
-  for (const url of nodes) await closeTemplate(url, name);
 }
 
 async function dropDatabases(nodes: readonly string[], prefix: string): Promise<void> {

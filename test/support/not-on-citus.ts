@@ -15,6 +15,8 @@ const PLACES =
 
 const TRIGGER = 'It holds writes up by a trigger, which Citus does not have on a distributed table.';
 
+const CLAIM = 'It reads what a statement of the pool asks for: a claim on Citus is a transaction.';
+
 /** Whole files, or tests of a file by their titles, with the reason of each. */
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
@@ -60,6 +62,25 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'a monitor at fault in one bucket does not move its whole bucket to the end': TRIGGER,
     'batches that Postgres asks to run again open each incident once': TRIGGER,
   },
+  'test/sweeper/deliveries.test.ts': {
+    'an event that waits is looked at again and again, with pauses that do not grow, and is sent after the one before':
+      CLAIM,
+  },
+  'test/sweeper/observations-of-plan.test.ts': {
+    'a monitor whose rows somebody holds does not hold up the others, and the next pass takes it':
+      'It limits the wait for a lock by a setting of the session, which the machines do not get.',
+  },
+  'test/sweeper/observation-pieces.test.ts': {
+    'a small part of a table is read by index: each observation once, with two more for each monitor': COSTS,
+    'of many monitors whose observations came in turn, pages are read in turn and not for each observation':
+      COSTS,
+  },
+  'test/sweeper/sealed-values.test.ts': {
+    'a pass does not wait for a row that somebody holds; a later pass seals it':
+      'Endpoints are whole on each machine: who locks one of them locks the table.',
+    'a pass reads what is to be sealed again by the index, and not the table': COSTS,
+    'what a sweeper leaves that is killed in the middle opens, and the next one completes it': TRIGGER,
+  },
   'test/sweeper/waiting-events.test.ts': {
     'a claim reads no more pages when 20,000 events wait than when 4,000 do, and one that is behind them is sent':
       COSTS,
@@ -75,7 +96,7 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   },
   'test/sweeper/dispatcher-polls.test.ts': {
     'an endpoint at which nothing may go out is asked once, and not again while the result of the poll serves':
-      'It reads what a statement of the pool asks for: a claim on Citus is a transaction.',
+      CLAIM,
   },
 };
 

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readSeries } from '../../src/service/monitors/series.ts';
 import { readSummedUntil } from '../../src/store/beats/observation-sums.ts';
+import { touchLive } from '../../src/store/monitors/live.ts';
 import { dropPartitions, listPartitions, PARTITIONED_TABLES } from '../../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { sumUpStep } from '../../src/store/upkeep/observation-hours.ts';
@@ -230,6 +231,8 @@ describe('once', () => {
     const steps: string[] = [];
     try {
       await late.query('begin');
+      // As a beat does, which stamps its live row first.
+      await touchLive(late, monitor);
       await insertBeats(late, monitor, [{ atMs: daysAgo(1) - 1, measurements: { rows: 1 } }]);
       for (let step = 0; step < 3; step += 1) steps.push(await sumUpStep(pool, MANY));
       await late.query('commit');

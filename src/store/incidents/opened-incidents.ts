@@ -3,9 +3,10 @@ import type { Incident, IncidentEvent } from '../../domain/incident.ts';
 import { OUTBOX, type OutboxRow } from '../deliveries/deliveries.ts';
 import { type LiveRow, updateWoken, updateWokenSql } from '../monitors/live.ts';
 import { type Bind, type Columns, sql, statement } from '../postgres/columns.ts';
-import { isDistributed } from '../postgres/engine.ts';
+import { inShard, isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
+import { allAnswered } from '../postgres/transaction.ts';
 import { INCIDENT, INCIDENT_ROW, type IncidentRow } from './incidents.ts';
 
 /** In which incidents differ that open at one moment. The rest is as `openIncident` makes it. */
@@ -63,6 +64,31 @@ function openSql(bind: Bind<Openings>): string {
     from v where v.delivery_id is not null`;
 }
 
+/**
+ * On Citus: the rows `v` at the machine of their live rows, which inserts them itself. What the coordinator copies to a machine
+ * fails there without its SQLSTATE, and all machines take part in the commit of a CTE that writes.
+ */
+const openedInShard = (
+  bind: Bind<Openings>,
+) => `from ${sql.unnest(OPENED, bind, ({ incidents }) => incidents)}
+    join monitor_live l on l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ incidents }) => incidents)}`;
+
+const { projectId: _ofLiveRow, ...AT_PLACE } = ROW;
+const OPEN_IN_SHARD = statement('insert-incidents-in-shard', (bind: Bind<Openings>) => {
+  const openedAt = fromMillis(bind(({ openedMs }) => openedMs));
+  return `insert into incidents (project_id, ${sql.names(AT_PLACE)}, state, last_sequence, event_sequence, opened_at, alerted_at)
+    select l.project_id, ${sql.values(AT_PLACE)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${openedAt}
+    ${openedInShard(bind)}`;
+});
+const SEND_IN_SHARD = statement(
+  'insert-first-events-in-shard',
+  (
+    bind: Bind<Openings>,
+  ) => `insert into deliveries (${SHARED}, ${sql.names(FIRST_EVENT)}, event, sequence, next_attempt_at)
+    select l.project_id, v.monitor_key, v.monitor_id, v.incident_id, ${sql.values(FIRST_EVENT)}, '${EVENT}', 1, ${fromMillis('v.created_at')}
+    ${openedInShard(bind)} where v.delivery_id is not null`,
+);
+
 const OPEN = statement('insert-incidents', (bind: Bind<Openings>) => `with ${openSql(bind)}`);
 const OPEN_AND_UPDATE = statement(
   'insert-incidents-of-woken',
@@ -72,13 +98,21 @@ const OPEN_AND_UPDATE = statement(
 /**
  * Inserts new incidents with their first events, which are due at once, and writes `woken`, in one statement. A second
  * incident of the same cause is a unique violation while the first has not ended: the transaction fails. Arrays, because
- * ten thousand rows at one instant cost Postgres half as much as in JSON.
+ * ten thousand rows at one instant cost Postgres half as much as in JSON. On Citus their live rows must be there.
  */
 export async function insertIncidents(tx: Queryable, openings: Openings): Promise<void> {
   const { incidents, woken = [] } = openings;
-  // Citus runs an update in one shard, but not with inserts beside it that it can't place.
-  const isApart = incidents.length === 0 || isDistributed();
-  if (isApart) await updateWoken(tx, woken);
-  if (incidents.length === 0) return;
-  await tx.query((isApart || woken.length === 0 ? OPEN : OPEN_AND_UPDATE)(openings));
+  if (incidents.length === 0) await updateWoken(tx, woken);
+  else if (isDistributed()) await insertInShard(tx, openings);
+  else await tx.query((woken.length === 0 ? OPEN : OPEN_AND_UPDATE)(openings));
+}
+
+/** In one round trip, where the connection is a pipeline. */
+async function insertInShard(tx: Queryable, openings: Openings): Promise<void> {
+  const { incidents, woken = [] } = openings;
+  await allAnswered([
+    updateWoken(tx, woken),
+    tx.query(OPEN_IN_SHARD(openings)),
+    ...(incidents.some(({ delivery }) => delivery) ? [tx.query(SEND_IN_SHARD(openings))] : []),
+  ]);
 }

@@ -26,17 +26,20 @@ const before = () =>
     { at: fromMillis('$6'), near: fromMillis('$5') },
   );
 
-/** Not on Citus: a CTE that writes takes part of every machine in the commit. */
-const USED = `, used as (${addUsage({
+const COUNT_BEATS = addUsage({
   from: 'beats',
   projectId: 'project_id',
   at: 'bucket_start',
   dimension: 'beats',
   value: 'count(*)',
-})})`;
+});
+/** On Citus a statement of its own: all machines take part in the commit of a CTE that writes. */
+const USED = `, used as (${COUNT_BEATS})`;
 
-// Each hour with an observation has a row of gaps, which says where the next one begins.
-const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
+/** By `>=` the last monitor alone. */
+type From = '>' | '>=';
+
+const beatsOfPiece = (sign: From) => `stretch as materialized (
     select project_id, monitor_key, ${sequenceBefore(fromMillis('$5'), 'monitors', PROJECT)} as sequence
     from monitors where (project_id, monitor_key) ${sign} ($1, $2) and (project_id, monitor_key) <= ($3, $4)${ofProject('monitors', PROJECT)}),
   beats as materialized (
@@ -44,7 +47,10 @@ const sumUpMonitors = (sign: '>' | '>=') => `with stretch as materialized (
       date_trunc('hour', o.received_at, 'UTC') as bucket_start
     from stretch s join observations o on o.monitor_key = s.monitor_key and o.sequence > s.sequence
     where o.received_at >= ${fromMillis('$5')} and o.received_at < ${fromMillis('$6')}${ofProject('o', PROJECT)}
-      and o.sequence > $7 and o.sequence <= $8),
+      and o.sequence > $7 and o.sequence <= $8)`;
+
+// Each hour with an observation has a row of gaps, which says where the next one begins.
+const sumUpMonitors = (sign: From) => `with ${beatsOfPiece(sign)},
   lined as (
     select project_id, monitor_key, sequence, received_at, counts, bucket_start,
       lag(received_at) over (partition by monitor_key, counts order by sequence) as of_piece
@@ -80,11 +86,13 @@ export async function sumUpPiece(tx: Queryable, piece: Piece): Promise<void> {
   const first = stretch ? last : (place.done ?? FIRST);
   const known = stretch ? await readKnown(tx, piece) : [];
   if (isScan) await tx.query(BY_SCAN);
-  await tx.query(sumUpMonitors(stretch ? '>=' : '>'), [
+  const sign = stretch ? '>=' : '>';
+  const beats = [
     ...[first.projectId, first.monitorKey, last.projectId, last.monitorKey, place.fromMs, place.toMs],
     ...[stretch?.from ?? 0, stretch?.to ?? Number.MAX_SAFE_INTEGER],
-    ...[known, Math.max(0, MOST_MEASUREMENTS - known.length)],
-  ]);
+  ];
+  await tx.query(sumUpMonitors(sign), [...beats, known, Math.max(0, MOST_MEASUREMENTS - known.length)]);
+  if (isDistributed()) await tx.query(`with ${beatsOfPiece(sign)} ${COUNT_BEATS}`, beats);
 }
 
 /** What earlier parts have summed up, but for what has rules. */

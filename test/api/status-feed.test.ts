@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { touchLiveSql } from '../../src/store/monitors/live.ts';
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
+import { ofProject } from '../../src/store/postgres/engine.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { seedMonitors } from '../support/seed.ts';
@@ -67,7 +68,7 @@ async function openChange(monitorIds: string[]) {
   await tx.query('begin');
   await tx.query(
     `with named as (select project_id, monitor_key from monitors where project_id = $1 and monitor_id = any($2)),
-     ${touchLiveSql('named')} select from touched`,
+     ${touchLiveSql('named', ofProject('l', '$1'))} select from touched`,
     [project.projectId, monitorIds],
   );
   return {

@@ -14,8 +14,9 @@ import { sweepPartitions } from '../../src/sweeper/upkeep/sweep-partitions.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { type DatabaseFixture, openDatabaseFixture, servers } from '../support/database-fixture.ts';
 import { copyAll } from '../support/directory-fixture.ts';
+import { runOnAll } from '../support/distributed-database.ts';
 import { ENCRYPTION_KEY, makeConfig } from '../support/make-config.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { runRole } from '../support/run-program.ts';
@@ -50,8 +51,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await application?.end();
-  if (roles) await dropRoles();
   await database?.close();
+  if (roles) await dropRoles();
 });
 
 /** As docs/operations.md says; with names that need quotes. */
@@ -65,15 +66,14 @@ async function createRoles(): Promise<Roles> {
   };
   for (const name of Object.values(names)) await pool.query(`create role "${name}" login password '${mark}'`);
   const name = new URL(database.databaseUrl).pathname.slice(1);
-  await pool.query(`alter database ${name} owner to "${names.owner}"`);
+  await runOnAll(servers(), `alter database ${name} owner to "${names.owner}"`);
   return { ...names, ownerUrl: urlOf(names.owner), applicationUrl: urlOf(names.application) };
 }
 
+/** What they owned has gone with the database. */
 async function dropRoles(): Promise<void> {
-  for (const name of [roles.application, roles.owner]) await pool.query(`drop owned by "${name}" cascade`);
-  const name = new URL(database.databaseUrl).pathname.slice(1);
-  await pool.query(`alter database ${name} owner to current_user`);
-  for (const role of [roles.application, roles.owner]) await pool.query(`drop role "${role}"`);
+  for (const role of [roles.application, roles.owner])
+    await runOnAll(servers(), `drop role if exists "${role}"`);
 }
 
 async function partitionsOf(table: string): Promise<string[]> {

@@ -45,6 +45,7 @@ it('migrate refuses an empty database without the extension where the engine is 
   const empty = await openDatabaseFixture({ hasSchema: false });
   useEngine('citus');
   try {
+    await empty.pool.query('drop extension if exists citus cascade');
     await expect(migrate({ databaseUrl: empty.databaseUrl })).rejects.toThrow('no extension citus');
     const { rows } = await empty.pool.query("select to_regclass('schema_migrations') as made");
     expect(rows).toEqual([{ made: null }]);

@@ -9,7 +9,7 @@ import { findPostgresBinaries } from '../../src/dev/postgres/postgres-binaries.t
 import { touchLive } from '../../src/store/monitors/live.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
-import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { copyDatabase, openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { FeedReader } from '../support/feed-reader.ts';
 import { OwnPostgres } from '../support/own-postgres.ts';
 import { type SeedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
@@ -78,10 +78,7 @@ describe('rows that are put back', () => {
     await pool.end();
     const name = `${inject('postgresPrefix')}_${randomBytes(6).toString('hex')}`;
     const url = new URL(fixture?.databaseUrl ?? '');
-    const admin = new pg.Client({ connectionString: inject('postgresAdminUrl') });
-    await admin.connect();
-    await admin.query(`create database ${name} template ${url.pathname.slice(1)}`);
-    await admin.end();
+    await copyDatabase(url.pathname.slice(1), name);
     url.pathname = `/${name}`;
     const copy = openPool({ databaseUrl: url.href, size: 2, applicationName: 'test' });
     const [{ organizationId, projectId } = { organizationId: '', projectId: '' }] = monitors;

@@ -2,12 +2,14 @@
 import { expect, it } from 'vitest';
 import { lockLive } from '../../src/store/monitors/live.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
-import { openProjectFixture } from '../support/database-fixture.ts';
+import { openProjectFixture, servers } from '../support/database-fixture.ts';
+import { queryAs } from '../support/distributed-database.ts';
 import { seedMonitors } from '../support/seed.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 it('lockLive reads the clock after it has got the last lock', async () => {
-  const { pool, project, close } = await openProjectFixture();
+  const { pool, project, databaseUrl, close } = await openProjectFixture();
+  const name = new URL(databaseUrl).pathname.slice(1);
   const holder = await pool.connect();
   const waiter = await pool.connect();
   try {
@@ -21,10 +23,9 @@ it('lockLive reads the clock after it has got the last lock', async () => {
     await waiter.query('begin');
     const locking = lockLive(waiter, monitors);
     const isWaiting = async () => {
-      const { rows } = await pool.query(
-        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-      );
-      return rows.length === 1;
+      const waiting = "select from pg_stat_activity where datname = $1 and wait_event_type = 'Lock'";
+      const found = await Promise.all(servers().map((server) => queryAs(server, waiting, [name])));
+      return found.flat().length === 1;
     };
     await waitFor(isWaiting, { what: 'a session that waits for a lock' });
     const waitedUntilMs = await readNow(holder);

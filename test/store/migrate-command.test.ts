@@ -47,7 +47,7 @@ describe('the command migrate', () => {
     await query("update organizations set plan = 'smart'");
     await runRole(['migrate'], stripe);
     expect(await standing()).toEqual({ plan: 'smart', due: null });
-    await query("update organizations set state_due_at = clock_timestamp() + interval '1 day'");
+    await query("update organizations set state_due_at = now() + interval '1 day'");
     await runRole(['migrate'], { ...stripe, BILLING_SOURCE: 'static' });
     expect(await standing()).toEqual({ plan: 'free', due: false });
     await runRole(['migrate'], stripe);

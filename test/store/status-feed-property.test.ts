@@ -6,6 +6,7 @@ import { decodeFeedCursor, encodeFeedCursor } from '../../src/api/paging/feed-cu
 import { haveChanged } from '../../src/store/monitors/feed-poll.ts';
 import { touchLiveSql } from '../../src/store/monitors/live.ts';
 import { deleteOldChanges } from '../../src/store/monitors/live-changes.ts';
+import { ofProject } from '../../src/store/postgres/engine.ts';
 import type { Connection, Pool } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { FeedReader, type ReaderOptions } from '../support/feed-reader.ts';
@@ -18,13 +19,13 @@ const TABLES = ['monitor_live', 'live_changes', 'live_changes_floor'];
 
 let fixture: ProjectFixture;
 let pool: Pool;
-let keys: string[][];
+let writers: { projectId: string; keys: string[] }[];
 
 beforeAll(async () => {
   fixture = await openProjectFixture();
   ({ pool } = fixture);
   const { organizationId } = fixture.project;
-  keys = await Promise.all(
+  writers = await Promise.all(
     Array.from({ length: WRITERS }, async (_, index) => {
       const projectId = crypto.randomUUID();
       await pool.query(
@@ -32,7 +33,7 @@ beforeAll(async () => {
         [projectId, organizationId, `project ${index}`],
       );
       const seeded = await seedMonitors(pool, { organizationId, projectId }, MONITORS);
-      return seeded.map(({ monitorKey }) => monitorKey);
+      return { projectId, keys: seeded.map(({ monitorKey }) => monitorKey) };
     }),
   );
   for (const table of TABLES) await pool.query(`create table saved_${table} as select * from ${table}`);
@@ -64,17 +65,16 @@ class Run {
       this.#open.set(index, tx);
       await tx.query('begin');
     }
+    const { projectId = '', keys = [] } = writers[index] ?? {};
+    const values = [projectId, keys.slice(first)];
     await tx.query(
-      `with named as (
-         update monitor_live set last_sequence = last_sequence + 1 where monitor_key = any ($1)
-         returning project_id, monitor_key)
-       select count(*) from named`,
-      [keys[index]?.slice(first)],
+      `update monitor_live set last_sequence = last_sequence + 1 where project_id = $1 and monitor_key = any ($2)`,
+      values,
     );
     await tx.query(
-      `with named as (select project_id, monitor_key from monitor_live where monitor_key = any ($1)),
-       ${touchLiveSql('named')} select from touched`,
-      [keys[index]?.slice(first)],
+      `with named as (select project_id, monitor_key from monitor_live where project_id = $1 and monitor_key = any ($2)),
+       ${touchLiveSql('named', ofProject('l', '$1'))} select from touched`,
+      values,
     );
   }
 

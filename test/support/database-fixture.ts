@@ -2,10 +2,9 @@
 // organization with one project.
 import { randomBytes } from 'node:crypto';
 import { inject } from 'vitest';
-import { isDistributed } from '../../src/store/postgres/engine.ts';
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
-import { limitShards, queryAs } from './distributed-database.ts';
+import { closeTemplate, limitShards, queryAs } from './distributed-database.ts';
 import { ENCRYPTION_KEY } from './make-config.ts';
 import { type SeedProject, seedProject } from './seed.ts';
 import { waitFor } from './wait-for.ts';
@@ -32,13 +31,9 @@ export interface ProjectFixture extends DatabaseFixture {
 export async function openDatabaseFixture({ hasSchema = true } = {}): Promise<DatabaseFixture> {
   const prefix = inject('postgresPrefix');
   const name = `${prefix}_${randomBytes(6).toString('hex')}`;
-  // Postgres waits five seconds for clients that are connected to the template (the migration, autovacuum), then fails.
   const template = hasSchema ? `${prefix}_template` : emptyTemplate(prefix);
-  for (const server of servers())
-    await waitFor(() => queryAs(server, `create database ${name} template ${template}`), {
-      what: 'the database is made',
-    });
-  if (!hasSchema && isDistributed()) await limitShards(inject('postgresAdminUrl'), name);
+  await cloneDatabase(template, name);
+  if (!hasSchema && hasWorkers()) await limitShards(inject('postgresAdminUrl'), name);
   const url = new URL(inject('postgresAdminUrl'));
   url.pathname = `/${name}`;
   const pool = openTestPool(url.href);
@@ -78,12 +73,28 @@ function openTestPool(databaseUrl: string): Pool {
   });
 }
 
+/** Also a database of a test, to which no test is connected: nobody can use it any more. */
+export async function copyDatabase(name: string, copy: string): Promise<void> {
+  for (const server of servers()) await closeTemplate(server, name);
+  await cloneDatabase(name, copy);
+}
+
+/** Postgres waits five seconds for clients that are connected to the template (the migration, autovacuum), then fails. */
+async function cloneDatabase(template: string, name: string): Promise<void> {
+  for (const server of servers())
+    await waitFor(() => queryAs(server, `create database ${name} template ${template}`), {
+      what: 'the database is made',
+    });
+}
+
+const hasWorkers = () => inject('postgresWorkerUrls') !== undefined;
+
 /** On a distributed server it knows the machines. */
 function emptyTemplate(prefix: string): string {
-  return isDistributed() ? `${prefix}_empty` : 'template1';
+  return hasWorkers() ? `${prefix}_empty` : 'template1';
 }
 
 /** One server, or all machines of a distributed one. */
-function servers(): string[] {
+export function servers(): string[] {
   return [inject('postgresAdminUrl'), ...(inject('postgresWorkerUrls') ?? [])];
 }

@@ -1,6 +1,7 @@
 // Runs a program to its end: another project's (kubectl, helm, docker, a compiler), or a role of the product.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { isDistributed } from '../../src/store/postgres/engine.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -45,7 +46,10 @@ export function runProgram(
   });
 }
 
-/** Runs `node src/main.ts <role>` as a container would. The process gets `env` and PATH, and nothing else. */
+/** Runs `node src/main.ts <role>` as a container would. The process gets `env`, PATH and the engine, and nothing else. */
 export function runRole(args: readonly string[], env: Record<string, string>): Promise<Outcome> {
-  return runProgram(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, ...env } });
+  const engine = isDistributed() ? 'citus' : 'postgres';
+  return runProgram(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, BEATKEEPER_DATABASE_ENGINE: engine, ...env },
+  });
 }

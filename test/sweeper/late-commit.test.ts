@@ -52,7 +52,7 @@ function withSlowBeginning(pool: Pool): Pool {
         return typeof value === 'function' ? value.bind(target) : value;
       }
       return async (statement: QueryConfig) => {
-        if (statement.name === 'find-due' && statement.values?.[1] === -1)
+        if (statement.name?.startsWith('find-due') && statement.values?.[1] === -1)
           throw new Error('canceling statement due to statement timeout');
         return await target.query(statement);
       };

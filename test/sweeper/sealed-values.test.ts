@@ -194,19 +194,30 @@ describe('the sweep of sealed values', () => {
     }
   });
 
-  it('a pass does not wait for a row that somebody holds; a later pass seals it', async () => {
+  /** One of three rows of the table is held while a pass seals the others. */
+  async function sealBeside(table: string, keyId: string, held: string): Promise<void> {
     const ids = await seedEndpoints(3);
     const holder = await fixture.pool.connect();
     try {
-      await holder.query(`begin; select from callback_endpoints where endpoint_id = 'cb_1' for update`);
+      await holder.query('begin');
+      await holder.query(`select from ${table} where ${held} for update`);
       await sweep();
-      expect(await countOf('callback_endpoints', `url_key_id = '${OLD.id}'`)).toBe(1);
+      expect(await countOf(table, `${keyId} = '${OLD.id}'`)).toBe(1);
     } finally {
       await holder.query('rollback');
       holder.release();
     }
     await sweep();
     await expectAllNew(ids);
+  }
+
+  it('a pass does not wait for an endpoint that somebody holds; a later pass seals it', async () => {
+    await sealBeside('callback_endpoints', 'url_key_id', `endpoint_id = 'cb_1'`);
+  });
+
+  it('a pass does not wait for an answer that somebody holds; a later pass seals it', async () => {
+    const { projectId } = fixture.project;
+    await sealBeside('idempotency_records', 'body_key_id', `scope_id = '${projectId}' and key = 'cb_1'`);
   });
 
   it('values that do not open are passed over, however many they are, and stay counted', async () => {

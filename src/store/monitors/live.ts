@@ -2,7 +2,7 @@
 // first, in key order (project_id, monitor_key), so that two writers never deadlock.
 import type { LiveState, OpenRun } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
-import { inShard, isDistributed } from '../postgres/engine.ts';
+import { inShard, isDistributed, ofProject } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { recordChanges } from './live-changes.ts';
@@ -152,13 +152,14 @@ export async function updateLive(tx: Queryable, rows: readonly LiveRow[]): Promi
   else await tx.query(UPDATE(rows));
 }
 
-const UPDATE_IN_SHARD = statement(
-  'update-live-in-shard',
-  (bind: Bind<readonly LiveRow[]>) => `update monitor_live l
-    set ${sql.assignments(CHANGING)}, room = null, changed_xid = pg_current_xact_id()
-    from ${sql.unnest(LIVE_ROW, bind, (rows) => rows)}
-    where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, (rows) => rows)}`,
-);
+const UPDATE_IN_SHARD = statement('update-live-in-shard', (bind: Bind<readonly LiveRow[]>) => {
+  const place = inShard('l', bind, (rows) => rows);
+  return updateRows(
+    sql.assignments(CHANGING),
+    sql.unnest(LIVE_ROW, bind, (rows) => rows),
+    place,
+  );
+});
 const RECORD_IN_SHARD = statement('record-changes-in-shard', (bind: Bind<readonly LiveRow[]>) =>
   recordChanges(sql.unnest(MONITOR_REF, bind, (rows) => rows)),
 );
@@ -193,9 +194,20 @@ const UPDATE_WOKEN = statement(
   (bind: Bind<readonly LiveRow[]>) => `with ${updateWokenSql(bind, (rows) => rows)} select from live`,
 );
 
+const UPDATE_WOKEN_IN_SHARD = statement('update-woken-in-shard', (bind: Bind<readonly LiveRow[]>) => {
+  const place = inShard('l', bind, (rows) => rows);
+  return updateRows(
+    sql.assignments(WOKEN),
+    sql.unnest(WOKEN_ROW, bind, (rows) => rows),
+    place,
+  );
+});
+
 /** As `updateLive`, after monitors were woken: it writes only what time may change. */
 export async function updateWoken(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
-  if (rows.length > 0) await tx.query(UPDATE_WOKEN(rows));
+  if (rows.length === 0) return;
+  if (!isDistributed()) await tx.query(UPDATE_WOKEN(rows));
+  else await Promise.all([tx.query(UPDATE_WOKEN_IN_SHARD(rows)), tx.query(RECORD_IN_SHARD(rows))]);
 }
 
 /** The CTEs of that update, for statements that do more in the same round trip. */
@@ -210,20 +222,27 @@ export function updateLiveSql<Input>(bind: Bind<Input>, rows: (input: Input) => 
   return updateSql(sql.assignments(CHANGING), sql.unnest(LIVE_ROW, bind, rows), place);
 }
 
+function updateRows(assignments: string, rows: string, place: string): string {
+  return `update monitor_live l set ${assignments}, room = null, changed_xid = pg_current_xact_id()
+      from ${rows}
+      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${place}`;
+}
+
 function updateSql(assignments: string, rows: string, place: string): string {
   return `live as (
-      update monitor_live l set ${assignments}, room = null, changed_xid = pg_current_xact_id()
-      from ${rows}
-      where l.project_id = v.project_id and l.monitor_key = v.monitor_key${place}
+      ${updateRows(assignments, rows, place)}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('live')})`;
 }
 
-/** The CTEs that stamp the live rows of the CTE `of`, which has `project_id` and `monitor_key`. */
-export function touchLiveSql(of: string): string {
+/**
+ * The CTEs that stamp the live rows of the CTE `of`, which has `project_id` and `monitor_key`. `place`: their shard (`inShard`)
+ * as rows `l`; on Citus an update of several shards waits for each other one.
+ */
+export function touchLiveSql(of: string, place: string): string {
   return `touched as (
       update monitor_live l set changed_xid = pg_current_xact_id()
-      from ${of} v where l.project_id = v.project_id and l.monitor_key = v.monitor_key
+      from ${of} v where l.project_id = v.project_id and l.monitor_key = v.monitor_key${place}
       returning l.project_id, l.monitor_key),
     changes as (${recordChanges('touched')})`;
 }
@@ -231,7 +250,7 @@ export function touchLiveSql(of: string): string {
 /** Marks a monitor's visible state as changed for the status feed (an acknowledged incident, a new binding). */
 export async function touchLive(tx: Queryable, ref: MonitorRef): Promise<void> {
   await tx.query(
-    `with named as (select $1::uuid as project_id, $2::uuid as monitor_key), ${touchLiveSql('named')} select from touched`,
+    `with named as (select $1::uuid as project_id, $2::uuid as monitor_key), ${touchLiveSql('named', ofProject('l', '$1'))} select from touched`,
     [ref.projectId, ref.monitorKey],
   );
 }

@@ -92,7 +92,7 @@ export async function writeReport(
          and m.origin_kind is not null and (m.monitor_id = any ($3)) = (m.orphaned_at is null)
          and (m.lifecycle <> 'archived' or m.orphaned_at is not null)
        returning m.project_id, m.monitor_key, m.orphaned_at is not null as is_orphaned),
-     ${touchLiveSql('marked')}
+     ${touchLiveSql('marked', ofProjects('l', '$1'))}
      select is_orphaned from marked`,
     [refs.map((ref) => ref.projectId), refs.map((ref) => ref.monitorKey), orphaned, nowMs],
   );

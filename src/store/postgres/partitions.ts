@@ -4,6 +4,7 @@
 import type { ClientBase } from 'pg';
 import { KEPT_DAYS } from '../../domain/retention.ts';
 import { toTime } from '../../domain/timestamp.ts';
+import { isDistributed } from './engine.ts';
 import { wholeMillis } from './moments.ts';
 
 export interface PartitionedTable {
@@ -153,7 +154,8 @@ export async function withDefaultLocked<Result>(
 ): Promise<Result> {
   await db.query('begin');
   try {
-    await db.query(`lock table ${table}_default in share update exclusive mode`);
+    if (isDistributed()) await lockAtCoordinator(db, table);
+    else await db.query(lockDefault(table));
     await db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
     const result = await work();
     await db.query('commit');
@@ -162,6 +164,18 @@ export async function withDefaultLocked<Result>(
     await db.query('rollback');
     throw error;
   }
+}
+
+const lockDefault = (table: string) => `lock table ${table}_default in share update exclusive mode`;
+
+/**
+ * The functions of the schema connect to the machines as the owner of the tables, and would wait for locks that this role has
+ * there. Everybody who changes partitions meets at the coordinator.
+ */
+async function lockAtCoordinator(db: Pick<PartitionConnection, 'query'>, table: string): Promise<void> {
+  await db.query('set local citus.enable_ddl_propagation = off');
+  await db.query(lockDefault(table));
+  await db.query('set local citus.enable_ddl_propagation = on');
 }
 
 /** SQL: where the rows of a table begin that are kept: a whole day. Observations are also kept until they are summed up. */

@@ -100,14 +100,22 @@ export async function writeBeatBatch(tx: Queryable, batch: BeatBatch): Promise<v
 }
 
 const WRITE_LANE = statement('write-lane', (bind: Bind<BeatBatch>) => writeLane(bind));
-const INSERT_FULL = statement('insert-observations', (bind: Bind<BeatBatch>) =>
-  insertObservations({ ...PLAIN, ...DETAIL }, bind),
+const { projectId: _ofLiveRow, ...AT_LIVE_ROW } = { ...PLAIN, ...DETAIL };
+const INSERT_AT_LIVE_ROWS = statement(
+  'insert-observations-at-live-rows',
+  (bind: Bind<BeatBatch>) => `insert into observations (project_id, ${sql.names(AT_LIVE_ROW)}, received_at)
+    select l.project_id, ${sql.values(AT_LIVE_ROW)}, ${fromMillis(bind(({ nowMs }) => nowMs))}
+    from ${sql.unnest({ ...PLAIN, ...DETAIL }, bind, ({ observations }) => observations)}
+    join monitor_live l on l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ observations }) => observations)}`,
 );
 
-/** The same on Citus: statements without CTEs, so that one machine alone commits (`updateLiveInShard`). */
+/**
+ * The same on Citus: statements without CTEs, and inserts by a select that joins the live rows. The machine that has them runs
+ * each by itself, so that it alone commits, in one phase.
+ */
 async function writeInShard(tx: Queryable, batch: BeatBatch): Promise<void> {
   const writes: Promise<unknown>[] = [updateLiveInShard(tx, batch.live), tx.query(WRITE_LANE(batch))];
-  if (batch.observations.length > 0) writes.push(tx.query(INSERT_FULL(batch)));
+  if (batch.observations.length > 0) writes.push(tx.query(INSERT_AT_LIVE_ROWS(batch)));
   await Promise.all(writes);
 }
 

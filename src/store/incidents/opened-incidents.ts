@@ -6,7 +6,6 @@ import { type Bind, type Columns, sql, statement } from '../postgres/columns.ts'
 import { inShard, isDistributed } from '../postgres/engine.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { allAnswered } from '../postgres/transaction.ts';
 import { INCIDENT, INCIDENT_ROW, type IncidentRow } from './incidents.ts';
 
 /** In which incidents differ that open at one moment. The rest is as `openIncident` makes it. */
@@ -66,7 +65,7 @@ function openSql(bind: Bind<Openings>): string {
 
 /**
  * On Citus: the rows `v` at the machine of their live rows, which inserts them itself. What the coordinator copies to a machine
- * fails there without its SQLSTATE, and all machines take part in the commit of a CTE that writes.
+ * fails there without its SQLSTATE and commits in two phases, and all machines take part in the commit of a CTE that writes.
  */
 const openedInShard = (
   bind: Bind<Openings>,
@@ -107,12 +106,9 @@ export async function insertIncidents(tx: Queryable, openings: Openings): Promis
   else await tx.query((woken.length === 0 ? OPEN : OPEN_AND_UPDATE)(openings));
 }
 
-/** In one round trip, where the connection is a pipeline. */
 async function insertInShard(tx: Queryable, openings: Openings): Promise<void> {
   const { incidents, woken = [] } = openings;
-  await allAnswered([
-    updateWoken(tx, woken),
-    tx.query(OPEN_IN_SHARD(openings)),
-    ...(incidents.some(({ delivery }) => delivery) ? [tx.query(SEND_IN_SHARD(openings))] : []),
-  ]);
+  await updateWoken(tx, woken);
+  await tx.query(OPEN_IN_SHARD(openings));
+  if (incidents.some(({ delivery }) => delivery)) await tx.query(SEND_IN_SHARD(openings));
 }

@@ -11,9 +11,22 @@ export function recordChanges(from: string): string {
   // On Citus the row is in the shard of its monitors, which are all in one.
   const [key, value] = isDistributed() ? ['shard_key, ', '(array_agg(project_id))[1], '] : ['', ''];
   return `insert into live_changes (${key}project_hashes, monitor_keys)
-    select ${value}array_agg(uuid_hash(project_id)), array_agg(monitor_key)
+    select ${value}${recordsOf(from)}`;
+}
+
+const recordsOf = (from: string) => `array_agg(uuid_hash(project_id)), array_agg(monitor_key)
     from (select project_id, monitor_key, (row_number() over () - 1) / ${KEYS_IN_ROW} as part from ${from}) parts
     group by part`;
+
+/**
+ * As `recordChanges` of the arrays `from`, on Citus: SQL that the machine runs by itself which has the live row of `projectId`
+ * and `monitorKey`, one of those that changed.
+ */
+export function recordAtLiveRow(from: string, projectId: string, monitorKey: string): string {
+  return `insert into live_changes (shard_key, project_hashes, monitor_keys)
+    select l.project_id, records.hashes, records.keys
+    from monitor_live l cross join (select ${recordsOf(from)}) records (hashes, keys)
+    where l.project_id = ${projectId} and l.monitor_key = ${monitorKey}`;
 }
 
 export const FLOOR = '(select floor_xid from live_changes_floor)';

@@ -5,7 +5,7 @@ import { type Bind, type Columns, column, rowReader, sql, statement } from '../p
 import { inShard, isDistributed, ofProject } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
-import { recordChanges } from './live-changes.ts';
+import { recordAtLiveRow, recordChanges } from './live-changes.ts';
 
 export interface MonitorRef {
   projectId: string;
@@ -161,7 +161,11 @@ const UPDATE_IN_SHARD = statement('update-live-in-shard', (bind: Bind<readonly L
   );
 });
 const RECORD_IN_SHARD = statement('record-changes-in-shard', (bind: Bind<readonly LiveRow[]>) =>
-  recordChanges(sql.unnest(MONITOR_REF, bind, (rows) => rows)),
+  recordAtLiveRow(
+    sql.unnest(MONITOR_REF, bind, (rows) => rows),
+    bind(([row]) => row?.projectId),
+    bind(([row]) => row?.monitorKey),
+  ),
 );
 
 /**
@@ -206,8 +210,12 @@ const UPDATE_WOKEN_IN_SHARD = statement('update-woken-in-shard', (bind: Bind<rea
 /** As `updateLive`, after monitors were woken: it writes only what time may change. */
 export async function updateWoken(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
   if (rows.length === 0) return;
-  if (!isDistributed()) await tx.query(UPDATE_WOKEN(rows));
-  else await Promise.all([tx.query(UPDATE_WOKEN_IN_SHARD(rows)), tx.query(RECORD_IN_SHARD(rows))]);
+  if (!isDistributed()) {
+    await tx.query(UPDATE_WOKEN(rows));
+    return;
+  }
+  await tx.query(UPDATE_WOKEN_IN_SHARD(rows));
+  await tx.query(RECORD_IN_SHARD(rows));
 }
 
 /** The CTEs of that update, for statements that do more in the same round trip. */

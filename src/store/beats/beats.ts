@@ -49,6 +49,7 @@ export const DETAIL: Columns<ObservationDetail> = {
   message: column.quoted('message', 'text'),
   measurements: column.json('measurements'),
 };
+const FULL: Columns<ObservationRow> = { ...PLAIN, ...DETAIL };
 const DETAILS = Object.keys(DETAIL) as (keyof ObservationDetail)[];
 
 /** A batch and its number in the lane. */
@@ -90,7 +91,7 @@ const writeBatch = (name: string, columns: Columns<ObservationRow> | typeof PLAI
   );
 
 const WRITE_WITHOUT_DETAIL = writeBatch('write-beats', PLAIN);
-const WRITE_FULL = writeBatch('write-beats-full', { ...PLAIN, ...DETAIL });
+const WRITE_FULL = writeBatch('write-beats-full', FULL);
 
 /** Writes live states, observations and the lane's batch number in one round trip. */
 export async function writeBeatBatch(tx: Queryable, batch: BeatBatch): Promise<void> {
@@ -100,12 +101,12 @@ export async function writeBeatBatch(tx: Queryable, batch: BeatBatch): Promise<v
 }
 
 const WRITE_LANE = statement('write-lane', (bind: Bind<BeatBatch>) => writeLane(bind));
-const { projectId: _ofLiveRow, ...AT_LIVE_ROW } = { ...PLAIN, ...DETAIL };
+const { projectId: _ofLiveRow, ...AT_LIVE_ROW } = FULL;
 const INSERT_AT_LIVE_ROWS = statement(
   'insert-observations-at-live-rows',
   (bind: Bind<BeatBatch>) => `insert into observations (project_id, ${sql.names(AT_LIVE_ROW)}, received_at)
     select l.project_id, ${sql.values(AT_LIVE_ROW)}, ${fromMillis(bind(({ nowMs }) => nowMs))}
-    from ${sql.unnest({ ...PLAIN, ...DETAIL }, bind, ({ observations }) => observations)}
+    from ${sql.unnest(FULL, bind, ({ observations }) => observations)}
     join monitor_live l on l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ observations }) => observations)}`,
 );
 

@@ -67,6 +67,8 @@ export interface Call<Spec> {
   write: Write<WriteAnswer<Spec>>;
   /** Aborts when the caller leaves or the service drains: a held call then answers at once. */
   signal: AbortSignal;
+  /** The value of the header `Accept`. */
+  accept: string | undefined;
   /** Throws when the caller may not call any more: an answer that takes long must not outlive a credential. */
   requireStillAdmitted: () => Promise<void>;
 }
@@ -147,6 +149,7 @@ export function registerOperation<Spec extends OperationSpec>(
           homes,
           write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
           signal: open.signal,
+          accept: request.headers.accept,
           requireStillAdmitted: async () => {
             await deps.admit(spec, request, { again: admission });
           },

@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => fixture?.close());
 
 const SPAN = { fromMs: daysAgo(30), untilMs: Date.now() + DAY_MS };
-const ALL = { ...SPAN, storedObservations: 2_000_000 };
+const ALL = { ...SPAN, madeUntilMs: SPAN.untilMs, storedObservations: 2_000_000 };
 const LIMITS = { lines: 1_000, bytes: 1_048_576, monitors: 200 };
 
 /** What a text column may hold. */
@@ -189,7 +189,10 @@ it('a page of hours reads about as many rows as it has', async () => {
   );
   await pool.query('analyze observation_buckets');
   const after = { monitorKey: monitor.monitorKey, measurement: 'rows', startMs: daysAgo(200) };
-  const query = { untilMs: daysAgo(30), limits: { ...LIMITS, monitors: 1 } };
+  const query = {
+    ...{ observationsFromMs: daysAgo(30), summedMs: daysAgo(0), madeUntilMs: SPAN.untilMs },
+    ...{ storedObservations: 2_000_000, limits: { ...LIMITS, monitors: 1 } },
+  };
   let lines = 0;
   const read = await rowsReadBy(pool, 'export-buckets', async (db) => {
     ({ lines } = await listExportedBuckets(db, monitor.projectId, after, query));

@@ -1,27 +1,22 @@
 // Exports that break at each of their checkpoints, beside beats, changes and other pages: what they have is compared with
 // a model of what was committed.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { decodeExportCursor } from '../../src/api/paging/export-cursor.ts';
-import { toLines, toTable } from '../../src/api/present/present-export.ts';
 import type { ExportRecord } from '../../src/contract/resources/export.ts';
 import { newUuid } from '../../src/domain/id.ts';
-import { findPlan } from '../../src/domain/plan.ts';
-import { walkExport } from '../../src/service/tenancy/export.ts';
-import { beginExport, type ExportOrder } from '../../src/service/tenancy/export-pages.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { cellsOf, recordsOf } from '../support/export-reader.ts';
 import { daysAgo, HOUR_MS, insertBeats } from '../support/past-beats.ts';
 import { type SeedMonitor, type SeedProject, seedEndpoint, seedMonitors } from '../support/seed.ts';
+import { orderOf, readAll, streamOf } from './export-order.ts';
 
 let fixture: ProjectFixture;
 let projects: SeedProject[];
 let monitors: SeedMonitor[];
 /** By monitor key: how many beats it has. */
 const counts = new Map<string, number>();
-/** Each page of history is cut: by its bytes after one line or two, else by its lines. */
-const PAGES = { items: 2, wholeMonitors: 2, lines: 3, bytes: 700, monitors: 2 };
-const MOST = 5;
+/** Records between two checkpoints. */
+const most = 5;
 
 beforeAll(async () => {
   fixture = await openProjectFixture();
@@ -65,41 +60,17 @@ async function beat(monitor: SeedMonitor, count: number): Promise<void> {
   counts.set(monitor.monitorKey, before + count);
 }
 
-const orderOf = async (format: 'ndjson' | 'csv'): Promise<ExportOrder> => ({
-  scope: { organizationId: fixture.project.organizationId },
-  ...(await beginExport(fixture.pool, fixture.project.organizationId, findPlan)),
-  format,
-  includesBuckets: format === 'ndjson',
-  includesUsage: true,
-  pages: PAGES,
-});
-
-/** The stream of an order from a cursor on, as the route makes it. */
-function streamOf(order: ExportOrder, cursor?: string): AsyncGenerator<string> {
-  const resumed = decodeExportCursor(order, cursor);
-  const going = resumed ? { ...order, span: resumed.span } : order;
-  const pages = walkExport(fixture.pool, going, resumed?.place);
-  const context = { publicUrl: 'https://beats.example.com', secrets: fixture.secrets };
-  return order.format === 'csv'
-    ? toTable(pages, going, { isContinued: resumed !== undefined })
-    : toLines(pages, going, context, MOST);
-}
-
 /** Between so many pieces of a stream something changes, so that beats are not faster than all the exports together. */
 const CHANGES = 8;
 
 /** Reads it. Between its first pieces somebody beats, renames and adds monitors. */
-async function read(stream: AsyncGenerator<string>, meanwhile = unchanged): Promise<string> {
-  let text = '';
+async function readBesideChanges(stream: AsyncGenerator<string>): Promise<string> {
   let changes = 0;
-  for await (const piece of stream) {
-    text += piece;
+  return await readAll(stream, async () => {
     changes += 1;
-    if (changes <= CHANGES) await meanwhile();
-  }
-  return text;
+    if (changes <= CHANGES) await change();
+  });
 }
-const unchanged = async (): Promise<void> => undefined;
 
 let turn = 0;
 async function change(): Promise<void> {
@@ -127,7 +98,7 @@ function nameOf(record: ExportRecord): string {
 
 /** The names of what is committed now. */
 async function committedNow(): Promise<string[]> {
-  const whole = recordsOf(await read(streamOf(await orderOf('ndjson'))));
+  const whole = recordsOf(await readAll(streamOf(fixture, await orderOf(fixture), { most })));
   const observations = monitors.flatMap(({ projectId, monitorId, monitorKey }) =>
     Array.from({ length: counts.get(monitorKey) ?? 0 }, (_, place) =>
       nameOf({ type: 'observation', projectId, monitorId, sequence: place + 1 } as ExportRecord),
@@ -147,8 +118,8 @@ const countsOf = (names: readonly string[]) => {
 
 it('JSON Lines: an export that breaks at any checkpoint goes on without loss or repeat, beside changes', async () => {
   const expected = await committedNow();
-  const order = await orderOf('ndjson');
-  const text = await read(streamOf(order), change);
+  const order = await orderOf(fixture);
+  const text = await readBesideChanges(streamOf(fixture, order, { most }));
   const lines = text.split('\n').slice(0, -1);
   const checkpoints = lines.flatMap((line, place) => {
     const record = JSON.parse(line) as ExportRecord;
@@ -157,7 +128,9 @@ it('JSON Lines: an export that breaks at any checkpoint goes on without loss or 
   expect(checkpoints.length).toBeGreaterThan(15);
   for (const { cursor, place } of checkpoints) {
     const before = lines.slice(0, place + 1).map((line) => `${line}\n`);
-    const whole = recordsOf(before.join('') + (await read(streamOf(order, cursor), change)));
+    const whole = recordsOf(
+      before.join('') + (await readBesideChanges(streamOf(fixture, order, { cursor, most }))),
+    );
     expect(whole.at(-1)).toMatchObject({ type: 'checkpoint', complete: true });
     const names = countsOf(whole.filter(({ type }) => type !== 'checkpoint').map(nameOf));
     expect([...names].filter(([, count]) => count > 1)).toEqual([]);
@@ -167,9 +140,9 @@ it('JSON Lines: an export that breaks at any checkpoint goes on without loss or 
 
 it('JSON Lines: no two checkpoints are further apart than they may be', async () => {
   let since = 0;
-  for (const { type } of recordsOf(await read(streamOf(await orderOf('ndjson'))))) {
+  for (const { type } of recordsOf(await readAll(streamOf(fixture, await orderOf(fixture), { most })))) {
     since = type === 'checkpoint' ? 0 : since + 1;
-    expect(since).toBeLessThanOrEqual(MOST);
+    expect(since).toBeLessThanOrEqual(most);
   }
 });
 
@@ -177,26 +150,14 @@ it('a table that breaks after any row with a cursor goes on without loss or repe
   const expected = monitors.flatMap(({ monitorId, monitorKey }) =>
     Array.from({ length: counts.get(monitorKey) ?? 0 }, (_, place) => `${monitorId} ${place + 1}`),
   );
-  const order = await orderOf('csv');
-  const rows = cellsOf(await read(streamOf(order), change));
+  const order = await orderOf(fixture, 'csv');
+  const rows = cellsOf(await readBesideChanges(streamOf(fixture, order, { most })));
   const breaks = rows.flatMap((row, place) => (place > 0 && row.at(-1) !== '' ? [place] : []));
   expect(breaks.length).toBeGreaterThan(10);
   for (const place of breaks) {
-    const rest = cellsOf(await read(streamOf(order, rows[place]?.at(-1)), change));
+    const rest = cellsOf(await readBesideChanges(streamOf(fixture, order, { cursor: rows[place]?.at(-1) })));
     const names = [...rows.slice(1, place + 1), ...rest].map((row) => `${row[1]} ${row[3]}`);
     expect(new Set(names).size).toBe(names.length);
     expect(expected.filter((name) => !names.includes(name))).toEqual([]);
   }
-});
-
-it('an export ends where observations of a monitor are deleted meanwhile, and has all of the others', async () => {
-  const order = await orderOf('ndjson');
-  const stream = streamOf(order);
-  const first = await stream.next();
-  await fixture.pool.query('delete from observations where monitor_key = $1', [monitors[9]?.monitorKey]);
-  const text = `${first.value}${await read(stream)}`;
-  const records = recordsOf(text);
-  expect(records.at(-1)).toMatchObject({ complete: true });
-  const kept = monitors.slice(0, 9).reduce((sum, { monitorKey }) => sum + (counts.get(monitorKey) ?? 0), 0);
-  expect(records.filter(({ type }) => type === 'observation')).toHaveLength(kept);
 });

@@ -7,6 +7,7 @@ export interface ExportCall {
   /** `Service-Project`. */
   project?: string;
   query?: Record<string, string>;
+  accept?: string;
   method?: string;
   signal?: AbortSignal;
 }
@@ -14,12 +15,20 @@ export interface ExportCall {
 /** A long export that is read in between would leave an idle connection that the server closes. */
 const ALONE = { connection: 'close' };
 
-export function fetchExport({ url, token, project, query = {}, ...options }: ExportCall): Promise<Response> {
+export function fetchExport({
+  url,
+  token,
+  project,
+  query = {},
+  accept,
+  ...options
+}: ExportCall): Promise<Response> {
   return fetch(`${url}/v1/organization/export?${new URLSearchParams(query)}`, {
     ...options,
     headers: {
       ...ALONE,
       authorization: `Bearer ${token}`,
+      ...(accept ? { accept } : {}),
       ...(project ? { 'service-project': project } : {}),
     },
   });

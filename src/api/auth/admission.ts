@@ -131,7 +131,8 @@ function projectMissing(): ProblemError {
   return invalidField(HEADER.project, 'Name one project of the organization, by its id or name.', 'required');
 }
 
-function notAcceptable(types: readonly string[]): ProblemError {
+/** The refusal of a call whose answer has other media types. */
+export function notAcceptable(types: readonly string[]): ProblemError {
   const [type, advice] =
     types.length === 1 ? ['the media type', 'admit it'] : ['the media types', 'admit one of them'];
   return new ProblemError('not_acceptable', {

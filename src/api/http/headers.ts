@@ -37,8 +37,19 @@ export function decodeHeader(value: string): string {
 }
 
 /** Whether an `Accept` header admits a media type (RFC 9110 12.5.1). A request without one accepts everything. */
-export function accepts(header: string | undefined, type: string): boolean {
-  if (header === undefined || header.trim() === '') return true;
+export const accepts = (header: string | undefined, type: string): boolean => weightOf(header, type) > 0;
+
+/** Of some media types the one that an `Accept` header prefers, and of equals the first one. Undefined: it admits none. */
+export function preferredOf<Type extends string>(
+  header: string | undefined,
+  types: readonly Type[],
+): Type | undefined {
+  const most = Math.max(...types.map((type) => weightOf(header, type)));
+  return most > 0 ? types.find((type) => weightOf(header, type) === most) : undefined;
+}
+
+function weightOf(header: string | undefined, type: string): number {
+  if (header === undefined || header.trim() === '') return 1;
   const [main] = type.split('/');
   let best = { specificity: -1, quality: 0 };
   for (const range of header.split(',')) {
@@ -46,7 +57,7 @@ export function accepts(header: string | undefined, type: string): boolean {
     const specificity = [`*/*`, `${main}/*`, type].indexOf(name);
     if (specificity > best.specificity) best = { specificity, quality: qualityOf(parameters) };
   }
-  return best.quality > 0;
+  return best.quality;
 }
 
 function qualityOf(parameters: readonly string[]): number {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { FOREIGN_CHECKPOINT } from '../../contract/resources/export.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
 import type { ExportPlace } from '../../service/tenancy/export.ts';
-import type { ExportOrder, ExportSpan } from '../../service/tenancy/export-pages.ts';
+import type { ExportExtent, ExportSpan } from '../../service/tenancy/export-pages.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
 /** The last millisecond that a Date can hold. */
@@ -33,14 +33,12 @@ const position = z.union([
   z.tuple([...span, z.literal('usage'), z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)]),
 ]);
 
-type What = Pick<ExportOrder, 'scope' | 'format' | 'includesBuckets'>;
-
 /** An export goes on as the same one. */
-function nameOf({ scope, format, includesBuckets }: What): string {
+function nameOf({ scope, format, includesBuckets }: ExportExtent): string {
   return ['export', format, includesBuckets, scope.projectId ?? scope.organizationId].join(' ');
 }
 
-export function encodeExportCursor(order: What & { span: ExportSpan }, place: ExportPlace): string {
+export function encodeExportCursor(order: ExportExtent & { span: ExportSpan }, place: ExportPlace): string {
   const { startedMs, observationsFromMs } = order.span;
   const { kind, projectId, key = [] } = place;
   const project = projectId === undefined ? [] : [projectId];
@@ -49,7 +47,7 @@ export function encodeExportCursor(order: What & { span: ExportSpan }, place: Ex
 
 /** Undefined without a cursor. Throws `validation_failed` for one that is of no checkpoint of this export. */
 export function decodeExportCursor(
-  what: What,
+  what: ExportExtent,
   cursor: string | undefined,
 ): { span: ExportSpan; place: ExportPlace } | undefined {
   const found = decodeCursor(nameOf(what), position, cursor, FOREIGN_CHECKPOINT);

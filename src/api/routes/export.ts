@@ -2,55 +2,82 @@
 // database, and it reads the next page when its reader has taken the last one.
 import { addAbortSignal } from 'node:stream';
 import { HEADER } from '../../contract/fields/headers.ts';
-import { FOREIGN_CHECKPOINT } from '../../contract/resources/export.ts';
+import type { Operations } from '../../contract/operations/operations.ts';
+import {
+  EXPORT_FORMATS,
+  EXPORT_TYPES,
+  type ExportFormat,
+  FOREIGN_CHECKPOINT,
+} from '../../contract/resources/export.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { walkExport } from '../../service/tenancy/export.ts';
 import {
   beginExport,
   CLOCK_SLACK_MS,
+  type ExportExtent,
   type ExportOrder,
   type ExportScope,
 } from '../../service/tenancy/export-pages.ts';
-import { NO_PROJECT } from '../auth/admission.ts';
+import { NO_PROJECT, notAcceptable } from '../auth/admission.ts';
 import type { Principal } from '../auth/principal.ts';
+import { preferredOf } from '../http/headers.ts';
 import type { OpenExports } from '../http/open-exports.ts';
 import { watchedStream } from '../http/watched-stream.ts';
-import type { Handlers } from '../operation.ts';
+import type { Call, Handlers } from '../operation.ts';
 import { decodeExportCursor } from '../paging/export-cursor.ts';
 import { toLines, toTable } from '../present/present-export.ts';
 
 export function exportHandlers(openExports: OpenExports): Handlers<'exportOrganization'> {
   return {
     exportOrganization: async (call) => {
-      const { input, caller, principal, context, db, signal } = call;
-      const { query } = input;
-      const { format, cursor, includeObservationBuckets: includesBuckets } = query;
-      const scope = scopeOf(caller, principal);
-      const resumed = decodeExportCursor({ scope, format, includesBuckets }, cursor);
+      const { caller, principal, context, db, signal } = call;
+      const extent = extentOf(call);
+      const resumed = decodeExportCursor(extent, call.input.query.cursor);
       const end = openExports.begin(caller);
       try {
-        const { span: begun, ...terms } = await beginExport(db, scope.organizationId, context.findPlan);
+        const { span: begun, ...terms } = await beginExport(db, extent, context.findPlan);
         const span = resumed?.span ?? begun;
         if (span.startedMs > begun.startedMs + CLOCK_SLACK_MS)
           throw invalidField('cursor', FOREIGN_CHECKPOINT, 'invalid_cursor');
-        const includesUsage = mayReadUsage(principal);
-        const order: ExportOrder = { scope, span, ...terms, format, includesBuckets, includesUsage };
+        const order: ExportOrder = { ...extent, span, ...terms, includesUsage: mayReadUsage(principal) };
         const pages = walkExport(db, order, resumed?.place);
-        const isTable = format === 'csv';
-        const text = isTable
-          ? toTable(pages, order, { isContinued: resumed !== undefined })
-          : toLines(pages, order, context);
+        const text =
+          extent.format === 'csv'
+            ? toTable(pages, order, { isContinued: resumed !== undefined })
+            : toLines(pages, order, context);
         const stream = watchedStream(text, call.requireStillAdmitted).once('close', end);
         // A process that ends breaks it off: the export goes on elsewhere.
         addAbortSignal(signal, stream);
-        return { stream, mediaType: isTable ? 'text/csv' : 'application/x-ndjson' };
+        return { stream, mediaType: EXPORT_TYPES[extent.format] };
       } catch (error) {
         end();
         throw error;
       }
     },
   };
+}
+
+type ExportCall = Call<Operations['exportOrganization']>;
+
+function extentOf({ input: { query }, caller, principal, accept }: ExportCall): ExportExtent {
+  const { format: stated, includeObservationBuckets: includesBuckets } = query;
+  const format = formatOf(stated, accept);
+  if (format === 'csv' && includesBuckets)
+    throw invalidField('includeObservationBuckets', NO_HOURS, 'not_applicable');
+  return { scope: scopeOf(caller, principal), format, includesBuckets };
+}
+
+const NO_HOURS = 'Leave it out with csv, which has observations alone.';
+
+/** The stated one, else the one that `Accept` prefers. Throws `not_acceptable` where `Accept` excludes it. */
+function formatOf(stated: ExportFormat | undefined, accept: string | undefined): ExportFormat {
+  const formats = stated ? [stated] : EXPORT_FORMATS;
+  const types = formats.map((format) => EXPORT_TYPES[format]);
+  const preferred = preferredOf(accept, types);
+  const format = formats.find((one) => EXPORT_TYPES[one] === preferred);
+  if (!format) throw notAcceptable(types);
+  return format;
 }
 
 /** A credential has its project. Without a project an owner has the organization, and nobody else anything. */

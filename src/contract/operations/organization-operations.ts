@@ -10,7 +10,7 @@ import {
   credentialIssueResult,
   rotateCredentialBody,
 } from '../resources/credential.ts';
-import { exportQuery, exportRecord, exportTable, refuseBucketsInTable } from '../resources/export.ts';
+import { EXPORT_TYPES, exportQuery, exportRecord, exportTable } from '../resources/export.ts';
 import { createProjectBody, project, updateProjectBody } from '../resources/project.ts';
 import { statusFeed } from '../resources/status-feed.ts';
 import { operation } from './operation.ts';
@@ -178,9 +178,9 @@ export const organizationOperations = {
     description:
       'A stream of records, one JSON object a line, in the order of their types. At least every 1,000 records a `checkpoint` has a cursor: where the stream breaks, drop what came after the last checkpoint and go on with its cursor. Nothing is lost or repeated. The last line is a checkpoint with `complete: true`. It holds no secret. A credential exports its project, the session of an owner the organization or the project that it names, other sessions the project that they name. Usage needs the scope `usage:read`, or the session of an owner.',
     project: 'optional',
-    query: z.strictObject(exportQuery).superRefine(refuseBucketsInTable),
+    query: z.strictObject(exportQuery),
     success: 200,
-    streams: { 'application/x-ndjson': exportRecord, 'text/csv': exportTable },
+    streams: { [EXPORT_TYPES.ndjson]: exportRecord, [EXPORT_TYPES.csv]: exportTable },
   }),
   getOpenApi: operation({
     ...other,

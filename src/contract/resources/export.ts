@@ -22,6 +22,10 @@ export const FOREIGN_CHECKPOINT =
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+export const EXPORT_TYPES = {
+  ndjson: 'application/x-ndjson',
+  csv: 'text/csv',
+} as const satisfies Record<ExportFormat, string>;
 
 const type = <const Name extends string>(name: Name) => ({ type: z.literal(name) });
 const ofMonitor = { projectId: z.string(), monitorId: identifier, jurisdiction };
@@ -90,26 +94,19 @@ export const exportTable = z
   );
 
 export const exportQuery = {
-  format: z.enum(EXPORT_FORMATS).default('ndjson').describe('`csv`: observations alone, as a table.'),
+  format: z
+    .enum(EXPORT_FORMATS)
+    .optional()
+    .describe(
+      '`csv`: observations alone, as a table. Without it, what `Accept` prefers, else `ndjson`; with it, `Accept` has to admit it.',
+    ),
   cursor: cursor
     .optional()
     .describe('Of a checkpoint of the same export: it goes on from there. State the other parameters again.'),
   includeObservationBuckets: z
     .boolean()
     .default(false)
-    .describe('Adds the hours of observations that are not kept any more, on a paid plan. Not with `csv`.'),
+    .describe(
+      'Adds the hours of observations that are not kept any more, and of the oldest day, on a paid plan. Not with `csv`.',
+    ),
 };
-
-/** For `superRefine` of the query. */
-export function refuseBucketsInTable(
-  { format, includeObservationBuckets }: { format: ExportFormat; includeObservationBuckets: boolean },
-  context: z.RefinementCtx,
-): void {
-  if (format !== 'csv' || !includeObservationBuckets) return;
-  context.addIssue({
-    code: 'custom',
-    path: ['includeObservationBuckets'],
-    message: 'Leave it out with csv, which has observations alone.',
-    params: { code: 'not_applicable' },
-  });
-}

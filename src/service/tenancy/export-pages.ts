@@ -1,12 +1,13 @@
 // What an export reads: its order, and a page of each kind of what a project has, in an order that never changes.
 import type { FindPlan, Plan } from '../../domain/plan.ts';
-import { keptObservations } from '../../domain/retention.ts';
+import { DAY_MS, keptObservations } from '../../domain/retention.ts';
 import {
   type HistoryFormat,
   type HistoryLimits,
+  type KeptHistory,
   listExportedBuckets,
   listExportedObservations,
-  readHistorySpan,
+  readKeptHistory,
 } from '../../store/beats/exported-history.ts';
 import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
 import { type IncidentRow, listIncidents } from '../../store/incidents/incidents.ts';
@@ -52,11 +53,16 @@ export interface ExportTerms {
   keptFromMs: number;
 }
 
-export interface ExportOrder extends ExportTerms {
+/** What an export is of: it stays the same where it goes on. */
+export interface ExportExtent {
   scope: ExportScope;
-  span: ExportSpan;
   format: HistoryFormat;
+  /** Hours of observations. The plan may not have them. */
   includesBuckets: boolean;
+}
+
+export interface ExportOrder extends ExportExtent, ExportTerms {
+  span: ExportSpan;
   includesUsage: boolean;
   pages?: ExportPages;
 }
@@ -73,18 +79,30 @@ export type ExportContent =
   /** Lines that are ready, but for the end of the last one. */
   | { kind: 'history'; text: string; lines: number };
 
-/** What an export that begins now has. One that goes on has the span of its cursor, and the terms of now. */
+/**
+ * What an export that begins now has. One that goes on has the span of its cursor, and the terms of now. With hours it has
+ * the oldest day in hours alone: the observations of that day are the next ones to go, maybe before they are read.
+ */
 export async function beginExport(
   db: Queryable,
-  organizationId: string,
+  { scope: { organizationId }, includesBuckets }: Pick<ExportExtent, 'scope' | 'includesBuckets'>,
   findPlan: FindPlan,
 ): Promise<ExportTerms & { span: ExportSpan }> {
-  const { nowMs, keptFromMs: storedFromMs } = await readHistorySpan(db);
+  const kept = await readKeptHistory(db);
   const plan = findPlan((await findStanding(db, organizationId))?.plan ?? '');
-  const { fromMs } = keptObservations(plan, { nowMs, lastSequence: 0 });
-  const keptFromMs = Math.max(storedFromMs, fromMs);
-  return { plan, keptFromMs, span: { startedMs: nowMs, observationsFromMs: keptFromMs } };
+  const keptFromMs = keptFrom(plan, kept);
+  const hasHours = includesBuckets && keepsBuckets(plan);
+  const nextDayMs = Math.min(keptFromMs + DAY_MS, kept.summedMs);
+  const observationsFromMs = hasHours ? Math.max(keptFromMs, nextDayMs) : keptFromMs;
+  return { plan, keptFromMs, span: { startedMs: kept.nowMs, observationsFromMs } };
 }
+
+function keptFrom(plan: Plan, { nowMs, storedFromMs }: KeptHistory): number {
+  return Math.max(storedFromMs, keptObservations(plan, { nowMs, lastSequence: 0 }).fromMs);
+}
+
+/** docs/contract/organization.md: the summarized history belongs to the paid plans. */
+export const keepsBuckets = (plan: Plan) => plan.id !== 'free';
 
 export interface Walk {
   db: Database;
@@ -117,9 +135,11 @@ export const READ: Record<OfProjects, Read> = {
       hasMore: items.length === pages.items,
     };
   },
-  monitor: async ({ db, pages }, projectId, after) => {
+  monitor: async ({ db, order, pages }, projectId, after) => {
     const [key] = (after ?? []) as [string?];
-    const items = await listMonitorsByKey(db, projectId, { after: key, limit: pages.wholeMonitors });
+    const items = await listMonitorsByKey(db, projectId, {
+      ...{ after: key, madeUntilMs: order.span.startedMs, limit: pages.wholeMonitors },
+    });
     return {
       content: { kind: 'monitor', items },
       end: keyOf(items.at(-1)?.monitorKey),
@@ -141,22 +161,29 @@ export const READ: Record<OfProjects, Read> = {
     const { span, plan, keptFromMs } = order;
     const fromMs = Math.max(span.observationsFromMs, keptFromMs);
     const untilMs = span.startedMs + CLOCK_SLACK_MS;
-    const { storedObservations } = plan;
+    const terms = { madeUntilMs: span.startedMs, storedObservations: plan.storedObservations };
     const { text, lines, end, hasMore } = await listExportedObservations(
       db,
       projectId,
       after && { monitorKey, sequence },
-      { fromMs, untilMs, storedObservations, format: order.format, limits: pages },
+      { fromMs, untilMs, ...terms, format: order.format, limits: pages },
     );
     return { content: { kind: 'history', text, lines }, end: end && [end.monitorKey, end.sequence], hasMore };
   },
   observation_bucket: async ({ db, order, pages }, projectId, after) => {
     const [monitorKey = '', measurement = '', startMs = 0] = (after ?? []) as [string?, string?, number?];
+    const { span, plan } = order;
+    const kept = await readKeptHistory(db);
     const { text, lines, end, hasMore } = await listExportedBuckets(
       db,
       projectId,
       after && { monitorKey, measurement, startMs },
-      { untilMs: order.span.observationsFromMs, limits: pages },
+      {
+        ...{ madeUntilMs: span.startedMs, storedObservations: plan.storedObservations },
+        // Of days that are not kept any more since the export began: their observations may have gone unread.
+        observationsFromMs: Math.max(span.observationsFromMs, keptFrom(plan, kept)),
+        ...{ summedMs: kept.summedMs, limits: pages },
+      },
     );
     return {
       content: { kind: 'history', text, lines },

@@ -1,6 +1,7 @@
 // The walk of an export through all that an organization, or one project of it, has: kind after kind, project after project,
 // page after page, each in an order that never changes. So a walk that begins again at a place neither skips nor repeats
 // anything. Between two pages it holds nothing of the database.
+import { findProjectsWithMonitors } from '../../store/monitors/monitors-by-key.ts';
 import type { Database } from '../../store/postgres/pool.ts';
 import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
 import { listUsage } from '../../store/tenancy/usage.ts';
@@ -8,6 +9,7 @@ import {
   type ExportContent,
   type ExportOrder,
   type Key,
+  keepsBuckets,
   keyOf,
   type OfProjects,
   PAGES,
@@ -87,10 +89,13 @@ async function* walkUsage({ db, order, pages }: Walk, { key }: ExportPlace): Asy
   }
 }
 
+/** A project without monitors has none of them: very many such projects take few statements. */
+const OF_MONITORS: readonly OfProjects[] = ['monitor', 'observation', 'observation_bucket'];
+
 async function* walkOfProjects(walk: Walk, place: ExportPlace, kind: OfProjects): AsyncGenerator<ExportPage> {
   if (kind === 'observation_bucket') {
     if (!walk.order.includesBuckets) return;
-    if (!keepsBuckets(walk)) {
+    if (!keepsBuckets(walk.order.plan)) {
       yield { content: { kind: 'buckets_omitted' }, place: { kind: 'usage' } };
       return;
     }
@@ -100,7 +105,10 @@ async function* walkOfProjects(walk: Walk, place: ExportPlace, kind: OfProjects)
     yield* walkProject(walk, { ...place, projectId: before }, READ[kind]);
   for (;;) {
     const projects = await nextProjects(walk, before);
-    for (const { projectId } of projects) yield* walkProject(walk, { kind, projectId }, READ[kind]);
+    const ids = projects.map(({ projectId }) => projectId);
+    const asked = OF_MONITORS.includes(kind) ? await findProjectsWithMonitors(walk.db, ids) : new Set(ids);
+    for (const projectId of ids)
+      if (asked.has(projectId)) yield* walkProject(walk, { kind, projectId }, READ[kind]);
     before = projects.at(-1)?.projectId;
     if (before === undefined || projects.length < walk.pages.items) return;
   }
@@ -125,6 +133,3 @@ async function* walkProject(
     if (!hasMore) return;
   }
 }
-
-/** docs/contract/organization.md: the summarized history belongs to the paid plans. */
-const keepsBuckets = ({ order: { plan } }: Walk) => plan.id !== 'free';

@@ -2,7 +2,7 @@
 // what presentObservation and the contract's observation say (a test holds them together). Pages go by monitor key, then
 // by sequence, or by measurement and hour: none of them ever changes.
 
-import { BEFORE_ALL } from '../monitors/monitors-by-key.ts';
+import { BEFORE_ALL, madeUntil } from '../monitors/monitors-by-key.ts';
 import { fromMillis, millis, NOW_MS, wholeMillis } from '../postgres/moments.ts';
 import { keptFrom, OBSERVATIONS } from '../postgres/partitions.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
@@ -37,6 +37,14 @@ export interface HistoryPage<Place> {
   /** Where the page ends; undefined where the project has none. */
   end: Place | undefined;
   hasMore: boolean;
+}
+
+/** What monitors the history is of, and how many observations of each are kept. */
+export interface HistoryTerms {
+  /** A monitor that was made after this moment has no history here: it may have the id of one that has. */
+  madeUntilMs: number;
+  /** Of a monitor: the newest ones. */
+  storedObservations: number;
 }
 
 /** Of the observations that are kept now, from the first moment on, those before the second one. */
@@ -85,8 +93,8 @@ const BUCKET_LINE = `concat(m.head, ',"measurement":', ${json('b.measurement')},
 
 interface PageQuery {
   head: string;
-  /** The newest row of a monitor `m`, for `rows`. */
-  lastSequence?: string;
+  /** The parameters of `HistoryTerms`. */
+  terms: { madeUntil: string; stored: string };
   line: string;
   end: string;
   /** A FROM with a WHERE: the rows of a monitor `m` after the place. */
@@ -97,25 +105,23 @@ interface PageQuery {
 
 /**
  * $1: the project, $2: the monitor of the place. Some monitors, and for each of them its next rows, in the order of its
- * index: reads no more rows than `limits.lines`, but for those of other measurements. Few of them may have many bytes:
+ * index, those after its sequence `kept_after` where they are observations: reads no more rows than `limits.lines`, but for those of other measurements. Few of them may have many bytes:
  * Postgres writes a number of jsonb without an exponent, in up to 326 of them. `last_monitor`: where more follow.
  */
-function pageOf(
-  { head, lastSequence = 'null', line, end, rows, keys }: PageQuery,
-  limits: HistoryLimits,
-): string {
+function pageOf({ head, terms, line, end, rows, keys }: PageQuery, limits: HistoryLimits): string {
   const columns = keys.map(({ column }) => column);
   const aliases = keys.map((_, place) => `key${place}`);
   const named = keys.map(({ column }, place) => `${column} as key${place}`).join(', ');
   const places = keys.map(
     ({ read = same }, place) => `(select ${read(`key${place}`)} from last) as key${place}`,
   );
-  const monitors = `from monitors m where m.project_id = $1 and m.monitor_key >= $2 order by m.monitor_key`;
+  const monitors = `from monitors m where m.project_id = $1 and m.monitor_key >= $2
+    and ${madeUntil(terms.madeUntil)} order by m.monitor_key`;
   const order = (direction: string) =>
     ['monitor_key', ...aliases].map((column) => `${column} ${direction}`).join(', ');
   return `with found as materialized (
       select m.monitor_key, r.* from (
-        select m.monitor_key, ${head} as head, ${lastSequence} as last_sequence ${monitors} limit ${limits.monitors}) m
+        select m.monitor_key, ${head} as head, ${LAST_SEQUENCE} - ${terms.stored}::bigint as kept_after ${monitors} limit ${limits.monitors}) m
       cross join lateral (select ${named}, ${line} as line ${rows} order by ${columns.join(', ')} limit ${limits.lines}) r
       order by ${order('asc')} limit ${limits.lines}),
     lines as materialized (select * from (
@@ -147,17 +153,35 @@ const AFTER_ALL = Number.MAX_SAFE_INTEGER;
 /** After each measurement: those are of small letters. */
 const AFTER_ALL_MEASUREMENTS = '~';
 
-/** The clock, and from when on observations are kept: what came before is summed up. */
-export async function readHistorySpan(db: Queryable): Promise<{ nowMs: number; keptFromMs: number }> {
-  const { rows } = await db.query<{ now_ms: number; kept_ms: number }>(
-    `select ${NOW_MS} as now_ms, ${wholeMillis(keptFrom(OBSERVATIONS))} as kept_ms`,
-  );
-  const [row] = rows;
-  if (!row) throw new Error('The database answered without a time.');
-  return { nowMs: row.now_ms, keptFromMs: row.kept_ms };
+export interface KeptHistory {
+  nowMs: number;
+  /** Observations from then on are stored: a whole day. */
+  storedFromMs: number;
+  /** Hours before it are summed up: a whole day. */
+  summedMs: number;
 }
 
-/** The newest observation of a monitor `m`. */
+export async function readKeptHistory(db: Queryable): Promise<KeptHistory> {
+  const { rows } = await db.query<KeptHistory>(
+    `select ${NOW_MS} as "nowMs", ${wholeMillis(keptFrom(OBSERVATIONS))} as "storedFromMs",
+       ${millis('day')} as "summedMs" from observation_sums`,
+  );
+  const [row] = rows;
+  if (!row) throw new Error('The database does not say how far observations are summed up.');
+  return row;
+}
+
+/**
+ * SQL: the hours of a monitor `m` that are shown: before $5, or before the first observation that is kept of a monitor with
+ * more than are kept of one; all of whole days that are summed up ($6).
+ */
+const HOURS_UNTIL = `select least(${fromMillis('$6')}, greatest(${fromMillis('$5')},
+    case when m.kept_after > 0 then (
+      select o.received_at from observations o
+      where o.project_id = $1 and o.monitor_key = m.monitor_key and o.sequence > m.kept_after order by o.sequence limit 1)
+    end)) as until`;
+
+/** SQL: the newest observation of a monitor `m`. */
 const LAST_SEQUENCE = `(select l.last_sequence from monitor_live l
   where l.project_id = m.project_id and l.monitor_key = m.monitor_key)`;
 
@@ -166,18 +190,21 @@ export async function listExportedObservations(
   db: Pick<Database, 'connect'>,
   projectId: string,
   after: ObservationPlace | undefined,
-  query: HistorySpan & { storedObservations: number; format: HistoryFormat; limits: HistoryLimits },
+  query: HistorySpan & HistoryTerms & { format: HistoryFormat; limits: HistoryLimits },
 ): Promise<HistoryPage<ObservationPlace>> {
-  const { fromMs, untilMs, storedObservations, format, limits } = query;
+  const { fromMs, untilMs, madeUntilMs, storedObservations, format, limits } = query;
   const rows = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
-    and o.sequence > greatest(case when m.monitor_key = $2 then $3::bigint else 0 end, m.last_sequence - $6::bigint)
+    and o.sequence > greatest(case when m.monitor_key = $2 then $3::bigint else 0 end, m.kept_after)
     and o.received_at >= ${fromMillis('$4')} and o.received_at < ${fromMillis('$5')}`;
   const text = pageOf(
-    { ...OBSERVATION_LINES[format], lastSequence: LAST_SEQUENCE, rows, keys: [{ column: 'o.sequence' }] },
+    {
+      ...OBSERVATION_LINES[format],
+      ...{ terms: { madeUntil: '$7', stored: '$6' }, rows, keys: [{ column: 'o.sequence' }] },
+    },
     limits,
   );
   const { monitorKey = BEFORE_ALL, sequence = 0 } = after ?? {};
-  const values = [projectId, monitorKey, sequence, fromMs, untilMs, storedObservations];
+  const values = [projectId, monitorKey, sequence, fromMs, untilMs, storedObservations, madeUntilMs];
   return toPage(
     await readPage(db, { name: `export-observations-${format}-${sizeOf(limits)}`, text, values }),
     {
@@ -187,27 +214,34 @@ export async function listExportedObservations(
   );
 }
 
-/** The hours of a project's monitors before `untilMs`, after a place, as JSON. */
+/**
+ * The hours of a project's monitors after a place, as JSON: those before `observationsFromMs`, and those of observations
+ * that are not kept because their monitor has too many.
+ */
 export async function listExportedBuckets(
   db: Pick<Database, 'connect'>,
   projectId: string,
   after: BucketPlace | undefined,
-  { untilMs, limits }: Pick<HistorySpan, 'untilMs'> & { limits: HistoryLimits },
+  query: HistoryTerms & { observationsFromMs: number; summedMs: number; limits: HistoryLimits },
 ): Promise<HistoryPage<BucketPlace>> {
-  const rows = `from observation_buckets b where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0
+  const { observationsFromMs, summedMs, madeUntilMs, storedObservations, limits } = query;
+  const rows = `from (${HOURS_UNTIL} offset 0) h, observation_buckets b
+    where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0 and b.bucket_start < h.until
     and (b.measurement, b.bucket_start) > (case when m.monitor_key = $2 then $3 else '' end,
-      case when m.monitor_key = $2 then ${fromMillis('$4')} else to_timestamp(0) end)
-    and b.bucket_start < ${fromMillis('$5')}`;
-  const query = {
-    head: headOf('observation_bucket'),
-    line: BUCKET_LINE,
-    end: OBSERVATION_LINES.ndjson.end,
-    rows,
-  };
-  const keys = [{ column: 'b.measurement' }, { column: 'b.bucket_start', read: millis }];
-  const text = pageOf({ ...query, keys }, limits);
+      case when m.monitor_key = $2 then ${fromMillis('$4')} else to_timestamp(0) end)`;
+  const text = pageOf(
+    {
+      ...{ head: headOf('observation_bucket'), line: BUCKET_LINE, end: OBSERVATION_LINES.ndjson.end },
+      ...{ terms: { madeUntil: '$7', stored: '$8' }, rows },
+      keys: [{ column: 'b.measurement' }, { column: 'b.bucket_start', read: millis }],
+    },
+    limits,
+  );
   const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
-  const values = [projectId, monitorKey, measurement, startMs, untilMs];
+  const values = [
+    ...[projectId, monitorKey, measurement, startMs],
+    ...[observationsFromMs, summedMs, madeUntilMs, storedObservations],
+  ];
   return toPage(await readPage(db, { name: `export-buckets-${sizeOf(limits)}`, text, values }), {
     of: (key, row) => ({ monitorKey: key, measurement: row.key0, startMs: row.key1 }),
     after: (key) => ({ monitorKey: key, measurement: AFTER_ALL_MEASUREMENTS, startMs: 0 }),

@@ -1,6 +1,6 @@
 // Request headers: what Accept admits, and texts in UTF-8.
 import { describe, expect, it } from 'vitest';
-import { accepts, decodeHeader } from '../../../src/api/http/headers.ts';
+import { accepts, decodeHeader, preferredOf } from '../../../src/api/http/headers.ts';
 
 describe('accepts', () => {
   it.each([
@@ -16,6 +16,20 @@ describe('accepts', () => {
     ['application/json;q=x', false],
   ])('whether Accept: %s admits JSON is %s', (header, expected) => {
     expect(accepts(header, 'application/json')).toBe(expected);
+  });
+});
+
+describe('preferredOf', () => {
+  it.each([
+    [undefined, 'application/x-ndjson'],
+    ['text/csv', 'text/csv'],
+    ['text/*;q=0.9, application/*;q=0.8', 'text/csv'],
+    ['application/*, text/csv', 'application/x-ndjson'],
+    ['text/csv;q=0.5, */*;q=0.4', 'text/csv'],
+    ['text/csv;q=0, */*;q=0.1', 'application/x-ndjson'],
+    ['application/json', undefined],
+  ])('Accept: %s prefers %s', (header, expected) => {
+    expect(preferredOf(header, ['application/x-ndjson', 'text/csv'])).toBe(expected);
   });
 });
 

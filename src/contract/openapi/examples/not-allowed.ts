@@ -150,7 +150,7 @@ export const NOT_ALLOWED = {
   },
   notAcceptableStream: {
     code: 'not_acceptable',
-    summary: '`Accept` excludes both formats.',
+    summary: '`Accept` excludes both formats, or the one that `format` states.',
     detail:
       'Accept excludes application/x-ndjson and text/csv, the media types of the answer: admit one of them.',
     by: ({ streams }) => streams !== undefined,

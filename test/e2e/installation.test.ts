@@ -45,7 +45,7 @@ const waitForMonitor = (
     { what: `${name} ${what}`, timeoutMs: 300_000, intervalMs: 500 },
   );
 const waitUntilReady = (name: string) =>
-  cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', `monitor/${name}`, '--timeout=180s');
+  cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', `monitor/${name}`, '--timeout=300s');
 
 // This machine does not use the cluster's DNS, so the address of the Service replaces its name.
 async function beatUrl(name: string): Promise<string> {
@@ -164,7 +164,7 @@ describe('on an empty cluster', () => {
     expect(await users()).toEqual(['beatkeeper_application']);
     await psql('alter role beatkeeper_application nologin password null');
     await psql('alter role beatkeeper superuser');
-    await cluster.kubectl('-n', SYSTEM, 'delete', 'pod', 'beatkeeper-postgresql-0', '--timeout=120s');
+    await cluster.kubectl('-n', SYSTEM, 'delete', 'pod', 'beatkeeper-postgresql-0', '--timeout=300s');
     const isBack = async () => (await roles().catch(() => [])).join() === wanted.join();
     await waitFor(isBack, { what: 'the roles are right again', timeoutMs: 300_000, intervalMs: 500 });
     const connected = async () => (await users()).join() === 'beatkeeper_application';
@@ -187,7 +187,7 @@ describe('the loop, with YAML alone', () => {
         callback: { kind: 'named', callbackRef: { name: 'oncall' } },
       }),
     );
-    await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', 'callback/oncall', '--timeout=180s');
+    await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', 'callback/oncall', '--timeout=300s');
     await waitUntilReady('backup');
     expect(await cluster.secret('backup-beat', 'url', TEAM)).toMatch(
       /^http:\/\/beatkeeper-api\.beatkeeper\.svc\/ping\//,
@@ -203,7 +203,7 @@ describe('the loop, with YAML alone', () => {
       'wait',
       '--for=jsonpath={.status.phase}=Succeeded',
       'pod/backup-run',
-      '--timeout=180s',
+      '--timeout=300s',
     );
     await waitForMonitor('backup', 'is up', ({ health }) => health === 'up');
   });
@@ -244,7 +244,7 @@ describe('the loop, with YAML alone', () => {
     for (const name of JOBS)
       await cluster.apply(monitor(name, TEAM, { intervalSeconds: 3600, callback: { kind: 'disabled' } }));
     for (const name of JOBS) await waitUntilReady(name);
-    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', 'backup', '--timeout=180s');
+    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', 'backup', '--timeout=300s');
     expect(await readApi(`/v1/monitors/${monitorId}`)).toMatchObject({ lifecycle: 'archived' });
     expect(await cluster.find('secret', 'backup-beat', TEAM)).toBeUndefined();
   });
@@ -284,7 +284,7 @@ describe('a release', () => {
   });
 
   it('an uninstall leaves CRDs, objects, data and secrets, and no object hangs in its deletion', async () => {
-    await cluster.helm('uninstall', 'beatkeeper', '--namespace', SYSTEM, '--wait', '--timeout', '3m');
+    await cluster.helm('uninstall', 'beatkeeper', '--namespace', SYSTEM, '--wait', '--timeout', '5m');
     const crds = await cluster.kubectl('get', 'crd', '-o', 'name');
     expect(crds).toContain('monitors.beatkeeper.dev');
     expect(crds).toContain('callbacks.beatkeeper.dev');
@@ -300,7 +300,7 @@ describe('a release', () => {
     expect(status?.health).toBe('unknown');
     expect(new Set(status?.conditions?.map(({ reason }) => reason))).toEqual(new Set(['NotInstalled']));
     expect(await cluster.kubectl('-n', SYSTEM, 'get', 'leases', '-o', 'name')).toBe('');
-    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', JOBS.at(-1) ?? '', '--timeout=60s');
+    await cluster.kubectl('-n', TEAM, 'delete', 'monitor', JOBS.at(-1) ?? '', '--timeout=300s');
   });
 
   it('a new install continues with the data of the old one', async () => {
@@ -325,6 +325,6 @@ describe('a release', () => {
   });
 
   it('a namespace with Monitors can be deleted', async () => {
-    await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=180s');
+    await cluster.kubectl('delete', 'namespace', TEAM, '--timeout=300s');
   });
 });

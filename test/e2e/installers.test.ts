@@ -34,7 +34,7 @@ async function keptValues(namespace: string): Promise<string[]> {
 }
 
 const waitForMonitor = (namespace: string) =>
-  cluster.kubectl('-n', namespace, 'wait', '--for=condition=Ready', 'monitor/job', '--timeout=180s');
+  cluster.kubectl('-n', namespace, 'wait', '--for=condition=Ready', 'monitor/job', '--timeout=300s');
 const aMonitor = (namespace: string) =>
   monitor('job', namespace, { intervalSeconds: 3600, callback: { kind: 'disabled' } });
 

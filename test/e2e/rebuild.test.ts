@@ -64,7 +64,7 @@ async function applyAll(): Promise<void> {
     ),
   );
   const objects = ['callback/oncall', ...JOBS.map((name) => `monitor/${name}`)];
-  await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', ...objects, '--timeout=180s');
+  await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', ...objects, '--timeout=300s');
 }
 
 function secret(name: string, stringData: object): object {

@@ -13,12 +13,13 @@ import {
   seedMonitor,
   seedProject,
 } from '../support/seed.ts';
-import { startStopwatch } from '../support/stopwatch.ts';
 import { incidentsOf, liveOf, observationsOf, timelineOf } from '../support/stored-rows.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type PingServer, type PingServerOptions, startPingServer } from './ping-fixture.ts';
+
+const NEVER_MS = 1_000_000_000;
 
 let fixture: ProjectFixture;
 let proxy: TcpProxy;
@@ -74,7 +75,7 @@ it.each([
   ['known', makeKnown],
   ['one that the process has never seen', async () => undefined],
 ])('a beat refused while the database is away excuses its monitor; address: %s', async (_, prepare) => {
-  await startServer({ patienceMs: 1_500 });
+  await startServer({ patienceMs: 5_000 });
   const monitor = await makeMonitor();
   await prepare(monitor);
   const before = await liveOf(fixture.pool, monitor);
@@ -242,7 +243,7 @@ it('a sender that leaves while its address is looked up is not waited for', asyn
 });
 
 it('a refused beat puts the alert off by a full interval and grace, and the incident names it', async () => {
-  await startServer({ patienceMs: 1_500 });
+  await startServer({ patienceMs: 5_000 });
   const monitor = await seedMonitor(fixture.pool, fixture.project, {
     configuration: { interval_seconds: 1, grace_seconds: 1 },
   });
@@ -274,14 +275,12 @@ it('a refused beat puts the alert off by a full interval and grace, and the inci
 });
 
 it('what a request has lain unread counts as the wait of its beat', async () => {
-  await startServer({ patienceMs: 60_000, waitedMs: 60_000 });
+  await startServer({ patienceMs: NEVER_MS, waitedMs: NEVER_MS });
   const monitor = await makeMonitor();
   const holder = await fixture.pool.connect();
   try {
     await holder.query('begin; lock table observations in access exclusive mode');
-    const stopwatch = startStopwatch();
     expect((await send(monitor)).status).toBe(503);
-    expect(stopwatch.stop()).toBeLessThan(30_000);
   } finally {
     holder.release(true);
   }

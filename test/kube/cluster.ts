@@ -44,10 +44,14 @@ export interface TestClient {
   close(): Promise<void>;
 }
 
-export function connect(loadConfig = () => loadKubeConfig(adminKubeconfig)): TestClient {
+/** A busy API server answers each call in time; `limits` of a test that waits for the end of a call are other ones. */
+export function connect(
+  loadConfig = () => loadKubeConfig(adminKubeconfig),
+  limits: { requestTimeoutMs?: number } = { requestTimeoutMs: 60_000 },
+): TestClient {
   const registry = new Registry();
   const metrics = createKubeMetrics(registry);
-  const transport = new KubeTransport({ loadConfig, userAgent: 'kube-test/1', metrics });
+  const transport = new KubeTransport({ loadConfig, userAgent: 'kube-test/1', metrics, ...limits });
   return { client: new KubeClient(transport), transport, registry, metrics, close: () => transport.close() };
 }
 
@@ -70,9 +74,11 @@ export async function startClusterProxy(): Promise<{ proxy: TcpProxy; proxied: K
 }
 
 /** A client whose connections go through a proxy. */
-export async function connectThroughProxy(): Promise<TestClient & { proxy: TcpProxy }> {
+export async function connectThroughProxy(
+  limits: { requestTimeoutMs?: number } = {},
+): Promise<TestClient & { proxy: TcpProxy }> {
   const { proxy, proxied } = await startClusterProxy();
-  const connection = connect(() => proxied);
+  const connection = connect(() => proxied, limits);
   const close = async (): Promise<void> => {
     await connection.close();
     await proxy.close();

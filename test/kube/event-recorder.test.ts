@@ -3,7 +3,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EventRecorder, type EventTuning } from '../../src/kube/event-recorder.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
-import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 import {
   type ConfigMap,
@@ -31,14 +30,15 @@ const events: KubeResource<CoreEvent> = {
 };
 
 /** Longer than any machine takes to write the waiting Events. */
-const patienceMs = 60_000;
+const patienceMs = 180_000;
 
 describe.skipIf(!hasCluster)('an event recorder', () => {
   let test: Awaited<ReturnType<typeof connectThroughProxy>>;
   let about: ConfigMap;
   let namespace: string;
   beforeEach(async () => {
-    test = await connectThroughProxy();
+    // No test waits for the time limit of a call.
+    test = await connectThroughProxy({ requestTimeoutMs: 600_000 });
     namespace = await createNamespace(test.client);
     about = await test.client.create(configMaps, { metadata: { name: 'about', namespace } });
   });
@@ -183,10 +183,7 @@ describe.skipIf(!hasCluster)('an event recorder', () => {
     await waitFor(async () => (await list()).length === 1, { what: 'the Event' });
     test.proxy.blackHole();
     recorder.record(about, { ...made, note: 'Never written.' });
-    const stopwatch = startStopwatch();
     await recorder.stop(300);
-    // The call itself has a time limit of ten seconds.
-    expect(stopwatch.stop()).toBeLessThan(5000);
     test.proxy.forward();
     expect(await counted('dropped')).toBe(1);
   });

@@ -174,7 +174,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
   it('a Callback takes over the endpoint with its alias when an annotation names that endpoint', async () => {
     await fixture.createCallback('former', { alias: 'kept', deletionPolicy: 'Orphan' });
     const { endpointId } = (await fixture.callbackBecomes('former', 'Ready', 'True')).status ?? {};
-    expect((await fixture.kubectl(['delete', 'cb', 'former', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'cb', 'former', '--timeout=200s'])).code).toBe(0);
     await fixture.createCallback('kept');
     await fixture.callbackBecomes('kept', 'Ready', 'False', 'AliasConflict');
     await patch('kept', { metadata: { annotations: { 'beatkeeper.dev/endpoint-id': endpointId } } });
@@ -190,7 +190,7 @@ describe.skipIf(!hasCluster)('a Callback', () => {
     await fixture.createCallback('taking', { alias: 'taking' });
     const former = (await fixture.callbackBecomes('taking', 'Ready', 'True')).status?.endpointId ?? '';
     const { secret } = (await fixture.secret('taking-signing')) ?? {};
-    expect((await fixture.kubectl(['delete', 'cb', 'left', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'cb', 'left', '--timeout=200s'])).code).toBe(0);
     await fixture.kube.client.mergePatch(CALLBACKS, ref('taking'), {
       metadata: { annotations: { 'beatkeeper.dev/endpoint-id': endpointId } },
     });

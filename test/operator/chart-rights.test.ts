@@ -123,7 +123,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
       what: 'the Event counts',
     });
     for (const kind of ['mon', 'cb']) {
-      const { code } = await fixture.kubectl(['delete', kind, '--all', '--timeout=120s']);
+      const { code } = await fixture.kubectl(['delete', kind, '--all', '--timeout=200s']);
       expect(code).toBe(0);
     }
     expect(refused).toEqual([]);

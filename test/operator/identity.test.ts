@@ -47,7 +47,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await fixture.createMonitor('restored', disabled);
     const { status } = await fixture.monitorBecomes('restored', 'Ready', 'True');
     const id = status?.monitorId ?? '';
-    expect((await fixture.kubectl(['delete', 'mon', 'restored', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'restored', '--timeout=200s'])).code).toBe(0);
     await fixture.createMonitor('restored', disabled, claiming(id));
     await fixture.monitorBecomes('restored', 'Ready', 'True', 'Available');
     expect((await read(id)).body.lifecycle).toBe('active');
@@ -73,7 +73,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await fixture.kube.client.mergePatch(MONITORS, ref('loser'), {
       metadata: { finalizers: ['beatkeeper.dev/sync'] },
     });
-    expect((await fixture.kubectl(['delete', 'mon', 'loser', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'loser', '--timeout=200s'])).code).toBe(0);
     expect((await read('kept')).body.lifecycle).toBe('active');
   });
 
@@ -88,7 +88,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     await fixture.kube.client.mergePatch(MONITORS, ref('victim'), { spec: { graceSeconds: 123 } });
     await fixture.monitorBecomes('victim', 'Ready', 'True');
     expect((await read('wanted')).body.graceSeconds).toBe(123);
-    expect((await fixture.kubectl(['delete', 'mon', 'forger', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'forger', '--timeout=200s'])).code).toBe(0);
     expect((await read('wanted')).body.lifecycle).toBe('active');
   });
 
@@ -106,7 +106,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     // Until the API has been asked, each names the other.
     const isCorrected = async () => (await fixture.monitor('wrong')).status?.monitorId === undefined;
     await waitFor(isCorrected, { what: 'the forged id is gone from the status' });
-    expect((await fixture.kubectl(['delete', 'mon', 'wrong', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'wrong', '--timeout=200s'])).code).toBe(0);
     expect((await read('disputed')).body.lifecycle).toBe('active');
   });
 
@@ -133,7 +133,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
       expect(torn.message).toContain(`${fixture.namespace}/torn-one `);
       expect(torn.message).toContain(`${fixture.namespace}/torn-two `);
     }
-    expect((await fixture.kubectl(['delete', 'mon', 'torn-one', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'torn-one', '--timeout=200s'])).code).toBe(0);
     const left = async () =>
       (await fixture.events('torn-one')).find(({ note }) =>
         note.startsWith('Left the monitor torn as it is'),
@@ -152,7 +152,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
       const name = `policy-${deletionPolicy.toLowerCase()}`;
       await fixture.createMonitor(name, { ...disabled, deletionPolicy });
       const object = await fixture.monitorBecomes(name, 'Ready', 'True');
-      expect((await fixture.kubectl(['delete', 'mon', name, '--timeout=120s'])).code).toBe(0);
+      expect((await fixture.kubectl(['delete', 'mon', name, '--timeout=200s'])).code).toBe(0);
       const answer = await read(object.status?.monitorId ?? '');
       expect(answer.status).toBe(status);
       expect(answer.problem === undefined ? answer.body.lifecycle : undefined).toBe(lifecycle);
@@ -193,7 +193,7 @@ describe.skipIf(!hasCluster)('the identity of a Monitor', () => {
     // An object that is deleted while its new id is taken ends neither that nor what only its status names.
     await name('renamed', 'renamed-to');
     await fixture.monitorBecomes('renamed', 'Ready', 'False', 'Conflict');
-    expect((await fixture.kubectl(['delete', 'mon', 'renamed', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'mon', 'renamed', '--timeout=200s'])).code).toBe(0);
     expect((await read('other-id')).body.lifecycle).toBe('active');
     expect((await read('renamed-to')).body.lifecycle).toBe('active');
     expect((await fixture.eventAppears('renamed', 'Released')).note).toContain('other-id');

@@ -34,7 +34,7 @@ describe.skipIf(!hasCluster)('an object that is made again', () => {
     await fixture.api.expectSuccess('updateMonitor', { params, body: { patch: fields }, ifMatch });
   };
   const remove = async (kind: 'mon' | 'cb', name: string) =>
-    expect(await fixture.kubectl(['delete', kind, name, '--timeout=120s'])).toMatchObject({ code: 0 });
+    expect(await fixture.kubectl(['delete', kind, name, '--timeout=200s'])).toMatchObject({ code: 0 });
   /** As it goes with its whole cluster, or after an uninstall. */
   const lose = async (kind: typeof MONITORS | typeof CALLBACKS, name: string) => {
     const ref = { namespace: fixture.namespace, name };

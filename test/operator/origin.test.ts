@@ -27,7 +27,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
     return await fixture.monitorBecomes(name, 'Ready', 'True');
   };
   const remove = async (name: string) =>
-    expect(await fixture.kubectl(['delete', 'mon', name, '--timeout=120s'])).toMatchObject({ code: 0 });
+    expect(await fixture.kubectl(['delete', 'mon', name, '--timeout=200s'])).toMatchObject({ code: 0 });
   const originOf = (name: string) => ({ kind: 'Monitor', namespace: fixture.namespace, name });
 
   it('a Monitor that is deleted and applied again has its monitor again, with address and history', async () => {
@@ -142,7 +142,7 @@ describe.skipIf(!hasCluster)('the origin of a monitor', () => {
   it('a Callback that is deleted and applied again has an endpoint of its own', async () => {
     await fixture.createCallback('renewed');
     await fixture.callbackBecomes('renewed', 'Ready', 'True');
-    expect((await fixture.kubectl(['delete', 'cb', 'renewed', '--timeout=120s'])).code).toBe(0);
+    expect((await fixture.kubectl(['delete', 'cb', 'renewed', '--timeout=200s'])).code).toBe(0);
     await fixture.createCallback('renewed');
     const after: CallbackObject = await fixture.callbackBecomes('renewed', 'Ready', 'True');
     expect(after.status?.endpointId).toBe(ownId('cb', after.metadata.uid));

@@ -124,7 +124,7 @@ describe.skipIf(!canRebuild)('a cluster that is rebuilt from its YAML', () => {
   it('keeps its monitors and its endpoint when the old cluster comes back and is torn down', async () => {
     const [first, second] = [await old.startOperator(), await fresh.startOperator()];
     const params = { endpointId: (await old.callback('oncall')).status?.endpointId ?? '' };
-    expect((await old.kubectl(['delete', 'mon,cb', '--all', '--timeout=120s'])).code).toBe(0);
+    expect((await old.kubectl(['delete', 'mon,cb', '--all', '--timeout=200s'])).code).toBe(0);
     for (const name of names) {
       await old.eventAppears(name, 'Released');
       const { status } = await fresh.monitorBecomes(name, 'Synced', 'True');

@@ -72,6 +72,7 @@ async function applyDefinitions(kubeconfig: string): Promise<void> {
   const transport = new KubeTransport({
     loadConfig: () => loadKubeConfig(kubeconfig),
     userAgent: 'beatkeeper-test/1',
+    requestTimeoutMs: 60_000,
   });
   try {
     await applyCrds({ transport, client: new KubeClient(transport) });

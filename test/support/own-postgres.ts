@@ -38,8 +38,8 @@ export class OwnPostgres {
     this.#end = end;
   }
 
-  /** Starts a durable server with an empty database. */
-  static async create(): Promise<OwnPostgres> {
+  /** Starts a server with an empty database. One that is not durable writes no images of pages into its log. */
+  static async create({ durable = true } = {}): Promise<OwnPostgres> {
     const binaries = await findPostgresBinaries();
     if (binaries === undefined) throw new Error('npm has no Postgres for this machine.');
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-test-')));
@@ -49,7 +49,7 @@ export class OwnPostgres {
     const [port, password] = [await findFreePort(), randomBytes(16).toString('hex')];
     const env = { PATH: process.env.PATH, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
     const dataFolder = join(folder, 'data');
-    const command = await preparePostgres({ binaries, dataFolder, port, password, durable: true, env });
+    const command = await preparePostgres({ binaries, dataFolder, port, password, durable, env });
     const urlOf = (database: string) => postgresUrl(port, POSTGRES_SUPERUSER, password, database);
     const server = new OwnPostgres(command, env, urlOf(DATABASE), async () => {
       await watchdog.end();

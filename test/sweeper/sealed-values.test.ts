@@ -276,9 +276,9 @@ describe('the sweep of sealed values', () => {
 
   it('what a sweeper leaves that is killed in the middle opens, and the next one completes it', async () => {
     const ids = await seedEndpoints(2_500);
-    // A second for each batch, so that the kill comes between two.
+    // Three seconds for each batch, so that the kill comes between two.
     await fixture.pool.query(`
-      create function take_time() returns trigger language plpgsql as 'begin perform pg_sleep(1); return null; end';
+      create function take_time() returns trigger language plpgsql as 'begin perform pg_sleep(3); return null; end';
       create trigger slow after update of url_box on callback_endpoints execute function take_time()`);
     const encode = ({ id, key }: typeof NEW) => `${id}:${key.toString('base64')}`;
     const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));

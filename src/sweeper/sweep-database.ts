@@ -15,6 +15,7 @@ import type { SweeperMetrics } from './sweeper-metrics.ts';
 import { startDirectoryCopies } from './upkeep/copy-directory.ts';
 import type { Job } from './upkeep/job.ts';
 import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
+import { startEndpointReports } from './upkeep/report-endpoints.ts';
 
 const DEADLINES_EVERY_MS = 200;
 /** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
@@ -108,6 +109,7 @@ export class DatabaseSweep {
     if (jurisdiction && directory) {
       const place = { jurisdiction, pool: this.jobPool };
       workers.push(startDirectoryCopies(directory, place, { metrics, log }));
+      workers.push(startEndpointReports(directory, place, { metrics, log, secrets }));
     }
     log.info('Sweeping.');
     return workers;

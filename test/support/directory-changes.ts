@@ -47,10 +47,7 @@ const CHANGES = {
     'delete from callback_endpoints where endpoint_id = $2 and $1::integer > 0',
     [of(ENDPOINTS, row)],
   ],
-  swapAliases: () => [
-    `update callback_endpoints e set alias = 'held', generation = $1 where alias = 'x';`,
-    [],
-  ],
+  otherAlias: () => [`update callback_endpoints set alias = 'held', generation = $1 where alias = 'x'`, []],
   secret: ({ row, other }: Change) => [
     `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at)
      values ($2, $3, $4, '\\x0161', to_timestamp($1::integer))

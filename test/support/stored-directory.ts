@@ -5,7 +5,7 @@ import { inSnapshot, inTransaction } from '../../src/store/postgres/transaction.
 
 const TABLES = [
   ...DIRECTORY_TABLES.map(({ name }) => name),
-  ...['directory_places', 'directory_changes', 'directory_copy', 'directory_rows'],
+  ...['directory_places', 'directory_changes', 'directory_copy', 'directory_rows', 'directory_reports'],
 ];
 
 export interface StoredDirectory {

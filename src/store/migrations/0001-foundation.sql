@@ -730,3 +730,11 @@ create table directory_rows (
   number bigint not null,
   primary key (table_name, row_key)
 );
+-- In a place: what the default database has been told of an endpoint.
+create table directory_reports (
+  project_id uuid not null,
+  endpoint_id text collate "C" not null,
+  last_delivery jsonb,
+  disabled_at timestamptz,
+  primary key (project_id, endpoint_id)
+);

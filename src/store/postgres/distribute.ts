@@ -57,6 +57,7 @@ export const COORDINATOR_TABLES = [
   'directory_changes',
   'directory_copy',
   'directory_rows',
+  'directory_reports',
 ];
 
 /** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */

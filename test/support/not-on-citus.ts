@@ -63,6 +63,9 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   },
   'test/store/directory.test.ts': PLACES,
   'test/store/directory-property.test.ts': PLACES,
+  'test/sweeper/usage.test.ts': {
+    'of very many minutes count in bounded pieces, which read no more than they delete': COSTS,
+  },
   'test/sweeper/batch-size.test.ts': TRIGGER,
   'test/sweeper/deadline-lanes.test.ts': {
     'a lane whose batch waits holds up no other lane': TRIGGER,

@@ -64,15 +64,15 @@ export async function rowsReadBy(
   const client = await pool.connect();
   await client.query('set plan_cache_mode = force_generic_plan');
   let read: number | undefined;
-  const query = async (statement: pg.QueryConfig) => {
+  const query = async (statement: pg.QueryConfig, values?: unknown[]) => {
     if (statement.name?.startsWith(name)) {
       await client.query(`prepare measured as ${statement.text}`);
-      const values = (statement.values ?? []).map(literalOf).join(', ');
-      const { rows } = await client.query(`explain (analyze, format json) execute measured (${values})`);
+      const literals = (statement.values ?? []).map(literalOf).join(', ');
+      const { rows } = await client.query(`explain (analyze, format json) execute measured (${literals})`);
       await client.query('deallocate measured');
       read = (read ?? 0) + rowsRead(rows[0]['QUERY PLAN'][0].Plan);
     }
-    return await client.query(statement);
+    return await client.query(statement, values);
   };
   const connection = { query, release: () => undefined } as unknown as Connection;
   try {

@@ -639,6 +639,7 @@ create table rate_windows (
   used bigint not null,
   primary key (project_id, window_start)
 );
+create index rate_windows_start on rate_windows (window_start);
 
 -- The life of the installation itself.
 

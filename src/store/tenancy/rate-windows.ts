@@ -63,18 +63,31 @@ export async function settleRateWindows(
 /** Minutes. A window that is this old gets no counts, but of an api that had no database for so long. */
 const KEPT_WINDOWS = 5;
 
+const RETURNING = 'returning project_id as "scopeId", window_start as "window", used';
+
+/** One that an api adds to meanwhile has another ctid: it stays for the next time. */
+const RETIRE = `delete from rate_windows where ctid = any (array(
+    select ctid from rate_windows where window_start < $1 order by window_start limit $2))
+  ${RETURNING}`;
+
+/** On Citus, where shards have no ctid in common: the oldest minutes, until there are about as many rows. */
+const RETIRE_IN_SHARDS = `delete from rate_windows where window_start <= $1 ${RETURNING}`;
+
 /**
- * Adds windows that are over to the usage of their months, and deletes them: those of the first `minutes` that are there.
- * Returns how many. Both in one transaction: each window counts once, also one that comes again for an api that was late.
+ * Adds windows that are over to the usage of their months, and deletes them: the oldest `limit`, on Citus about as many
+ * (index rate_windows_start). Returns how many. Both in one transaction: each window counts once, also one that comes again
+ * for an api that was late.
  */
-export async function retireRateWindows(pool: Pick<Database, 'connect'>, minutes: number): Promise<number> {
+export async function retireRateWindows(pool: Pick<Database, 'connect'>, limit: number): Promise<number> {
   return await inTransaction(pool, async (tx) => {
-    const { rows: gone } = await tx.query<RateTotal>(
-      `delete from rate_windows where window_start < $1
-         and window_start < (select min(window_start) from rate_windows) + $2
-       returning project_id as "scopeId", window_start as "window", used`,
-      [Math.floor((await readNow(tx)) / 60_000) - KEPT_WINDOWS, minutes],
-    );
+    const endWindow = Math.floor((await readNow(tx)) / 60_000) - KEPT_WINDOWS;
+    const { rows: gone } = isDistributed()
+      ? await tx.query<RateTotal>(RETIRE_IN_SHARDS, [await findLastOf(tx, endWindow, limit)])
+      : await tx.query<RateTotal>({
+          name: 'retire-rate-windows',
+          text: RETIRE,
+          values: [endWindow, limit],
+        });
     if (gone.length > 0)
       await tx.query(COUNT_CALLS, [
         gone.map(({ scopeId }) => scopeId),
@@ -83,4 +96,14 @@ export async function retireRateWindows(pool: Pick<Database, 'connect'>, minutes
       ]);
     return gone.length;
   });
+}
+
+/** The minute of the last of the oldest `limit` windows before `endWindow`. */
+async function findLastOf(tx: Queryable, endWindow: number, limit: number): Promise<number> {
+  const { rows } = await tx.query<{ window: number }>(
+    `select window_start as "window" from rate_windows where window_start < $1
+     order by rate_windows.window_start limit 1 offset $2`,
+    [endWindow, limit - 1],
+  );
+  return rows[0]?.window ?? endWindow - 1;
 }

@@ -6,8 +6,8 @@ import type { JobDeps } from './job.ts';
 
 /** A project may have a million monitors: few projects in a transaction. */
 const PROJECTS = 100;
-/** A window is of one project: after an absence of sweepers there are many. */
-const MINUTES = 10;
+/** After an absence of sweepers there are very many: one a minute of each project that calls. */
+const WINDOWS = 10_000;
 
 /** Some projects of the first day that is over and not counted. */
 export async function countUsage({
@@ -17,9 +17,9 @@ export async function countUsage({
   return (await countUsageStep(slowPool, { findPlan, limit: PROJECTS })) === 'worked' ? 'more' : 'idle';
 }
 
-/** Adds the calls of minutes that are over, and deletes them. */
+/** Adds the calls of some minutes that are over, and deletes them. */
 export async function countCalls({ pool, metrics }: Pick<JobDeps, 'pool' | 'metrics'>): Promise<RunResult> {
-  const count = await retireRateWindows(pool, MINUTES);
+  const count = await retireRateWindows(pool, WINDOWS);
   if (count > 0) metrics.rowsRetired.inc({ what: 'rate_windows' }, count);
   return count > 0 ? 'more' : 'idle';
 }

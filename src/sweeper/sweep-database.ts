@@ -5,7 +5,7 @@ import type { BillingSource } from '../domain/billing.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
-import { openPool, type Pool } from '../store/postgres/pool.ts';
+import type { Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Readiness } from '../telemetry/readiness.ts';
 import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
@@ -14,15 +14,13 @@ import { startSweepLoop } from './loop.ts';
 import type { SweeperMetrics } from './sweeper-metrics.ts';
 import { startDirectoryCopies } from './upkeep/copy-directory.ts';
 import type { Job } from './upkeep/job.ts';
+import { type JobPools, openJobPools } from './upkeep/job-pools.ts';
 import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
 import { startEndpointReports } from './upkeep/report-endpoints.ts';
 
 const DEADLINES_EVERY_MS = 200;
 /** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
 const READY_WITHIN_MS = 10_000;
-const JOB_STATEMENT_MS = 60_000;
-/** A statement that reads a whole default partition: no limit but against a connection that hangs. */
-const SLOW_STATEMENT_MS = 6 * 3_600_000;
 const SCHEMA_POLL_MS = 1_000;
 
 export interface SweptDatabase {
@@ -51,11 +49,10 @@ export class DatabaseSweep {
   readonly #database: SweptDatabase;
   readonly #deps: SweepDeps;
   readonly #stopped = new AbortController();
-  readonly #slowPool: Pool;
+  readonly #jobPools: JobPools;
   readonly #deadlines: DeadlineSweep;
   readonly #workers: Promise<Worker[]>;
   #dispatcher: Dispatcher | undefined;
-  readonly jobPool: Pool;
 
   /** Sweeps as soon as the schema is there. */
   constructor(database: SweptDatabase, deps: SweepDeps) {
@@ -63,8 +60,7 @@ export class DatabaseSweep {
     const { context, metrics, log } = deps;
     this.#database = database;
     this.#deps = deps;
-    this.jobPool = this.#openJobPool(JOB_STATEMENT_MS);
-    this.#slowPool = this.#openJobPool(SLOW_STATEMENT_MS);
+    this.#jobPools = openJobPools(database.databaseUrl, deps.onError);
     this.#deadlines = new DeadlineSweep({
       ...{ pool, metrics, log },
       minimumIntervalMs: context.minimumIntervalSeconds * 1000,
@@ -72,6 +68,10 @@ export class DatabaseSweep {
       signal: this.#stopped.signal,
     });
     this.#workers = this.#start();
+  }
+
+  get jobPool(): Pool {
+    return this.#jobPools.pool;
   }
 
   /** Those of the default database have no suffix. A fault of another one is no reason to restart or to replace the process. */
@@ -92,7 +92,7 @@ export class DatabaseSweep {
 
   /** Ends the connections of the jobs. */
   async end(): Promise<void> {
-    await Promise.all([this.jobPool.end(), this.#slowPool.end()]);
+    await this.#jobPools.end();
   }
 
   async #start(): Promise<Worker[]> {
@@ -104,10 +104,11 @@ export class DatabaseSweep {
     const run = () => this.#deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     const { secrets, findPlan } = context;
-    const deps = { metrics, log, secrets, findPlan, pool: this.jobPool, slowPool: this.#slowPool };
+    const { pool: jobPool, slowPool } = this.#jobPools;
+    const deps = { metrics, log, secrets, findPlan, pool: jobPool, slowPool };
     const workers: Worker[] = [loop, this.#dispatcher, startPeriodicJobs(this.#jobs(), deps)];
     if (jurisdiction && directory) {
-      const place = { jurisdiction, pool: this.jobPool };
+      const place = { jurisdiction, pool: jobPool };
       workers.push(startDirectoryCopies(directory, place, { metrics, log }));
       workers.push(startEndpointReports(directory, place, { metrics, log, secrets }));
     }
@@ -118,18 +119,6 @@ export class DatabaseSweep {
   /** Standings of organizations are decided in the default database. */
   #jobs(): readonly Job[] {
     return listJobs(this.#database.jurisdiction === undefined ? this.#deps.billingSource : 'static');
-  }
-
-  #openJobPool(statementTimeoutMs: number): Pool {
-    const { databaseUrl } = this.#database;
-    const { onError } = this.#deps;
-    return openPool({
-      databaseUrl,
-      size: 2,
-      applicationName: 'beatkeeper-housekeeping',
-      statementTimeoutMs,
-      onError,
-    });
   }
 }
 

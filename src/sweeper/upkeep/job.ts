@@ -10,7 +10,7 @@ import type { SweeperMetrics } from '../sweeper-metrics.ts';
 export interface JobDeps {
   /** A pool for jobs alone: a statement may take up to a minute. */
   pool: Pool;
-  /** For statements that read a whole partition, of two jobs at once: they may take hours, on a slow disk. */
+  /** For statements that read a whole partition: they may take hours, on a slow disk. job-pools.ts counts its jobs. */
   slowPool: Pool;
   secrets: SecretBox;
   findPlan: FindPlan;

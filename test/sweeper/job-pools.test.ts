@@ -1,0 +1,34 @@
+// The connections of the periodic jobs: one that takes long delays the others, and fails none of them.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Connection } from '../../src/store/postgres/pool.ts';
+import { type JobPools, openJobPools } from '../../src/sweeper/upkeep/job-pools.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+
+let fixture: ProjectFixture;
+let pools: JobPools;
+const errors: Error[] = [];
+beforeEach(async () => {
+  fixture = await openProjectFixture();
+  pools = openJobPools(fixture.databaseUrl, (error) => errors.push(error));
+});
+afterEach(async () => {
+  await pools?.end();
+  await fixture?.close();
+});
+
+it('each of the three slow jobs has a connection while the other two are in statements of hours', async () => {
+  const held: Connection[] = [];
+  try {
+    for (let job = 0; job < 3; job += 1) held.push(await pools.slowPool.connect());
+    expect(pools.slowPool.waitingCount).toBe(0);
+  } finally {
+    for (const connection of held) connection.release();
+  }
+});
+
+it('a job waits for the statements of others, also when they take longer than a call would wait', async () => {
+  const others = Array.from({ length: 4 }, () => pools.pool.query('select pg_sleep(4)'));
+  await expect(pools.pool.query('select 1 as one')).resolves.toMatchObject({ rows: [{ one: 1 }] });
+  await Promise.all(others);
+  expect(errors).toEqual([]);
+});

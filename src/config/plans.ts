@@ -21,6 +21,7 @@ const retention = whole(DAY_SECONDS, KEPT_DAYS.observations * DAY_SECONDS).refin
 
 const features = z
   .array(z.enum(DETECTOR_FEATURES, `must be of ${DETECTOR_FEATURES.join(', ')}`), 'must be a list')
+  .refine((list) => new Set(list).size === list.length, 'names a feature twice. Name each one once')
   .optional();
 
 const NAMES = {

@@ -103,6 +103,11 @@ describe('the catalogue of an installation', () => {
       { free: { detector_feature: ['magic'] } },
       'BEATKEEPER_PLANS at free.detector_feature.0: must be of minimum, maximum, zeroExpectation',
     ],
+    [
+      'a feature that is named twice',
+      { free: { detector_feature: ['minimum', 'ratio', 'minimum'] } },
+      'BEATKEEPER_PLANS at free.detector_feature: names a feature twice. Name each one once',
+    ],
     ['an empty name', { free: { name: '' } }, 'BEATKEEPER_PLANS at free.name: must not be empty'],
   ])('refuses %s with a sentence', (_, plans, sentence) => {
     expect(faultOf(plans)).toContain(sentence);

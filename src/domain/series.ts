@@ -53,7 +53,7 @@ export interface SeriesClock {
   summedMs: number;
   /** By the plan; default: as long as any. */
   retentionMs?: number;
-  /** Of a monitor with more observations than the plan keeps: when the first one that it keeps was received. */
+  /** Of a monitor whose first ones the plan does not keep, or are deleted: when the first one that is kept was received. */
   firstKeptMs?: number;
 }
 
@@ -75,7 +75,7 @@ export function planSeries(
   if (!isFine(bucketSeconds)) return { bucketSeconds, parts: planHours(span, keptMs, summedMs) };
   if (isOld && span.fromMs < dayMs)
     throw tooFine(`since is more than ${retentionMs / DAY_MS} days ago`, 'kept for so long');
-  if (isOld) throw tooFine('since is before the observations that the plan keeps', 'kept for so long');
+  if (isOld) throw tooFine('since is before the observations that are kept', 'kept for so long');
   if (hasTooMany) throw tooFine('the monitor has so many beats between since and until', 'summed up');
   return { bucketSeconds, parts: [{ source: 'observations', ...span }] };
 }

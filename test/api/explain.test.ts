@@ -198,6 +198,38 @@ describe('why a monitor is in its state', () => {
 });
 
 describe('a moment in the past', () => {
+  it('is not before the first beat that is kept, if there were earlier ones', async () => {
+    const monitor = await make({ intervalSeconds: 4 * 86_400 });
+    for (const ageMs of [2 * DAY_MS, DAY_MS, 0]) {
+      await monitor.beat();
+      await monitor.age(ageMs);
+    }
+    const then = { at: at(Date.now() - 2 * DAY_MS) };
+    expect(await monitor.explain(then)).toMatchObject({ health: 'up', lastBeat: { sequence: 1 } });
+    // As the sweeper did while the plan was a smaller one.
+    const { rows } = await api.pool.query(
+      `delete from observations where sequence = 1 and monitor_key =
+         (select monitor_key from monitors where monitor_id = $1)
+       returning (select received_at from observations o where o.monitor_key = observations.monitor_key
+         and o.sequence = 2) as first`,
+      [monitor.params.monitorId],
+    );
+    const first = rows[0]?.first.toISOString();
+    const { status, problem } = await api.read.call('explainMonitor', {
+      params: monitor.params,
+      query: then,
+    });
+    expect(status).toBe(400);
+    expect(problem?.fieldErrors).toEqual([
+      {
+        code: 'not_kept',
+        path: 'at',
+        message: `Must not be before ${first}: earlier beats are not kept any more.`,
+      },
+    ]);
+    expect(await monitor.explain({ at: first })).toMatchObject({ lastBeat: { sequence: 2 } });
+  });
+
   it('is at most 30 days ago, not before the creation and not in the future', async () => {
     const monitor = await make();
     const refusal = async (query: Record<string, unknown>) =>

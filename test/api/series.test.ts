@@ -115,6 +115,42 @@ describe('a series', () => {
     ]);
   });
 
+  it('says of days that a smaller plan deleted what it knows of them, and never that they were silent', async () => {
+    const { params, ref } = await make();
+    const days = [4, 3, 2, 1];
+    const beats = days.map((day) => ({ atMs: daysAgo(day) + 90 * 60_000, measurements: { rows: day } }));
+    await insertBeats(api.pool, ref, beats);
+    await api.pool.query('update monitor_live set last_sequence = 4 where monitor_key = $1', [
+      ref.monitorKey,
+    ]);
+    await beginSumsAt(api.pool, daysAgo(4));
+    await sumUpUntil(api.pool, daysAgo(0));
+    const read = (since: number, bucketSeconds?: number) => {
+      const query = { since: iso(since), until: iso(daysAgo(0)), measurement: 'rows', bucketSeconds };
+      return api.read.call('readSeries', { params, query });
+    };
+    expect((await read(daysAgo(4), 1800)).status).toBe(200);
+    const first = async (...[since, seconds]: Parameters<typeof read>) => {
+      const { body } = await read(since, seconds);
+      return body?.items.filter(({ count }) => count > 0).map(({ mean }) => mean);
+    };
+    await api.pool.query('delete from observations where monitor_key = $1 and sequence <= 2', [
+      ref.monitorKey,
+    ]);
+    const { status, problem } = await read(daysAgo(4), 1800);
+    expect(status).toBe(400);
+    expect(problem?.fieldErrors?.[0]).toMatchObject({
+      code: 'too_fine',
+      message: expect.stringContaining('since is before the observations that are kept'),
+    });
+    expect(await first(daysAgo(4))).toEqual(days);
+    expect(await first(daysAgo(4), 7200)).toEqual(days);
+    expect(await first(daysAgo(1), 1800)).toEqual([1]);
+    await api.pool.query('delete from observations where monitor_key = $1', [ref.monitorKey]);
+    expect((await read(daysAgo(1), 1800)).status).toBe(400);
+    expect(await first(daysAgo(4))).toEqual(days);
+  });
+
   it('of a measurement that no beat had, every bucket is empty', async () => {
     const { params } = await make();
     const query = { ...range, measurement: 'unknown', bucketSeconds: 3600 };

@@ -1,16 +1,12 @@
 // Why a monitor is, or was, in its state (docs/contract/monitors.md). What is stored is read in one snapshot; the domain
 // makes the sentences. A moment in the past is counted again from changes, observations, incidents and outages.
-import type { BeatKind } from '../../domain/beat.ts';
 import { stopClock } from '../../domain/deadline.ts';
 import { explain } from '../../domain/explain/explain.ts';
 import type { ClockStart, Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
-import type { Plan } from '../../domain/plan.ts';
-import { invalidField } from '../../domain/problem.ts';
 import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
 import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
-import { toTime } from '../../domain/timestamp.ts';
 import { type BeatPlace, findBeat } from '../../store/beats/observations-read.ts';
 import {
   findIncidentsAt,
@@ -34,6 +30,7 @@ import {
   type StartedClock,
   statesAfter,
 } from './past-clock.ts';
+import { BEATS, requireBeats, requireKept } from './past-moment.ts';
 
 export interface ExplainedMonitor extends Explanation {
   monitorId: string;
@@ -46,9 +43,6 @@ export interface ExplainedMonitor extends Explanation {
 const KEPT_MS = KEPT_DAYS.observations * DAY_MS;
 /** The newest changes that are looked at. Of more changes in one silence the newest decide. */
 const MOST_CHANGES = 100;
-/** What sets `lastBeatAt`. */
-const BEATS: readonly BeatKind[] = ['success', 'fail', 'start'];
-
 /** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `validation_failed` for a moment that is not kept. */
 export async function explainMonitor(
   db: Database,
@@ -64,6 +58,7 @@ export async function explainMonitor(
     const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
     const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map(incidentThen);
     const lastBeat = await findLastBeat(tx, moment);
+    if (!lastBeat) await requireBeats(tx, record, moment.atMs);
     const timing = (moment.isNow ? undefined : states.at(-1)?.timing) ?? timingOf(context, record);
     const facts = { ...moment, timing, states, incidents, lastBeat };
     const clock = moment.isNow ? await clockNow(tx, facts) : await clockThen(tx, facts);
@@ -79,23 +74,6 @@ export async function explainMonitor(
     });
     return { monitorId: record.monitorId, atMs: moment.atMs, lastBeat, ...explanation };
   });
-}
-
-function requireKept(
-  { nowMs, createdMs }: MonitorRecord,
-  { observationRetentionSeconds }: Plan,
-  atMs: number | undefined,
-): void {
-  if (atMs === undefined) return;
-  if (atMs > nowMs) throw invalidField('at', 'Must not be in the future.', 'in_future');
-  if (atMs < createdMs) {
-    const created = toTime(createdMs);
-    throw invalidField('at', `Must not be before the monitor was created, at ${created}.`, 'before_creation');
-  }
-  const keptMs = observationRetentionSeconds * 1000;
-  if (atMs < nowMs - keptMs) {
-    throw invalidField('at', `Must be at most ${keptMs / DAY_MS} days ago.`, 'too_early');
-  }
 }
 
 interface Moment {

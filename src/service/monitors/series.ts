@@ -19,7 +19,7 @@ import {
   readSummedUntil,
   type SumsQuery,
 } from '../../store/beats/observation-sums.ts';
-import { findReceivedMs } from '../../store/beats/observations-read.ts';
+import { findDeletedUntil, findReceivedMs } from '../../store/beats/observations-read.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
@@ -46,7 +46,8 @@ export async function readSeries(
 ): Promise<{ bucketSeconds: number; buckets: SeriesBucket[] }> {
   const ref = await findMonitor(db, name);
   // Before the rest: what is summed up at this moment stays so, and observations after it are there.
-  const clock = { ...(await readSummedUntil(db)), ...(await readKept(db, ref, findPlan(ref.planId))) };
+  const summed = await readSummedUntil(db);
+  const clock = { ...summed, ...(await readKept(db, ref, findPlan(ref.planId), summed)) };
   const { bucketSeconds, parts } = await plan(db, ref, request, clock);
   const known = new Map<number, Sums>();
   for (const { source, fromMs, toMs } of parts) {
@@ -57,19 +58,26 @@ export async function readSeries(
   return { bucketSeconds, buckets: fill(request, bucketSeconds * 1000, known) };
 }
 
-/** Which observations the plan keeps. Only a monitor with more of them than it may have is asked for its first one. */
+/**
+ * Which observations there are. Only a monitor with more of them than the plan keeps is asked for the first that it keeps.
+ */
 async function readKept(
   db: Queryable,
   monitor: MonitorRecord,
   terms: ObservationTerms,
+  { summedMs }: Pick<SeriesClock, 'summedMs'>,
 ): Promise<Pick<SeriesClock, 'retentionMs' | 'firstKeptMs'>> {
   const { lastSequence } = monitor.live;
   const { fromMs, fromSequence } = keptObservations(terms, { nowMs: monitor.nowMs, lastSequence });
-  const firstKeptMs =
+  const ofPlanMs =
     fromSequence > 1
       ? await findReceivedMs(db, monitor, { sequence: fromSequence, sinceMs: fromMs })
       : undefined;
-  return { retentionMs: terms.observationRetentionSeconds * 1000, firstKeptMs };
+  const deletedMs = await findDeletedUntil(db, monitor, { sinceMs: fromMs, summedMs });
+  return {
+    retentionMs: terms.observationRetentionSeconds * 1000,
+    firstKeptMs: Math.max(ofPlanMs ?? 0, deletedMs ?? 0),
+  };
 }
 
 /** Fine buckets are read from observations alone, and so no more of these than one statement reads. */

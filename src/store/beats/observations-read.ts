@@ -1,10 +1,11 @@
 // Reads observations, newest first; the beat path writes them (beats.ts). The table has a partition for each day: every
 // read bounds received_at, so that Postgres opens only the days that it needs.
 import type { BeatKind } from '../../domain/beat.ts';
+import { BEAT_GAP, HOUR_MS } from '../../domain/series.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { ListQuery } from '../postgres/keyset.ts';
-import { fromMillis } from '../postgres/moments.ts';
+import { fromMillis, millis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { DETAIL, PLAIN } from './beats.ts';
 
@@ -129,16 +130,54 @@ export async function findBeat(
   return rows.map(toBeatPlace)[0];
 }
 
-/** When the observation of a sequence was received, if since `sinceMs`; else undefined. */
+/** When the observation of a sequence was received, if in the span; else undefined. */
 export async function findReceivedMs(
   db: Queryable,
   ref: MonitorRef,
-  { sequence, sinceMs }: { sequence: number; sinceMs: number },
+  { sequence, sinceMs, untilMs }: { sequence: number; sinceMs: number; untilMs?: number },
 ): Promise<number | undefined> {
   const { rows } = await db.query(
     `select ${sql.select(PLACE, 'o')} from observations o where o.project_id = $1 and o.monitor_key = $2
-       and o.sequence = $3 and o.received_at >= ${fromMillis('$4')} limit 1`,
-    [ref.projectId, ref.monitorKey, sequence, sinceMs],
+       and o.sequence = $3 and o.received_at >= ${fromMillis('$4')}
+       and ($5::bigint is null or o.received_at < ${fromMillis('$5::bigint')}) limit 1`,
+    [ref.projectId, ref.monitorKey, sequence, sinceMs, untilMs ?? null],
   );
   return rows.map(toBeatPlace)[0]?.receivedMs;
+}
+
+/**
+ * Until when the observations of a monitor since `sinceMs` are deleted: a smaller plan may have kept fewer. Undefined: all
+ * are there. The hours that are summed up know which there were; nothing after `summedMs` is deleted.
+ */
+export async function findDeletedUntil(
+  db: Queryable,
+  ref: MonitorRef,
+  { sinceMs, summedMs }: { sinceMs: number; summedMs: number },
+): Promise<number | undefined> {
+  const hour = await findFirstHour(db, ref, sinceMs);
+  if (!hour) return undefined;
+  const span = { sinceMs: hour.fromMs, untilMs: hour.fromMs + HOUR_MS };
+  if ((await findReceivedMs(db, ref, { sequence: hour.sequence, ...span })) !== undefined) return undefined;
+  const { rows } = await db.query(
+    `select ${sql.select(PLACE, 'o')} from observations o where o.project_id = $1 and o.monitor_key = $2
+       and o.received_at >= ${fromMillis('$3')} order by o.sequence limit 1`,
+    [ref.projectId, ref.monitorKey, hour.fromMs],
+  );
+  return rows.map(toBeatPlace)[0]?.receivedMs ?? summedMs;
+}
+
+/** The first hour since then that had an observation, and its first sequence. */
+async function findFirstHour(
+  db: Queryable,
+  ref: MonitorRef,
+  sinceMs: number,
+): Promise<{ fromMs: number; sequence: number } | undefined> {
+  const { rows } = await db.query<{ fromMs: number; sequence: number }>({
+    name: 'find-first-observation-hour',
+    text: `select ${millis('bucket_start')} as "fromMs", first_sequence as sequence from observation_buckets
+      where project_id = $1 and monitor_key = $2 and measurement = '${BEAT_GAP}' and first_sequence is not null
+        and bucket_start >= ${fromMillis('$3')} order by bucket_start limit 1`,
+    values: [ref.projectId, ref.monitorKey, sinceMs],
+  });
+  return rows[0];
 }

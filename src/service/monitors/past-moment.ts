@@ -1,0 +1,43 @@
+// Which moments of a monitor's past can be explained (docs/contract/monitors.md): those of which everything is kept.
+import type { BeatKind } from '../../domain/beat.ts';
+import type { Plan } from '../../domain/plan.ts';
+import { invalidField } from '../../domain/problem.ts';
+import { DAY_MS } from '../../domain/retention.ts';
+import { toTime } from '../../domain/timestamp.ts';
+import { findBeat } from '../../store/beats/observations-read.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
+
+/** What sets `lastBeatAt`. */
+export const BEATS: readonly BeatKind[] = ['success', 'fail', 'start'];
+
+/** Throws `validation_failed` for a moment that is not in the time that the plan keeps. Undefined: now. */
+export function requireKept(
+  { nowMs, createdMs }: MonitorRecord,
+  { observationRetentionSeconds }: Plan,
+  atMs: number | undefined,
+): void {
+  if (atMs === undefined) return;
+  if (atMs > nowMs) throw invalidField('at', 'Must not be in the future.', 'in_future');
+  if (atMs < createdMs) {
+    const created = toTime(createdMs);
+    throw invalidField('at', `Must not be before the monitor was created, at ${created}.`, 'before_creation');
+  }
+  const keptMs = observationRetentionSeconds * 1000;
+  if (atMs < nowMs - keptMs) {
+    throw invalidField('at', `Must be at most ${keptMs / DAY_MS} days ago.`, 'too_early');
+  }
+}
+
+/**
+ * Of a moment before which no beat is kept. Throws `validation_failed` if there were any: what was deleted, under this plan
+ * or a smaller one before it, is no silence.
+ */
+export async function requireBeats(db: Queryable, record: MonitorRecord, atMs: number): Promise<void> {
+  const { nowMs, live } = record;
+  if (live.firstBeatMs === undefined || live.firstBeatMs > atMs) return;
+  const span = { sinceMs: atMs, untilMs: nowMs, order: 'first' } as const;
+  const first = await findBeat(db, record, { ...span, kinds: BEATS });
+  const from = toTime(first?.receivedMs ?? live.lastBeatMs ?? nowMs);
+  throw invalidField('at', `Must not be before ${from}: earlier beats are not kept any more.`, 'not_kept');
+}

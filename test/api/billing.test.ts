@@ -345,11 +345,13 @@ describe('events', () => {
     await subscription.say('active', daysAgo(40));
     const moved = { metadata: { organizationId: api.other.organizationId } };
     await subscription.say('active', daysAgo(5), moved);
+    // Who pays is the customer of the other one.
     expect(await billing()).toMatchObject({
       serviceState: 'canceled',
       subscription: { status: 'canceled' },
+      portalAvailable: false,
     });
-    expect((await billing(api.other.manage)).serviceState).toBe('active');
+    expect(await billing(api.other.manage)).toMatchObject({ serviceState: 'active', portalAvailable: true });
     await subscription.say('canceled', daysAgo(4), moved);
     await subscribe().say('active', daysAgo(3));
     expect((await billing()).serviceState).toBe('active');

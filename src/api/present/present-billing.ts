@@ -6,7 +6,7 @@ import { optionalTime } from '../../domain/timestamp.ts';
 import type { Billing } from '../../service/billing/read-billing.ts';
 
 export function presentBilling(
-  { organizationId, standing, subscription, dispute }: Billing,
+  { organizationId, standing, subscription, hasCustomer, dispute }: Billing,
   findPlan: FindPlan,
 ): BillingBody {
   const { id, name, version } = findPlan(standing.plan);
@@ -25,7 +25,7 @@ export function presentBilling(
             trialEndsAt: optionalTime(subscription.trialEndsMs),
           },
     dispute,
-    portalAvailable: subscription !== undefined,
+    portalAvailable: hasCustomer,
     graceEndsAt: serviceState === 'payment_grace' ? optionalTime(graceEndsMs) : undefined,
     reconciledAt: optionalTime(reconciledMs),
   };

@@ -6,11 +6,11 @@ import {
   type Charge,
   type DisputeFacts,
   isOlder,
-  leftBehind,
   type Said,
   type SubscriptionFacts,
 } from '../../domain/billing.ts';
 import { UUID_PATTERN } from '../../domain/id.ts';
+import { leftBehind } from '../../domain/standing.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { readNow } from '../../store/postgres/transaction.ts';
 import {

@@ -1,6 +1,6 @@
 // Decides how an organization stands, from all that the billing provider has said, and writes it down. An event does it
 // (apply-event.ts), and a sweeper when a state ends by itself.
-import { findDecisive, nextStanding } from '../../domain/billing.ts';
+import { findDecisive, nextStanding } from '../../domain/standing.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { listSubscriptions } from '../../store/tenancy/billing.ts';
 import { lockStanding, updateStanding } from '../../store/tenancy/organization-standing.ts';

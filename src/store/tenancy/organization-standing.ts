@@ -1,6 +1,6 @@
 // How organizations stand: state, plan, and when the state ends (columns of organizations). It decides nothing:
-// domain/billing.ts does.
-import type { OrganizationStanding } from '../../domain/billing.ts';
+// domain/standing.ts does.
+import type { OrganizationStanding } from '../../domain/standing.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';

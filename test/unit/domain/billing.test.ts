@@ -3,17 +3,19 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   afterEvent,
-  findDecisive,
   isOlder,
-  nextStanding,
-  type OrganizationStanding,
   type Said,
   SUBSCRIPTION_STATUSES,
   type Subscription,
   type SubscriptionFacts,
-  standingOf,
 } from '../../../src/domain/billing.ts';
 import { DAY_MS } from '../../../src/domain/retention.ts';
+import {
+  findDecisive,
+  nextStanding,
+  type OrganizationStanding,
+  standingOf,
+} from '../../../src/domain/standing.ts';
 
 const START = Date.UTC(2026, 0, 1);
 const day = (days: number) => START + days * DAY_MS;

@@ -5,6 +5,8 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
+const JITTER = 0.1;
+
 /** Waits before attempts 1, 2, 3 …, each counted from the end of the attempt before (docs/contract/callbacks.md). */
 export const RETRY_WAITS_MS: readonly number[] = [
   0,
@@ -17,9 +19,36 @@ export const RETRY_WAITS_MS: readonly number[] = [
   12 * HOUR_MS,
 ];
 
-const JITTER = 0.1;
 /** docs/contract/callbacks.md: `Retry-After` is respected up to one hour. */
 const MAX_RETRY_AFTER_MS = HOUR_MS;
+
+/** As long as a delivery is tried by the schedule alone: 17 hours. */
+export const LIFE_MS = RETRY_WAITS_MS.reduce((sum, waitMs) => sum + waitMs);
+
+/** Of a refusal that counts no attempt: the wait is this part of the delivery's age, within these bounds. */
+const AGE_PART = 0.1;
+const LEAST_POSTPONED_MS = 10 * SECOND_MS;
+const MOST_POSTPONED_MS = HOUR_MS;
+
+/**
+ * How long a delivery waits, ms, that was refused for now and not for its own sake: longer with its age, so that many of
+ * them get rarer. Undefined for one that is older than a delivery is tried: its refusal is an attempt like any other.
+ */
+export function postponementOf({
+  ageMs,
+  retryAfterMs = 0,
+  random,
+}: {
+  ageMs: number;
+  retryAfterMs?: number;
+  /** 0 to 1, for the jitter. */
+  random: number;
+}): number | undefined {
+  if (ageMs >= LIFE_MS) return undefined;
+  const waitMs = Math.min(Math.max(ageMs * AGE_PART, LEAST_POSTPONED_MS, retryAfterMs), MOST_POSTPONED_MS);
+  // Later and not earlier than the relay asks for.
+  return Math.round(waitMs * (1 + JITTER * random));
+}
 
 /** What the schedule needs to know about an attempt; an `AttemptResult` fits. */
 export interface AttemptOutcome {

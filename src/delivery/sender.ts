@@ -36,6 +36,11 @@ export interface AttemptResult {
   latencyMs: number;
   /** The first 1,024 bytes of a webhook's answer as text. */
   body?: string;
+  /**
+   * The relay, which all organizations share, takes no more messages now. That says nothing of the delivery: the caller
+   * waits, and counts no attempt (`postponementOf`).
+   */
+  refusedForNow?: boolean;
   /** The receiver's `Retry-After`, 0 to one hour; only where the attempt failed. */
   retryAfterMs?: number;
 }

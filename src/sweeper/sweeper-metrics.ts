@@ -105,7 +105,7 @@ function createDeliveryMetrics(registers: Registry[], labels: LabelNames) {
   return {
     deliveries: new Counter({
       name: 'beatkeeper_deliveries_total',
-      help: 'Attempts and cancellations of deliveries, by the resulting state.',
+      help: 'Attempts and cancellations of deliveries, by the resulting state; `postponed`: no attempt counted.',
       labelNames: labels('outcome'),
       registers,
     }),

@@ -2,8 +2,6 @@
 // Holds: connectRelay.
 import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { relayTopicPlace } from '../../src/store/callbacks/relay-topics.ts';
-import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
@@ -154,29 +152,6 @@ describe('a connection', () => {
     await sendTest(id);
     expect(await ntfy.messagesAt(topicUrl)).toHaveLength(1);
     expect(await ntfy.messagesAt(second.topicUrl)).toEqual([]);
-  });
-
-  it('where the key of the topic of the organization is lost, who connects again gets a new one, and all get the same', async () => {
-    const bob = await newPerson();
-    const before = await bob.connect('phones');
-    const { id } = (await createGroup('phones')).body.endpoint;
-    const lost = new SecretBox([{ id: 'lost', key: Buffer.alloc(32, 9) }]);
-    const { rows } = await api.pool.query<{ topic_id: string }>(
-      `select topic_id from relay_topics where organization_id = $1 and notifier_id = 'phones' and actor_id = ''`,
-      [api.organizationId],
-    );
-    const topicId = rows[0]?.topic_id ?? '';
-    await api.pool.query('update relay_topics set topic_box = $2 where topic_id = $1', [
-      topicId,
-      lost.seal('bk_lost', relayTopicPlace(topicId)),
-    ]);
-    const people = await Promise.all([newPerson(), newPerson(), newPerson(), newPerson()]);
-    const made = await Promise.all(people.map(({ connect }) => connect('phones')));
-    const [address, ...others] = new Set(made.map(({ groupTopicUrl }) => groupTopicUrl));
-    expect(others).toEqual([]);
-    expect(address).not.toBe(before.groupTopicUrl);
-    await sendTest(id);
-    expect(await ntfy.messagesAt(address)).toHaveLength(1);
   });
 
   it('a credential and the operator are refused: they are no persons', async () => {

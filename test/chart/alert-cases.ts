@@ -138,6 +138,10 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
       [attempts('canceled')]: '0+99x120',
     },
   },
+  BeatkeeperDeliveriesPostponed: {
+    fires: { [attempts('postponed')]: '0+1x120' },
+    silent: { [attempts('postponed')]: '0x100 1x20', [attempts('failing')]: '0+1x120' },
+  },
   BeatkeeperDeliveriesBusy: above(of('sweeper', 'beatkeeper_deliveries_in_flight'), 400, {
     labels: { pod: 'sweeper-1' },
     summary: 'The pod sweeper-1 of Beatkeeper sends 401 alerts at once, and has room for 576',

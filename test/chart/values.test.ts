@@ -26,6 +26,17 @@ const refusals: [string, object, RegExp][] = [
   ],
   ['a relay without a scheme', { relay: { url: 'push.example.com' } }, /relay/],
   ['a relay without notifiers', { relay: { notifiers: [] } }, /notifiers/],
+  ['a notifier of blanks alone', { relay: { notifiers: [' '] } }, /\/relay\/notifiers\/0/],
+  [
+    'the token of a relay without a relay',
+    { relay: { existingSecret: 'token' } },
+    /relay\.existingSecret is the token of a relay, but there is none: set relay\.url/,
+  ],
+  [
+    'a feature of a plan that is named twice',
+    { plans: { free: { detector_feature: ['ratio', 'ratio'] } } },
+    /\/plans\/free\/detector_feature/,
+  ],
   ['a namespace with capital letters', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
   [
     'a Postgres that is too old',

@@ -1,21 +1,14 @@
 // Attempts at the relay: what ntfy gets, and what each of its answers means for a delivery.
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { buildTestEvent } from '../../src/delivery/formats/event.ts';
 import { newTopic, topicUrlOf } from '../../src/delivery/relay/relay.ts';
 import { RelaySender, type RelaySenderOptions } from '../../src/delivery/relay/relay-sender.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
+import { keepForTest } from '../support/keep.ts';
 import { openNtfy } from '../support/ntfy.ts';
 import { type Answer, startReceiver, status } from '../support/receiver.ts';
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-function keep<T extends { close(): Promise<void> }>(opened: T): T {
-  closers.push(() => opened.close());
-  return opened;
-}
+const keep = keepForTest();
 
 const EVENT = buildTestEvent({ atMs: 0, organizationId: 'o', projectId: 'p', endpointId: 'cb_1' });
 
@@ -92,9 +85,14 @@ describe('what an answer means', () => {
     });
   });
 
-  it('429 makes the wait as long as the relay asks for', async () => {
+  it('429 is no fault of the delivery, which waits as long as the relay asks for', async () => {
     const { result } = await sendTo((response) => response.writeHead(429, { 'retry-after': '120' }).end());
-    expect(result).toMatchObject({ delivered: false, statusCode: 429, retryAfterMs: 120_000 });
+    expect(result).toMatchObject({
+      delivered: false,
+      refusedForNow: true,
+      statusCode: 429,
+      retryAfterMs: 120_000,
+    });
   });
 
   it('a redirect is not followed, so that the token goes to the relay alone', async () => {

@@ -1,11 +1,12 @@
 // Attempts against real receivers on loopback: what is sent, what is read, and the class of each fault.
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parseAllowedDestinations } from '../../src/delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../src/delivery/webhook/name-resolver.ts';
 import { newSigningSecret } from '../../src/delivery/webhook/signature.ts';
 import { WebhookSender, type WebhookSenderOptions } from '../../src/delivery/webhook/webhook-sender.ts';
+import { keepForTest } from '../support/keep.ts';
 import {
   ok,
   RECEIVER_CA,
@@ -21,15 +22,7 @@ const BODY = JSON.stringify({ type: 'incident.opened', data: { name: 'nächtlich
 const SECRET = newSigningSecret();
 const message = (url: string) => ({ url, webhookId: 'msg_1', body: BODY, secrets: [SECRET] });
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-function keep<T extends { close(): Promise<void> }>(opened: T): T {
-  closers.push(() => opened.close());
-  return opened;
-}
+const keep = keepForTest();
 
 function sender(options: Partial<WebhookSenderOptions> = {}): WebhookSender {
   const hostsText = '127.0.0.1 receiver.test a.receiver.test other.test';

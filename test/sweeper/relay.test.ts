@@ -9,8 +9,10 @@ import {
   relayTopicPlace,
   replaceRelayTopic,
 } from '../../src/store/callbacks/relay-topics.ts';
+import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import { openNtfy } from '../support/ntfy.ts';
 import { startReceiver, status } from '../support/receiver.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type DeliveryFixture, openDeliveryFixture } from './delivery-fixture.ts';
 
 let fixture: DeliveryFixture;
@@ -40,6 +42,25 @@ async function seedGroup() {
   };
 }
 
+const HOUR_MS = 3_600_000;
+
+/** How long the delivery waits after a 429, ms. It is as if no attempt had been made. */
+async function postponed(row: OutboxRow, headers: Record<string, string> = {}): Promise<number> {
+  const receiver = await startReceiver((response) => response.writeHead(429, headers).end());
+  const beforeMs = await fixture.nowMs();
+  const relay = { url: new URL(receiver.url).origin, notifiers: ['ntfy'] };
+  const dispatcher = fixture.dispatch({ relay });
+  const isPostponed = async () => (await fixture.rowOf(row)).next_attempt_at.getTime() > beforeMs;
+  await waitFor(isPostponed, { what: 'the delivery is postponed' });
+  await dispatcher.stop();
+  await receiver.close();
+  expect(receiver.requests).toHaveLength(1);
+  const { state, attempt_count: attempts, next_attempt_at: next } = await fixture.rowOf(row);
+  expect({ state, attempts }).toEqual({ state: 'pending', attempts: 0 });
+  expect(await fixture.attemptsOf(row)).toEqual([]);
+  return next.getTime() - beforeMs;
+}
+
 describe('a delivery to the relay', () => {
   it('what is due goes to the topic that the endpoint has at that moment', async () => {
     const ntfy = await openNtfy();
@@ -67,18 +88,42 @@ describe('a delivery to the relay', () => {
     expect(await fixture.endpointRow(endpoint)).toMatchObject({ lifecycle: 'active' });
   });
 
-  it('a relay that asks for time gets it: Retry-After is longer than the first wait', async () => {
-    const receiver = await startReceiver((response) =>
-      response.writeHead(429, { 'retry-after': '600' }).end(),
-    );
-    fixture.atEnd(() => receiver.close());
+  it('a relay that takes no more for now costs no attempt: the delivery waits as long as it asks for', async () => {
     const { endpoint } = await seedGroup();
     const row = await fixture.enqueueOne(endpoint, { body: EVENT });
-    const beforeMs = await fixture.nowMs();
+    const waitMs = await postponed(row, { 'retry-after': '600' });
+    expect(waitMs).toBeGreaterThanOrEqual(600_000);
+    expect(waitMs).toBeLessThan(700_000);
+  });
+
+  it('the longer a delivery could not be published, the rarer it is tried', async () => {
+    const waits: number[] = [];
+    for (const hours of [0, 1, 16]) {
+      const { endpoint } = await seedGroup();
+      const createdMs = (await fixture.nowMs()) - hours * HOUR_MS;
+      waits.push(await postponed(await fixture.enqueueOne(endpoint, { body: EVENT, createdMs })));
+    }
+    const [fresh = 0, hourOld = 0, old = 0] = waits;
+    expect(fresh).toBeLessThan(60_000);
+    expect(hourOld / 60_000).toBeGreaterThanOrEqual(6);
+    expect(hourOld / 60_000).toBeLessThan(8);
+    expect(old / HOUR_MS).toBeGreaterThanOrEqual(1);
+    expect(old / HOUR_MS).toBeLessThan(1.2);
+  });
+
+  it('a delivery that is older than any is tried, and a test, end by refusals of the relay as by all others', async () => {
+    const receiver = await startReceiver(status(429));
+    fixture.atEnd(() => receiver.close());
+    const { endpoint } = await seedGroup();
+    const createdMs = (await fixture.nowMs()) - 18 * HOUR_MS;
+    const old = await fixture.enqueueOne(endpoint, { body: EVENT, createdMs });
+    const { endpoint: other } = await seedGroup();
+    const test = await fixture.enqueueOne(other, { body: EVENT, event: 'callback.test' });
     fixture.dispatch({ relay: { url: new URL(receiver.url).origin, notifiers: ['ntfy'] } });
-    await fixture.stateIs(row, 'failing');
-    const { next_attempt_at: next } = await fixture.rowOf(row);
-    expect(next.getTime()).toBeGreaterThanOrEqual(beforeMs + 600_000);
+    await fixture.stateIs(old, 'failing');
+    await fixture.stateIs(test, 'exhausted');
+    for (const row of [old, test])
+      expect(await fixture.attemptsOf(row)).toMatchObject([{ status_code: 429 }]);
   });
 
   it('where the installation has no relay any more, the delivery ends as one to any dead receiver', async () => {

@@ -120,6 +120,9 @@ app.kubernetes.io/component: {{ . }}
 {{- if and (eq .Values.billing.source "stripe") (not .Values.billing.stripe.existingSecret) -}}
 {{- fail "billing.source=stripe needs billing.stripe.existingSecret: a Secret with the signing secret of the endpoint at Stripe" -}}
 {{- end -}}
+{{- if and .Values.relay.existingSecret (not .Values.relay.url) -}}
+{{- fail "relay.existingSecret is the token of a relay, but there is none: set relay.url, or remove relay.existingSecret" -}}
+{{- end -}}
 {{- if and .Values.api.ingress.enabled (not .Values.api.ingress.host) -}}
 {{- fail "api.ingress.enabled needs api.ingress.host" -}}
 {{- end -}}

@@ -2,10 +2,12 @@
 // "Publish as JSON"). Pure.
 import type { DeliveryEvent } from '../../domain/callback.ts';
 import type { IncidentRecord } from '../../domain/incident-record.ts';
+import { toTime } from '../../domain/timestamp.ts';
 
 /** What is read of an event in the standard format. A test has neither incident nor monitor. */
 interface StoredEvent {
   type: DeliveryEvent;
+  timestamp: string;
   data: {
     projectId: string;
     projectName?: string;
@@ -38,18 +40,26 @@ const ALARMS: readonly DeliveryEvent[] = ['incident.opened', 'incident.escalated
 const MAX_MESSAGE_BYTES = 3_072;
 const MAX_TITLE_BYTES = 512;
 
-/** The body of the request. `event` is the text that is stored with the delivery. */
-export function ntfyMessage(topic: string, event: string): string {
-  const { type, data } = JSON.parse(event) as StoredEvent;
+/** A message of an older event says when it was: a phone shows when the message came, and a late attempt rings like a new one. */
+const OLD_MS = 300_000;
+
+/** The body of the request. `event` is the text that is stored with the delivery, `nowMs` the moment of the attempt. */
+export function ntfyMessage(topic: string, event: string, nowMs: number): string {
+  const { type, timestamp, data } = JSON.parse(event) as StoredEvent;
   const [word, tag] = EVENTS[type];
   const subject = data.monitor?.name ?? 'callback endpoint';
   return JSON.stringify({
     topic,
     title: cut(`${word}: ${subject}`, MAX_TITLE_BYTES),
-    message: cut(linesOf(type, data).join('\n'), MAX_MESSAGE_BYTES),
+    message: cut([...agesOf(timestamp, nowMs), ...linesOf(type, data)].join('\n'), MAX_MESSAGE_BYTES),
     priority: priorityOf(type, data),
     tags: [tag],
   });
+}
+
+function agesOf(timestamp: string, nowMs: number): string[] {
+  const atMs = Date.parse(timestamp);
+  return nowMs - atMs > OLD_MS ? [`Of ${toTime(atMs).slice(0, 16).replace('T', ' ')} UTC`] : [];
 }
 
 function linesOf(type: DeliveryEvent, { incident, projectName, projectId, endpointId }: StoredEvent['data']) {

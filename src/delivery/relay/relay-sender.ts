@@ -2,17 +2,16 @@
 // address of that server comes from the settings alone, so that nothing a tenant says leads anywhere else.
 import { ntfyMessage } from '../formats/ntfy.ts';
 import type { AttemptRequest, AttemptResult, Sender } from '../sender.ts';
-import { parseAllowedDestinations } from '../webhook/allowed-destinations.ts';
 import { failure, PinnedPost, type PinnedPostOptions } from '../webhook/pinned-post.ts';
-import type { Relay } from './relay.ts';
+import { RELAY_DESTINATIONS, type Relay } from './relay.ts';
 
 export interface RelaySenderOptions extends Omit<PinnedPostOptions, 'allowed'> {
   /** Undefined: the installation has none any more. Then each attempt fails as `destination_rejected`. */
   relay?: Relay;
 }
 
-/** The installer has named the relay, so it may be inside of the network. Cloud metadata stays closed. */
-const ANYWHERE = parseAllowedDestinations('0.0.0.0/0,::/0');
+/** What one sender may publish is used up, by whichever of the organizations. */
+const TOO_MANY = 429;
 const USER_AGENT = 'Beatkeeper-Relay/1';
 
 export class RelaySender implements Sender {
@@ -21,7 +20,7 @@ export class RelaySender implements Sender {
 
   constructor({ relay, ...options }: RelaySenderOptions) {
     this.#relay = relay;
-    this.#post = new PinnedPost({ ...options, allowed: ANYWHERE, maxPools: 1 });
+    this.#post = new PinnedPost({ ...options, allowed: RELAY_DESTINATIONS, maxPools: 1 });
   }
 
   /** `url` is the topic. The topic stands in the body, because paths end up in the logs of proxies. */
@@ -29,11 +28,11 @@ export class RelaySender implements Sender {
     const startedAtMs = performance.now();
     const relay = this.#relay;
     if (!relay) return failure('destination_rejected', startedAtMs);
-    const content = { headers: headersOf(relay), body: ntfyMessage(topic, body) };
+    const content = { headers: headersOf(relay), body: ntfyMessage(topic, body, Date.now()) };
     const { body: answer, ...result } = await this.#post.send(`${relay.url}/`, () => content);
     if (result.delivered && !isPublished(answer)) return failure('protocol', startedAtMs);
     // The answer names the topic, which is a secret. A 410 says something of the server and nothing of this endpoint.
-    return { ...result, gone: false };
+    return { ...result, gone: false, ...(result.statusCode === TOO_MANY ? { refusedForNow: true } : {}) };
   }
 
   async close(): Promise<void> {

@@ -8,9 +8,10 @@ import { invalidField, ProblemError } from '../../domain/problem.ts';
 import type { EndpointRow } from '../../store/callbacks/callback-endpoints.ts';
 import type { Moved } from '../../store/callbacks/endpoint-changes.ts';
 import {
+  fillRelayTopic,
   findRelayTopic,
-  findRelayTopicBox,
   insertRelayTopic,
+  type KnownTopic,
   type RelayTopic,
   relayTopicPlace,
   replaceRelayTopic,
@@ -121,8 +122,7 @@ export async function connectRelay(
     const { topicId } = await requireTopic(tx, owner);
     await replaceRelayTopic(tx, sealTopic(secrets, topicId, topic), nowMs);
   }
-  const group = await ensureTopic(tx, { secrets }, { organizationId, notifierId }, nowMs);
-  const groupTopic = await openOrReplace(tx, { secrets }, group, nowMs);
+  const groupTopic = await openGroupTopic(tx, { secrets }, { organizationId, notifierId }, nowMs);
   return {
     actorId,
     notifierId,
@@ -142,25 +142,32 @@ export function personIdOf({ issuer, actor }: Pick<Caller, 'issuer' | 'actor'>):
 }
 
 /**
- * The topic of the organization. Where its key is lost, a new one takes its place under the same id: people connect again
- * for it (docs/operations.md, "Encryption keys"). Of calls that replace it at once one does, and all show what that made.
+ * The topic of the organization. Only one whose key was given up for good is replaced, under the same id (docs/operations.md,
+ * "Encryption keys"): of calls that do so at once one does, and all show what that made. Throws `temporarily_unavailable`
+ * where this process lacks the key: another one, or this one after its restart, may have it.
  */
-async function openOrReplace(
+async function openGroupTopic(
   tx: Queryable,
   { secrets }: Sealing,
-  { topicId, topicBox }: RelayTopic,
+  owner: TopicOwner,
   nowMs: number,
 ): Promise<string> {
+  const { topicId, topicBox } = await ensureTopic(tx, { secrets }, owner, nowMs);
   const place = relayTopicPlace(topicId);
+  if (topicBox === null) {
+    const topic = newTopic();
+    if (await fillRelayTopic(tx, sealTopic(secrets, topicId, topic), nowMs)) return topic;
+    return await openGroupTopic(tx, { secrets }, owner, nowMs);
+  }
   try {
     return secrets.open(topicBox, place);
-  } catch {
-    const topic = newTopic();
-    const made = sealTopic(secrets, topicId, topic);
-    if (await replaceRelayTopic(tx, made, nowMs, topicBox)) return topic;
-    const box = await findRelayTopicBox(tx, topicId);
-    if (!box) throw new Error('The topic of the organization is not there.');
-    return secrets.open(box, place);
+  } catch (cause) {
+    throw new ProblemError('temporarily_unavailable', {
+      detail:
+        'The topic of the organization cannot be read, because an encryption key is missing here. Nobody was connected. Try again later; if it persists, tell whoever runs the installation: the log names the key.',
+      retryAfterSeconds: 60,
+      cause,
+    });
   }
 }
 
@@ -170,14 +177,14 @@ async function ensureTopic(
   { secrets }: Sealing,
   owner: TopicOwner,
   nowMs: number,
-): Promise<RelayTopic> {
+): Promise<KnownTopic> {
   const known = await findRelayTopic(tx, owner);
   if (known) return known;
   await insertRelayTopic(tx, owner, sealTopic(secrets, newUuid(), newTopic()), nowMs);
   return await requireTopic(tx, owner);
 }
 
-async function requireTopic(tx: Queryable, owner: TopicOwner): Promise<RelayTopic> {
+async function requireTopic(tx: Queryable, owner: TopicOwner): Promise<KnownTopic> {
   const topic = await findRelayTopic(tx, owner);
   if (!topic) throw new Error('The topic that was just inserted is not there.');
   return topic;

@@ -1,5 +1,5 @@
 // Opens what use cases work with: databases, keys, allowed destinations. Each process has one.
-import type { Relay } from '../../delivery/relay/relay.ts';
+import { type Relay, requireUsableRelay } from '../../delivery/relay/relay.ts';
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
 import { catalogueOf, type PlanOverrides } from '../../domain/plan.ts';
@@ -31,12 +31,13 @@ export interface ContextSettings {
   plans?: PlanOverrides;
 }
 
-/** Connects to nothing yet. Close it by ending its databases. Throws for invalid keys or destinations. */
+/** Connects to nothing yet. Close it by ending its databases. Throws for invalid keys or destinations, and for a relay that cannot be used. */
 export function openContext(
   settings: ContextSettings,
   applicationName: string,
   options: Pick<PoolOptions, 'onError' | 'idleInTransactionMs'> = {},
 ): ServiceContext {
+  const relay = relayOf(settings);
   return {
     databases: openDatabases(
       {
@@ -53,7 +54,7 @@ export function openContext(
       allowed: parseAllowedDestinations(settings.allowedPrivateDestinations),
       resolver: createNameResolver({ servers: settings.dnsServers }),
     },
-    relay: relayOf(settings),
+    relay,
     publicUrl: settings.publicUrl.replace(/\/+$/, ''),
     minimumIntervalSeconds: settings.minimumIntervalSeconds,
     findPlan: catalogueOf(settings.plans ?? {}),
@@ -61,5 +62,7 @@ export function openContext(
 }
 
 function relayOf({ relayUrl: url, relayToken: token, relayNotifiers }: ContextSettings): Relay | undefined {
-  return url === undefined ? undefined : { url, token, notifiers: relayNotifiers ?? [] };
+  if (url === undefined) return undefined;
+  requireUsableRelay({ url });
+  return { url, token, notifiers: relayNotifiers ?? [] };
 }

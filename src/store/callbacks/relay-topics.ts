@@ -18,23 +18,29 @@ export interface RelayTopic {
   topicBox: Buffer;
 }
 
+/** Null: whoever runs the installation has given its key up. */
+export interface KnownTopic extends Pick<RelayTopic, 'topicId'> {
+  topicBox: Buffer | null;
+}
+
 /** The associated data of a topic's box. */
 export const relayTopicPlace = (topicId: string): string => placeOf(topicId, '', 'relay-topic');
 
 const TOPIC = `select topic_id as "topicId", topic_box as "topicBox" from relay_topics`;
 
 /** The topic of an owner (index relay_topics_actor). */
-export async function findRelayTopic(db: Queryable, owner: TopicOwner): Promise<RelayTopic | undefined> {
-  const { rows } = await db.query<RelayTopic>(
+export async function findRelayTopic(db: Queryable, owner: TopicOwner): Promise<KnownTopic | undefined> {
+  const { rows } = await db.query<KnownTopic>(
     `${TOPIC} where organization_id = $1 and notifier_id = $2 and actor_id = $3`,
     keyOf(owner),
   );
   return rows[0];
 }
 
+/** What an endpoint sends to. Undefined: its key was given up. */
 export async function findRelayTopicBox(db: Queryable, topicId: string): Promise<Buffer | undefined> {
-  const { rows } = await db.query<RelayTopic>(`${TOPIC} where topic_id = $1`, [topicId]);
-  return rows[0]?.topicBox;
+  const { rows } = await db.query<KnownTopic>(`${TOPIC} where topic_id = $1`, [topicId]);
+  return rows[0]?.topicBox ?? undefined;
 }
 
 /** False when the owner has a topic: it stays. Waits for a transaction that inserts one for the same owner. */
@@ -53,20 +59,28 @@ export async function insertRelayTopic(
   return rowCount === 1;
 }
 
-/**
- * The owner's endpoints keep the id, and send to the new topic from now on. With `from` only where the box is still that
- * one. False where nothing was replaced.
- */
+/** The owner's endpoints keep the id, and send to the new topic from now on. */
 export async function replaceRelayTopic(
   tx: Queryable,
   { topicId, topicBox }: RelayTopic,
   nowMs: number,
-  from?: Buffer,
+): Promise<void> {
+  await tx.query(
+    `update relay_topics set topic_box = $2, updated_at = ${fromMillis('$3')} where topic_id = $1`,
+    [topicId, topicBox, nowMs],
+  );
+}
+
+/** False when the topic has a box: it stays. Waits for a transaction that fills the same one. */
+export async function fillRelayTopic(
+  tx: Queryable,
+  { topicId, topicBox }: RelayTopic,
+  nowMs: number,
 ): Promise<boolean> {
   const { rowCount } = await tx.query(
     `update relay_topics set topic_box = $2, updated_at = ${fromMillis('$3')}
-     where topic_id = $1 and topic_box = coalesce($4, topic_box)`,
-    [topicId, topicBox, nowMs, from],
+     where topic_id = $1 and topic_box is null`,
+    [topicId, topicBox, nowMs],
   );
   return rowCount === 1;
 }

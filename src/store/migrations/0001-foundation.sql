@@ -398,7 +398,8 @@ create table timeline_entries (
   note text,
   delivery jsonb,
   detail jsonb,
-  primary key (project_id, incident_id, entry_id)
+  -- The order of the list: a page is one range of it.
+  primary key (project_id, incident_id, at, entry_id)
 );
 
 -- Callback endpoints. Addresses and secrets are encrypted (store/postgres/secret-box.ts). A sealed value begins with the
@@ -454,7 +455,8 @@ create table relay_topics (
   organization_id uuid not null,
   notifier_id text collate "C" not null,
   actor_id text collate "C" not null,
-  topic_box bytea not null,
+  -- Null: its key is lost for good (docs/operations.md). The next connection makes a new topic.
+  topic_box bytea,
   topic_key_id text collate "C"
     generated always as (encode(substring(topic_box from 3 for get_byte(topic_box, 1)), 'escape')) stored,
   created_at timestamptz not null,

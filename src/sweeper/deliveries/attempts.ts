@@ -10,8 +10,9 @@ import { addressPlace, secretPlace } from '../../service/callbacks/endpoint-seal
 import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
 import type { SweeperMetrics } from '../sweeper-metrics.ts';
-import type { DeliveryOutcome } from './delivery-outcome.ts';
+import { type DeliveryOutcome, FAULT_MS, outcomeOf } from './delivery-outcome.ts';
 import { endpointKeyOf } from './due-queues.ts';
 import { HeldClaims } from './held-claims.ts';
 
@@ -58,8 +59,11 @@ export class Attempts {
   /** Endpoints that answered 410, until that is written: nothing more may go out to them. */
   readonly #gone = new Set<string>();
 
+  readonly #refused: OccasionalWarning;
+
   constructor(options: AttemptsOptions) {
     this.#options = options;
+    this.#refused = new OccasionalWarning(options.log, 'The relay takes no more messages for now (429).');
     const { destinations, relay, attemptTimeoutMs: timeoutMs } = options;
     this.#senders = new Senders({ ...destinations, relay, timeoutMs });
     this.#open = openOnce(options.secrets);
@@ -139,7 +143,9 @@ export class Attempts {
   }
 
   #leave(passage: Passage, outcome: DeliveryOutcome): void {
-    if (outcome.kind === 'sent') passage.leave({ failed: !outcome.result.delivered }, performance.now());
+    const now = performance.now();
+    if (outcome.kind === 'sent') passage.leave({ failed: !outcome.result.delivered }, now);
+    else if (outcome.kind === 'postponed' && outcome.by === 'relay') passage.leave({ failed: true }, now);
     else passage.cancel();
     this.#options.metrics.deliveriesInFlight.set(this.#inFlight.size);
   }
@@ -206,13 +212,15 @@ export class Attempts {
         secrets: claim.secretBoxes.map((box) => this.#open(box, secretPlace(endpoint))),
       });
       metrics.attemptDuration.observe(result.latencyMs / 1000);
-      return { claim, kind: 'sent', result, startedAt, finishedAt: performance.now() };
+      const outcome = outcomeOf(claim, result, { startedAt, finishedAt: performance.now() });
+      if (outcome.kind === 'postponed') this.#refused.record({ endpointId: endpoint.endpointId });
+      return outcome;
     } catch (err) {
       log.error(
         { err, deliveryId: claim.deliveryId, endpointId: endpoint.endpointId },
         'A delivery could not be attempted. It will be tried again in a minute.',
       );
-      return { claim, kind: 'postponed' };
+      return { claim, kind: 'postponed', by: 'fault', waitMs: FAULT_MS };
     }
   }
 }

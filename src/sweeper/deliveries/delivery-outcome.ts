@@ -4,10 +4,11 @@ import {
   type DisabledReason,
   type NextDeliveryState,
   nextDeliveryState,
+  postponementOf,
 } from '../../delivery/retry-schedule.ts';
 import type { AttemptResult } from '../../delivery/sender.ts';
 import type { CancellationReason } from '../../domain/callback.ts';
-import type { ClaimedDelivery } from '../../store/deliveries/delivery-queue.ts';
+import { type ClaimedDelivery, LEASE_MS } from '../../store/deliveries/delivery-queue.ts';
 import type { DeliveryResult, ResultEntry } from '../../store/deliveries/delivery-result.ts';
 
 /** The outcome of a claim. `startedAt` and `finishedAt` are of `performance.now()`. */
@@ -15,12 +16,12 @@ export type DeliveryOutcome = { claim: ClaimedDelivery } & (
   | { kind: 'sent'; result: AttemptResult; startedAt: number; finishedAt: number }
   /** The endpoint was disabled or removed, or the monitor deleted, after the delivery was written. */
   | { kind: 'canceled'; reason: CancellationReason }
-  /** No attempt was made because of an internal fault, such as a missing encryption key. */
-  | { kind: 'postponed' }
+  /** No attempt counts: an internal fault, such as a missing encryption key, or a relay that takes no more for now. */
+  | { kind: 'postponed'; by: 'fault' | 'relay'; waitMs: number }
 );
 
 /** An internal fault lasts until somebody reads the log. */
-const POSTPONED_MS = 60_000;
+export const FAULT_MS = 60_000;
 
 export interface DescribedOutcome {
   outcome: DeliveryOutcome;
@@ -38,7 +39,7 @@ export function describeOutcome(outcome: DeliveryOutcome, now: number): Describe
   const { projectId, deliveryId, endpoint } = claim;
   const row = { projectId, deliveryId, endpoint, attempt: claim.attemptCount + 1 };
   if (kind === 'postponed') {
-    return { outcome, result: { ...row, state: 'unchanged', nextAttemptInMs: POSTPONED_MS } };
+    return { outcome, result: { ...row, state: 'unchanged', nextAttemptInMs: outcome.waitMs } };
   }
   if (kind === 'canceled') return { outcome, result: { ...row, state: 'canceled' } };
   const endedInMs = Math.round(outcome.finishedAt - now);
@@ -52,6 +53,23 @@ export function describeOutcome(outcome: DeliveryOutcome, now: number): Describe
     sent: { startedInMs, endedInMs, statusCode, latencyMs, error },
   };
   return { outcome, result, disable: next.state === 'exhausted' ? next.disableEndpoint : undefined };
+}
+
+/**
+ * The outcome of an attempt that ended now. The age is by the database's clock, which says when the lease ends. A test has
+ * one attempt, whatever refuses it.
+ */
+export function outcomeOf(
+  claim: ClaimedDelivery,
+  result: AttemptResult,
+  { startedAt, finishedAt }: { startedAt: number; finishedAt: number },
+): DeliveryOutcome {
+  if (result.refusedForNow && claim.event !== 'callback.test') {
+    const ageMs = claim.leaseUntilMs - LEASE_MS - claim.createdMs;
+    const waitMs = postponementOf({ ageMs, retryAfterMs: result.retryAfterMs, random: Math.random() });
+    if (waitMs !== undefined) return { claim, kind: 'postponed', by: 'relay', waitMs };
+  }
+  return { claim, kind: 'sent', result, startedAt, finishedAt };
 }
 
 function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: number): NextDeliveryState {

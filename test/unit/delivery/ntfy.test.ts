@@ -17,7 +17,7 @@ const INCIDENT: Incident = {
   summary: 'No beat came before the deadline.',
 };
 
-type Changes = { name?: string; projectName?: string; incident?: Partial<Incident> };
+type Changes = { name?: string; projectName?: string; incident?: Partial<Incident>; nowMs?: number };
 
 function messageOf(type: (typeof INCIDENT_EVENTS)[number], changes: Changes = {}) {
   const event = buildIncidentEvent({
@@ -30,7 +30,7 @@ function messageOf(type: (typeof INCIDENT_EVENTS)[number], changes: Changes = {}
     monitor: { monitorId: 'nightly-backup', name: changes.name ?? 'Nightly backup', labels: { secret: 'x' } },
     sequence: 1,
   });
-  return JSON.parse(ntfyMessage('bk_topic', event));
+  return JSON.parse(ntfyMessage('bk_topic', event, changes.nowMs ?? 0));
 }
 
 describe('a message for people', () => {
@@ -42,6 +42,14 @@ describe('a message for people', () => {
       priority: 5,
       tags: ['rotating_light'],
     });
+  });
+
+  it('a message of an event that is older than five minutes says when that was', () => {
+    const messageAt = (nowMs: number) => messageOf('incident.opened', { nowMs }).message;
+    expect(messageAt(300_000)).toBe('No beat came before the deadline.\nProject Payments');
+    expect(messageAt(300_001)).toBe(
+      'Of 1970-01-01 00:00 UTC\nNo beat came before the deadline.\nProject Payments',
+    );
   });
 
   it('an incident that is over does not ring as loud as one that opens', () => {
@@ -66,7 +74,7 @@ describe('a message for people', () => {
 
   it('a test says which endpoint it is of', () => {
     const event = buildTestEvent({ atMs: 0, organizationId: 'o', projectId: 'p', endpointId: 'cb_1' });
-    expect(JSON.parse(ntfyMessage('bk_topic', event))).toEqual({
+    expect(JSON.parse(ntfyMessage('bk_topic', event, 0))).toEqual({
       topic: 'bk_topic',
       title: 'Test: callback endpoint',
       message: 'Alerts of the callback endpoint cb_1 arrive here.\nProject p',

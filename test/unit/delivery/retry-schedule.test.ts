@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nextDeliveryState, parseRetryAfter, RETRY_WAITS_MS } from '../../../src/delivery/retry-schedule.ts';
+import {
+  LIFE_MS,
+  nextDeliveryState,
+  parseRetryAfter,
+  postponementOf,
+  RETRY_WAITS_MS,
+} from '../../../src/delivery/retry-schedule.ts';
 
 const FAILED = { delivered: false, gone: false };
 const HOUR_MS = 3_600_000;
@@ -90,5 +96,29 @@ describe('Retry-After', () => {
     ['soon', undefined],
   ])('a Retry-After of %j is a wait of %j ms', (header, expected) => {
     expect(parseRetryAfter(header, NOW_MS)).toBe(expected);
+  });
+});
+
+describe('a refusal that counts no attempt', () => {
+  it('a delivery that is refused all its life is tried at most 100 times, and then no more without counting', () => {
+    const random = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(random, (drawn) => {
+        let ageMs = 0;
+        let tries = 0;
+        for (let waitMs: number | undefined = 0; waitMs !== undefined; tries += 1) {
+          ageMs += waitMs;
+          waitMs = postponementOf({ ageMs, random: drawn });
+        }
+        expect(ageMs).toBeGreaterThanOrEqual(LIFE_MS);
+        expect(ageMs).toBeLessThan(LIFE_MS + 2 * HOUR_MS);
+        expect(tries).toBeLessThan(100);
+      }),
+    );
+  });
+
+  it('the wait is what the receiver asks for where that is longer, up to one hour', () => {
+    const waitOf = (retryAfterMs: number) => postponementOf({ ageMs: 60_000, retryAfterMs, random: 0 });
+    expect([0, 20_000, 5 * HOUR_MS].map(waitOf)).toEqual([10_000, 20_000, HOUR_MS]);
   });
 });

@@ -48,7 +48,7 @@ function add(endpointId: string): Promise<void> {
   const endpoint = { projectId: 'p', endpointId };
   const claim = { projectId: 'p', deliveryId: `to ${endpointId}`, endpoint, attemptCount: 0 };
   return new Promise((resolve) => {
-    writer.add({ claim: claim as ClaimedDelivery, kind: 'postponed' }, resolve);
+    writer.add({ claim: claim as ClaimedDelivery, kind: 'postponed', by: 'fault', waitMs: 1 }, resolve);
   });
 }
 

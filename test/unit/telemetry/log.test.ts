@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createLog } from '../../../src/telemetry/log.ts';
 
 const UUID = '0b0f3a52-7d0c-4b0e-9c5a-6f1b8f6a2d11';
+const TOPIC = `bk_${'tQ9n8vXe4t-oKd5a_f0Y'.repeat(2)}`;
 const CREDENTIAL_SECRET = 'q7Jr0cRIhJq3yWb1ZrPp6m2sQ9n8vXe4tUoKd5aLf0Y';
 
 function logged(write: (log: ReturnType<typeof createLog>) => void): string {
@@ -27,6 +28,11 @@ describe('the log', () => {
       'Digest',
     ],
     ['a bearer token in a text', { note: 'sent Bearer abc.def' }, 'abc.def'],
+    [
+      'a topic of the relay',
+      { err: new Error(`no answer from https://push.example.com/${TOPIC}`) },
+      TOPIC.slice(3),
+    ],
     ['a credential', { c: `bkc_${'a'.repeat(32)}_${CREDENTIAL_SECRET}` }, CREDENTIAL_SECRET],
     ['a signing secret', { s: `sigcb_v1_${CREDENTIAL_SECRET}` }, CREDENTIAL_SECRET],
     ['a session token', { t: 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln' }, 'eyJzdWIiOiJhIn0'],

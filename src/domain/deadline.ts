@@ -1,5 +1,5 @@
 // When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
-import type { LiveState, Timing, Window } from './monitor.ts';
+import type { LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 
 /** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
@@ -33,8 +33,8 @@ export function stopClock(live: LiveState): LiveState {
 }
 
 /**
- * Applies a changed timing to a running clock: it counts from where it started, and ends at least one grace from now,
- * so that a shorter interval opens no incident about the past. `isMissed`: a missed deadline is open.
+ * Applies a changed timing to a running clock and to open runs: they count from where they started, and end at least one
+ * grace from now, so that a shorter interval or run opens no incident about the past. `isMissed`: a missed deadline is open.
  */
 export function refitClock(
   timing: Timing,
@@ -42,7 +42,11 @@ export function refitClock(
   nowMs: number,
   isMissed = live.openIncidents > 0,
 ): LiveState {
-  const openRuns = live.openRuns.map((run) => ({ ...run, dueMs: runDue(timing, run.startedMs) }));
+  const earliestMs = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
+  const openRuns = limitRuns(live.openRuns, ({ startedMs }) => {
+    const dueMs = runDue(timing, startedMs);
+    return dueMs === undefined ? undefined : Math.max(dueMs, earliestMs);
+  });
   const fitted = { ...live, openRuns };
   // The deadline was missed: none runs until the next beat.
   return isMissed && live.deadlineMs === undefined ? fitted : refitDeadline(timing, fitted, nowMs);
@@ -54,6 +58,11 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
   if (deadlineMs === undefined) return stopClock(live);
   const earliest = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
   return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, unmovedMs: undefined };
+}
+
+/** Open runs with their limits. One whose end may be lost gets none. */
+export function limitRuns(runs: readonly OpenRun[], dueOf: (run: OpenRun) => number | undefined): OpenRun[] {
+  return runs.map((run) => (run.mayHaveEnded ? run : { ...run, dueMs: dueOf(run) }));
 }
 
 /** When a run that began at `startedMs` becomes overdue. */

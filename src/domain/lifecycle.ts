@@ -1,5 +1,13 @@
 // Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
-import { nextWakeAfterChange, outOfWindow, refitClock, runDue, startClock, stopClock } from './deadline.ts';
+import {
+  limitRuns,
+  nextWakeAfterChange,
+  outOfWindow,
+  refitClock,
+  runDue,
+  startClock,
+  stopClock,
+} from './deadline.ts';
 import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import { DAY_MS, KEPT_DAYS } from './retention.ts';
@@ -112,5 +120,5 @@ function restartClock(timing: Timing, live: LiveState, nowMs: number): LiveState
 
 /** A run continues through a pause. No clock ran meanwhile, so its time starts again, as the deadline does. */
 function resumeRuns(timing: Timing, { openRuns }: LiveState, nowMs: number): OpenRun[] {
-  return openRuns.map((run) => ({ ...run, dueMs: runDue(timing, nowMs) }));
+  return limitRuns(openRuns, () => runDue(timing, nowMs));
 }

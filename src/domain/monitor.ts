@@ -137,8 +137,10 @@ function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
 export interface OpenRun {
   runId?: string;
   startedMs: number;
-  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`, and when an outage may have swallowed its end. */
+  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`, and with `mayHaveEnded`. */
   dueMs?: number;
+  /** An outage may have swallowed its end: it gets no limit any more, whatever is changed. */
+  mayHaveEnded?: boolean;
   /** It has been reported. */
   overdue?: boolean;
 }

@@ -116,7 +116,9 @@ function findOverdueRuns(
     const dueMs = outOfWindow(run.dueMs, timing.maintenance);
     if (dueMs > moment.horizonMs) return run;
     // Its end may be lost. If the job is dead, the deadline finds it.
-    if (mayHaveLostEnd({ ...run, dueMs }, live, moment.outages)) return { ...run, dueMs: undefined };
+    if (mayHaveLostEnd({ ...run, dueMs }, live, moment.outages)) {
+      return { ...run, dueMs: undefined, mayHaveEnded: true };
+    }
     const overdue = { ...run, dueMs, overdue: true };
     first ??= overdue;
     return overdue;

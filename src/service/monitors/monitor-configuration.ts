@@ -78,8 +78,12 @@ export function refit(
 ): LiveState {
   const { before, after } = timing;
   const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs, isMissed) : live;
-  const { deadlineMs, missedCount, unmovedMs } = live;
-  const kept = changed.deadline ? fitted : { ...fitted, deadlineMs, missedCount, unmovedMs };
+  const { deadlineMs, missedCount, unmovedMs, openRuns } = live;
+  const kept = {
+    ...fitted,
+    ...(changed.deadline ? {} : { deadlineMs, missedCount, unmovedMs }),
+    ...(changed.runs ? {} : { openRuns }),
+  };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
   return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
 }

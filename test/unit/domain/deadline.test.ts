@@ -54,6 +54,14 @@ describe('a change of timing', () => {
     expect(refitted.openRuns).toEqual([{ startedMs: NOW, dueMs: NOW + HOUR }]);
   });
 
+  it('a shorter longest run is not over before a grace has passed, however long an open run lasts already', () => {
+    const openRuns = [{ startedMs: NOW, dueMs: NOW + 20 * HOUR }];
+    const changedMs = NOW + 10 * HOUR;
+    const timing = timingOf({ maxRuntimeMs: HOUR });
+    const { openRuns: refitted } = refitClock(timing, liveOf({ openRuns }), changedMs);
+    expect(refitted).toEqual([{ startedMs: NOW, dueMs: changedMs + timing.graceMs }]);
+  });
+
   it('a change of timing starts no clock that a miss has stopped', () => {
     const missed = liveOf({ anchorMs: NOW, openIncidents: 1 });
     expect(refitClock(timingOf(), missed, NOW + HOUR).deadlineMs).toBeUndefined();

@@ -1,7 +1,7 @@
 // How outages of the service and refused beats move a silence, by examples. Random ones: silence-property.test.ts.
 import { describe, expect, it } from 'vitest';
 import { applyBeat } from '../../../src/domain/beat.ts';
-import { nextWake, startClock } from '../../../src/domain/deadline.ts';
+import { nextWake, refitClock, startClock } from '../../../src/domain/deadline.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { changeLifecycle } from '../../../src/domain/lifecycle.ts';
 import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
@@ -190,6 +190,23 @@ describe('a beat that the service could not take', () => {
       transitions: [],
       live: { openRuns: [{ startedMs: NOW, dueMs: undefined }] },
     });
+  });
+
+  it('a run whose end an outage may have swallowed stays without a limit, whatever is changed after that', () => {
+    const timing = timingOf({ intervalMs: DAY, maxRuntimeMs: 30 * SECOND });
+    const before = { ...beaten(timing), openRuns: [{ startedMs: NOW, dueMs: NOW + 30 * SECOND }] };
+    const outage = outageAt(10 * SECOND, SECOND);
+    const { live } = wakeMonitor(timing, before, [], at(NOW + 40 * SECOND, [outage]));
+    // Beyond the outage: what a shorter run would be counted from.
+    const changedMs = NOW + MINUTE;
+    const paused = changeLifecycle(timing, live, 'pause', { nowMs: changedMs });
+    const resumed = changeLifecycle(paused.timing, paused.live, 'resume', { nowMs: changedMs });
+    const shorter = { ...timing, maxRuntimeMs: 5 * SECOND };
+    for (const changed of [refitClock(shorter, live, changedMs), resumed.live]) {
+      const woken = wakeMonitor(shorter, changed, [], at(NOW + HOUR));
+      expect(woken.transitions).toEqual([]);
+      expect(woken.live.openRuns).toEqual([{ startedMs: NOW, mayHaveEnded: true }]);
+    }
   });
 
   it('a beat after the deadline that a refused beat has moved is not late', () => {

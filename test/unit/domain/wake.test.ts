@@ -128,7 +128,7 @@ describe('a run', () => {
     const outage = { fromMs: NOW + 10 * SECOND, toMs: NOW + 15 * SECOND };
     const { transitions, live } = wakeMonitor(timing, started, [], at(NOW + 59 * SECOND, [outage]));
     expect(transitions).toEqual([]);
-    expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW }]);
+    expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW, mayHaveEnded: true }]);
   });
 });
 

@@ -1,6 +1,6 @@
 // What a page of the list of incidents reads, whatever is in the table.
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type IncidentFilter, listIncidents } from '../../src/store/incidents/incidents.ts';
+import { type IncidentFilter, listIncidents, listTimeline } from '../../src/store/incidents/incidents.ts';
 import type { KeysetPosition } from '../../src/store/postgres/keyset.ts';
 import type { Queryable } from '../../src/store/postgres/pool.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
@@ -49,23 +49,24 @@ const rowsOf = (plan: Plan): number =>
   plan['Actual Loops'] * (plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0)) +
   (plan.Plans ?? []).reduce((sum, child) => sum + rowsOf(child), 0);
 
+/** `read`: how many rows all steps of the plans read. */
+function explainingDb(): { db: Queryable; read: () => number } {
+  const { pool } = fixture;
+  let rows = 0;
+  const query = async (text: string, values: unknown[]) => {
+    const { rows: plans } = await pool.query(`explain (analyze, format json) ${text}`, values);
+    rows += rowsOf(plans[0]['QUERY PLAN'][0].Plan);
+    return await pool.query(text, values);
+  };
+  return { db: { query } as unknown as Queryable, read: () => rows };
+}
+
 /** Reads a page; `rows`: how many rows all steps of its plan read. */
 async function readPage(filter: Partial<IncidentFilter>, after?: KeysetPosition) {
-  const { pool, project } = fixture;
-  let rows = 0;
-  const explaining = {
-    query: async (text: string, values: unknown[]) => {
-      const { rows: plans } = await pool.query(`explain (analyze, format json) ${text}`, values);
-      rows += rowsOf(plans[0]['QUERY PLAN'][0].Plan);
-      return await pool.query(text, values);
-    },
-  } as unknown as Queryable;
-  const page = await listIncidents(
-    explaining,
-    { projectId: project.projectId, ...filter },
-    { limit: LIMIT, after },
-  );
-  return { page, rows };
+  const { project } = fixture;
+  const { db, read } = explainingDb();
+  const page = await listIncidents(db, { projectId: project.projectId, ...filter }, { limit: LIMIT, after });
+  return { page, rows: read() };
 }
 
 const filters: Record<string, () => Partial<IncidentFilter>> = {
@@ -84,6 +85,31 @@ for (const [what, filterOf] of Object.entries(filters)) {
     expect(deep.rows).toBeLessThan(10 * LIMIT);
   });
 }
+
+it('a page of a timeline reads that page alone, the first one and one in the midst of many entries', async () => {
+  const { pool, project } = fixture;
+  const of = {
+    projectId: project.projectId,
+    incidentId: `inc_${(1_000).toString(16).padStart(12, '0')}${'0'.repeat(20)}`,
+  };
+  await pool.query(
+    `insert into timeline_entries (project_id, incident_id, entry_id, at, type)
+     select $1, $2, gen_random_uuid(), to_timestamp(n), 'note' from generate_series(10, $3::integer) n`,
+    [of.projectId, of.incidentId, EACH],
+  );
+  await pool.query('vacuum analyze timeline_entries');
+  const { db, read } = explainingDb();
+  const first = await listTimeline(db, of, { limit: LIMIT });
+  expect(first.map(({ item }) => item.type)).toEqual(['opened', ...Array(LIMIT - 1).fill('note')]);
+  expect(read()).toBeLessThan(4 * LIMIT);
+  const { db: later, read: readLater } = explainingDb();
+  const midst = { micros: 2_000_000_000, id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
+  const next = await listTimeline(later, of, { limit: LIMIT, after: midst });
+  expect(next.map(({ item }) => item.atMs)).toEqual(
+    Array.from({ length: LIMIT }, (_, index) => 2_001_000 + index * 1_000),
+  );
+  expect(readLater()).toBeLessThan(4 * LIMIT);
+});
 
 it.each(['by its id', 'by its id and key'])(
   'the open incidents of a monitor, %s, are found without reading those that ended',

@@ -249,7 +249,7 @@ const listEntries = keysetList(TIMELINE_ENTRY, {
   order: 'asc',
 });
 
-/** Oldest first, by (at, entry id): the timeline of an incident is small, so the primary key is a sufficient index. */
+/** Oldest first, by (at, entry id): a page is a range of the primary key. */
 export async function listTimeline(
   db: Queryable,
   { projectId, incidentId }: { projectId: string; incidentId: string },

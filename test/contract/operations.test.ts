@@ -1,4 +1,5 @@
 // The table of operations: methods, paths, required headers, statuses and presets (docs/contract/calls.md).
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { refusalsOf } from '../../src/contract/openapi/examples/refusals.ts';
 import { type OperationSpec, operationUrl, PRESET_ROLES } from '../../src/contract/operations/operation.ts';
@@ -85,6 +86,17 @@ describe('the operations', () => {
     if (spec.method === 'GET') expect(spec.body).toBeUndefined();
     // A read of what If-Match takes shows the ETag.
     if (spec.ifMatch && spec.success !== 204) expect(spec.etag).toBe(spec.ifMatch);
+  });
+
+  it('the table of docs/contract/calls.md has every operation as it is, and no other one', () => {
+    const page = readFileSync(new URL('../../docs/contract/calls.md', import.meta.url), 'utf8');
+    const rows = page.split('\n').filter((line) => /^\| `\w+` \| [A-Z]+ `\/v1\//.test(line));
+    const expected = Object.entries(operations).map(([id, { method, path, success, preset, ...spec }]) => {
+      const needs = [spec.idempotent ? 'K' : [], spec.ifMatch ? 'E' : []].flat().join(' ');
+      const who = preset.replace('_or_', ', ');
+      return `| \`${id}\` | ${method} \`${path}\` | ${needs && `**${needs}** `}| ${success} | ${who} |`;
+    });
+    expect(rows.toSorted()).toEqual(expected.toSorted());
   });
 
   it('an operation has the error statuses that follow from its headers, method and path', () => {

@@ -49,13 +49,18 @@ export class BatchWriter {
     return await this.#writeUntilSettled(lane, [...ineligible, ...others]);
   }
 
+  /** What an attempt writes: the beats for which somebody still waits. */
+  #begin(batch: readonly Waiting[]) {
+    const pending = batch.filter((waiting) => !waiting.settled);
+    const items = pending.map((waiting) => waiting.item);
+    return { pending, items, skipsLocked: this.#options.locked.skips };
+  }
+
   /** Writes plain beats while somebody waits for them. Returns those that need a full transaction. */
   async #writePlain(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
     for (let attempt = 0; ; attempt += 1) {
-      const pending = batch.filter((waiting) => !waiting.settled);
+      const { pending, items, skipsLocked } = this.#begin(batch);
       if (pending.length === 0) return [];
-      const items = pending.map((waiting) => waiting.item);
-      const { skips: skipsLocked } = this.#options.locked;
       try {
         const results = await lane.write(
           (connection, of) => runPlainBeats(connection, items, { ...of, skipsLocked }),
@@ -83,10 +88,8 @@ export class BatchWriter {
   async #writeUntilSettled(lane: Lane, batch: Waiting[]): Promise<Waiting[]> {
     const { directory } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
-      const pending = batch.filter((waiting) => !waiting.settled);
+      const { pending, items, skipsLocked } = this.#begin(batch);
       if (pending.length === 0) return [];
-      const items = pending.map((waiting) => waiting.item);
-      const { skips: skipsLocked } = this.#options.locked;
       try {
         const results = await lane.write(
           (connection, of) => runBeatTransaction(connection, items, { ...of, directory, skipsLocked }),

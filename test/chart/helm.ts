@@ -1,7 +1,7 @@
 // Runs the real helm on the chart and reads what it renders. Where there is no helm, it says what to install.
 import { readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseAllDocuments, stringify } from 'yaml';
 import { findOnPath, isExecutable } from '../../src/dev/processes/executable.ts';
@@ -52,6 +52,11 @@ export async function requireHelm(): Promise<string | undefined> {
 export function listValuesFiles(): string[] {
   const folder = join(CHART, 'ci');
   return readdirSync(folder).map((name) => join(folder, name));
+}
+
+/** The same with their names, for titles of tests. */
+export function listWays(): (readonly [name: string, file: string])[] {
+  return listValuesFiles().map((file) => [basename(file, '-values.yaml'), file]);
 }
 
 /** Runs `helm template` with values files, and `values` over them. */

@@ -1,6 +1,6 @@
 // What the chart renders: safe pods, few permissions, valid references, for every way to install.
 import { existsSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readReadme } from '../../charts/render-readme.ts';
@@ -10,12 +10,12 @@ import { sharedProjects } from '../../src/config/shared-projects.ts';
 import { CHECK_LIMIT_MS } from '../../src/telemetry/readiness.ts';
 import { SHUTDOWN_LIMIT_MS } from '../../src/telemetry/run-until-signal.ts';
 import { runProgram } from '../support/run-program.ts';
-import { CHART, listValuesFiles, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
+import { CHART, listWays, type Manifest, NAMESPACE, pick, render, requireHelm } from './helm.ts';
 import { listPods, pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
 const helm = found ?? '';
-const ways = listValuesFiles().map((file) => [basename(file, '-values.yaml'), file] as const);
+const ways = listWays();
 
 describe.skipIf(found === undefined)('the chart', () => {
   it.each(ways)('the chart passes helm lint --strict: %s', async (_, file) => {

@@ -1,13 +1,13 @@
 // Nothing that the chart renders is a secret or differs from the last render: a Job makes the secrets, once.
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { CHART, listValuesFiles, type Manifest, NAMESPACE, render, requireHelm, template } from './helm.ts';
+import { CHART, listWays, type Manifest, NAMESPACE, render, requireHelm, template } from './helm.ts';
 import { pickPod, variable } from './pods.ts';
 
 const found = await requireHelm();
 const helm = found ?? '';
-const ways = listValuesFiles().map((file) => [basename(file, '-values.yaml'), file] as const);
+const ways = listWays();
 
 const jobOf = (manifests: Manifest[]) =>
   manifests.find(({ kind, metadata }) => kind === 'Job' && metadata.name.includes('-secrets-'));

@@ -1,13 +1,11 @@
 // Schemathesis reads the OpenAPI document and calls the api with what fits it and what does not, along its links too: no
 // call fails with a 500, and every answer is one that the document has.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { type FilledProject, fillProject } from '../support/filled-project.ts';
-import { findPythonTools, type PythonTools } from '../support/python-tools.ts';
+import { openPythonFixture } from '../support/python-fixture.ts';
 import { runProgram } from '../support/run-program.ts';
 
 /** What each answer must be. Which valid calls succeed and which are refused is the business of other tests. */
@@ -25,18 +23,12 @@ const PHASES = ['examples,coverage,fuzzing', 'stateful'] as const;
 const PRINCIPALS = ['read', 'manage', 'owner'] as const;
 const RUNS = PRINCIPALS.flatMap((principal) => PHASES.map((phases) => [principal, phases] as const));
 
-let tools: PythonTools;
-let api: ApiFixture;
-let folder: string;
+let python: Awaited<ReturnType<typeof openPythonFixture>>;
 beforeAll(async () => {
-  tools = await findPythonTools();
-  if (tools.missing) return;
-  api = await openApiFixture();
-  folder = await mkdtemp(join(tmpdir(), 'beatkeeper-schemathesis-'));
+  python = await openPythonFixture();
 });
 afterAll(async () => {
-  await api?.close();
-  if (folder) await rm(folder, { recursive: true, force: true });
+  if (python && 'api' in python) await python.close();
 });
 
 /** Real ids for the reader, who leaves everything in its place. Nobody waits: a call takes up to 30 s then. */
@@ -54,7 +46,8 @@ describe('every operation of the document', () => {
   it.for(RUNS)(
     'every answer to the principal %s is one that the document has, in the phases %s',
     async ([principal, phases], context) => {
-      if (tools.bin === undefined) return context.skip(tools.missing);
+      if ('missing' in python) return context.skip(python.missing);
+      const { bin, api, folder } = python;
       const config = join(folder, `${principal}.toml`);
       await writeFile(config, configuration(await fillProject(api), principal === 'read'));
       const headers = [`Authorization: Bearer ${api.tokens[principal]}`];
@@ -63,7 +56,7 @@ describe('every operation of the document', () => {
       // A reader makes nothing that links could lead from.
       const hasLinks = phases === 'stateful' && principal !== 'read';
       const worked = hasLinks ? /API Links: +[1-9]\d* covered/ : /[1-9]\d* generated/;
-      const program = join(tools.bin, 'st');
+      const program = join(bin, 'st');
       const run = async (seconds: number) => {
         const { code, stdout, stderr } = await runProgram(
           program,

@@ -6,19 +6,14 @@ import { toTime } from '../../src/domain/timestamp.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createObservationSweep } from '../../src/sweeper/upkeep/sweep-observations.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { beginSumsAt, DAY_MS, daysAgo, HOUR_MS, insertBeats } from '../support/past-beats.ts';
+import { beginSumsAt, DAY_MS, daysAgo, HOUR_MS, insertBeats, waitOutDay } from '../support/past-beats.ts';
 import { type SeedMonitor, seedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
-import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;
 let pool: Pool;
-// A day that ends within a test would be another one at its end.
 beforeEach(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 120_000, {
-    what: 'the day is over',
-    timeoutMs: 150_000,
-  });
+  await waitOutDay();
   fixture = await openProjectFixture();
   pool = fixture.pool;
 });

@@ -10,20 +10,23 @@ import { listUsage, type UsageRecord } from '../../src/store/tenancy/usage.ts';
 import { countUsageStep } from '../../src/store/upkeep/usage-days.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { rowsReadBy } from '../support/pages.ts';
-import { beginSumsAt, DAY_MS, daysAgo, HOUR_MS, insertBeats, sumUpUntil } from '../support/past-beats.ts';
+import {
+  beginSumsAt,
+  DAY_MS,
+  daysAgo,
+  HOUR_MS,
+  insertBeats,
+  sumUpUntil,
+  waitOutDay,
+} from '../support/past-beats.ts';
 import { seedEndpoint, seedMonitors, seedProject } from '../support/seed.ts';
 import { makeDelivery } from '../support/sweeper-fixture.ts';
-import { waitFor } from '../support/wait-for.ts';
 
 let fixture: ProjectFixture;
 let pool: Pool;
 
-// A day that ends within a test would be another one at its end.
 beforeEach(async () => {
-  await waitFor(() => Date.now() % DAY_MS < DAY_MS - 120_000, {
-    what: 'the day is over',
-    timeoutMs: 150_000,
-  });
+  await waitOutDay();
   fixture = await openProjectFixture();
   pool = fixture.pool;
 });

@@ -16,7 +16,8 @@ let ntfy: Ntfy;
 
 beforeAll(async () => {
   ntfy = await openNtfy();
-  api = await openApiFixture({ config: { relayUrl: ntfy.url, relayToken: ntfy.token } });
+  const relay = { relayUrl: ntfy.url, relayToken: ntfy.token, relayNotifiers: ['ntfy'] };
+  api = await openApiFixture({ config: relay });
   receiver = await startReceiver();
 });
 afterAll(async () => {

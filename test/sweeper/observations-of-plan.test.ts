@@ -6,7 +6,7 @@ import { toTime } from '../../src/domain/timestamp.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { createObservationSweep } from '../../src/sweeper/upkeep/sweep-observations.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { beginSumsAt, DAY_MS, daysAgo, HOUR_MS, insertBeats, waitOutDay } from '../support/past-beats.ts';
+import { beginSumsAt, daysAgo, HOUR_MS, insertBeats, waitOutDay } from '../support/past-beats.ts';
 import { type SeedMonitor, seedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
 import { makeParts } from '../support/sweeper-fixture.ts';
 

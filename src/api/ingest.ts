@@ -1,15 +1,20 @@
-// Puts the beat path (src/ingest) together for this process: directory, lanes, batcher, metrics, addresses.
+// Puts the beat path (src/ingest) together for this process: directory, lanes, batcher, metrics, addresses; each database
+// has its own.
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge } from 'prom-client';
+import type { Jurisdiction } from '../domain/monitor.ts';
 import { ArrivalProbe } from '../ingest/arrival-probe.ts';
 import { Batcher } from '../ingest/batcher.ts';
 import { ExcuseWriter } from '../ingest/excuse-writer.ts';
+import { type BeatHome, HomeBeats } from '../ingest/home-beats.ts';
 import { Lane } from '../ingest/lane.ts';
 import { MonitorDirectory } from '../ingest/monitor-directory.ts';
 import { OpenBeats } from '../ingest/open-beats.ts';
 import { registerPing } from '../ingest/ping-routes.ts';
+import { type Arrivals, shareArrivals } from '../ingest/shared-arrivals.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import type { ContextSettings } from '../service/calls/open-context.ts';
+import type { PlaceOptions } from '../store/postgres/databases.ts';
 import { isDistributed } from '../store/postgres/engine.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
@@ -23,27 +28,98 @@ const LANES_OF_SHARDS = 8;
 /** Of a look-up of addresses and its connection: short, so that a beat can still be written after one that hung. */
 const LOOKUP_MS = { statement: 1_000, connect: 2_000 };
 
+/** What the service clock of one database waits for. */
+export interface IngestClock {
+  databaseUrl: string;
+  /** That has the database to itself. */
+  jurisdiction?: Jurisdiction;
+  /** The beats that are neither committed nor answered nor excused. */
+  openBeats: OpenBeats;
+  /** Up to when everything that has arrived is read. */
+  arrivals: Arrivals;
+}
+
 export interface Ingest {
   /** Registers the addresses on the application. */
   mount: (app: FastifyInstance) => void;
   /** Connects and loads addresses, so that the first beats need not wait. Never rejects; bounded in time. */
   prepare(): Promise<void>;
-  /** The beats that are neither committed nor answered nor excused: the service clock waits for them. */
-  openBeats: OpenBeats;
-  /** Up to when everything that has arrived is read. */
-  arrivals: ArrivalProbe;
+  /** One for each database. */
+  clocks: readonly IngestClock[];
   /** Writes what waits, beats and excuses. Call it when the application is closed. */
   close(): Promise<void>;
 }
 
-export function startIngest(
-  {
-    databaseUrl,
-    connectTimeoutMs = LOOKUP_MS.connect,
-  }: Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'>,
-  { minimumIntervalSeconds, findPlan }: Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>,
-  { log, registry }: Telemetry,
-): Ingest {
+type IngestSettings = Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs' | 'places'>;
+type IngestContext = Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>;
+
+export function startIngest(settings: IngestSettings, context: IngestContext, telemetry: Telemetry): Ingest {
+  const { log, registry } = telemetry;
+  const { databaseUrl, connectTimeoutMs, places = [] } = settings;
+  const excused = new Counter({
+    name: 'beatkeeper_beats_excused_total',
+    help: 'Refused beats that do not count as silence any more.',
+    registers: [registry],
+  });
+  const onExcused = (count: number) => excused.inc(count);
+  const start = (database: Pick<PlaceOptions, 'databaseUrl'> & Partial<PlaceOptions>, home?: number) => ({
+    ...database,
+    ...startHome({ databaseUrl: database.databaseUrl, connectTimeoutMs, home, onExcused }, context, log),
+  });
+  const first = start({ databaseUrl }, places.length === 0 ? undefined : 0);
+  const homes = [first, ...places.map((place, index) => start(place, index + 1))];
+  const beats = new Counter({
+    name: 'beatkeeper_beats_total',
+    help: 'Beats by outcome: accepted, or the code of the refusal.',
+    labelNames: ['outcome'],
+    registers: [registry],
+  });
+  beats.inc({ outcome: 'temporarily_unavailable' }, 0); // so that `increase` counts the first one
+  measure(homes, telemetry);
+  const arrivals = new ArrivalProbe((fromAt, toAt) => {
+    for (const { openBeats } of homes) openBeats.lose(fromAt, toAt);
+  });
+  const shared = shareArrivals(arrivals, homes.length);
+  const onOutcome = (outcome: string) => beats.inc({ outcome });
+  return {
+    mount: (app) => {
+      arrivals.watch(app.server, () => readUpToAt(app.server));
+      const all = homes.length === 1 ? undefined : new HomeBeats(homes);
+      const path = all ? { directory: all, batcher: all, openBeats: all } : first;
+      registerPing(app, { ...path, waitedMs, onOutcome });
+    },
+    clocks: homes.map(({ databaseUrl: url, jurisdiction, openBeats }, index) => ({
+      databaseUrl: url,
+      jurisdiction,
+      openBeats,
+      arrivals: shared[index] ?? arrivals,
+    })),
+    prepare: async () => {
+      await Promise.all(homes.map((home) => home.prepare()));
+    },
+    close: async () => {
+      arrivals.stop();
+      await Promise.all(homes.map((home) => home.close()));
+    },
+  };
+}
+
+interface HomeOptions extends Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'> {
+  /** As in `DirectoryOptions`. */
+  home?: number;
+  onExcused: (beats: number) => void;
+}
+
+interface StartedHome extends BeatHome {
+  prepare(): Promise<void>;
+  close(): Promise<void>;
+}
+
+function startHome(
+  { databaseUrl, connectTimeoutMs = LOOKUP_MS.connect, home, onExcused }: HomeOptions,
+  { minimumIntervalSeconds, findPlan }: IngestContext,
+  log: Telemetry['log'],
+): StartedHome {
   // Its own connection: those of the pool may all be busy, or dead without a sign.
   const addresses = openPool({
     databaseUrl,
@@ -56,6 +132,7 @@ export function startIngest(
   const unread = new OccasionalWarning(log, 'Addresses of beats could not be looked up.');
   const directory = new MonitorDirectory({
     db: addresses,
+    home,
     minimumIntervalMs: minimumIntervalSeconds * 1_000,
     findPlan,
     onError: (err) => unread.record({ err }),
@@ -66,38 +143,17 @@ export function startIngest(
     () => new Lane(databaseUrl),
   );
   const batcher = new Batcher({ directory, lanes, onError: (err) => unwritten.record({ err }) });
-  const { openBeats, closeExcuses } = startExcuses(databaseUrl, { log, registry });
-  const beats = new Counter({
-    name: 'beatkeeper_beats_total',
-    help: 'Beats by outcome: accepted, or the code of the refusal.',
-    labelNames: ['outcome'],
-    registers: [registry],
-  });
-  beats.inc({ outcome: 'temporarily_unavailable' }, 0); // so that `increase` counts the first one
-  new Gauge({
-    name: 'beatkeeper_beats_queued',
-    help: 'Beats that wait for their batch.',
-    registers: [registry],
-    collect() {
-      this.set(batcher.queued);
-    },
-  });
-  const arrivals = new ArrivalProbe((fromAt, toAt) => openBeats.lose(fromAt, toAt));
-  const onOutcome = (outcome: string) => beats.inc({ outcome });
+  const { openBeats, closeExcuses } = startExcuses(databaseUrl, log, onExcused);
   return {
-    mount: (app) => {
-      arrivals.watch(app.server, () => readUpToAt(app.server));
-      registerPing(app, { directory, batcher, openBeats, waitedMs, onOutcome });
-    },
+    directory,
+    batcher,
     openBeats,
-    arrivals,
     prepare: async () => {
       directory.tenants.start();
       // A lane that can't connect yet connects with its first batch.
       await Promise.allSettled([directory.preload(), ...lanes.map((lane) => lane.connect())]);
     },
     close: async () => {
-      arrivals.stop();
       directory.tenants.stop();
       await batcher.close();
       await closeExcuses();
@@ -106,26 +162,13 @@ export function startIngest(
   };
 }
 
-function startExcuses(databaseUrl: string, { log, registry }: Pick<Telemetry, 'log' | 'registry'>) {
+function startExcuses(databaseUrl: string, log: Telemetry['log'], onExcused: (beats: number) => void) {
   const openBeats = new OpenBeats();
-  const excused = new Counter({
-    name: 'beatkeeper_beats_excused_total',
-    help: 'Refused beats that do not count as silence any more.',
-    registers: [registry],
-  });
-  new Gauge({
-    name: 'beatkeeper_excuses_waiting',
-    help: 'Addresses with refused beats that the database does not know of yet.',
-    registers: [registry],
-    collect() {
-      this.set(openBeats.excuses);
-    },
-  });
   const unwritten = new OccasionalWarning(log, 'Excuses of refused beats could not be written.');
   const writer = new ExcuseWriter({
     openBeats,
     lane: new Lane(databaseUrl),
-    onWritten: (beats) => excused.inc(beats),
+    onWritten: onExcused,
     onError: (err) => unwritten.record({ err }),
   });
   const closeExcuses = async () => {
@@ -134,4 +177,24 @@ function startExcuses(databaseUrl: string, { log, registry }: Pick<Telemetry, 'l
       log.warn({ addresses }, 'The process ends with excuses that are not written: it is an outage.');
   };
   return { openBeats, closeExcuses };
+}
+
+function measure(homes: readonly BeatHome[], { registry }: Pick<Telemetry, 'registry'>): void {
+  const sum = (of: (home: BeatHome) => number) => homes.reduce((total, home) => total + of(home), 0);
+  new Gauge({
+    name: 'beatkeeper_beats_queued',
+    help: 'Beats that wait for their batch.',
+    registers: [registry],
+    collect() {
+      this.set(sum(({ batcher }) => batcher.queued));
+    },
+  });
+  new Gauge({
+    name: 'beatkeeper_excuses_waiting',
+    help: 'Addresses with refused beats that the database does not know of yet.',
+    registers: [registry],
+    collect() {
+      this.set(sum(({ openBeats }) => openBeats.excuses));
+    },
+  });
 }

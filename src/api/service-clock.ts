@@ -1,8 +1,8 @@
 // The service clock of an api process: each second it records that this api lives, and up to which moment every beat that
 // reached it is decided (docs/contract/deadlines.md).
 import { newUuid } from '../domain/id.ts';
-import type { ArrivalProbe } from '../ingest/arrival-probe.ts';
 import type { OpenBeats } from '../ingest/open-beats.ts';
+import type { Arrivals } from '../ingest/shared-arrivals.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import {
   type ClockReading,
@@ -31,7 +31,7 @@ export interface ServiceClockDeps {
   /** Where balancers send to this api. */
   address: string;
   openBeats: Pick<OpenBeats, 'oldestAt' | 'lostSpan' | 'settleLost'>;
-  arrivals: Pick<ArrivalProbe, 'knownAt' | 'earliestArrival' | 'forget'>;
+  arrivals: Arrivals;
 }
 
 export interface ServiceClock {

@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { Server } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { BillingSource } from '../domain/billing.ts';
+import type { Jurisdiction } from '../domain/monitor.ts';
 import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
@@ -58,21 +59,28 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const context = openContext(config, 'beatkeeper-api', { onError: warn });
   // Connections of their own: a busy pool must look neither like an outage nor like a database that is away, for which
   // balancers would send no beats to any api. And the clock may wait for a lock.
-  const openOne = (name: string, statementTimeoutMs: number) =>
+  const openOne = (name: string, databaseUrl: string, statementTimeoutMs: number) =>
     openPool({
-      databaseUrl: config.databaseUrl,
+      databaseUrl,
       size: 1,
       applicationName: `beatkeeper-${name}`,
       statementTimeoutMs,
       onError: warn,
     });
-  const clockPool = openOne('clock', CLOCK_STATEMENT_MS);
-  const healthPool = openOne('health', HEALTH_STATEMENT_MS);
   const ingest = startIngest(config, context, telemetry);
-  const endPools = () => Promise.all([context.databases, clockPool, healthPool].map((one) => one.end()));
+  const watched = ingest.clocks.map(({ databaseUrl, jurisdiction, ...clock }) => ({
+    ...clock,
+    jurisdiction,
+    clockPool: openOne('clock', databaseUrl, CLOCK_STATEMENT_MS),
+    healthPool: openOne('health', databaseUrl, HEALTH_STATEMENT_MS),
+  }));
+  const endPools = async () => {
+    const pools = watched.flatMap(({ clockPool, healthPool }) => [clockPool.end(), healthPool.end()]);
+    await Promise.all([context.databases.end(), ...pools]);
+  };
   try {
     const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
-    for (const pool of context.databases.all) await requireDurableCommits(pool, log);
+    await Promise.all(context.databases.all.map((pool) => requireDurableCommits(pool, log)));
     const { issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls } = config;
     const tls = certificate?.options;
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls, tls };
@@ -80,26 +88,24 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const app = await buildApp({ ...shared, stripeWebhookSecret, mount: ingest.mount });
     app.server.maxConnections = config.maxConnections;
     // A database that is away now is no reason to wait.
-    await Promise.allSettled([ingest.prepare(), readNow(clockPool)]);
+    await Promise.allSettled([ingest.prepare(), ...watched.map(({ clockPool }) => readNow(clockPool))]);
     await app.listen({ host: config.host, port: config.port, backlog: 4_096 });
     const { port } = app.server.address() as AddressInfo;
     if (app.server instanceof Server) certificate?.keepFresh(app.server, log);
-    // Before, the process is still starting. A database that is away is away for every api: if they were unready for it,
-    // beats would reach none of them, and none could remember that it had to refuse them (docs/contract/deadlines.md).
-    const allowsSilence = true;
-    readiness.addCheck('database', () => findDurabilityFault(healthPool), { allowsSilence });
-    readiness.addCheck('schema', () => findSchemaFault(healthPool), { allowsSilence });
+    // Before, the process is still starting.
+    for (const { healthPool, jurisdiction } of watched) addChecks(readiness, healthPool, jurisdiction);
     const address = config.instanceName ?? `${hostname()}:${port}`;
-    const { openBeats, arrivals } = ingest;
-    const clock = startServiceClock({ pool: clockPool, log, address, openBeats, arrivals });
+    const clocks = watched.map(({ clockPool: pool, openBeats, arrivals }) =>
+      startServiceClock({ pool, log, address, openBeats, arrivals }),
+    );
     log.info({ port }, 'Listening.');
     const end = async () => {
-      clock.leave();
+      for (const clock of clocks) clock.leave();
       certificate?.stop();
       await closeApp(app);
       await ingest.close();
       // Last: it says that nothing is left.
-      await clock.stop();
+      await Promise.all(clocks.map((clock) => clock.stop()));
       await endPools();
     };
     let ended: Promise<void> | undefined;
@@ -115,6 +121,22 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     await endPools();
     throw error;
   }
+}
+
+/**
+ * A database that is away is away for every api: if they were unready for it, beats would reach none of them, and none could
+ * remember that it had to refuse them (docs/contract/deadlines.md). A fault in the database of one jurisdiction is no reason to
+ * refuse the others.
+ */
+function addChecks(
+  readiness: Telemetry['readiness'],
+  pool: Pool,
+  jurisdiction: Jurisdiction | undefined,
+): void {
+  const options = jurisdiction === undefined ? { allowsSilence: true } : { isAdvice: true };
+  const suffix = jurisdiction === undefined ? '' : `_${jurisdiction}`;
+  readiness.addCheck(`database${suffix}`, () => findDurabilityFault(pool), options);
+  readiness.addCheck(`schema${suffix}`, () => findSchemaFault(pool), options);
 }
 
 /** Stops accepting, lets calls finish, and cuts what does not. */

@@ -19,10 +19,14 @@ export interface DirectoryEntry extends Omit<WatchedAddress, 'monitor'> {
   /** Shared by the project's entries, and kept up to date. The configuration version does not cover it. */
   tenant: BeatTenant;
   loadedAt: number;
+  /** The number of its database; undefined where there is one. */
+  home?: number;
 }
 
 export interface DirectoryOptions {
   db: Queryable;
+  /** The number of the database; undefined where there is one. */
+  home?: number;
   minimumIntervalMs: number;
   /** Default: the built-in catalogue. */
   findPlan?: FindPlan;
@@ -203,7 +207,7 @@ export class MonitorDirectory {
     const { organizationId, projectName, planId, serviceState, ...monitor } = watched;
     const read = { organizationId, projectName, planId, serviceState };
     const tenant = this.tenants.share(monitor.projectId, read, readAt);
-    return { ...address, monitor, tenant, loadedAt: this.#now() };
+    return { ...address, monitor, tenant, loadedAt: this.#now(), home: this.#options.home };
   }
 
   #remember(entry: DirectoryEntry): void {

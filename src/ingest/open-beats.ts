@@ -47,8 +47,13 @@ export class OpenBeats {
   /** Adds a beat that has arrived, unless it is of a kind that moves no deadline. */
   begin(address: string, movesDeadline = true): OpenBeat {
     const beat: OpenBeat = { address, arrivedAt: performance.now(), isReading: true };
-    if (movesDeadline) this.#open.add(beat);
+    if (movesDeadline) this.add(beat);
     return beat;
+  }
+
+  /** A beat that may be of several databases is open for each of them. */
+  add(beat: OpenBeat): void {
+    this.#open.add(beat);
   }
 
   /** The beat is committed, has its deliberate answer, or is of a kind that moves no deadline. */

@@ -20,7 +20,7 @@ import { type BeatAnswer, unknownAddress } from './apply-items.ts';
 import { unavailable } from './batch-writer.ts';
 import type { Batcher } from './batcher.ts';
 import { BODY_TIME_MS, readJsonText, readMessageText } from './body-reader.ts';
-import type { DirectoryEntry, MonitorDirectory } from './monitor-directory.ts';
+import type { DirectoryEntry } from './monitor-directory.ts';
 import type { OpenBeat, OpenBeats } from './open-beats.ts';
 
 declare module 'fastify' {
@@ -30,10 +30,16 @@ declare module 'fastify' {
   }
 }
 
+/** As `MonitorDirectory` has them. `beat`: who asks. */
+interface BeatDirectory {
+  peek: (address: string, beat: OpenBeat) => DirectoryEntry | undefined;
+  load: (address: string, beat: OpenBeat) => Promise<DirectoryEntry | undefined>;
+}
+
 export interface PingDeps {
-  directory: MonitorDirectory;
+  directory: BeatDirectory;
   batcher: Pick<Batcher, 'submit'>;
-  openBeats: OpenBeats;
+  openBeats: Pick<OpenBeats, 'begin' | 'end' | 'refuse'>;
   /** How long to wait for a body; default 30 s. */
   bodyTimeMs?: number;
   /** How long a request may have lain unread, in ms; default 0. */
@@ -77,7 +83,10 @@ export function registerPing(app: FastifyInstance, deps: PingDeps): void {
 }
 
 /** Undefined where the answer is 404 or 405 whatever the database says. */
-function beginBeat(openBeats: OpenBeats, request: FastifyRequest<PingRequest>): OpenBeat | undefined {
+function beginBeat(
+  openBeats: PingDeps['openBeats'],
+  request: FastifyRequest<PingRequest>,
+): OpenBeat | undefined {
   if (request.is404) return undefined;
   const path = kindOfSuffix(request.params.suffix);
   const address = request.params.address.toLowerCase();
@@ -171,7 +180,7 @@ async function beat(
   if (!path || !openBeat) throw unknownAddress();
   const { address, arrivedAt } = openBeat;
   openBeat.isReading = hasBody(request);
-  const entry = deps.directory.peek(address) ?? (await findEntry(deps.directory, address));
+  const entry = deps.directory.peek(address, openBeat) ?? (await findEntry(deps.directory, openBeat));
   if (!entry) throw unknownAddress();
   const readingAt = performance.now();
   const input = await readBeat(deps, request, reply, path);
@@ -200,9 +209,9 @@ function unknownSuffix(): ProblemError {
   });
 }
 
-async function findEntry(directory: MonitorDirectory, address: string): Promise<DirectoryEntry | undefined> {
+async function findEntry(directory: BeatDirectory, openBeat: OpenBeat): Promise<DirectoryEntry | undefined> {
   try {
-    return await directory.load(address);
+    return await directory.load(openBeat.address, openBeat);
   } catch (error) {
     throw unavailable(error);
   }

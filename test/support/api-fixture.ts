@@ -159,7 +159,7 @@ export async function openApiFixture(options: ApiFixtureOptions = {}): Promise<A
 }
 
 /** Keeps a test that stops for some seconds from looking like an outage of the service. */
-async function forbidOutages(pool: Pool): Promise<void> {
+export async function forbidOutages(pool: Pool): Promise<void> {
   await pool.query(`
     create function leave_out() returns trigger language plpgsql as 'begin return null; end';
     create trigger no_outage before insert on service_outages for each row execute function leave_out()`);

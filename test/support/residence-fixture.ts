@@ -1,7 +1,7 @@
 // The role `api` with two databases: the default one, and one for the jurisdiction `eu`. Each is behind a proxy, so that a
 // test can take it away.
 import type { Pool } from '../../src/store/postgres/pool.ts';
-import { type ApiFixture, type ApiFixtureOptions, openApiFixture } from './api-fixture.ts';
+import { type ApiFixture, type ApiFixtureOptions, forbidOutages, openApiFixture } from './api-fixture.ts';
 import { openDatabaseFixture } from './database-fixture.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 import { waitFor } from './wait-for.ts';
@@ -19,6 +19,7 @@ export interface ResidenceFixture extends ApiFixture {
 /** Call `close` in `afterAll`. */
 export async function openResidenceFixture(options: ApiFixtureOptions = {}): Promise<ResidenceFixture> {
   const place = await openDatabaseFixture();
+  await forbidOutages(place.pool);
   const proxies: Partial<ResidenceFixture['proxies']> = {};
   const eu = await TcpProxy.start(place.databaseUrl);
   const fixture = await openApiFixture({

@@ -4,8 +4,15 @@ import type { Pool } from './pool.ts';
 
 /** Longer than a database takes for a statement that does nothing. */
 export const PROBE_LIMIT_MS = 1_000;
+/** Of a read, before a probe asks. */
+const PATIENCE_MS = 1_000;
 /** Between two probes of a database that is away. */
 const PROBE_PAUSE_MS = 250;
+
+/** A probe had no answer: nobody waits for the database any more. */
+class DatabaseAway extends Error {
+  readonly code = 'ETIMEDOUT';
+}
 
 export class Reachability {
   readonly #open: () => Pool;
@@ -24,6 +31,22 @@ export class Reachability {
   isAway(): boolean {
     if (this.#isAway && performance.now() - this.#probedAt >= PROBE_PAUSE_MS) this.suspect();
     return this.#isAway;
+  }
+
+  /** The result of a read, or a rejection as soon as a probe has had no answer either. */
+  async orAway<Result>(read: Promise<Result>): Promise<Result> {
+    const { promise: away, reject } = Promise.withResolvers<never>();
+    const startedAt = performance.now();
+    const watch = setInterval(() => {
+      if (performance.now() - startedAt < PATIENCE_MS) return;
+      this.suspect();
+      if (this.#isAway) reject(new DatabaseAway());
+    }, PROBE_PAUSE_MS);
+    try {
+      return await Promise.race([read, away]);
+    } finally {
+      clearInterval(watch);
+    }
   }
 
   /** Somebody has had no answer: a probe finds out whether the database is away. */

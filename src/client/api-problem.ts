@@ -21,6 +21,7 @@ export interface ApiProblemFields {
   limit?: Problem['limit'];
   monitorId?: string;
   endpointId?: string;
+  jurisdiction?: Problem['jurisdiction'];
 }
 
 export class ApiProblem extends Error {
@@ -34,6 +35,8 @@ export class ApiProblem extends Error {
   /** Of `service.origin_taken`: what has the origin. */
   readonly monitorId: string | undefined;
   readonly endpointId: string | undefined;
+  /** Of a 503: it is about the database of this jurisdiction alone. */
+  readonly jurisdiction: Problem['jurisdiction'];
 
   constructor(fields: ApiProblemFields, options?: ErrorOptions) {
     super(`${fields.code}: ${fields.detail}`, options);
@@ -47,6 +50,7 @@ export class ApiProblem extends Error {
     this.limit = fields.limit;
     this.monitorId = fields.monitorId;
     this.endpointId = fields.endpointId;
+    this.jurisdiction = fields.jurisdiction;
   }
 
   /** The controller reads it: the shortest time until the next try. */
@@ -108,7 +112,7 @@ export function problemFromAnswer(status: number, body: string, retryAfter: stri
       retryAfterSeconds,
     });
   }
-  const { code, detail, fieldErrors, retryable, limit, monitorId, endpointId } = problem;
+  const { code, detail, fieldErrors, retryable, limit, monitorId, endpointId, jurisdiction } = problem;
   const holder = { monitorId, endpointId };
   return new ApiProblem({
     status,
@@ -119,6 +123,7 @@ export function problemFromAnswer(status: number, body: string, retryAfter: stri
     limit,
     retryAfterSeconds,
     ...holder,
+    jurisdiction,
   });
 }
 

@@ -132,11 +132,14 @@ export class RestClient {
     await delay(waitMs, undefined, signal ? { signal } : {});
   }
 
-  /** A 429 is about who calls where: whatever a project has used up stops its calls alone. A 503 is about the service. */
-  #keepRetryAfter({ status, retryAfterSeconds }: ApiProblem, scope: string): void {
+  /**
+   * A 429 is about who calls where: whatever a project has used up stops its calls alone. A 503 is about the service, unless it
+   * names a jurisdiction: calls for others go on.
+   */
+  #keepRetryAfter({ status, retryAfterSeconds, jurisdiction }: ApiProblem, scope: string): void {
     if (retryAfterSeconds === undefined) return;
     if (status === 429) this.#gate.shut(scope, retryAfterSeconds);
-    if (status === 503) this.#gate.shut(WHOLE_SERVICE, retryAfterSeconds);
+    if (status === 503 && jurisdiction === undefined) this.#gate.shut(WHOLE_SERVICE, retryAfterSeconds);
   }
 
   async #send<Id extends OperationId>(

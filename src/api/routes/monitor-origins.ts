@@ -1,5 +1,8 @@
 // Which objects of the cluster the monitors of a project stand for. For the operator alone.
+import { withMonitors } from '../../service/calls/homes.ts';
+import { workInEach } from '../../service/calls/merged-pages.ts';
 import { reportOrigins, setMonitorOrigin } from '../../service/monitors/monitor-origin.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
 import type { Handlers } from '../operation.ts';
 import { answerMonitor, monitorNameOf } from './monitors.ts';
 
@@ -12,9 +15,11 @@ export const monitorOriginHandlers: Handlers<'setMonitorOrigin' | 'reportMonitor
     );
   },
 
-  reportMonitorOrigins: async ({ input: { body }, caller, write }) =>
-    await write(
-      (tx) => reportOrigins(tx, caller.projectId, body),
-      (changed) => ({ body: changed }),
-    ),
+  reportMonitorOrigins: async ({ input: { body }, caller, homes }) => {
+    const changed = await workInEach(withMonitors(homes), (db) =>
+      inTransaction(db, (tx) => reportOrigins(tx, caller.projectId, body)),
+    );
+    const sumOf = (key: 'orphaned' | 'seen') => changed.reduce((sum, one) => sum + one[key], 0);
+    return { body: { orphaned: sumOf('orphaned'), seen: sumOf('seen') } };
+  },
 };

@@ -80,7 +80,9 @@ export class StatusFeedFollower {
       listed.add(`${item.projectId}/${item.monitorId}`);
       for (const listener of this.#listeners) listener.itemListed(item, atMs);
     };
-    await listStatusFeed(this.#options.api, onItem, signal);
+    const isWhole = await listStatusFeed(this.#options.api, onItem, signal);
+    // A monitor that is not listed may be in a database that is away.
+    if (!isWhole) return;
     for (const listener of this.#listeners) listener.listingEnded(listed, sinceMs);
   }
 
@@ -148,12 +150,16 @@ export class StatusFeedFollower {
   }
 }
 
-/** Lists every item; `atMs`: when the item's page was requested. Throws ApiProblem. */
+/**
+ * Lists every item; `atMs`: when the item's page was requested. False: the database of a jurisdiction is away, and its monitors
+ * are missing. Throws ApiProblem.
+ */
 export async function listStatusFeed(
   api: RestClient,
   onItem: (item: StatusFeedItem, atMs: number) => void,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
+  let isWhole = true;
   let cursor: string | undefined;
   for (;;) {
     const query = { limit: PAGE, waitSeconds: 0, cursor };
@@ -162,6 +168,7 @@ export async function listStatusFeed(
     const { body } = await api.call('getStatusFeed', { query }, { signal });
     for (const item of body.items) onItem(item, atMs);
     cursor = body.nextCursor;
-    if (!body.hasMore) return;
+    isWhole &&= body.away === undefined;
+    if (!body.hasMore) return isWhole;
   }
 }

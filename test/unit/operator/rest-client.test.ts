@@ -179,6 +179,15 @@ describe('the client', () => {
     await list('b');
   });
 
+  it('a 503 that names a jurisdiction holds no other call', async () => {
+    const about = { retryable: true, jurisdiction: 'eu' };
+    script.push(problem(503, 'service.temporarily_unavailable', about, { 'retry-after': '20' }));
+    const refused = await failure(list('a'));
+    expect([refused.jurisdiction, refused.retryAfterMs]).toEqual(['eu', 20_000]);
+    await list('a');
+    expect(requests).toHaveLength(2);
+  });
+
   it.each([
     [
       'the limit of a project',

@@ -12,6 +12,8 @@ import type { ExternalRef } from '../../pass/kind.ts';
 import type { MonitorStep } from './monitor-plan.ts';
 
 type Jurisdiction = Monitor['jurisdiction'];
+/** Of a monitor whose object states none. */
+const DEFAULT: Jurisdiction = 'unrestricted';
 
 export class ExternalMonitor {
   readonly #api: RestClient;
@@ -60,16 +62,28 @@ export class ExternalMonitor {
     return seen?.configurationVersion === configurationVersion - 1 && seen.hash === hash;
   }
 
-  /** Undefined if the project has no such monitor. `jurisdiction` is used only if the id is ambiguous. */
+  /**
+   * Undefined if the project has no such monitor. `jurisdiction` is used only if the id is ambiguous, or while the database of
+   * another jurisdiction is away, which may have the id too.
+   */
   async read(jurisdiction?: Jurisdiction): Promise<Monitor | undefined> {
     this.readAtMs = performance.now();
     try {
       this.#record = await this.#get(this.#record?.jurisdiction);
     } catch (error) {
       if (isGone(error)) return undefined;
-      const isAmbiguous = error instanceof ApiProblem && error.status === 409 && this.#record === undefined;
-      if (!isAmbiguous || jurisdiction === undefined) throw error;
+      const wanted = this.#record === undefined ? jurisdictionAfter(error, jurisdiction) : undefined;
+      if (wanted === undefined) throw error;
+      return await this.#readIn(wanted);
+    }
+    return this.#record;
+  }
+
+  async #readIn(jurisdiction: Jurisdiction): Promise<Monitor | undefined> {
+    try {
       this.#record = await this.#get(jurisdiction);
+    } catch (error) {
+      if (!isGone(error)) throw error;
     }
     return this.#record;
   }
@@ -169,4 +183,12 @@ export class ExternalMonitor {
     const { uid, id: monitorId } = this.#ref;
     return `${call}:${uid}:${this.record.configurationVersion}:${contentHash({ monitorId, body })}`;
   }
+}
+
+/** Where to look after a read without a jurisdiction has failed. Undefined: nowhere else. */
+function jurisdictionAfter(error: unknown, wanted: Jurisdiction | undefined): Jurisdiction | undefined {
+  if (!(error instanceof ApiProblem)) return undefined;
+  if (error.status === 409) return wanted;
+  const isElsewhere = error.jurisdiction !== undefined && error.jurisdiction !== (wanted ?? DEFAULT);
+  return isElsewhere ? (wanted ?? DEFAULT) : undefined;
 }

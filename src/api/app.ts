@@ -6,6 +6,7 @@ import { contractOperations } from '../contract/operations/operations.ts';
 import { newId } from '../domain/id.ts';
 import { refuseUnreadable } from '../ingest/ping-routes.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
+import { directoryOf } from '../service/calls/directory.ts';
 import { shareHomes } from '../service/calls/homes.ts';
 import { RunningKeys } from '../service/calls/idempotency.ts';
 import { PoolShares } from '../store/postgres/pool-shares.ts';
@@ -70,12 +71,14 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const openCalls = new OpenCalls(deps.openCalls);
   const shares = new PoolShares();
   const shareOf = (holder: string) => shares.of(pool, holder);
+  const directoryFor = (holder: string) => directoryOf(homesFor(holder));
   const homesFor = (holder: string) => shareHomes(deps.context.databases, (one) => shares.of(one, holder));
   const credentials = new CredentialAuthenticator(
-    { known: shareOf(SIGN_IN.known), strangers: shareOf(SIGN_IN.strangers) },
+    { known: directoryFor(SIGN_IN.known), strangers: directoryFor(SIGN_IN.strangers) },
+    shareOf(SIGN_IN.known),
     deps.telemetry.log,
   );
-  const sessions = new SessionAuthenticator(shareOf(SIGN_IN.sessions), deps.issuers);
+  const sessions = new SessionAuthenticator(directoryFor(SIGN_IN.sessions), deps.issuers);
   const rates = new RateLimiter({ pool, log: deps.telemetry.log, findPlan: deps.context.findPlan });
   const operationDeps: OperationDeps = {
     context: deps.context,
@@ -83,8 +86,10 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     admit: createAdmit({
       credential: (token) => credentials.authenticate(token),
       session: (token) => sessions.authenticate(token),
-      findProject: (principal, idOrName) =>
-        findProject(shareOf(shareOfPrincipal(principal)), principal.organizationId, idOrName),
+      findProject: async (principal, idOrName) => {
+        const read = directoryFor(shareOfPrincipal(principal));
+        return (await read((db) => findProject(db, principal.organizationId, idOrName))).found;
+      },
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
       requireVisible: (requester, spec, params) =>
         requireVisible(homesFor(shareOfPrincipal(requester.principal)), requester, spec, params),

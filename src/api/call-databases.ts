@@ -16,7 +16,6 @@ import {
 import { findDelivery } from '../store/deliveries/deliveries.ts';
 import { findIncident } from '../store/incidents/incidents.ts';
 import { findMonitorRefs } from '../store/monitors/monitors.ts';
-import type { Database } from '../store/postgres/pool.ts';
 import { findReplay, type IdempotencyGuard, type Replay } from '../store/tenancy/idempotency.ts';
 
 /** What a path names that is in one database. */
@@ -33,19 +32,19 @@ export interface CallDatabases {
   /** The answer of an earlier call with the key, wherever that call worked. */
   findReplay: (guard: IdempotencyGuard) => Promise<Replay | undefined>;
   /** Does the work in the call's own database. */
-  run: <Result>(work: (db: Database) => Promise<Result>) => Promise<Result>;
+  run: <Result>(work: (home: SharedHome) => Promise<Result>) => Promise<Result>;
 }
 
 /** Where a call works that its input describes. `homes`: all of the installation. */
 export function databasesOf(homes: Homes, projectId: string, input: CallInput): CallDatabases {
   const [first] = homes;
   if (homes.length === 1)
-    return { findReplay: (guard) => findReplay(first.db, guard), run: (work) => work(first.db) };
+    return { findReplay: (guard) => findReplay(first.db, guard), run: (work) => work(first) };
   return {
     findReplay: (guard) => findReplayIn(homes, guard),
     run: async (work) => {
       const home = await homeOf(homes, projectId, input);
-      return home ? await inHome(home, work) : await work(first.db);
+      return home ? await inHome(home, () => work(home)) : await work(first);
     },
   };
 }
@@ -91,10 +90,7 @@ async function homeOf(
  * database is away: it holds up no call to another one. The call that has the key worked in its own database, and so would its
  * repetition.
  */
-async function findReplayIn(
-  homes: readonly SharedHome[],
-  guard: IdempotencyGuard,
-): Promise<Replay | undefined> {
+async function findReplayIn(homes: Homes, guard: IdempotencyGuard): Promise<Replay | undefined> {
   const found = await askPresent(homes, (db) => findReplay(db, guard));
   return found.find((replay) => replay !== undefined);
 }

@@ -13,7 +13,7 @@ import type { Actor } from '../domain/incident.ts';
 import { notFound } from '../domain/problem.ts';
 import { personIdOf } from '../service/callbacks/relay.ts';
 import type { Caller, ServiceContext } from '../service/calls/context.ts';
-import { type Homes, shareHomes } from '../service/calls/homes.ts';
+import { type Homes, type SharedHome, shareHomes } from '../service/calls/homes.ts';
 import { fingerprintOf, type RunningKeys } from '../service/calls/idempotency.ts';
 import { createWrite, type Write } from '../service/calls/write.ts';
 import type { Database, Pool } from '../store/postgres/pool.ts';
@@ -61,6 +61,8 @@ export interface Call<Spec> {
   context: ServiceContext;
   /** The database that the call reads and writes, in turns with other projects. Found before a transaction opens. */
   db: Database;
+  /** That has `db`. */
+  home: SharedHome;
   /** All databases, for lists. */
   homes: Homes;
   /** For every write: one transaction, under the call's idempotency key where the operation has one. */
@@ -140,14 +142,15 @@ export function registerOperation<Spec extends OperationSpec>(
         const homes = shareHomes(deps.context.databases, (pool) => deps.shareOf(pool, holder.project));
         const databases = databasesOf(homes, admission.caller.projectId, input);
         const guard = guardOf(spec, request, { admission, context: deps.context });
-        const callOn = (db: Database): Call<Spec> => ({
+        const callIn = (home: SharedHome): Call<Spec> => ({
           input,
           caller: admission.caller,
           principal: admission.principal,
           context: deps.context,
-          db,
+          db: home.db,
+          home,
           homes,
-          write: createWrite({ pool: db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
+          write: createWrite({ pool: home.db, guard, keep: (answer) => toKeptAnswer(spec, answer) }),
           signal: open.signal,
           accept: request.headers.accept,
           requireStillAdmitted: async () => {
@@ -155,7 +158,7 @@ export function registerOperation<Spec extends OperationSpec>(
           },
         });
         const answer = await guarded(deps.runningKeys, { databases, guard }, () =>
-          databases.run((db) => handler(callOn(db))),
+          databases.run((home) => handler(callIn(home))),
         );
         audit(request, admission.caller, answer);
         return await send(reply, spec, answer);

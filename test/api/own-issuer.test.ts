@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { SessionAuthenticator, type TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { ProblemCode, ProblemError } from '../../src/domain/problem.ts';
+import { directoryIn } from '../../src/service/calls/directory.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { startTokenIssuer, type TokenIssuer } from '../support/token-issuer.ts';
 
@@ -44,7 +45,7 @@ function open(more: Partial<TrustedIssuer> = {}): void {
     roles: { ann: 'operator' },
   });
   const trusted = { ...settings, jwksUri: `${cluster.url}/keys`, tokenFile, ...more };
-  sessions = new SessionAuthenticator(database.pool, [trusted], () => nowMs);
+  sessions = new SessionAuthenticator(directoryIn(database.pool), [trusted], () => nowMs);
 }
 
 /** The kubelet has written the process's own token, which is for the API server. */

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SessionAuthenticator, type TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { ProblemCode, ProblemError } from '../../src/domain/problem.ts';
+import { directoryIn } from '../../src/service/calls/directory.ts';
 import { openPool } from '../../src/store/postgres/pool.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { startTokenIssuer, type TokenIssuer } from '../support/token-issuer.ts';
@@ -33,7 +34,7 @@ afterEach(async () => {
 
 function open(settings: Partial<TrustedIssuer> = {}): void {
   const trusted = issuer.trusted({ organization: 'acme', roles: { ann: 'owner' }, ...settings });
-  sessions = new SessionAuthenticator(database.pool, [trusted], () => nowSeconds * 1_000);
+  sessions = new SessionAuthenticator(directoryIn(database.pool), [trusted], () => nowSeconds * 1_000);
 }
 
 const sign = (options: Parameters<TokenIssuer['sign']>[0] = {}) =>
@@ -145,7 +146,7 @@ describe('two issuers of one name and audience, as those of two clusters', () =>
       ...issuer.trusted({ organization: 'acme', roles: { [index === 0 ? 'ann' : 'bob']: 'owner' } }),
       jwksUri: `${url}/keys`,
     }));
-    sessions = new SessionAuthenticator(database.pool, trusted, () => nowSeconds * 1_000);
+    sessions = new SessionAuthenticator(directoryIn(database.pool), trusted, () => nowSeconds * 1_000);
   };
   const signOther = (options: Parameters<TokenIssuer['sign']>[0] = {}) =>
     other.sign({ subject: 'bob', issuer: issuer.url, ...options });
@@ -185,7 +186,7 @@ it('a token older than maxTokenAge of its issuer, or of no known age, is refused
 it('a good token is not refused for a database that is away', async () => {
   open();
   const pool = openPool({ databaseUrl: 'postgresql://127.0.0.1:9/none', size: 1, applicationName: 'test' });
-  const withoutDatabase = new SessionAuthenticator(pool, [
+  const withoutDatabase = new SessionAuthenticator(directoryIn(pool), [
     issuer.trusted({ organization: 'acme', roles: { ann: 'owner' } }),
   ]);
   await expect(withoutDatabase.authenticate(await sign())).rejects.toMatchObject({ code: 'ECONNREFUSED' });

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SessionAuthenticator, type TrustedIssuer } from '../../src/api/auth/session-token.ts';
 import type { ProblemCode, ProblemError } from '../../src/domain/problem.ts';
 import type { KubeResource } from '../../src/kube/kube-object.ts';
+import { directoryIn } from '../../src/service/calls/directory.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -39,7 +40,7 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
     folder = await mkdtemp(join(tmpdir(), 'token-review-'));
     ({ proxy } = await startClusterProxy());
     trusted = await trust();
-    sessions = new SessionAuthenticator(database.pool, [trusted], () => nowMs);
+    sessions = new SessionAuthenticator(directoryIn(database.pool), [trusted], () => nowMs);
   });
   afterAll(async () => {
     await sessions?.stop();
@@ -98,7 +99,7 @@ describe.skipIf(!hasCluster)('a token of a service account', () => {
       { what: 'the token is refused' },
     );
     const { tokenReviewUri: _, ...unreviewed } = trusted;
-    const bySignature = new SessionAuthenticator(database.pool, [unreviewed]);
+    const bySignature = new SessionAuthenticator(directoryIn(database.pool), [unreviewed]);
     expect(await outcome(token, bySignature)).toBe('ok');
     await bySignature.stop();
   });

@@ -1,5 +1,7 @@
 // Authenticates API credentials, `bkc_<id>_<secret>`. A credential that was read is cached for less than 5 seconds: a
 // revoked one ends everywhere within that time (docs/contract/tenancy.md).
+
+import type { DirectoryAnswer, ReadDirectory } from '../../service/calls/directory.ts';
 import { digestOfSecret, matchesDigest, parseCredential } from '../../service/tenancy/credential-token.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import {
@@ -20,7 +22,7 @@ const LATELY_MS = 60_000;
 /** Stands in for the digest of an unknown credential, so that its refusal takes as long. */
 const NO_DIGEST = Buffer.alloc(32);
 
-interface Known {
+interface Known extends Pick<DirectoryAnswer<KnownCredential>, 'newestIsAway'> {
   credential: KnownCredential;
   readAtMs: number;
 }
@@ -28,12 +30,13 @@ interface Known {
 /** The shares of the database in which credentials are read. */
 export interface CredentialShares {
   /** For credentials that authenticated here in the last minute: strangers, however many, do not hold them up. */
-  known: Queryable;
-  strangers: Queryable;
+  known: ReadDirectory;
+  strangers: ReadDirectory;
 }
 
 export class CredentialAuthenticator {
   readonly #shares: CredentialShares;
+  readonly #db: Queryable;
   readonly #log: Log;
   readonly #known = new SharedReads<Known>({ most: MOST_KEPT, keptMs: KEPT_MS });
   /** Credentials that authenticated here. */
@@ -43,8 +46,10 @@ export class CredentialAuthenticator {
   readonly #noted = new ExpiringMap<true>(MOST_KEPT);
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(shares: CredentialShares, log: Log) {
+  /** `db`: where credentials are written. */
+  constructor(shares: CredentialShares, db: Queryable, log: Log) {
     this.#shares = shares;
+    this.#db = db;
     this.#log = log;
   }
 
@@ -57,7 +62,10 @@ export class CredentialAuthenticator {
     await this.noteLastUsed();
   }
 
-  /** Throws `authentication_required`; rejects with the database's error when it is away. */
+  /**
+   * Throws `authentication_required`; rejects with the database's error when it is away, and with that of the default one for a
+   * secret that a copy does not have.
+   */
   async authenticate(token: string): Promise<Authenticated> {
     const presented = parseCredential(token);
     if (!presented) throw authenticationRequired();
@@ -82,7 +90,7 @@ export class CredentialAuthenticator {
     this.#toNote.clear();
     for (const { credentialId } of used) this.#noted.set(credentialId, true, LAST_USED_MS);
     try {
-      await updateLastUsed(this.#shares.known, used);
+      await updateLastUsed(this.#db, used);
     } catch (error) {
       this.#log.warn({ err: error }, 'The times at which credentials were last used could not be written.');
     }
@@ -102,8 +110,10 @@ export class CredentialAuthenticator {
    */
   async #findAgain(credentialId: string, digest: Buffer): Promise<KnownCredential | undefined> {
     if (!this.#known.has(credentialId)) return undefined; // not cached: there is no such credential
-    const credential = validOf(await read(this.#shares.strangers, credentialId), digest);
+    const known = await read(this.#shares.strangers, credentialId);
+    const credential = validOf(known, digest);
     if (credential) this.forget(credentialId);
+    else if (known?.newestIsAway) throw known.newestIsAway;
     return credential;
   }
 
@@ -113,10 +123,12 @@ export class CredentialAuthenticator {
   }
 }
 
-async function read(db: Queryable, credentialId: string): Promise<Known | undefined> {
+async function read(readDirectory: ReadDirectory, credentialId: string): Promise<Known | undefined> {
   const readAtMs = performance.now();
-  const credential = await findKnownCredential(db, credentialId);
-  return credential && { credential, readAtMs };
+  const { found: credential, newestIsAway } = await readDirectory((db) =>
+    findKnownCredential(db, credentialId),
+  );
+  return credential && { credential, readAtMs, newestIsAway };
 }
 
 function validOf(known: Known | undefined, digest: Buffer): KnownCredential | undefined {

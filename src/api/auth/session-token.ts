@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose';
 import { ProblemError } from '../../domain/problem.ts';
-import type { Queryable } from '../../store/postgres/pool.ts';
+import type { ReadDirectory } from '../../service/calls/directory.ts';
 import { findOrganizationByName, type Organization } from '../../store/tenancy/organizations.ts';
 import { IssuerUnreachable } from './issuer-connection.ts';
 import { type IssuerAddress, IssuerKeys, type KeySet } from './issuer-keys.ts';
@@ -69,7 +69,7 @@ interface Proof {
 }
 
 export class SessionAuthenticator {
-  readonly #db: Queryable;
+  readonly #readDirectory: ReadDirectory;
   readonly #now: () => number;
   readonly #verifiers: readonly Verifier[];
   readonly #verified: KeptTokens<Verified>;
@@ -78,8 +78,12 @@ export class SessionAuthenticator {
   readonly #organizations: SharedReads<Organization>;
 
   /** `now`: a monotonic clock in ms; tests set it. */
-  constructor(db: Queryable, issuers: readonly TrustedIssuer[], now = () => performance.now()) {
-    this.#db = db;
+  constructor(
+    readDirectory: ReadDirectory,
+    issuers: readonly TrustedIssuer[],
+    now = () => performance.now(),
+  ) {
+    this.#readDirectory = readDirectory;
     this.#now = now;
     this.#verifiers = issuers.map((trusted) => ({
       trusted,
@@ -157,9 +161,13 @@ export class SessionAuthenticator {
 
   /** Throws `permission_denied`; rejects with the database's error when it is away. */
   async #organization(name: string): Promise<Organization> {
-    const found = await this.#organizations.get(name, () => findOrganizationByName(this.#db, name));
+    const found = await this.#organizations.get(name, () => this.#findOrganization(name));
     if (!found) throw withoutRole();
     return found;
+  }
+
+  async #findOrganization(name: string): Promise<Organization | undefined> {
+    return (await this.#readDirectory((db) => findOrganizationByName(db, name))).found;
   }
 }
 

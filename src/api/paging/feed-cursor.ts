@@ -2,9 +2,14 @@
 // `.<since>.<project>.<monitor key>`. A snapshot is its xmin, what runs and its xmax, `~` between them, in base 36; all but
 // xmin are relative to it. One that was cut ends with `~`.
 import { invalidField } from '../../domain/problem.ts';
+import type { FeedCursors } from '../../service/monitors/joined-feed.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
 const FORM = 'f1';
+/** Of several databases: `f2`, and for each `/<name>:<its own cursor>`. */
+const JOINED_FORM = 'f2';
+/** The name of the database of an `f1`. */
+export const DEFAULT_NAME = 'default';
 /** Two snapshots and the other parts fit the 512 characters of a cursor (docs/contract/calls.md). */
 const MAX_SNAPSHOT = 200;
 
@@ -27,6 +32,23 @@ export function decodeFeedCursor(text: string): FeedCursor {
   const [projectId, monitorKey] = [unpacked(project), unpacked(key)];
   if ((sinceText !== 'all' && !since) || !projectId || !monitorKey) throw foreignCursor();
   return { history, snapshot, listing: { after: { projectId, monitorKey }, since } };
+}
+
+export function encodeJoinedCursor(cursors: FeedCursors): string {
+  const parts = [...cursors].map(([name, cursor]) => `/${name}:${encodeFeedCursor(cursor)}`);
+  return `${JOINED_FORM}${parts.join('')}`;
+}
+
+/** Of any form: places may have come and gone since it was made. Throws as `decodeFeedCursor` does. */
+export function decodeJoinedCursor(text: string): FeedCursors {
+  const [form, ...parts] = text.split('/');
+  if (form !== JOINED_FORM) return new Map([[DEFAULT_NAME, decodeFeedCursor(text)]]);
+  return new Map(
+    parts.map((part) => {
+      const [name = '', cursor = ''] = part.split(':');
+      return [name, decodeFeedCursor(cursor)];
+    }),
+  );
 }
 
 function foreignCursor() {

@@ -20,6 +20,7 @@ import { checkDestinations } from '../../service/callbacks/destination-checks.ts
 import { setEndpointOrigin } from '../../service/callbacks/endpoint-origin.ts';
 import { connectRelay, requireRelay } from '../../service/callbacks/relay.ts';
 import type { Caller } from '../../service/calls/context.ts';
+import { askPresent } from '../../service/calls/homes.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
 import {
   type EndpointRef,
@@ -127,9 +128,12 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
     );
   },
 
-  checkDestinations: async ({ input: { body }, caller, context, db, signal }) => {
+  checkDestinations: async ({ input: { body }, caller, context, homes, signal }) => {
     const question = { projectId: caller.projectId, endpointIds: body.endpointIds, signal };
-    return { body: { items: await checkDestinations(db, context, question) } };
+    const found = await askPresent(homes, (db) => checkDestinations(db, context, question));
+    // A place has copies of the endpoints that are not inline.
+    const items = new Map(found.flat().map((item) => [item.endpointId, item]));
+    return { body: { items: [...items.values()] } };
   },
 
   connectRelay: async ({ input: { body }, caller, context, write }) => {

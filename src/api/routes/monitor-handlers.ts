@@ -1,7 +1,9 @@
-// All handlers of monitors and their status feed, with the two watches that waiting calls share in this process.
+// All handlers of monitors and their status feed, with the two watches of each database
+// that waiting calls share in this process.
 import type { ServiceContext } from '../../service/calls/context.ts';
 import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
 import { createFeedWatch } from '../../service/monitors/status-feed.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
 import { bindingHandlers } from './bindings.ts';
 import { explainHandlers } from './explain.ts';
 import { firstBeatHandlers } from './first-beat.ts';
@@ -19,9 +21,19 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...bindingHandlers,
     ...monitorOriginHandlers,
     ...monitorHistoryHandlers,
-    ...firstBeatHandlers(createFirstBeatWatch(databases.default)),
+    ...firstBeatHandlers(forEach(databases, createFirstBeatWatch)),
     ...testBeatHandlers,
     ...explainHandlers,
-    ...statusFeedHandlers(createFeedWatch(databases.default)),
+    ...statusFeedHandlers(forEach(databases, createFeedWatch)),
   };
+}
+
+/** One for each database, by its pool. */
+function forEach<Watch>(
+  { all, default: main }: Pick<ServiceContext['databases'], 'all' | 'default'>,
+  create: (pool: Pool) => Watch,
+): (pool: Pool) => Watch {
+  const first = create(main);
+  const watches = new Map(all.map((pool) => [pool, pool === main ? first : create(pool)]));
+  return (pool) => watches.get(pool) ?? first;
 }

@@ -2,35 +2,60 @@
 import { HEADER } from '../../contract/fields/headers.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
+import { withMonitors } from '../../service/calls/homes.ts';
+import { type FeedHome, type JoinedFeed, readJoinedFeed } from '../../service/monitors/joined-feed.ts';
 import { type FeedScope, type FeedWatch, readFeed } from '../../service/monitors/status-feed.ts';
+import type { Pool } from '../../store/postgres/pool.ts';
 import { NO_PROJECT } from '../auth/admission.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { Handlers } from '../operation.ts';
-import { decodeFeedCursor, encodeFeedCursor } from '../paging/feed-cursor.ts';
+import {
+  DEFAULT_NAME,
+  decodeJoinedCursor,
+  encodeFeedCursor,
+  encodeJoinedCursor,
+} from '../paging/feed-cursor.ts';
 import { presentFeedItem } from '../present/present-monitor.ts';
 
-export function statusFeedHandlers(watch: FeedWatch): Handlers<'getStatusFeed'> {
+type FeedCall = Parameters<Handlers<'getStatusFeed'>['getStatusFeed']>[0];
+
+export function statusFeedHandlers(watchOf: (pool: Pool) => FeedWatch): Handlers<'getStatusFeed'> {
   return {
     getStatusFeed: async (call) => {
-      const { cursor, limit, waitSeconds } = call.input.query;
-      const { items, next } = await readFeed(call.db, watch, {
-        scope: scopeOf(call),
-        cursor: cursor === undefined ? undefined : decodeFeedCursor(cursor),
-        limit,
-        waitSeconds,
-        signal: call.signal,
-      });
-      const { publicUrl: publishBaseUrl } = call.context;
+      const { items, cursor, hasMore, away } = await readAny(call, watchOf);
       return {
         body: {
           items: items.map(presentFeedItem),
-          nextCursor: encodeFeedCursor(next),
-          hasMore: next.listing !== undefined,
-          publishBaseUrl,
+          nextCursor: cursor,
+          hasMore,
+          publishBaseUrl: call.context.publicUrl,
+          away: away.length > 0 ? [...away] : undefined,
         },
       };
     },
   };
+}
+
+interface AnyFeed extends Pick<JoinedFeed, 'items' | 'hasMore' | 'away'> {
+  cursor: string;
+}
+
+async function readAny(call: FeedCall, watchOf: (pool: Pool) => FeedWatch): Promise<AnyFeed> {
+  const { cursor: text, limit, waitSeconds } = call.input.query;
+  const cursors = text === undefined ? undefined : decodeJoinedCursor(text);
+  const request = { scope: scopeOf(call), limit, waitSeconds, signal: call.signal };
+  if (call.homes.length === 1) {
+    const cursor = cursors?.get(DEFAULT_NAME);
+    const { items, next } = await readFeed(call.db, watchOf(call.home.pool), { ...request, cursor });
+    return { items, cursor: encodeFeedCursor(next), hasMore: next.listing !== undefined, away: [] };
+  }
+  const homes: FeedHome[] = withMonitors(call.homes).map((home) => ({
+    ...home,
+    name: home.pool === call.context.databases.default ? DEFAULT_NAME : `${home.jurisdictions[0]}`,
+    watch: watchOf(home.pool),
+  }));
+  const { next, ...feed } = await readJoinedFeed(homes, { ...request, cursors });
+  return { ...feed, cursor: encodeJoinedCursor(next) };
 }
 
 /** The operator sees all projects, or the one that it names. Other callers must have a project. */

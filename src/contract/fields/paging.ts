@@ -9,6 +9,13 @@ export const cursor = patterned(
   'Must be the nextCursor of an earlier page.',
 ).describe('The `nextCursor` of the page before.');
 
+/** Of the status feed: a position in each database. */
+export const feedCursor = patterned(
+  /^[A-Za-z0-9][A-Za-z0-9._~:/+-]{0,3071}$/,
+  3_072,
+  'Must be the nextCursor of an earlier call of the status feed.',
+).describe('The `nextCursor` of the call before.');
+
 export const pageQuery = { limit, cursor: cursor.optional() };
 
 export const jurisdictionQuery = {

@@ -2,7 +2,7 @@
 // organization.md).
 import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
-import { pageOf, pageQuery, waitSeconds } from '../fields/paging.ts';
+import { feedCursor, pageOf, pageQuery, waitSeconds } from '../fields/paging.ts';
 import { billing } from '../resources/billing.ts';
 import {
   createCredentialBody,
@@ -162,9 +162,9 @@ export const organizationOperations = {
     path: '/v1/status-feed',
     summary: 'Follow the state of monitors',
     description:
-      'Every monitor whose visible state changed after `cursor`, held open up to `waitSeconds`. Never skips a change. Without a cursor: every monitor. While `hasMore` is true, go on at once. The operator sees all projects, others their own.',
+      'Every monitor whose visible state changed after `cursor`, held open up to `waitSeconds`. Never skips a change. Where a jurisdiction has a database of its own that is away, `away` names it, and the feed goes on with the others. Without a cursor: every monitor. While `hasMore` is true, go on at once. The operator sees all projects, others their own.',
     project: 'optional',
-    query: z.strictObject({ ...pageQuery, waitSeconds }),
+    query: z.strictObject({ ...pageQuery, cursor: feedCursor.optional(), waitSeconds }),
     success: 200,
     response: statusFeed,
   }),

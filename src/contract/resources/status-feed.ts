@@ -1,6 +1,6 @@
 // The status feed: monitors whose visible state changed after a cursor (docs/contract/monitors.md).
 import { z } from 'zod';
-import { identifier, integer, MAX_SAFE } from '../fields/field.ts';
+import { identifier, integer, jurisdiction, MAX_SAFE } from '../fields/field.ts';
 import { lifecycle, monitorStatus } from './monitor.ts';
 import { monitorOrigin } from './origin.ts';
 
@@ -23,6 +23,12 @@ export const statusFeed = z.object({
     .boolean()
     .describe(
       'Whether more follows: call again at once with `nextCursor`, also after a page with few items or none.',
+    ),
+  away: z
+    .array(jurisdiction)
+    .optional()
+    .describe(
+      'Jurisdictions whose database is away: their monitors are missing. The feed goes on with them once it is back, from where it was.',
     ),
   publishBaseUrl: z
     .string()

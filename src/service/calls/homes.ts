@@ -15,9 +15,6 @@ export interface SharedHome extends Home {
 /** All databases of the installation, the default one first. */
 export type Homes = readonly [SharedHome, ...SharedHome[]];
 
-/** Of a look into one database, when there are others. */
-const LOOK_LIMIT_MS = 1_500;
-
 /** All databases, for the statements of one holder. */
 export function shareHomes({ homes }: Pick<Databases, 'homes'>, shareOf: (pool: Pool) => Database): Homes {
   const [first, ...others] = homes;
@@ -70,13 +67,17 @@ export function inTwoJurisdictions(): ProblemError {
   });
 }
 
-/** What each home answers that is not away. Faults of ours are thrown. */
+/** What each home answers that is not away. Throws where all are, and faults of ours. */
 export async function askPresent<Found>(
-  homes: readonly SharedHome[],
+  homes: Homes,
   ask: (db: Database) => Promise<Found>,
 ): Promise<Found[]> {
+  const [first] = homes;
+  if (homes.length === 1) return [await ask(first.db)];
   const answers = await Promise.all(homes.map(async (home) => await askHome(home, ask)));
-  return answers.flatMap((answer) => ('fault' in answer ? [] : [answer.found]));
+  const found = answers.flatMap((answer) => ('fault' in answer ? [] : [answer.found]));
+  if (found.length === 0) throw jurisdictionAway(first);
+  return found;
 }
 
 async function lookInto(home: SharedHome, look: Look): Promise<boolean | { fault: unknown }> {
@@ -84,40 +85,40 @@ async function lookInto(home: SharedHome, look: Look): Promise<boolean | { fault
   return 'fault' in answer ? answer : answer.found;
 }
 
-async function askHome<Found>(
+/** `fault`: it is away. */
+export type Asked<Found> = { found: Found } | { fault: unknown };
+
+/** What a home answers. Faults of ours are thrown. */
+export async function askHome<Found>(
   { db, reachability }: SharedHome,
   ask: (db: Database) => Promise<Found>,
-): Promise<{ found: Found } | { fault: unknown }> {
+): Promise<Asked<Found>> {
   if (reachability.isAway()) return { fault: undefined };
-  let limit: NodeJS.Timeout | undefined;
-  const late = new Promise<{ fault: undefined }>((resolve) => {
-    limit = setTimeout(() => {
-      reachability.suspect();
-      resolve({ fault: undefined });
-    }, LOOK_LIMIT_MS);
-  });
-  const answer = ask(db).then(
-    (found) => ({ found }),
-    (fault: unknown) => {
-      if (!isNoAnswer(fault)) throw fault;
-      reachability.suspect();
-      return { fault };
-    },
-  );
   try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(limit);
+    return { found: await reachability.orAway(ask(db)) };
+  } catch (fault) {
+    if (!isNoAnswer(fault)) throw fault;
+    reachability.suspect();
+    return { fault };
   }
 }
 
-/** Reads from a home, at once refused where it is away. Throws as `work` does, but with the name of the one that is away. */
+/** Reads from a home. Where it is away it throws a 503 with its name. */
+export async function readHome<Found>(
+  home: SharedHome,
+  read: (db: Database) => Promise<Found>,
+): Promise<Found> {
+  if (isOnly(home)) return await read(home.db);
+  const answer = await askHome(home, read);
+  if ('fault' in answer) throw jurisdictionAway(home, answer.fault);
+  return answer.found;
+}
+
+/** Works in a home, for as long as the work takes. Where it is away it throws a 503 with its name. */
 export async function inHome<Result>(
   home: SharedHome,
   work: (db: Database) => Promise<Result>,
 ): Promise<Result> {
-  // The only database needs no name.
-  if (home.jurisdictions.length === JURISDICTIONS.length) return await work(home.db);
   if (home.reachability.isAway()) throw jurisdictionAway(home);
   try {
     return await work(home.db);
@@ -128,13 +129,21 @@ export async function inHome<Result>(
   }
 }
 
+/** The only database needs no name. */
+function isOnly({ jurisdictions }: Home): boolean {
+  return jurisdictions.length === JURISDICTIONS.length;
+}
+
 /** Also where too many wait for its connections. */
 function isNoAnswer(error: unknown): boolean {
   return error instanceof DatabaseBusy || isDatabaseUnavailable(error);
 }
 
 /** 503 that names whose database is away, or busy. */
-function jurisdictionAway({ jurisdictions }: Pick<Home, 'jurisdictions'>, cause?: unknown): ProblemError {
+export function jurisdictionAway(
+  { jurisdictions }: Pick<Home, 'jurisdictions'>,
+  cause?: unknown,
+): ProblemError {
   const [jurisdiction] = jurisdictions;
   if (cause instanceof DatabaseBusy)
     return new ProblemError('temporarily_unavailable', { ...cause.options, jurisdiction });

@@ -2,7 +2,7 @@
 // the first part of all of them together: one order, one cursor.
 import type { Positioned } from '../../store/postgres/keyset.ts';
 import type { Database } from '../../store/postgres/pool.ts';
-import { inHome, type SharedHome } from './homes.ts';
+import { readHome, type SharedHome } from './homes.ts';
 
 /** The first `limit` rows, newest first by id. `read` gives as many of each database. Throws where one is away. */
 export async function readMerged<Item>(
@@ -16,10 +16,22 @@ export async function readMerged<Item>(
   return all.sort((a, b) => (a.position.id < b.position.id ? 1 : -1)).slice(0, limit);
 }
 
+/** As `readEach`, and throws only when all others are done: a call that is repeated finds them done. */
+export async function workInEach<Done>(
+  homes: readonly SharedHome[],
+  work: (db: Database) => Promise<Done>,
+): Promise<Done[]> {
+  const results = await Promise.allSettled(homes.map(async (home) => await readHome(home, work)));
+  return results.map((result) => {
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
+  });
+}
+
 /** All at the same time. Throws where one is away. */
 export async function readEach<Found>(
   homes: readonly SharedHome[],
   read: (db: Database) => Promise<Found>,
 ): Promise<Found[]> {
-  return await Promise.all(homes.map(async (home) => await inHome(home, read)));
+  return await Promise.all(homes.map(async (home) => await readHome(home, read)));
 }

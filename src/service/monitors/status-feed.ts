@@ -81,8 +81,7 @@ export interface FeedRequest {
 export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequest): Promise<Feed> {
   const { cursor, signal } = request;
   const heldMs = request.waitSeconds * 1000;
-  const isRepeating = cursor?.snapshot.isCut && !cursor.listing;
-  const pauseMs = isRepeating ? Math.min(heldMs, CUT_PAUSE_MS) : 0;
+  const pauseMs = pauseOf(cursor, heldMs);
   if (pauseMs > 0) await delay(pauseMs, undefined, { signal }).catch(() => undefined);
   const feed = await readPage(db, request, cursor);
   const mayWait = cursor !== undefined && feed.items.length === 0 && !feed.next.listing;
@@ -94,7 +93,18 @@ export async function readFeed(db: Database, watch: FeedWatch, request: FeedRequ
   return changed ? await readPage(db, request, next) : { ...feed, next };
 }
 
-async function readPage(db: Database, request: FeedRequest, cursor: FeedCursor | undefined): Promise<Feed> {
+/** How long a call that may be held waits before it reads. */
+export function pauseOf(cursor: FeedCursor | undefined, heldMs: number): number {
+  const isRepeating = cursor?.snapshot.isCut && !cursor.listing;
+  return isRepeating ? Math.min(heldMs, CUT_PAUSE_MS) : 0;
+}
+
+/** A page without a wait. */
+export async function readPage(
+  db: Database,
+  request: Pick<FeedRequest, 'scope' | 'limit' | 'stretch'>,
+  cursor: FeedCursor | undefined,
+): Promise<Feed> {
   const { scope, limit, stretch } = request;
   const since = cursor?.listing ? cursor.listing.since : cursor?.snapshot;
   const { history, snapshot, ...page } = await readFeedPage(db, {

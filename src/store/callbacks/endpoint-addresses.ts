@@ -13,7 +13,7 @@ export async function findAddresses(
   endpointIds: readonly string[],
 ): Promise<EndpointAddress[]> {
   const { rows } = await db.query<{ endpoint_id: string; url_box: Buffer }>({
-    name: 'find-addresses',
+    name: 'find-endpoint-addresses',
     text: `select endpoint_id, url_box from callback_endpoints
       where project_id = $1 and endpoint_id = any($2::text[]) and removed_at is null and url_box is not null`,
     values: [projectId, endpointIds],

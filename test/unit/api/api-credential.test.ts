@@ -1,7 +1,9 @@
 // In which share of the database a credential is read: strangers hold up nobody who is known.
+
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { CredentialAuthenticator } from '../../../src/api/auth/api-credential.ts';
 import { type Principal, shareOfPrincipal } from '../../../src/api/auth/principal.ts';
+import { directoryIn } from '../../../src/service/calls/directory.ts';
 import {
   digestOfSecret,
   formatCredential,
@@ -24,7 +26,11 @@ beforeEach(() => {
   vi.useFakeTimers();
   secret = newCredentialSecret();
   reads = [];
-  credentials = new CredentialAuthenticator({ known: share('known'), strangers: share('strangers') }, log);
+  credentials = new CredentialAuthenticator(
+    { known: directoryIn(share('known')), strangers: directoryIn(share('strangers')) },
+    share('known'),
+    log,
+  );
 });
 afterEach(() => {
   vi.useRealTimers();

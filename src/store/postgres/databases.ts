@@ -1,8 +1,13 @@
 // The databases of an installation: the default one, and one for each jurisdiction that has its own.
 import { JURISDICTIONS, type Jurisdiction } from '../../domain/monitor.ts';
-import type { Place } from '../directory/directory-tables.ts';
 import { openPool, type Pool, type PoolOptions } from './pool.ts';
 import { PROBE_LIMIT_MS, Reachability } from './reachability.ts';
+
+/** A database of one jurisdiction alone. */
+export interface Place {
+  jurisdiction: Jurisdiction;
+  pool: Pool;
+}
 
 export interface PlaceOptions {
   jurisdiction: Jurisdiction;

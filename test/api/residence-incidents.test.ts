@@ -39,7 +39,7 @@ it('an incident is read and acted on in its database, and lists have those of al
     });
     expect(body.acknowledgedAt).toBeDefined();
     const { body: timeline } = await api.manage.expectSuccess('getIncidentTimeline', { params });
-    expect(timeline.items.map(({ type }) => type)).toContain('note');
+    expect(timeline.items.map(({ type }) => type)).toContain('acknowledged');
   }
 });
 

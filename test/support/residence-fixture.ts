@@ -45,7 +45,9 @@ export async function openResidenceFixture(options: ApiFixtureOptions = {}): Pro
         await proxy.accept();
         proxy.reset();
       }
-      await waitFor(async () => (await fixture.manage.call('listMonitors')).status === 200, {
+      // At the same time, on all connections that calls of a project have.
+      const lists = () => Promise.all(Array.from({ length: 12 }, () => fixture.manage.call('listMonitors')));
+      await waitFor(async () => (await lists()).every(({ status }) => status === 200), {
         what: 'all databases are found again',
       });
     },

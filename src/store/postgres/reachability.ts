@@ -63,10 +63,15 @@ export class Reachability {
       this.#probedAt = performance.now();
     };
     this.#pool ??= this.#open();
-    this.#pool.query('select').then(
-      () => end(false),
-      () => end(true),
-    );
+    const pool = this.#pool;
+    const ask = () => pool.query('select');
+    // The connection of the last probe may have broken since: that says nothing about the database of now.
+    ask()
+      .catch(ask)
+      .then(
+        () => end(false),
+        () => end(true),
+      );
   }
 
   async end(): Promise<void> {

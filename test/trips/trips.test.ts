@@ -20,7 +20,7 @@ import { CountedProcess } from './coverage.ts';
  * Files per trip: without src/kube and src/telemetry, without those of periodic jobs, which may run meanwhile, and in the
  * api without those that every request enters.
  */
-const BUDGET = { beat: 15, patch: 39, monitor: 34, deadline: 54 };
+const BUDGET = { beat: 15, patch: 40, monitor: 34, deadline: 54 };
 
 const NO_PART_OF_A_TRIP =
   /^(kube|telemetry|sweeper\/upkeep|store\/upkeep|store\/deliveries\/cancellations)\b/;

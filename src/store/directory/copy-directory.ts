@@ -110,7 +110,7 @@ async function copyBatch(source: Database, place: Place, options: BatchOptions):
   const isWritten = await inTransaction(place.pool, async (tx) => {
     // The place has a later batch of another process, or it was restored: the next step finds out.
     const { rowCount } = await tx.query(
-      'update directory_copy set begun = $1 where begun between $2 and $1',
+      'update directory_copy set follows = begun, begun = $1 where begun between $2 and $1',
       [batch.begun, batch.ended],
     );
     if (rowCount === 0) return false;
@@ -168,6 +168,11 @@ async function endBatch(
   copies: readonly Copy[],
 ): Promise<void> {
   await inTransaction(source, async (tx) => {
+    // The place before its lines, as all lock them.
+    await tx.query('update directory_places set ended = greatest(ended, $2) where jurisdiction = $1', [
+      jurisdiction,
+      begun,
+    ]);
     await tx.query(
       `delete from directory_changes where ctid = any (array(
          select c.ctid from directory_changes c
@@ -181,9 +186,5 @@ async function endBatch(
         copies.map(({ number }) => number),
       ],
     );
-    await tx.query('update directory_places set ended = greatest(ended, $2) where jurisdiction = $1', [
-      jurisdiction,
-      begun,
-    ]);
   });
 }

@@ -1,3 +1,60 @@
+-- Databases of jurisdictions (docs/adr/0013). The directory is what belongs to organizations: it is written in the default
+-- database and copied to those of jurisdictions, the places.
+
+create table installation (
+  is_only_row boolean primary key default true check (is_only_row),
+  installation_id uuid not null default gen_random_uuid()
+);
+insert into installation default values;
+
+-- In the default database: the places. Empty where all is in one database.
+create table directory_places (
+  jurisdiction text primary key,
+  -- Every transaction below it that could not see this row has ended before the first full copy.
+  seen_from xid8,
+  -- The number of the last batch whose write may have begun, and of the last one whose lines are deleted.
+  begun bigint not null default 0,
+  ended bigint not null default 0,
+  -- A full copy that is under way: its next step, and the last key of it that is done.
+  fill_step smallint default 0,
+  fill_after jsonb
+);
+
+-- What is to be copied. The number rises with each change of the key.
+create table directory_changes (
+  jurisdiction text not null references directory_places on delete cascade,
+  table_name text collate "C" not null,
+  row_key jsonb not null,
+  number bigint not null,
+  primary key (jurisdiction, table_name, row_key)
+);
+create sequence directory_numbers;
+
+-- In a place: whose it is, and the number of the newest batch that was written.
+create table directory_copy (
+  is_only_row boolean primary key default true check (is_only_row),
+  installation_id uuid not null,
+  jurisdiction text not null,
+  begun bigint not null default 0,
+  -- The number of the batch that was the newest before it.
+  follows bigint not null default 0
+);
+-- In a place: the number of each copy and of each deletion. An older one is not written.
+create table directory_rows (
+  table_name text collate "C" not null,
+  row_key jsonb not null,
+  number bigint not null,
+  primary key (table_name, row_key)
+);
+-- In a place: what the default database has been told of an endpoint.
+create table directory_reports (
+  project_id uuid not null,
+  endpoint_id text collate "C" not null,
+  last_delivery jsonb,
+  disabled_at timestamptz,
+  primary key (project_id, endpoint_id)
+);
+
 -- Which rows of the directory are to be copied to the databases of jurisdictions (docs/adr/0013). `api` and `sweeper` may
 -- have a database role that takes no number: these functions have the rights of the tables' owner.
 
@@ -41,26 +98,49 @@ begin
   return null;
 end $$;
 
+-- Of a table that is emptied at once each place gets all anew. What a copier has read of it before and writes later is older
+-- than the lines that are queued.
+create function fill_directory_again() returns trigger language plpgsql security definer as $$
+begin
+  update directory_places set fill_step = 0, fill_after = null;
+  update directory_changes set number = nextval('directory_numbers') where table_name = tg_table_name;
+  return null;
+end $$;
+
 -- AFTER: a row that changes is locked by then. Columns that a place does not get are left out, so that what is written often
 -- (counts of an organization, the last use of a credential, the last delivery of an endpoint) queues nothing.
-create trigger directory after insert or delete or update of
-  name, plan, service_state, default_project_id, default_endpoint_id, grace_ends_at, created_at
-  on organizations for each row execute function queue_directory_row('organization_id');
-create trigger directory after insert or delete or update
-  on projects for each row execute function queue_directory_row('project_id');
-create trigger directory after insert or delete or update
-  on credential_addresses for each row execute function queue_directory_row('credential_id');
-create trigger directory after insert or delete or update of
-  name, preset, scopes, digest, previous_digest, previous_ends_at, created_at, expires_at, revoked_at, version
-  on credentials for each row execute function queue_directory_row('project_id', 'credential_id');
-create trigger directory after insert or delete or update
-  on relay_topics for each row execute function queue_directory_row('topic_id');
-create trigger directory after insert or delete or update of
-  alias, kind, url_box, relay, relay_group, relay_topic_id, lifecycle, disabled_at, disabled_reason, canceled_until,
-  generation, origin_kind, origin_namespace, origin_name, origin_uid, origin_owned_fields, created_at, updated_at, removed_at
-  on callback_endpoints for each row execute function queue_directory_row('project_id', 'endpoint_id');
-create trigger directory after insert or delete or update
-  on signing_secrets for each row execute function queue_directory_row('project_id', 'endpoint_id', 'version');
+-- On a Citus cluster, whose tables are distributed already, no table can have a trigger.
+do $$
+declare
+  emptied text;
+begin
+  if exists (select from pg_attribute where attrelid = 'live_changes'::regclass and attname = 'shard_key') then
+    return;
+  end if;
+  create trigger directory after insert or delete or update of
+    name, plan, service_state, default_project_id, default_endpoint_id, grace_ends_at, created_at
+    on organizations for each row execute function queue_directory_row('organization_id');
+  create trigger directory after insert or delete or update
+    on projects for each row execute function queue_directory_row('project_id');
+  create trigger directory after insert or delete or update
+    on credential_addresses for each row execute function queue_directory_row('credential_id');
+  create trigger directory after insert or delete or update of
+    name, preset, scopes, digest, previous_digest, previous_ends_at, created_at, expires_at, revoked_at, version
+    on credentials for each row execute function queue_directory_row('project_id', 'credential_id');
+  create trigger directory after insert or delete or update
+    on relay_topics for each row execute function queue_directory_row('topic_id');
+  create trigger directory after insert or delete or update of
+    alias, kind, url_box, relay, relay_group, relay_topic_id, lifecycle, disabled_at, disabled_reason, canceled_until,
+    generation, origin_kind, origin_namespace, origin_name, origin_uid, origin_owned_fields, created_at, updated_at, removed_at
+    on callback_endpoints for each row execute function queue_directory_row('project_id', 'endpoint_id');
+  create trigger directory after insert or delete or update
+    on signing_secrets for each row execute function queue_directory_row('project_id', 'endpoint_id', 'version');
+  foreach emptied in array array['organizations', 'projects', 'credential_addresses', 'credentials', 'relay_topics',
+    'callback_endpoints', 'signing_secrets']
+  loop
+    execute format('create trigger directory_emptied after truncate on %I execute function fill_directory_again()', emptied);
+  end loop;
+end $$;
 
 do $$
 declare
@@ -68,7 +148,7 @@ declare
 begin
   for made in
     select oid from pg_proc where pronamespace = quote_ident(current_schema())::regnamespace and proname in (
-      'queue_directory_rows', 'raise_directory_numbers', 'queue_directory_row')
+      'queue_directory_rows', 'raise_directory_numbers', 'queue_directory_row', 'fill_directory_again')
   loop
     execute format('alter function %s set search_path = %I, pg_temp', made, current_schema());
     execute format('revoke execute on function %s from public', made);

@@ -61,8 +61,8 @@ export const COORDINATOR_TABLES = [
 ];
 
 /** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */
-const DIRECTORY_TRIGGERS = `select format('drop trigger directory on %s', tgrelid::regclass) as statement
-  from pg_trigger where tgname = 'directory' and not tgisinternal`;
+const DIRECTORY_TRIGGERS = `select format('drop trigger %I on %s', tgname, tgrelid::regclass) as statement
+  from pg_trigger where tgfoid in ('queue_directory_row'::regproc, 'fill_directory_again'::regproc)`;
 
 /** Distributes what is not distributed yet. Throws where the database has no Citus. */
 export async function distributeTables(db: Db): Promise<void> {

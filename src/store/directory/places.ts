@@ -93,6 +93,9 @@ export async function claimPlace(
   return copy;
 }
 
+/** No process that stands still has begun so many batches. */
+const BATCHES_APART = 1_000_000;
+
 /** Whether one of the two databases was restored: batches have ended that the place lacks, or begun that the default one lacks. */
 export async function wentBack(
   source: Queryable,
@@ -100,6 +103,8 @@ export async function wentBack(
   { known, copy }: { known: KnownPlace; copy: PlaceCopy },
 ): Promise<boolean> {
   if (copy.begun < known.ended) return true;
+  // A full copy began, and the process died before the place had its number.
+  if (known.begun - copy.begun >= BATCHES_APART) return true;
   // The place was restored while a process stood still, which then wrote an older batch.
   if (copy.follows < known.ended && known.ended < copy.begun) return true;
   if (copy.begun <= known.begun) return false;
@@ -107,9 +112,6 @@ export async function wentBack(
   const now = await findPlace(source, place);
   return now === undefined || copy.begun > now.begun;
 }
-
-/** No process that stands still has begun so many batches. */
-const BATCHES_APART = 1_000_000;
 
 /**
  * Begins a full copy, with numbers above all that were given. Run twice it begins anew. A process that stands still, and

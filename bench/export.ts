@@ -91,7 +91,10 @@ async function copyRows(pool: Pool): Promise<number> {
 async function readRows(url: string, token: string, most = Number.POSITIVE_INFINITY): Promise<number> {
   const left = new AbortController();
   const startedAt = performance.now();
-  const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` }, signal: left.signal });
+  const answer = await fetch(url, {
+    headers: { authorization: `Bearer ${token}`, 'accept-encoding': 'identity' },
+    signal: left.signal,
+  });
   if (answer.status !== 200) throw new VoidMeasurement(`The export was refused: ${answer.status}.`);
   let rows = 0;
   for await (const piece of answer.body ?? []) {

@@ -3,6 +3,7 @@
 // to its operation.
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { constants, createGzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type EtagKind, formatEtag } from '../contract/fields/headers.ts';
 import { routeSchema } from '../contract/openapi/openapi-document.ts';
@@ -22,6 +23,7 @@ import { type AuditedChange, writeAudit } from '../telemetry/audit.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
 import { type CallDatabases, databasesOf } from './call-databases.ts';
+import { accepts } from './http/headers.ts';
 import type { CallHolder, OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
 
@@ -262,9 +264,23 @@ async function sendStream(
     stream?.destroy();
     return reply.send();
   }
-  reply.send(stream);
+  reply.send(stream && compressed(reply, stream));
   await finished(reply.raw).catch(() => undefined);
   return reply;
+}
+
+/** By gzip where `Accept-Encoding` names it. What is written can be read at once: a stream may say nothing more for long. */
+function compressed(reply: FastifyReply, stream: Readable): Readable {
+  reply.header('vary', [reply.getHeader('vary') ?? [], 'Accept-Encoding'].flat().join(', '));
+  const encodings = reply.request.headers['accept-encoding'];
+  if (typeof encodings !== 'string' || encodings === '' || !accepts(encodings, 'gzip')) return stream;
+  reply.header('content-encoding', 'gzip');
+  const gzip = createGzip({ level: constants.Z_BEST_SPEED, flush: constants.Z_SYNC_FLUSH });
+  // One that breaks off breaks the other off. A caller who leaves is no failure of the stream.
+  stream.once('error', (error) => gzip.destroy(error));
+  stream.once('close', () => stream.readableEnded || gzip.destroy());
+  gzip.once('close', () => stream.destroy());
+  return stream.pipe(gzip);
 }
 
 function toWire({ etag, success }: OperationSpec, { body, version }: AnyAnswer): KeptAnswer {

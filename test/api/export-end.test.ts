@@ -53,6 +53,19 @@ it('a checkpoint comes at least every 1,000 records', async () => {
   }
 });
 
+it.each([
+  ['gzip, deflate', 'gzip'],
+  ['deflate, gzip;q=0', null],
+  ['identity', null],
+])('an export for Accept-Encoding: %s is whole, and its encoding is %s', async (encoding, expected) => {
+  const answer = await fetchExport(ofLarge({ encoding }));
+  expect(answer.headers.get('content-encoding')).toBe(expected);
+  expect(answer.headers.get('vary')).toMatch(/\bAccept-Encoding\b/);
+  const records = recordsOf(await answer.text());
+  expect(ofType(records, 'observation')).toHaveLength(COUNT);
+  expect(records.at(-1)).toMatchObject({ complete: true });
+});
+
 it('a database that goes away breaks the stream, and the export goes on from its last checkpoint', async () => {
   const answer = await fetchExport(ofLarge());
   let text = '';
@@ -121,7 +134,7 @@ it('a reader that does not read holds no connection to the database', async () =
   const readPageSessions = async () => {
     const { rows } = await api.pool.query<{ state: string }>(
       `select state from pg_stat_activity
-       where datname = current_database() and pid <> pg_backend_pid() and query ~ 'with found as materialized|^commit'`,
+       where datname = current_database() and pid <> pg_backend_pid() and query ~ 'with page as materialized|^commit'`,
     );
     return rows.map(({ state }) => state);
   };

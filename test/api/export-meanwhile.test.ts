@@ -96,16 +96,18 @@ it('a partition is dropped while the reader of an export stands still, and the e
     ...{ ...order, keptFromMs, span: { ...order.span, observationsFromMs: keptFromMs } },
   });
   await stream.next();
-  const first = cellsOf(String((await stream.next()).value));
-  expect(first.map((row) => row[3])).toEqual(['1', '2', '3']);
+  const [row] = cellsOf(String((await stream.next()).value));
+  expect(row?.[3]).toBe('1');
   const connection = await pool.connect();
   try {
     expect(await dropPartitions(connection, OBSERVATIONS)).toEqual({ names: [name], failures: [] });
   } finally {
     connection.release();
   }
-  const rest = cellsOf(await readAll(stream));
-  expect(rest.map((row) => Number(row[3]))).toEqual(Array.from({ length: 10 }, (_, place) => 11 + place));
+  const rest = cellsOf(await readAll(stream)).map((row) => Number(row[3]));
+  expect(rest.slice(-10)).toEqual(Array.from({ length: 10 }, (_, place) => 11 + place));
+  // One page was read ahead.
+  expect(rest.length).toBeLessThanOrEqual(13);
 });
 
 it('very many projects without monitors take few statements', async () => {

@@ -6,12 +6,14 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EXPORT_FORMATS } from '../../src/contract/resources/export.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { fetchExport } from '../support/export-reader.ts';
-import { seedCredential, seedMonitors } from '../support/seed.ts';
+import { seedCredential, seedMonitors, seedProject } from '../support/seed.ts';
 
 const PROGRAM = fileURLToPath(new URL('../support/api-program.ts', import.meta.url));
 const MONITORS = 100;
 const BEATS_OF_EACH = 3_000;
 const MEGABYTE = 1024 * 1024;
+/** Of 20 KB: they are as much as half of the heap. */
+const LARGE_LINES = 1_600;
 /** Of the heap: less than the text of the export. */
 const HEAP_MEGABYTES = 64;
 
@@ -30,21 +32,42 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 
-it('an export of 300,000 observations needs as much memory as one of few', async () => {
-  const { pool, project, databaseUrl } = fixture;
-  const token = await seedCredential(pool, { projectId: project.projectId, preset: 'read' });
-  const child = fork(PROGRAM, [databaseUrl], { execArgv: [`--max-old-space-size=${HEAP_MEGABYTES}`] });
-  const ask = async () => {
-    child.send('memory');
-    const [bytes] = (await once(child, 'message')) as [number];
-    return bytes;
-  };
+interface Api {
+  url: string;
+  /** Its memory in bytes. */
+  memory(): Promise<number>;
+}
+
+/** An api whose heap is small, while `work` runs. */
+async function withSmallApi(work: (api: Api) => Promise<void>): Promise<void> {
+  const child = fork(PROGRAM, [fixture.databaseUrl], {
+    execArgv: [`--max-old-space-size=${HEAP_MEGABYTES}`],
+  });
+  const ended = once(child, 'exit');
+  const next = async () => ((await once(child, 'message')) as [number])[0];
   try {
-    const [port] = (await once(child, 'message')) as [number];
-    const call = { url: `http://127.0.0.1:${port}`, token };
+    const port = await next();
+    await work({
+      url: `http://127.0.0.1:${port}`,
+      memory: async () => {
+        child.send('memory');
+        return await next();
+      },
+    });
+  } finally {
+    if (child.connected) child.disconnect();
+    await ended;
+  }
+}
+
+it('an export of 300,000 observations needs as much memory as one of few', async () => {
+  const { pool, project } = fixture;
+  const token = await seedCredential(pool, { projectId: project.projectId, preset: 'read' });
+  await withSmallApi(async ({ url, memory }) => {
+    const call = { url, token };
     const few = await fetchExport({ ...call, query: { format: 'csv' } });
     await few.body?.getReader().read();
-    const before = await ask();
+    const before = await memory();
     let bytes = 0;
     let ends = 0;
     for (const format of EXPORT_FORMATS) {
@@ -57,11 +80,35 @@ it('an export of 300,000 observations needs as much memory as one of few', async
     // Both formats, one checkpoint for each page and few other records.
     expect(ends).toBeGreaterThan(2 * MONITORS * BEATS_OF_EACH);
     expect(bytes).toBeGreaterThan(2 * HEAP_MEGABYTES * MEGABYTE);
-    const after = await ask();
-    expect(after - before).toBeLessThan(HEAP_MEGABYTES * MEGABYTE);
-  } finally {
-    const ended = once(child, 'exit');
-    child.disconnect();
-    await ended;
-  }
+    expect((await memory()) - before).toBeLessThan(HEAP_MEGABYTES * MEGABYTE);
+  });
+});
+
+it('four readers that stand still, and lines of 20 KB, fit into the memory of a small process', async () => {
+  const { pool } = fixture;
+  const project = await seedProject(pool);
+  const [monitor] = await seedMonitors(pool, project, 1);
+  const measurements = Object.fromEntries(Array.from({ length: 64 }, (_, place) => [`m${place}`, 5e-324]));
+  await pool.query(
+    `insert into observations (project_id, monitor_key, sequence, received_at, kind, measurements)
+     select $1, $2, n, clock_timestamp() - interval '1 hour', 'success', $3 from generate_series(1, $4::integer) n`,
+    [project.projectId, monitor?.monitorKey, JSON.stringify(measurements), LARGE_LINES],
+  );
+  const tokens = [1, 2].map(() => seedCredential(pool, { projectId: project.projectId, preset: 'read' }));
+  await withSmallApi(async ({ url }) => {
+    const calls = (await Promise.all(tokens)).flatMap((token) => [
+      { url, token },
+      { url, token },
+    ]);
+    const readers = await Promise.all(calls.map(async (call) => (await fetchExport(call)).body?.getReader()));
+    for (const reader of readers) await reader?.read();
+    const { status } = await fetchExport({ url, token: calls[0]?.token ?? '', method: 'HEAD' });
+    expect(status).toBe(429);
+    for (const reader of readers) {
+      let bytes = 0;
+      for (let read = await reader?.read(); read && !read.done; read = await reader?.read())
+        bytes += read.value.length;
+      expect(bytes).toBeGreaterThan(LARGE_LINES * 20_000);
+    }
+  });
 });

@@ -8,6 +8,8 @@ export interface ExportCall {
   project?: string;
   query?: Record<string, string>;
   accept?: string;
+  /** Default: what is sent is as long as its text, and fills buffers. */
+  encoding?: string;
   method?: string;
   signal?: AbortSignal;
 }
@@ -21,6 +23,7 @@ export function fetchExport({
   project,
   query = {},
   accept,
+  encoding = 'identity',
   ...options
 }: ExportCall): Promise<Response> {
   return fetch(`${url}/v1/organization/export?${new URLSearchParams(query)}`, {
@@ -28,6 +31,7 @@ export function fetchExport({
     headers: {
       ...ALONE,
       authorization: `Bearer ${token}`,
+      'accept-encoding': encoding,
       ...(accept ? { accept } : {}),
       ...(project ? { 'service-project': project } : {}),
     },

@@ -8,7 +8,7 @@ import {
 import { toTime } from '../../domain/timestamp.ts';
 import { openKnownUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { ServiceContext } from '../../service/calls/context.ts';
-import type { ExportPage, ExportPlace } from '../../service/tenancy/export.ts';
+import type { ExportPart, ExportPlace } from '../../service/tenancy/export.ts';
 import type { ExportContent, ExportOrder } from '../../service/tenancy/export-pages.ts';
 import { encodeExportCursor } from '../paging/export-cursor.ts';
 import { presentCallback, type Viewer } from './present-callback.ts';
@@ -20,11 +20,11 @@ import { presentProject } from './present-tenancy.ts';
 const QUIET_MS = 10_000;
 
 type Context = Pick<ServiceContext, 'publicUrl' | 'secrets'>;
-type Pages = AsyncIterable<ExportPage>;
+type Parts = AsyncIterable<ExportPart>;
 
 /** JSON Lines. `most`: records between two checkpoints. */
 export async function* toLines(
-  pages: Pages,
+  parts: Parts,
   order: ExportOrder,
   context: Context,
   most = MOST_BETWEEN_CHECKPOINTS,
@@ -32,7 +32,7 @@ export async function* toLines(
   let sinceCheckpoint = 0;
   let checkpointAt = performance.now();
   let place: ExportPlace | undefined;
-  for await (const { content, place: after } of pages) {
+  for await (const { content, place: after } of parts) {
     const { text, lines } = linesOf(content, order, context);
     const isDue = sinceCheckpoint + lines > most || performance.now() - checkpointAt > QUIET_MS;
     if (place && isDue) {
@@ -47,16 +47,19 @@ export async function* toLines(
   yield checkpoint(order, { kind: 'end' });
 }
 
-/** CSV. The last row of a page has the cursor. A table that goes on has no header: it is appended. */
+/** Of a row, before which the cursor goes. */
+const LINE_END = '\r\n'.length;
+
+/** CSV. The last row of a part has the cursor. A table that goes on has no header: it is appended. */
 export async function* toTable(
-  pages: Pages,
+  parts: Parts,
   order: ExportOrder,
   { isContinued }: { isContinued: boolean },
 ): AsyncGenerator<string, void, undefined> {
   if (!isContinued) yield `${EXPORT_COLUMNS.join(',')}\r\n`;
-  for await (const { content, place } of pages) {
+  for await (const { content, place } of parts) {
     if (content.kind === 'history' && content.lines > 0)
-      yield `${content.text}${encodeExportCursor(order, place)}\r\n`;
+      yield `${content.text.slice(0, -LINE_END)}${encodeExportCursor(order, place)}\r\n`;
   }
 }
 
@@ -72,7 +75,7 @@ function linesOf(
   order: ExportOrder,
   context: Context,
 ): { text: string; lines: number } {
-  if (content.kind === 'history') return { text: `${content.text}\n`, lines: content.lines };
+  if (content.kind === 'history') return { text: content.text, lines: content.lines };
   const records = recordsOf(content, order, context);
   return { text: records.map(toLine).join(''), lines: records.length };
 }

@@ -1,5 +1,5 @@
-// The export: a stream of what the caller's organization or project has. Between two pages it holds no connection to the
-// database, and it reads the next page when its reader has taken the last one.
+// The export: a stream of what the caller's organization or project has. It reads one page more
+// than its reader has taken, and holds no connection to the database while he takes none.
 import { addAbortSignal } from 'node:stream';
 import { HEADER } from '../../contract/fields/headers.ts';
 import type { Operations } from '../../contract/operations/operations.ts';
@@ -41,11 +41,11 @@ export function exportHandlers(openExports: OpenExports): Handlers<'exportOrgani
         if (span.startedMs > begun.startedMs + CLOCK_SLACK_MS)
           throw invalidField('cursor', FOREIGN_CHECKPOINT, 'invalid_cursor');
         const order: ExportOrder = { ...extent, span, ...terms, includesUsage: mayReadUsage(principal) };
-        const pages = walkExport(db, order, resumed?.place);
+        const parts = walkExport(db, order, resumed?.place);
         const text =
           extent.format === 'csv'
-            ? toTable(pages, order, { isContinued: resumed !== undefined })
-            : toLines(pages, order, context);
+            ? toTable(parts, order, { isContinued: resumed !== undefined })
+            : toLines(parts, order, context);
         const stream = watchedStream(text, call.requireStillAdmitted).once('close', end);
         // A process that ends breaks it off: the export goes on elsewhere.
         addAbortSignal(signal, stream);

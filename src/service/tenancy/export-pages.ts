@@ -2,13 +2,13 @@
 import type { FindPlan, Plan } from '../../domain/plan.ts';
 import { DAY_MS, keptObservations } from '../../domain/retention.ts';
 import {
-  type HistoryFormat,
-  type HistoryLimits,
   type KeptHistory,
   listExportedBuckets,
   listExportedObservations,
   readKeptHistory,
 } from '../../store/beats/exported-history.ts';
+import type { HistoryFormat } from '../../store/beats/exported-lines.ts';
+import type { HistoryLimits, HistoryPage } from '../../store/beats/exported-page.ts';
 import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
 import { type IncidentRow, listIncidents } from '../../store/incidents/incidents.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -41,7 +41,7 @@ export interface ExportPages extends HistoryLimits {
 export const PAGES: ExportPages = {
   items: 200,
   wholeMonitors: 20,
-  lines: 1_000,
+  lines: 4_000,
   bytes: 1_048_576,
   monitors: 200,
 };
@@ -76,7 +76,7 @@ export type ExportContent =
   | { kind: 'monitor'; items: MonitorRecord[] }
   | { kind: 'incident'; items: IncidentRow[] }
   | { kind: 'usage'; items: UsageRecord[] }
-  /** Lines that are ready, but for the end of the last one. */
+  /** Lines that are ready. */
   | { kind: 'history'; text: string; lines: number };
 
 /**
@@ -108,11 +108,22 @@ export interface Walk {
   db: Database;
   order: ExportOrder;
   pages: ExportPages;
+  /** Of a line of the last page of history. */
+  lineBytes: number;
 }
 
-/** What is read of a project: where the page ends, or undefined where the project has none. */
-export interface ProjectPage {
+/** Before the first page. */
+export const LINE_BYTES = 1_000;
+
+/** A part of what is read, and where it ends. */
+export interface ProjectPart {
   content: ExportContent;
+  end: Key | undefined;
+}
+
+/** What is read of a project at once: where it ends, or undefined where the project has none. */
+export interface ProjectPage {
+  parts: ProjectPart[];
   end: Key | undefined;
   hasMore: boolean;
 }
@@ -130,8 +141,7 @@ export const READ: Record<OfProjects, Read> = {
     const last = found.at(-1)?.position;
     const items = found.map(({ item }) => item);
     return {
-      content: { kind: 'endpoint', items },
-      end: last && [last.micros ?? 0, last.id],
+      ...pageOf({ kind: 'endpoint', items }, last && [last.micros ?? 0, last.id]),
       hasMore: items.length === pages.items,
     };
   },
@@ -141,8 +151,7 @@ export const READ: Record<OfProjects, Read> = {
       ...{ after: key, madeUntilMs: order.span.startedMs, limit: pages.wholeMonitors },
     });
     return {
-      content: { kind: 'monitor', items },
-      end: keyOf(items.at(-1)?.monitorKey),
+      ...pageOf({ kind: 'monitor', items }, keyOf(items.at(-1)?.monitorKey)),
       hasMore: items.length === pages.wholeMonitors,
     };
   },
@@ -151,47 +160,65 @@ export const READ: Record<OfProjects, Read> = {
     const page = { limit: pages.items, after: id === undefined ? undefined : { id } };
     const found = await listIncidents(db, { projectId }, page);
     return {
-      content: { kind: 'incident', items: found.map(({ item }) => item) },
-      end: keyOf(found.at(-1)?.position.id),
+      ...pageOf({ kind: 'incident', items: found.map(({ item }) => item) }, keyOf(found.at(-1)?.position.id)),
       hasMore: found.length === pages.items,
     };
   },
-  observation: async ({ db, order, pages }, projectId, after) => {
+  observation: async (walk, projectId, after) => {
     const [monitorKey = '', sequence = 0] = (after ?? []) as [string?, number?];
-    const { span, plan, keptFromMs } = order;
-    const fromMs = Math.max(span.observationsFromMs, keptFromMs);
-    const untilMs = span.startedMs + CLOCK_SLACK_MS;
-    const terms = { madeUntilMs: span.startedMs, storedObservations: plan.storedObservations };
-    const { text, lines, end, hasMore } = await listExportedObservations(
-      db,
-      projectId,
-      after && { monitorKey, sequence },
-      { fromMs, untilMs, ...terms, format: order.format, limits: pages },
-    );
-    return { content: { kind: 'history', text, lines }, end: end && [end.monitorKey, end.sequence], hasMore };
+    const { span, keptFromMs, format } = walk.order;
+    const page = await listExportedObservations(walk.db, projectId, after && { monitorKey, sequence }, {
+      ...{ ...termsOf(walk.order), format, limits: nextLimits(walk) },
+      ...{ fromMs: Math.max(span.observationsFromMs, keptFromMs), untilMs: span.startedMs + CLOCK_SLACK_MS },
+    });
+    return historyOf(walk, page, (end) => [end.monitorKey, end.sequence]);
   },
-  observation_bucket: async ({ db, order, pages }, projectId, after) => {
+  observation_bucket: async (walk, projectId, after) => {
     const [monitorKey = '', measurement = '', startMs = 0] = (after ?? []) as [string?, string?, number?];
-    const { span, plan } = order;
+    const { db, order } = walk;
     const kept = await readKeptHistory(db);
-    const { text, lines, end, hasMore } = await listExportedBuckets(
-      db,
-      projectId,
-      after && { monitorKey, measurement, startMs },
-      {
-        ...{ madeUntilMs: span.startedMs, storedObservations: plan.storedObservations },
-        // Of days that are not kept any more since the export began: their observations may have gone unread.
-        observationsFromMs: Math.max(span.observationsFromMs, keptFrom(plan, kept)),
-        ...{ summedMs: kept.summedMs, limits: pages },
-      },
-    );
-    return {
-      content: { kind: 'history', text, lines },
-      end: end && [end.monitorKey, end.measurement, end.startMs],
-      hasMore,
-    };
+    const place = after && { monitorKey, measurement, startMs };
+    const page = await listExportedBuckets(db, projectId, place, {
+      ...{ ...termsOf(order), summedMs: kept.summedMs, limits: nextLimits(walk) },
+      // Of days that are not kept any more since the export began: their observations may have gone unread.
+      observationsFromMs: Math.max(order.span.observationsFromMs, keptFrom(order.plan, kept)),
+    });
+    return historyOf(walk, page, (end) => [end.monitorKey, end.measurement, end.startMs]);
   },
 };
+
+const pageOf = (content: ExportContent, end: Key | undefined) => ({ parts: [{ content, end }], end });
+
+const termsOf = ({ span, plan }: ExportOrder) => ({
+  madeUntilMs: span.startedMs,
+  storedObservations: plan.storedObservations,
+});
+
+/** A page of history; where it has nothing, one part without lines says how far the walk is. */
+function historyOf<Place>(
+  walk: Walk,
+  page: HistoryPage<Place>,
+  keyOfPlace: (place: Place) => Key,
+): ProjectPage {
+  if (page.lines > 0) walk.lineBytes = page.bytes / page.lines;
+  const end = page.end && keyOfPlace(page.end);
+  const parts = page.blocks.map(({ text, lines, end }) => ({
+    content: { kind: 'history', text, lines } as const,
+    end: keyOfPlace(end),
+  }));
+  // Its last monitors may have nothing.
+  const last = parts.pop() ?? { content: { kind: 'history', text: '', lines: 0 } as const };
+  return { parts: [...parts, { ...last, end }], end, hasMore: page.hasMore };
+}
+
+/**
+ * So many lines as have the bytes of a page, if they are like those of the page before: Postgres makes all of them before
+ * it counts their bytes.
+ */
+function nextLimits({ pages, lineBytes }: Walk): HistoryLimits {
+  const lines = Math.min(pages.lines, Math.max(1, Math.floor(pages.bytes / lineBytes)));
+  return { lines, bytes: pages.bytes, monitors: pages.monitors };
+}
 
 /**
  * What came so long after the start is not read, so that an export beside beats ends. Not the start itself: the clock of

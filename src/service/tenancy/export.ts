@@ -1,6 +1,6 @@
 // The walk of an export through all that an organization, or one project of it, has: kind after kind, project after project,
 // page after page, each in an order that never changes. So a walk that begins again at a place neither skips nor repeats
-// anything. Between two pages it holds nothing of the database.
+// anything. It holds a connection while it reads a page, and none while nobody takes one.
 import { findProjectsWithMonitors } from '../../store/monitors/monitors-by-key.ts';
 import type { Database } from '../../store/postgres/pool.ts';
 import { findProject, listProjects, type Project } from '../../store/tenancy/projects.ts';
@@ -11,12 +11,14 @@ import {
   type Key,
   keepsBuckets,
   keyOf,
+  LINE_BYTES,
   type OfProjects,
   PAGES,
   READ,
   type Read,
   type Walk,
 } from './export-pages.ts';
+import { readAhead } from './read-ahead.ts';
 
 /** Where a walk goes on: the kind, of kinds that projects have the project, and the last one of the page before in it. */
 export interface ExportPlace {
@@ -31,24 +33,32 @@ const KINDS = [
 ];
 export type ExportKind = (typeof KINDS)[number];
 
-export interface ExportPage {
+export interface ExportPart {
   content: ExportContent;
-  /** After the page. */
+  /** After the part. */
   place: ExportPlace;
 }
 
-/** Walks from a place on, else from the beginning. A page may be empty. */
+/** What is read at once. */
+type ExportPage = ExportPart[];
+
+/** Walks from a place on, else from the beginning. A part may be empty. It reads one page ahead. */
 export async function* walkExport(
   db: Database,
   order: ExportOrder,
   from: ExportPlace = { kind: 'started' },
-): AsyncGenerator<ExportPage, void, undefined> {
-  const walk: Walk = { db, order, pages: order.pages ?? PAGES };
+): AsyncGenerator<ExportPart, void, undefined> {
+  const walk: Walk = { db, order, pages: order.pages ?? PAGES, lineBytes: LINE_BYTES };
+  for await (const page of readAhead(walkPages(walk, from))) yield* page;
+}
+
+async function* walkPages(walk: Walk, from: ExportPlace): AsyncGenerator<ExportPage, void, undefined> {
+  const { order } = walk;
   const kinds = order.format === 'csv' ? (['observation'] as const) : KINDS;
   for (const kind of kinds) {
     if (KINDS.indexOf(kind) < KINDS.indexOf(from.kind)) continue;
     const place = kind === from.kind ? from : { kind };
-    if (kind === 'started') yield { content: { kind }, place: { kind: 'project' } };
+    if (kind === 'started') yield [{ content: { kind }, place: { kind: 'project' } }];
     else if (kind === 'project') yield* walkProjects(walk, place);
     else if (kind === 'usage') yield* walkUsage(walk, place);
     else if (kind !== 'end') yield* walkOfProjects(walk, place, kind);
@@ -60,7 +70,7 @@ async function* walkProjects(walk: Walk, place: ExportPlace): AsyncGenerator<Exp
   for (;;) {
     const items = await nextProjects(walk, projectId);
     projectId = items.at(-1)?.projectId ?? projectId;
-    yield { content: { kind: 'project', items }, place: { kind: 'project', projectId } };
+    yield [{ content: { kind: 'project', items }, place: { kind: 'project', projectId } }];
     if (items.length < walk.pages.items) return;
   }
 }
@@ -77,14 +87,14 @@ async function nextProjects({ db, order, pages }: Walk, before: string | undefin
 
 async function* walkUsage({ db, order, pages }: Walk, { key }: ExportPlace): AsyncGenerator<ExportPage> {
   if (!order.includesUsage) {
-    yield { content: { kind: 'usage_omitted' }, place: { kind: 'end' } };
+    yield [{ content: { kind: 'usage_omitted' }, place: { kind: 'end' } }];
     return;
   }
   let after = key?.[0] as string | undefined;
   for (;;) {
     const items = await listUsage(db, order.scope, { after, limit: pages.items });
     after = items.at(-1)?.period ?? after;
-    yield { content: { kind: 'usage', items }, place: { kind: 'usage', key: keyOf(after) } };
+    yield [{ content: { kind: 'usage', items }, place: { kind: 'usage', key: keyOf(after) } }];
     if (items.length < pages.items) return;
   }
 }
@@ -96,7 +106,7 @@ async function* walkOfProjects(walk: Walk, place: ExportPlace, kind: OfProjects)
   if (kind === 'observation_bucket') {
     if (!walk.order.includesBuckets) return;
     if (!keepsBuckets(walk.order.plan)) {
-      yield { content: { kind: 'buckets_omitted' }, place: { kind: 'usage' } };
+      yield [{ content: { kind: 'buckets_omitted' }, place: { kind: 'usage' } }];
       return;
     }
   }
@@ -127,9 +137,10 @@ async function* walkProject(
 ): AsyncGenerator<ExportPage> {
   let after = key;
   for (;;) {
-    const { content, end, hasMore } = await read(walk, projectId, after);
-    after = end ?? after;
-    yield { content, place: { kind, projectId, key: after } };
-    if (!hasMore) return;
+    const page = await read(walk, projectId, after);
+    const before = after;
+    yield page.parts.map(({ content, end }) => ({ content, place: { kind, projectId, key: end ?? before } }));
+    after = page.end ?? after;
+    if (!page.hasMore) return;
   }
 }

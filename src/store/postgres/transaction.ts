@@ -19,6 +19,15 @@ export async function inTransaction<T>(
   return await run(pool, 'begin', work);
 }
 
+/** Runs `work` under settings that end with its transaction: statements `set local …`. */
+export async function withSettings<T>(
+  pool: Pick<Database, 'connect'>,
+  settings: string,
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
+  return await run(pool, `begin; ${settings}`, work);
+}
+
 /** Reads several things as they were at one moment. Postgres refuses every write. */
 export async function inSnapshot<T>(
   pool: Pick<Database, 'connect'>,

@@ -146,4 +146,19 @@ describe('a streamed answer', () => {
     expect((await left.promise).aborted).toBe(true);
     await waitFor(() => openCalls.size === 0, { what: 'the call has ended' });
   });
+
+  it.each(['gzip', 'identity'])('a streamed answer that fails has no end, sent as %s', async (encoding) => {
+    const failing = Promise.withResolvers<string>();
+    async function* lines() {
+      yield '{"line":1}\n';
+      yield await failing.promise;
+    }
+    const { url } = await serve(async () => ({ version: 1, stream: Readable.from(lines()) }));
+    const response = await fetch(url, { headers: { 'accept-encoding': encoding } });
+    expect(response.headers.get('content-encoding')).toBe(encoding === 'gzip' ? 'gzip' : null);
+    const pieces = response.body?.getReader();
+    expect((await pieces?.read())?.done).toBe(false);
+    failing.reject(new Error('failed'));
+    await expect(pieces?.read()).rejects.toThrow();
+  });
 });

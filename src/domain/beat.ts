@@ -122,9 +122,10 @@ function isLate(timing: Timing, live: LiveState, incidents: readonly Incident[],
 
 function withStart(timing: Timing, live: LiveState, runId: string | undefined, nowMs: number): LiveState {
   const others = live.openRuns.filter((run) => run.runId !== runId);
-  const openRuns = [...others, { runId, startedMs: nowMs, dueMs: runDue(timing, nowMs) }].slice(
-    -MAX_OPEN_RUNS,
-  );
+  const openRuns = [
+    ...others,
+    { runId, startedMs: nowMs, dueMs: runDue(timing, { startedMs: nowMs }) },
+  ].slice(-MAX_OPEN_RUNS);
   const started = { ...live, openRuns };
   const clocked = live.deadlineMs === undefined ? startClock(timing, started, nowMs) : started;
   return rearm(timing, clocked, nowMs);

@@ -33,8 +33,8 @@ export function stopClock(live: LiveState): LiveState {
 }
 
 /**
- * Applies a changed timing to a running clock and to open runs: they count from where they started, and end at least one
- * grace from now, so that a shorter interval or run opens no incident about the past. `isMissed`: a missed deadline is open.
+ * Applies a changed timing to a running clock: it counts from where it started, and ends at least one grace from now, so
+ * that a shorter interval opens no incident about the past. `isMissed`: a missed deadline is open.
  */
 export function refitClock(
   timing: Timing,
@@ -42,17 +42,8 @@ export function refitClock(
   nowMs: number,
   isMissed = live.openIncidents > 0,
 ): LiveState {
-  const earliestMs = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
-  const openRuns = limitRuns(live.openRuns, ({ startedMs }) => {
-    const dueMs = runDue(timing, startedMs);
-    return dueMs === undefined ? undefined : Math.max(dueMs, earliestMs);
-  });
-  const fitted = { ...live, openRuns };
   // The deadline was missed: none runs until the next beat.
-  return isMissed && live.deadlineMs === undefined ? fitted : refitDeadline(timing, fitted, nowMs);
-}
-
-function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  if (isMissed && live.deadlineMs === undefined) return live;
   if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;
   const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
   if (deadlineMs === undefined) return stopClock(live);
@@ -60,16 +51,34 @@ function refitDeadline(timing: Timing, live: LiveState, nowMs: number): LiveStat
   return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, unmovedMs: undefined };
 }
 
-/** Open runs with their limits. One whose end may be lost gets none. */
-export function limitRuns(runs: readonly OpenRun[], dueOf: (run: OpenRun) => number | undefined): OpenRun[] {
-  return runs.map((run) => (run.mayHaveEnded ? run : { ...run, dueMs: dueOf(run) }));
+/** Applies a changed limit to open runs, likewise. */
+export function refitRuns(timing: Timing, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
+  const earliestMs = nowMs + timing.graceMs;
+  return limitRuns(runs, (run) => {
+    const dueMs = runDue(timing, run);
+    return { ...run, dueMs: dueMs === undefined ? undefined : Math.max(dueMs, earliestMs) };
+  });
 }
 
-/** When a run that began at `startedMs` becomes overdue. */
-export function runDue(timing: Timing, startedMs: number): number | undefined {
-  return timing.maxRuntimeMs === undefined
-    ? undefined
-    : outOfWindow(startedMs + timing.maxRuntimeMs, timing.maintenance);
+/** Gives open runs their full time again, from now on. */
+export function restartRuns(timing: Timing, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
+  return limitRuns(runs, (run) => {
+    const counted = { ...run, countedFromMs: nowMs };
+    return { ...counted, dueMs: runDue(timing, counted) };
+  });
+}
+
+/** A run whose end may be lost gets no limit. */
+function limitRuns(runs: readonly OpenRun[], limit: (run: OpenRun) => OpenRun): OpenRun[] {
+  return runs.map((run) => (run.mayHaveEnded ? run : limit(run)));
+}
+
+/** When a run becomes overdue, whatever the window is: that may be set and replaced while the run is open. */
+export function runDue(
+  { maxRuntimeMs }: Timing,
+  { startedMs, countedFromMs = startedMs }: OpenRun,
+): number | undefined {
+  return addDefined(countedFromMs, maxRuntimeMs);
 }
 
 /**

@@ -1,14 +1,13 @@
 // Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
 import {
-  limitRuns,
   nextWakeAfterChange,
   outOfWindow,
   refitClock,
-  runDue,
+  restartRuns,
   startClock,
   stopClock,
 } from './deadline.ts';
-import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
+import type { Lifecycle, LiveState, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import { DAY_MS, KEPT_DAYS } from './retention.ts';
 
@@ -113,12 +112,10 @@ export function takeOver(timing: Timing, live: LiveState, nowMs: number): LiveSt
   return { ...restarted, wakeMs: nextWakeAfterChange(timing, restarted, nowMs) };
 }
 
-/** A full interval plus grace from now. */
+/**
+ * A full interval plus grace from now. A run continues through a pause: no clock ran meanwhile, so its time starts again as
+ * well.
+ */
 function restartClock(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  return startClock(timing, { ...live, openRuns: resumeRuns(timing, live, nowMs) }, nowMs);
-}
-
-/** A run continues through a pause. No clock ran meanwhile, so its time starts again, as the deadline does. */
-function resumeRuns(timing: Timing, { openRuns }: LiveState, nowMs: number): OpenRun[] {
-  return limitRuns(openRuns, () => runDue(timing, nowMs));
+  return startClock(timing, { ...live, openRuns: restartRuns(timing, live.openRuns, nowMs) }, nowMs);
 }

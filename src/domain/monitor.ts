@@ -137,7 +137,12 @@ function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
 export interface OpenRun {
   runId?: string;
   startedMs: number;
-  /** When it becomes overdue; undefined without a `maxRuntimeSeconds`, and with `mayHaveEnded`. */
+  /** From when on its limit counts, where that is not its start: it was given its full time again. */
+  countedFromMs?: number;
+  /**
+   * When it becomes overdue, or at the end of a maintenance window that this falls into. Undefined without a
+   * `maxRuntimeSeconds`, and with `mayHaveEnded`.
+   */
   dueMs?: number;
   /** An outage may have swallowed its end: it gets no limit any more, whatever is changed. */
   mayHaveEnded?: boolean;

@@ -1,6 +1,6 @@
 // Changes of a monitor's configuration. The contract defines how a patch is merged: the api passes the merge in.
 import { isDeepStrictEqual } from 'node:util';
-import { nextWakeAfterChange, refitClock, startClock, stopClock } from '../../domain/deadline.ts';
+import { nextWakeAfterChange, refitClock, refitRuns, startClock, stopClock } from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } from '../../domain/monitor.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -77,13 +77,9 @@ export function refit(
   { live, isMissed, nowMs }: { live: LiveState; isMissed: boolean; nowMs: number },
 ): LiveState {
   const { before, after } = timing;
-  const fitted = changed.deadline || changed.runs ? refitClock(after, live, nowMs, isMissed) : live;
-  const { deadlineMs, missedCount, unmovedMs, openRuns } = live;
-  const kept = {
-    ...fitted,
-    ...(changed.deadline ? {} : { deadlineMs, missedCount, unmovedMs }),
-    ...(changed.runs ? {} : { openRuns }),
-  };
+  const fitted = changed.deadline ? refitClock(after, live, nowMs, isMissed) : live;
+  const openRuns = changed.runs ? refitRuns(after, live.openRuns, nowMs) : live.openRuns;
+  const kept = { ...fitted, openRuns };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
   return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
 }

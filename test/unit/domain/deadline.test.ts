@@ -5,6 +5,7 @@ import {
   nextWakeAfterChange,
   outOfWindow,
   refitClock,
+  refitRuns,
   startClock,
 } from '../../../src/domain/deadline.ts';
 import { healthOf } from '../../../src/domain/health.ts';
@@ -50,16 +51,17 @@ describe('a change of timing', () => {
 
   it('a change of the longest run moves the end of an open run', () => {
     const openRuns = [{ startedMs: NOW, dueMs: NOW + 20 * MINUTE }];
-    const refitted = refitClock(timingOf({ maxRuntimeMs: HOUR }), liveOf({ openRuns }), NOW + 10 * MINUTE);
-    expect(refitted.openRuns).toEqual([{ startedMs: NOW, dueMs: NOW + HOUR }]);
+    const refitted = refitRuns(timingOf({ maxRuntimeMs: HOUR }), openRuns, NOW + 10 * MINUTE);
+    expect(refitted).toEqual([{ startedMs: NOW, dueMs: NOW + HOUR }]);
   });
 
   it('a shorter longest run is not over before a grace has passed, however long an open run lasts already', () => {
     const openRuns = [{ startedMs: NOW, dueMs: NOW + 20 * HOUR }];
     const changedMs = NOW + 10 * HOUR;
     const timing = timingOf({ maxRuntimeMs: HOUR });
-    const { openRuns: refitted } = refitClock(timing, liveOf({ openRuns }), changedMs);
-    expect(refitted).toEqual([{ startedMs: NOW, dueMs: changedMs + timing.graceMs }]);
+    expect(refitRuns(timing, openRuns, changedMs)).toEqual([
+      { startedMs: NOW, dueMs: changedMs + timing.graceMs },
+    ]);
   });
 
   it('a change of timing starts no clock that a miss has stopped', () => {

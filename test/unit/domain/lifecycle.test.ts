@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { applyBeat } from '../../../src/domain/beat.ts';
+import { refitRuns } from '../../../src/domain/deadline.ts';
 import { changeLifecycle, LIFECYCLE_ACTIONS, type LifecycleAction } from '../../../src/domain/lifecycle.ts';
 import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
+import { wakeMonitor } from '../../../src/domain/wake.ts';
 import { HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 /** The table of docs/contract/monitors.md. */
@@ -17,6 +20,23 @@ const running = liveOf({ anchorMs: NOW - MINUTE, deadlineMs: NOW + MINUTE, first
 
 function windowOf(nowMs: number) {
   return { startsMs: nowMs, endsMs: nowMs + HOUR };
+}
+
+const DAY = 24 * HOUR;
+
+/** A run of two hours at most, which a pause of nearly ten hours has interrupted. */
+function resumedRun() {
+  const resumedMs = NOW + 10 * HOUR;
+  const timing = timingOf({ intervalMs: DAY, maxRuntimeMs: 2 * HOUR });
+  const { live } = applyBeat(timing, running, [], { kind: 'start', runId: 'a' }, NOW);
+  const paused = changeLifecycle(timing, live, 'pause', { nowMs: NOW + 30 * MINUTE });
+  return { ...changeLifecycle(paused.timing, paused.live, 'resume', { nowMs: resumedMs }), resumedMs };
+}
+
+/** The kinds of the incidents that a sweeper opens. */
+function openedUntil(timing: Timing, live: LiveState, nowMs: number): string[] {
+  const { transitions } = wakeMonitor(timing, live, [], { nowMs, horizonMs: nowMs, outages: [] });
+  return transitions.map(({ incident }) => incident.kind);
 }
 
 describe('lifecycle actions', () => {
@@ -65,7 +85,44 @@ describe('lifecycle actions', () => {
     const openRuns = [{ runId: 'a', startedMs: NOW, dueMs: NOW + 10 * MINUTE }];
     const paused = changeLifecycle(timing, { ...running, openRuns }, 'pause', { nowMs: NOW + MINUTE });
     const { live } = changeLifecycle(paused.timing, paused.live, 'resume', { nowMs: NOW + HOUR });
-    expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW, dueMs: NOW + HOUR + 10 * MINUTE }]);
+    const countedFromMs = NOW + HOUR;
+    const dueMs = countedFromMs + 10 * MINUTE;
+    expect(live.openRuns).toEqual([{ runId: 'a', startedMs: NOW, countedFromMs, dueMs }]);
+  });
+
+  it('a longer limit of a run that was given its full time again counts from there, and not from its start', () => {
+    const { timing, live, resumedMs } = resumedRun();
+    const longer = { ...timing, maxRuntimeMs: 4 * HOUR };
+    const refitted = { ...live, openRuns: refitRuns(longer, live.openRuns, resumedMs + 5 * MINUTE) };
+    expect(openedUntil(longer, refitted, resumedMs + 4 * HOUR - SECOND)).toEqual([]);
+    expect(openedUntil(longer, refitted, resumedMs + 4 * HOUR)).toEqual(['overdue_run']);
+  });
+
+  it('a window that replaces another leaves the limits of open runs as they are', () => {
+    const { timing, live, resumedMs } = resumedRun();
+    const enter = (before: { timing: Timing; live: LiveState }, endsMs: number) =>
+      changeLifecycle(before.timing, before.live, 'enter_maintenance', {
+        nowMs: resumedMs + 10 * MINUTE,
+        window: { startsMs: resumedMs + 20 * MINUTE, endsMs },
+      });
+    const moved = enter(enter({ timing, live }, resumedMs + 30 * MINUTE), resumedMs + HOUR);
+    expect(moved.live.openRuns).toEqual(live.openRuns);
+    expect(openedUntil(moved.timing, moved.live, resumedMs + 2 * HOUR - SECOND)).toEqual([]);
+    expect(openedUntil(moved.timing, moved.live, resumedMs + 2 * HOUR)).toEqual(['overdue_run']);
+  });
+
+  it('the limit of a run that begins in a window does not keep the end of that window when another replaces it', () => {
+    const window = { startsMs: NOW - HOUR, endsMs: NOW + 5 * HOUR };
+    const timing = timingOf({ intervalMs: DAY, maxRuntimeMs: HOUR, maintenance: window });
+    const { live } = applyBeat(timing, liveOf(), [], { kind: 'start', runId: 'a' }, NOW);
+    const { timing: after, live: moved } = changeLifecycle(timing, live, 'enter_maintenance', {
+      nowMs: NOW + MINUTE,
+      window: { ...window, endsMs: NOW + 2 * HOUR },
+    });
+    expect(openedUntil(timing, live, NOW + 5 * HOUR - SECOND)).toEqual([]);
+    expect(openedUntil(timing, live, NOW + 5 * HOUR)).toEqual(['overdue_run']);
+    expect(openedUntil(after, moved, NOW + 2 * HOUR - SECOND)).toEqual([]);
+    expect(openedUntil(after, moved, NOW + 2 * HOUR)).toEqual(['overdue_run']);
   });
 
   it('a window moves a deadline inside it to its end; an early exit begins a full interval plus grace', () => {

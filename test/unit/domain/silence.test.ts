@@ -1,7 +1,7 @@
 // How outages of the service and refused beats move a silence, by examples. Random ones: silence-property.test.ts.
 import { describe, expect, it } from 'vitest';
 import { applyBeat } from '../../../src/domain/beat.ts';
-import { nextWake, refitClock, startClock } from '../../../src/domain/deadline.ts';
+import { nextWake, refitRuns, startClock } from '../../../src/domain/deadline.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { changeLifecycle } from '../../../src/domain/lifecycle.ts';
 import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
@@ -202,7 +202,8 @@ describe('a beat that the service could not take', () => {
     const paused = changeLifecycle(timing, live, 'pause', { nowMs: changedMs });
     const resumed = changeLifecycle(paused.timing, paused.live, 'resume', { nowMs: changedMs });
     const shorter = { ...timing, maxRuntimeMs: 5 * SECOND };
-    for (const changed of [refitClock(shorter, live, changedMs), resumed.live]) {
+    const refitted = { ...live, openRuns: refitRuns(shorter, live.openRuns, changedMs) };
+    for (const changed of [refitted, resumed.live]) {
       const woken = wakeMonitor(shorter, changed, [], at(NOW + HOUR));
       expect(woken.transitions).toEqual([]);
       expect(woken.live.openRuns).toEqual([{ startedMs: NOW, mayHaveEnded: true }]);

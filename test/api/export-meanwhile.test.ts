@@ -1,11 +1,19 @@
 // What changes beside an export: monitors that are made again, partitions that are dropped, projects without anything.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
+import { findProjectsWithMonitors } from '../../src/store/monitors/monitors-by-key.ts';
 import { dropPartitions, OBSERVATIONS } from '../../src/store/postgres/partitions.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { cellsOf, ofType, recordsOf } from '../support/export-reader.ts';
+import { rowsReadBy } from '../support/pages.ts';
 import { daysAgo, HOUR_MS, insertBeats, makePartition } from '../support/past-beats.ts';
-import { type SeedMonitor, type SeedProject, seedMonitor, seedProject } from '../support/seed.ts';
+import {
+  type SeedMonitor,
+  type SeedProject,
+  seedMonitor,
+  seedMonitors,
+  seedProject,
+} from '../support/seed.ts';
 import { statementsOf } from '../support/statements.ts';
 import { orderOf, readAll, streamOf } from './export-order.ts';
 
@@ -130,4 +138,19 @@ it('very many projects without monitors take few statements', async () => {
   const [, ...rows] = cellsOf(table);
   expect(rows.map((row) => row[1])).toEqual([monitor.monitorId]);
   expect(sent.length).toBeLessThan(50);
+});
+
+it('which projects have monitors is one probe a project, however many monitors they have', async () => {
+  const { pool } = fixture;
+  const [many, one, none] = [await seedProject(pool), await seedProject(pool), await seedProject(pool)];
+  await seedMonitors(pool, many, 3_000);
+  await seedMonitor(pool, one);
+  await pool.query('analyze monitors');
+  const ids = [many, one, none].map(({ projectId }) => projectId);
+  let found: Set<string> | undefined;
+  const read = await rowsReadBy(pool, 'find-projects-with-monitors', async (db) => {
+    found = await findProjectsWithMonitors(db, ids);
+  });
+  expect(found).toEqual(new Set([many.projectId, one.projectId]));
+  expect(read).toBe(2);
 });

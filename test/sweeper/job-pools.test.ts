@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Connection } from '../../src/store/postgres/pool.ts';
 import { type JobPools, openJobPools } from '../../src/sweeper/upkeep/job-pools.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 
 let fixture: ProjectFixture;
 let pools: JobPools;
@@ -32,3 +33,18 @@ it('a job waits for the statements of others, also when they take longer than a 
   await Promise.all(others);
   expect(errors).toEqual([]);
 });
+
+it('a connection that hangs while it is opened fails soon, because a lease is renewed through the next one', async () => {
+  const proxy = await TcpProxy.start(fixture.databaseUrl);
+  const behind = openJobPools(proxy.url, (error) => errors.push(error));
+  try {
+    proxy.blackHole();
+    await expect(behind.pool.query('select 1')).rejects.toThrow('timeout');
+    proxy.forward();
+    await expect(behind.pool.query('select 1 as one')).resolves.toMatchObject({ rows: [{ one: 1 }] });
+  } finally {
+    await behind.end();
+    await proxy.close();
+  }
+  // A wait for the connections of others would have been longer than this test may take.
+}, 40_000);

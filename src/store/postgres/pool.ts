@@ -11,8 +11,10 @@ export interface PoolOptions {
   applicationName: string;
   /** Longest statement, ms; default 5,000. */
   statementTimeoutMs?: number;
-  /** Longest wait for a new or a busy connection, ms; default 3,000. */
+  /** Longest wait for a new connection, ms; default 3,000. */
   connectTimeoutMs?: number;
+  /** Longest wait for a busy connection of a pool, ms; default that for a new one. */
+  busyTimeoutMs?: number;
   /**
    * How long a transaction may wait for its next statement, ms; default 4,000. A stopped process holds its locks for
    * that long, and beats that wait for them have 8 s.
@@ -35,7 +37,9 @@ const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
 
 /** The settings of every connection (a `LimitedClient`), in a pool or by itself (the beat path's lanes). */
-export function connectionConfig(options: Omit<PoolOptions, 'size' | 'onError'>): pg.ClientConfig {
+export function connectionConfig(
+  options: Omit<PoolOptions, 'size' | 'busyTimeoutMs' | 'onError'>,
+): pg.ClientConfig {
   const limitMs = options.statementTimeoutMs ?? 5_000;
   return {
     connectionString: options.databaseUrl,
@@ -106,9 +110,17 @@ export class LimitedClient extends pg.Client {
 
 /** Opens a pool; no connection is made before the first query. */
 export function openPool(options: PoolOptions): Pool {
+  const config = connectionConfig(options);
+  const { busyTimeoutMs = config.connectionTimeoutMillis } = options;
   const pool = new pg.Pool({
-    ...connectionConfig(options),
-    Client: LimitedClient,
+    ...config,
+    // The driver has one limit for both: that of a pool holds for its own wait, that of a client for its connection.
+    connectionTimeoutMillis: busyTimeoutMs,
+    Client: class extends LimitedClient {
+      constructor() {
+        super(config);
+      }
+    },
     max: options.size,
     idleTimeoutMillis: 30_000,
   });

@@ -24,8 +24,8 @@ export function openJobPools(databaseUrl: string, onError: (error: Error) => voi
       size,
       applicationName: 'beatkeeper-housekeeping',
       statementTimeoutMs,
-      // As long as the statements that it may wait for.
-      connectTimeoutMs: STATEMENT_MS,
+      // As long as the statements that it may wait for. A new connection has the usual time: a lease is renewed through one.
+      busyTimeoutMs: STATEMENT_MS,
       onError,
     });
   const pool = open(CONNECTIONS, STATEMENT_MS);

@@ -32,7 +32,7 @@ const MOST_POSTPONED_MS = HOUR_MS;
 
 /**
  * How long a delivery waits, ms, that was refused for now and not for its own sake: longer with its age, so that many of
- * them get rarer. Undefined for one that is older than a delivery is tried: its refusal is an attempt like any other.
+ * them get rarer. Undefined for one that is older than a delivery is tried: its refusal is its last attempt.
  */
 export function postponementOf({
   ageMs,

@@ -124,7 +124,7 @@ function createDeliveryMetrics(registers: Registry[], labels: LabelNames) {
     }),
     deliveryLatency: new Histogram({
       name: 'beatkeeper_delivery_latency_seconds',
-      help: 'From the event to its delivery, for deliveries whose first attempt succeeded.',
+      help: 'From the event to its delivery, for webhooks whose first attempt succeeded.',
       labelNames: labels<never>(),
       buckets: SECONDS,
       registers,

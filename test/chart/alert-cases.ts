@@ -11,6 +11,8 @@ export interface AlertCase {
   labels?: Readonly<Record<string, string>>;
   /** Where labels or the value are in it. */
   summary?: string;
+  /** Other samples after which it fires. */
+  firesToo?: Samples;
   silent: Samples;
 }
 
@@ -140,7 +142,10 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   },
   BeatkeeperDeliveriesPostponed: {
     fires: { [attempts('postponed')]: '0+1x120' },
-    silent: { [attempts('postponed')]: '0x100 1x20', [attempts('failing')]: '0+1x120' },
+    // One delivery, which waits for an hour each time.
+    firesToo: { [attempts('postponed')]: '0x9 1x59 2x49' },
+    // One that was refused once, long enough ago for the alert.
+    silent: { [attempts('postponed')]: '0x50 1x70', [attempts('failing')]: '0+1x120' },
   },
   BeatkeeperDeliveriesBusy: above(of('sweeper', 'beatkeeper_deliveries_in_flight'), 400, {
     labels: { pod: 'sweeper-1' },

@@ -86,11 +86,12 @@ describe.skipIf(helm === undefined || promtool === '')('the alerts', () => {
   });
 
   it('each alert fires in its case, with the words that people read', async () => {
-    const tests = rules.map((rule) => ({
-      rule,
-      fires: caseOf(rule.alert),
-      samples: caseOf(rule.alert).fires,
-    }));
+    const tests = rules.flatMap((rule) => {
+      const fires = caseOf(rule.alert);
+      return [fires.fires, ...(fires.firesToo ? [fires.firesToo] : [])].map((samples) => ({
+        ...{ rule, fires, samples },
+      }));
+    });
     expect(await evaluate(tests)).toMatchObject(PASSED);
   });
 

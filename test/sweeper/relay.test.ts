@@ -1,4 +1,6 @@
 // Alerts through the relay as the dispatcher sends them: states, retries and topics.
+
+import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { buildTestEvent } from '../../src/delivery/formats/event.ts';
 import { newTopic, topicUrlOf } from '../../src/delivery/relay/relay.ts';
@@ -10,6 +12,7 @@ import {
   replaceRelayTopic,
 } from '../../src/store/callbacks/relay-topics.ts';
 import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
+import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
 import { openNtfy } from '../support/ntfy.ts';
 import { startReceiver, status } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -111,7 +114,7 @@ describe('a delivery to the relay', () => {
     expect(old / HOUR_MS).toBeLessThan(1.2);
   });
 
-  it('a delivery that is older than any is tried, and a test, end by refusals of the relay as by all others', async () => {
+  it('a delivery that is older than any is tried, and a test, end by the next refusal of the relay', async () => {
     const receiver = await startReceiver(status(429));
     fixture.atEnd(() => receiver.close());
     const { endpoint } = await seedGroup();
@@ -120,10 +123,43 @@ describe('a delivery to the relay', () => {
     const { endpoint: other } = await seedGroup();
     const test = await fixture.enqueueOne(other, { body: EVENT, event: 'callback.test' });
     fixture.dispatch({ relay: { url: new URL(receiver.url).origin, notifiers: ['ntfy'] } });
-    await fixture.stateIs(old, 'failing');
+    await fixture.stateIs(old, 'exhausted');
     await fixture.stateIs(test, 'exhausted');
     for (const row of [old, test])
       expect(await fixture.attemptsOf(row)).toMatchObject([{ status_code: 429 }]);
+  });
+
+  it('how late the relay takes an alert says nothing of the time that an alert takes here', async () => {
+    let refusals = 1;
+    const ntfy = await startReceiver((response) => {
+      if (refusals > 0) response.writeHead(429).end();
+      else response.end('{"id":"a","event":"message"}');
+      refusals -= 1;
+    });
+    fixture.atEnd(() => ntfy.close());
+    const registry = new Registry();
+    const { endpoint } = await seedGroup();
+    const late = await fixture.enqueueOne(endpoint, { body: EVENT });
+    const { endpoint: webhook } = await fixture.receive();
+    const relay = { url: new URL(ntfy.url).origin, notifiers: ['ntfy'] };
+    fixture.dispatch({ relay, metrics: createSweeperMetrics(registry) });
+    await waitFor(() => refusals === 0, { what: 'the relay refuses' });
+    // Hours later.
+    await waitFor(
+      async () => {
+        await fixture.pool.query(
+          "update deliveries set next_attempt_at = created_at where delivery_id = $1 and state = 'pending' and lease_owner is null",
+          [late.deliveryId],
+        );
+        return (await fixture.rowOf(late)).state === 'delivered';
+      },
+      { what: 'the relay takes it' },
+    );
+    await fixture.stateIs(await fixture.enqueueOne(webhook), 'delivered');
+    const metrics = () => registry.metrics();
+    const isCounted = async () => (await metrics()).includes('deliveries_total{outcome="delivered"} 2');
+    await waitFor(isCounted, { what: 'both are counted' });
+    expect(await metrics()).toContain('beatkeeper_delivery_latency_seconds_count 1');
   });
 
   it('where the installation has no relay any more, the delivery ends as one to any dead receiver', async () => {

@@ -80,7 +80,9 @@ function decide(outcome: DeliveryOutcome & { kind: 'sent' }, finishedAtMs: numbe
     finishedAtMs,
     random: Math.random(),
   });
-  return claim.event === 'callback.test' && next.state === 'failing' ? { state: 'exhausted' } : next;
+  // A refusal for now that is no longer postponed comes at the end of the time in which a delivery is tried.
+  const isLast = claim.event === 'callback.test' || result.refusedForNow;
+  return isLast && next.state === 'failing' ? { state: 'exhausted' } : next;
 }
 
 /** The entry is written only where the state changes: eight failures in a row make one entry, and the attempts show the rest. */

@@ -210,11 +210,12 @@ export class Dispatcher {
   #afterWrite(written: WrittenOutcome[]): void {
     const { metrics } = this.#options;
     for (const { outcome, state, endedMs } of written) {
-      const { attemptCount, createdMs, event } = outcome.claim;
+      const { attemptCount, createdMs, event, kind } = outcome.claim;
       metrics.deliveries.inc({ outcome: outcome.kind === 'postponed' ? 'postponed' : state });
       // A test has one attempt, and whoever asked for it sees the result.
       if (state === 'exhausted' && event !== 'callback.test') metrics.deliveriesLost.inc();
-      if (state === 'delivered' && attemptCount === 0 && endedMs !== undefined) {
+      // A relay may refuse for hours before what counts as the first attempt.
+      if (state === 'delivered' && kind === 'webhook' && attemptCount === 0 && endedMs !== undefined) {
         metrics.deliveryLatency.observe(Math.max(0, endedMs - createdMs) / 1000);
       }
       this.#due.resume(queueKeyOf(outcome.claim));

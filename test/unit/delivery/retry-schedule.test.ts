@@ -100,7 +100,7 @@ describe('Retry-After', () => {
 });
 
 describe('a refusal that counts no attempt', () => {
-  it('a delivery that is refused all its life is tried at most 100 times, and then no more without counting', () => {
+  it('a delivery is postponed until the end of its life, at most 100 times', () => {
     const random = fc.double({ min: 0, max: 1, noNaN: true });
     fc.assert(
       fc.property(random, (drawn) => {

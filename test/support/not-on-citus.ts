@@ -67,6 +67,7 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'of very many minutes count in bounded pieces, which read no more than they delete': COSTS,
   },
   'test/sweeper/residence.test.ts': PLACES,
+  'test/sweeper/endpoint-reports.test.ts': PLACES,
   'test/sweeper/batch-size.test.ts': TRIGGER,
   'test/sweeper/deadline-lanes.test.ts': {
     'a lane whose batch waits holds up no other lane': TRIGGER,

@@ -63,6 +63,8 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   },
   'test/store/directory.test.ts': PLACES,
   'test/store/directory-property.test.ts': PLACES,
+  'test/store/directory-restarts.test.ts': PLACES,
+  'test/store/directory-triggers.test.ts': PLACES,
   'test/sweeper/usage.test.ts': {
     'of very many minutes count in bounded pieces, which read no more than they delete': COSTS,
   },

@@ -1,9 +1,10 @@
 // Whether a database answers, as this process knows it. Who can go on without a database that is away asks here first, so
 // that it costs nobody a time-out again and again.
+import { afterReading } from './after-reading.ts';
 import type { Pool } from './pool.ts';
 
-/** Longer than a database takes for a statement that does nothing. */
-export const PROBE_LIMIT_MS = 1_000;
+/** Longer than a busy machine takes for a connection and a statement that does nothing. */
+export const PROBE_LIMIT_MS = 3_000;
 /** Of a read, before a probe asks. */
 const PATIENCE_MS = 1_000;
 /** Between two probes of a database that is away. */
@@ -53,10 +54,14 @@ export class Reachability {
   suspect(): void {
     if (this.#isProbing) return;
     this.#isProbing = true;
-    const limit = setTimeout(() => {
-      this.#isAway = true;
-    }, PROBE_LIMIT_MS);
+    let isOver = false;
+    const giveUp = () => {
+      if (!isOver) this.#isAway = true;
+    };
+    // The answer may wait in the socket, because the event loop has stood still.
+    const limit = setTimeout(() => afterReading(giveUp), PROBE_LIMIT_MS);
     const end = (isAway: boolean) => {
+      isOver = true;
       clearTimeout(limit);
       this.#isAway = isAway;
       this.#isProbing = false;

@@ -1,6 +1,6 @@
 // The metrics of the sweeper where there are several databases: each number has the label `database`. With one database no
 // metric has it.
-import type { Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { createSweeperMetrics, type SweeperMetrics } from './sweeper-metrics.ts';
 
 type Labels = Record<string, string | number>;
@@ -21,8 +21,18 @@ export function createDatabaseMetrics(
 }
 
 function labeled(metrics: SweeperMetrics, labels: Labels): SweeperMetrics {
+  for (const metric of Object.values(metrics)) showZero(metric, labels);
   const entries = Object.entries(metrics).map(([name, metric]) => [name, withLabels(metric, labels)]);
   return Object.fromEntries(entries) as SweeperMetrics;
+}
+
+/** A metric without labels of its own is 0 from the start: an alert on an increase needs the number before the first one. */
+function showZero(metric: SweeperMetrics[keyof SweeperMetrics], labels: Labels): void {
+  const { labelNames } = metric as unknown as { labelNames: readonly string[] };
+  if (labelNames.length !== Object.keys(labels).length) return;
+  if (metric instanceof Counter) metric.inc(labels, 0);
+  if (metric instanceof Gauge) metric.set(labels, 0);
+  if (metric instanceof Histogram) metric.zero(labels);
 }
 
 interface Removable {

@@ -185,6 +185,36 @@ it('a line that alone has more bytes than a page is a page', async () => {
   expect([third.lines, third.hasMore]).toEqual([0, false]);
 });
 
+it.each(['ndjson', 'csv'] as const)(
+  '%s: observations just within their bounds are in it, those just without are not',
+  async (format) => {
+    const { pool } = fixture;
+    const project = await seedProject(pool);
+    const monitor = await seedMonitor(pool, project, { live: { last_sequence: 6 } });
+    const { fromMs, untilMs } = SPAN;
+    const moments = [fromMs - 1, fromMs, fromMs, fromMs + 1, untilMs - 1, untilMs];
+    await insert(
+      monitor,
+      moments.map((receivedMs) => ({ kind: 'success', late: false, receivedMs })),
+    );
+    const sequencesOf = async (query: Partial<typeof ALL>) => {
+      const { projectId } = project;
+      const page = await listExportedObservations(pool, projectId, undefined, {
+        ...ALL,
+        ...query,
+        format,
+        limits: LIMITS,
+      });
+      return linesOf(page).map((line) =>
+        Number(/"sequence":(\d)|unrestricted,(\d)/.exec(line)?.slice(1).join('')),
+      );
+    };
+    expect(await sequencesOf({})).toEqual([2, 3, 4, 5]);
+    expect(await sequencesOf({ storedObservations: 4 })).toEqual([3, 4, 5]);
+    expect(await sequencesOf({ fromMs: Number.MAX_SAFE_INTEGER })).toEqual([]);
+  },
+);
+
 it('a page of hours reads about as many rows as it has', async () => {
   const { pool } = fixture;
   const monitor = await seedMonitor(pool, fixture.project);

@@ -17,6 +17,7 @@ import type { Job } from './upkeep/job.ts';
 import { type JobPools, openJobPools } from './upkeep/job-pools.ts';
 import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
 import { startEndpointReports } from './upkeep/report-endpoints.ts';
+import { startSlotReports } from './upkeep/report-slots.ts';
 
 const DEADLINES_EVERY_MS = 200;
 /** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
@@ -111,6 +112,7 @@ export class DatabaseSweep {
       const place = { jurisdiction, pool: jobPool };
       workers.push(startDirectoryCopies(directory, place, { metrics, log }));
       workers.push(startEndpointReports(directory, place, { metrics, log, secrets }));
+      workers.push(startSlotReports(directory, place, { metrics, log }));
     }
     log.info('Sweeping.');
     return workers;

@@ -30,6 +30,7 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'reads no observation twice': COSTS,
   },
   'test/store/series-cost.test.ts': COSTS,
+  'test/store/slots-property.test.ts': PLACES,
   'test/store/status-feed-cost.test.ts': COSTS,
   'test/sweeper/deadline-cost.test.ts': COSTS,
   'test/sweeper/delivery-costs.test.ts': COSTS,

@@ -3,6 +3,7 @@
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { type ApiFixture, type ApiFixtureOptions, forbidOutages, openApiFixture } from './api-fixture.ts';
 import { openDatabaseFixture } from './database-fixture.ts';
+import { copyAll } from './directory-fixture.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -10,7 +11,7 @@ export interface ResidenceFixture extends ApiFixture {
   /** The database of `eu`, for the test's own queries. */
   eu: Pool;
   proxies: { default: TcpProxy; eu: TcpProxy };
-  /** Copies the organizations, projects and credentials again. */
+  /** Copies what has changed in the directory. */
   copyDirectory(): Promise<void>;
   /** Forwards to all databases again, and waits until all calls find them. */
   restore(): Promise<void>;
@@ -32,7 +33,7 @@ export async function openResidenceFixture(options: ApiFixtureOptions = {}): Pro
   });
   const main = proxies.default;
   if (!main) throw new Error('The api has no default database.');
-  const copyDirectory = () => copyRows(fixture.pool, place.pool, DIRECTORY);
+  const copyDirectory = () => copyAll(fixture.pool, { jurisdiction: 'eu', pool: place.pool });
   await copyDirectory();
   return {
     ...fixture,
@@ -57,17 +58,4 @@ export async function openResidenceFixture(options: ApiFixtureOptions = {}): Pro
       await place.close();
     },
   };
-}
-
-/** In the order of their references. */
-const DIRECTORY = ['organizations', 'projects', 'credential_addresses', 'credentials'];
-
-async function copyRows(from: Pool, to: Pool, tables: readonly string[]): Promise<void> {
-  for (const table of tables) {
-    const { rows } = await from.query(`select coalesce(json_agg(t), '[]')::text as rows from ${table} t`);
-    await to.query(
-      `insert into ${table} select * from json_populate_recordset(null::${table}, $1) on conflict do nothing`,
-      [rows[0]?.rows],
-    );
-  }
 }

@@ -5,7 +5,16 @@ import { inSnapshot, inTransaction } from '../../src/store/postgres/transaction.
 
 const TABLES = [
   ...DIRECTORY_TABLES.map(({ name }) => name),
-  ...['directory_places', 'directory_changes', 'directory_copy', 'directory_rows', 'directory_reports'],
+  ...[
+    'directory_places',
+    'directory_changes',
+    'directory_copy',
+    'directory_rows',
+    'directory_reports',
+    'place_slots',
+    'slot_reservations',
+    'used_reservations',
+  ],
 ];
 
 export interface StoredDirectory {

@@ -1,5 +1,6 @@
 // Callback bindings of monitors.
 import { type BindingView, readBinding, setBinding } from '../../service/callbacks/bindings.ts';
+import { withSlots } from '../../service/calls/reserve-slots.ts';
 import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
 import { presentSigningSecret, presentTarget, type Viewer } from '../present/present-callback.ts';
@@ -17,18 +18,28 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
     const { binding, rotateSigningSecret = false } = call.input.body;
     await checkBinding(context, binding, 'binding.url');
     const change = { name: versionedNameOf(call), binding, rotateSigningSecret };
-    return await call.write(
-      (tx, _nowMs, atTheEnd) => setBinding(tx, context, caller, { ...change, atTheEnd }),
-      (view) => {
-        const body = presentView(view, call);
-        const signingSecret = view.secret && presentSigningSecret(view.secret);
-        return {
-          version: view.monitor.configurationVersion,
-          body: { ...body, replayed: false, signingSecret },
-          replayBody: { ...body, replayed: true },
-          audit: view.done.map((action) => auditedBinding(action, view.monitor, view.endpointId)),
-        };
-      },
+    const slots = async () => {
+      const { monitor } = await readBinding(call.db, monitorNameOf(call));
+      const isNew = binding.kind === 'inline' && monitor.binding.inlineEndpointId === undefined;
+      return { monitors: 0, endpoints: isNew ? 1 : 0, paths: { endpoints: 'binding' } };
+    };
+    return await withSlots(call, slots, (use) =>
+      call.write(
+        (tx, _nowMs, atTheEnd) => {
+          atTheEnd(use);
+          return setBinding(tx, context, caller, { ...change, atTheEnd });
+        },
+        (view) => {
+          const body = presentView(view, call);
+          const signingSecret = view.secret && presentSigningSecret(view.secret);
+          return {
+            version: view.monitor.configurationVersion,
+            body: { ...body, replayed: false, signingSecret },
+            replayBody: { ...body, replayed: true },
+            audit: view.done.map((action) => auditedBinding(action, view.monitor, view.endpointId)),
+          };
+        },
+      ),
     );
   },
 };

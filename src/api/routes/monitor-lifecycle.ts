@@ -1,6 +1,7 @@
 // Lifecycle actions of a monitor, and the rotation of its publish address.
 import type { OperationInput } from '../../contract/operations/operations.ts';
 import { optionalTime } from '../../domain/timestamp.ts';
+import { withSlots } from '../../service/calls/reserve-slots.ts';
 import { changeLifecycle } from '../../service/monitors/monitor-lifecycle.ts';
 import { rotatePublishAddress } from '../../service/monitors/publish-address.ts';
 import type { Handlers } from '../operation.ts';
@@ -10,10 +11,17 @@ import { answerMonitor, versionedNameOf } from './monitors.ts';
 export const monitorLifecycleHandlers: Handlers<'changeMonitorLifecycle' | 'rotatePublishUrl'> = {
   changeMonitorLifecycle: async (call) => {
     const { action, maintenance } = call.input.body;
+    const { context, caller } = call;
     const change = { name: versionedNameOf(call), action, maintenance: windowOf(maintenance) };
-    return await call.write(
-      (tx) => changeLifecycle(tx, call.context, call.caller, change),
-      (monitor) => answerMonitor(monitor, call),
+    const slots = { monitors: action === 'restore' ? 1 : 0, endpoints: 0, paths: { monitors: 'action' } };
+    return await withSlots(call, slots, (use) =>
+      call.write(
+        (tx, _nowMs, atTheEnd) => {
+          atTheEnd(use);
+          return changeLifecycle(tx, context, caller, change);
+        },
+        (monitor) => answerMonitor(monitor, call),
+      ),
     );
   },
 

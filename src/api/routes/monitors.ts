@@ -8,6 +8,7 @@ import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { withMonitors } from '../../service/calls/homes.ts';
+import { withSlots } from '../../service/calls/reserve-slots.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
 import {
@@ -67,19 +68,29 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const input = inputOf(call.input.body);
     requireMayDeclare(call.principal, input);
     await checkBinding(context, input.binding, 'callback.url');
-    return await call.write(
-      (tx, nowMs, atTheEnd) => createMonitor(tx, context, caller, { input, nowMs, atTheEnd }),
-      ({ monitor, secret, unavailableReason }) => {
-        const { version, body: record } = answerMonitor(monitor, call);
-        const body = { ...record, binding: unavailableReason && { unavailableReason } };
-        const { inlineEndpointId: endpointId } = monitor.binding;
-        return {
-          version,
-          body: { ...body, replayed: false, signingSecret: secret && presentSigningSecret(secret) },
-          replayBody: { ...body, replayed: true },
-          audit: endpointId === undefined ? undefined : auditedBinding('set', monitor, endpointId),
-        };
-      },
+    const slots = {
+      monitors: 1,
+      endpoints: input.binding.kind === 'inline' ? 1 : 0,
+      paths: { endpoints: 'callback' },
+    };
+    return await withSlots(call, slots, (use) =>
+      call.write(
+        (tx, nowMs, atTheEnd) => {
+          atTheEnd(use);
+          return createMonitor(tx, context, caller, { input, nowMs, atTheEnd });
+        },
+        ({ monitor, secret, unavailableReason }) => {
+          const { version, body: record } = answerMonitor(monitor, call);
+          const body = { ...record, binding: unavailableReason && { unavailableReason } };
+          const { inlineEndpointId: endpointId } = monitor.binding;
+          return {
+            version,
+            body: { ...body, replayed: false, signingSecret: secret && presentSigningSecret(secret) },
+            replayBody: { ...body, replayed: true },
+            audit: endpointId === undefined ? undefined : auditedBinding('set', monitor, endpointId),
+          };
+        },
+      ),
     );
   },
 

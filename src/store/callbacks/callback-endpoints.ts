@@ -326,7 +326,7 @@ export async function changeEndpointCount(
 ): Promise<{ count: number; planId: string }> {
   const { rows } = await tx.query<{ callback_endpoints: number; plan: string }>(
     `update organizations set callback_endpoints = greatest(0, callback_endpoints + $2)
-     where organization_id = $1 returning callback_endpoints, plan`,
+     where organization_id = $1 returning callback_endpoints + endpoints_elsewhere as callback_endpoints, plan`,
     [organizationId, change],
   );
   const row = rows[0];

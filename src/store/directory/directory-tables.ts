@@ -26,6 +26,11 @@ export const DIRECTORY_TABLES: readonly DirectoryTable[] = [
     left: [
       'active_monitors',
       'callback_endpoints',
+      'monitors_elsewhere',
+      'endpoints_elsewhere',
+      'monitors_told',
+      'endpoints_told',
+      'told_by',
       'grace_is_given',
       'state_due_at',
       'billing_reconciled_at',

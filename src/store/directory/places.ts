@@ -124,13 +124,21 @@ export async function startFill(source: Database, place: Place): Promise<void> {
   const { begun = 0, reached = 0 } = rows[0] ?? {};
   const first = await inTransaction(source, async (tx) => {
     await tx.query('select raise_directory_numbers($1)', [reached]);
-    const { rows: raised } = await tx.query<{ begun: number }>(
+    const { rows: raised } = await tx.query<{ begun: number; reported: number }>(
       `update directory_places set begun = greatest(begun, $2) + ${BATCHES_APART}, ended = least(ended, $2),
          fill_step = 0, fill_after = null
-       where jurisdiction = $1 returning begun`,
+       where jurisdiction = $1 returning begun, reported`,
       [place.jurisdiction, begun],
     );
-    return raised[0]?.begun ?? 0;
+    return raised[0] ?? { begun: 0, reported: 0 };
   });
-  await place.pool.query('update directory_copy set begun = $1, follows = $1 where begun < $1', [first]);
+  // Counts and reservations are told anew, in reports that are later than all before.
+  await inTransaction(place.pool, async (tx) => {
+    await tx.query('update directory_copy set begun = $1, follows = $1 where begun < $1', [first.begun]);
+    await tx.query(`update directory_copy set reported = greatest(reported, $1) + ${BATCHES_APART}`, [
+      first.reported,
+    ]);
+    await tx.query('update organizations set monitors_told = null, endpoints_told = null, told_by = 0');
+    await tx.query('update used_reservations set is_reported = false');
+  });
 }

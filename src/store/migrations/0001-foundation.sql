@@ -13,6 +13,13 @@ create table organizations (
   default_endpoint_id text collate "C",
   active_monitors integer not null default 0,
   callback_endpoints integer not null default 0,
+  -- Of the default database: what the databases of jurisdictions have, and what is reserved for them (docs/adr/0013).
+  monitors_elsewhere integer not null default 0,
+  endpoints_elsewhere integer not null default 0,
+  -- Of a jurisdiction's: what the default database was last told of the counts, and by which report.
+  monitors_told integer,
+  endpoints_told integer,
+  told_by bigint not null default 0,
   -- Of the state payment_grace, which always states when it ends.
   grace_ends_at timestamptz,
   -- Given by hand: the billing provider does not end it earlier.

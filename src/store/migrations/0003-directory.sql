@@ -15,6 +15,8 @@ create table directory_places (
   -- The number of the last batch whose write may have begun, and of the last one whose lines are deleted.
   begun bigint not null default 0,
   ended bigint not null default 0,
+  -- The number of the newest report of its counts.
+  reported bigint not null default 0,
   -- A full copy that is under way: its next step, and the last key of it that is done.
   fill_step smallint default 0,
   fill_after jsonb
@@ -37,7 +39,9 @@ create table directory_copy (
   jurisdiction text not null,
   begun bigint not null default 0,
   -- The number of the batch that was the newest before it.
-  follows bigint not null default 0
+  follows bigint not null default 0,
+  -- The number of the newest report of its counts that may have been sent.
+  reported bigint not null default 0
 );
 -- In a place: the number of each copy and of each deletion. An older one is not written.
 create table directory_rows (
@@ -54,6 +58,33 @@ create table directory_reports (
   disabled_at timestamptz,
   primary key (project_id, endpoint_id)
 );
+
+-- In the default database: what an organization has in a place, as of its newest report, and what calls have reserved there.
+create table place_slots (
+  organization_id uuid not null,
+  jurisdiction text not null,
+  monitors integer not null,
+  endpoints integer not null,
+  primary key (organization_id, jurisdiction)
+);
+create table slot_reservations (
+  reservation_id uuid primary key,
+  organization_id uuid not null,
+  jurisdiction text not null,
+  monitors integer not null,
+  endpoints integer not null,
+  reserved_at timestamptz not null default clock_timestamp()
+);
+create index slot_reservations_organization on slot_reservations (organization_id);
+create index slot_reservations_age on slot_reservations (jurisdiction, reserved_at);
+-- In a place: reservations that a call has used, or that no call can use any more.
+create table used_reservations (
+  reservation_id uuid primary key,
+  used_at timestamptz not null default clock_timestamp(),
+  is_reported boolean not null default false
+);
+create index used_reservations_unreported on used_reservations (reservation_id) where not is_reported;
+create index used_reservations_age on used_reservations (used_at);
 
 -- Which rows of the directory are to be copied to the databases of jurisdictions (docs/adr/0013). `api` and `sweeper` may
 -- have a database role that takes no number: these functions have the rights of the tables' owner.

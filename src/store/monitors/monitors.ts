@@ -219,7 +219,7 @@ export async function takeMonitorSlot(
   const { rowCount } = await tx.query({
     name: 'take-monitor-slot',
     text: `update organizations set active_monitors = active_monitors + 1
-      where organization_id = $1 and active_monitors < $2`,
+      where organization_id = $1 and active_monitors + monitors_elsewhere < $2`,
     values: [organizationId, limit],
   });
   return rowCount === 1;
@@ -237,7 +237,7 @@ export async function freeMonitorSlots(tx: Queryable, organizationId: string, co
 
 export async function countActiveMonitors(db: Queryable, organizationId: string): Promise<number> {
   const { rows } = await db.query<{ active_monitors: number }>(
-    'select active_monitors from organizations where organization_id = $1',
+    'select active_monitors + monitors_elsewhere as active_monitors from organizations where organization_id = $1',
     [organizationId],
   );
   return rows[0]?.active_monitors ?? 0;

@@ -58,6 +58,9 @@ export const COORDINATOR_TABLES = [
   'directory_copy',
   'directory_rows',
   'directory_reports',
+  'place_slots',
+  'slot_reservations',
+  'used_reservations',
 ];
 
 /** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */

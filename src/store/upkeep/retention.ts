@@ -138,6 +138,8 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', 'updated_at', ago('30 days')) },
   { what: 'service_outages', retire: retireOutages },
+  // No call takes so long that it might still use one (docs/adr/0013).
+  { what: 'used_reservations', retire: retire('used_reservations', 'used_at', ago('1 day')) },
   // The newest row says when the last api ended.
   { what: 'service_clock', retire: retireWhere('service_clock', ENDED_LONG_AGO) },
   // A revoked credential can be read for 30 days (docs/contract/tenancy.md).

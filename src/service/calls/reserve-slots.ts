@@ -1,0 +1,114 @@
+// Slots of the plan for what a call makes in the database of a jurisdiction: reserved in the default database before the
+// call's own transaction, which uses them (docs/adr/0013).
+import { newUuid } from '../../domain/id.ts';
+import { planLimitReached } from '../../domain/plan.ts';
+import { ProblemError } from '../../domain/problem.ts';
+import {
+  giveUpReservations,
+  insertReservation,
+  lockSlots,
+  reportSlots,
+  type Slots,
+  useReservation,
+} from '../../store/directory/reservations.ts';
+import type { Place } from '../../store/postgres/databases.ts';
+import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
+import type { Caller, ServiceContext } from './context.ts';
+
+/** Uses what was reserved: last in the transaction that takes the slots. */
+export type UseSlots = (tx: Queryable) => Promise<void>;
+
+interface Wanted extends Slots {
+  /** The fields that ask for them, where there are any. */
+  paths?: Partial<Record<keyof Slots, string>>;
+}
+
+/** A call, and the database in which it works. */
+export interface PlacedCall {
+  context: Pick<ServiceContext, 'databases' | 'findPlan'>;
+  caller: Pick<Caller, 'organizationId'>;
+  db: Database;
+  /** All databases, with the shares of the call. */
+  homes: readonly { db: Database; pool: Pool }[];
+}
+
+const USE_NOTHING: UseSlots = async () => undefined;
+
+/**
+ * Does work that takes slots. In the default database it counts them itself and `use` does nothing. For the database of a
+ * jurisdiction they are reserved before, and given up where the work does not use them. Throws `plan_limit_reached`.
+ */
+export async function withSlots<Result>(
+  { context, caller, db, homes }: PlacedCall,
+  wantedNow: Wanted | (() => Promise<Wanted>),
+  work: (use: UseSlots) => Promise<Result>,
+): Promise<Result> {
+  const home = homes.find((one) => one.db === db);
+  const place = context.databases.places.find(({ pool }) => pool === home?.pool);
+  if (!place) return await work(USE_NOTHING);
+  const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
+  if (wanted.monitors + wanted.endpoints === 0) return await work(USE_NOTHING);
+  const { organizationId } = caller;
+  const reservationId = await reserve(context, place, { organizationId, wanted });
+  let isUsed = false;
+  try {
+    return await work(async (tx) => {
+      if (!(await useReservation(tx, reservationId)))
+        throw new ProblemError('temporarily_unavailable', {
+          detail: 'The call took too long: send it again.',
+        });
+      isUsed = true;
+    });
+  } catch (error) {
+    isUsed = false;
+    throw error;
+  } finally {
+    // Where it was committed all the same this changes nothing. Where it fails a sweeper does it after a minute.
+    if (!isUsed) await giveUpReservations(place.pool, [reservationId]).catch(() => undefined);
+  }
+}
+
+interface Reserved {
+  organizationId: string;
+  wanted: Wanted;
+}
+
+type Context = PlacedCall['context'];
+
+async function reserve(context: Context, place: Place, reserved: Reserved): Promise<string> {
+  const first = await tryToReserve(context, place, reserved);
+  if (typeof first === 'string') return first;
+  // What was deleted in a place since its last report is free.
+  const { places, default: source } = context.databases;
+  await Promise.allSettled(places.map((one) => reportSlots(source, one)));
+  const second = await tryToReserve(context, place, reserved);
+  if (typeof second !== 'string') throw second;
+  return second;
+}
+
+/** The id of the reservation, or why there is none. */
+async function tryToReserve(
+  { databases, findPlan }: Context,
+  place: Place,
+  { organizationId, wanted }: Reserved,
+): Promise<string | ProblemError> {
+  return await inTransaction(databases.default, async (tx) => {
+    const slots = await lockSlots(tx, organizationId);
+    if (!slots) throw new Error(`There is no organization ${organizationId}.`);
+    const plan = findPlan(slots.planId);
+    const limits = [
+      ['monitors', 'active_monitors', plan.activeMonitors],
+      ['endpoints', 'callback_endpoints', plan.callbackEndpoints],
+    ] as const;
+    for (const [what, dimension, limit] of limits) {
+      const [current, attempted] = [slots[what], slots[what] + wanted[what]];
+      if (wanted[what] > 0 && attempted > limit)
+        return planLimitReached(plan, { dimension, limit, current, attempted }, wanted.paths?.[what]);
+    }
+    const reservationId = newUuid();
+    const { monitors, endpoints } = wanted;
+    await insertReservation(tx, place, { reservationId, organizationId, monitors, endpoints });
+    return reservationId;
+  });
+}

@@ -107,7 +107,7 @@ class Run {
       case 'commit':
         return await this.#writers.commit(next.index);
       case 'copy':
-        await this.#copy(next.fate, next.lines);
+        await this.#copy({ ...next.fate }, next.lines);
         return await this.#seeNothingOlder();
       case 'stall':
         return await this.#stall(next);

@@ -71,6 +71,15 @@ describe('a full copy', () => {
 });
 
 describe('a change of the directory', () => {
+  it('is copied where what it refers to was there before the place', async () => {
+    const { source, place } = fixture;
+    await seedProject(source);
+    await copyDirectory(source, place);
+    await source.query(`update projects set name = 'changed before the full copy'`);
+    await copyAll(source, place);
+    expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
+  });
+
   it('is copied: rows that come, change and go, in every table', async () => {
     const { source, place } = fixture;
     await copyAll(source, place);

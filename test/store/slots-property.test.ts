@@ -85,10 +85,10 @@ class Run {
     const { organizationId } = project;
     switch (next.do) {
       case 'create':
-        await this.#create(next.fate);
+        await this.#create({ ...next.fate });
         break;
       case 'report':
-        await this.#report(next.fate);
+        await this.#report({ ...next.fate });
         break;
       case 'lateCreate':
         await this.#stall(next.rests, (late) => this.#create(late));
@@ -127,7 +127,15 @@ class Run {
     const pool = mortal(place, of);
     const databases = { default: mortal(source, of), places: [{ jurisdiction: 'eu', pool }] };
     const context = { databases, findPlan: () => plan } as unknown as ServiceContext;
-    const call = { context, caller: project, db: pool, homes: [{ db: pool, pool }] };
+    const call = {
+      context,
+      caller: project,
+      db: pool,
+      homes: [
+        { db: source, pool: source },
+        { db: pool, pool },
+      ],
+    };
     await withSlots(call, { monitors: 1, endpoints: 0 }, (use) =>
       inTransaction(pool, async (tx) => {
         await takeMonitorSlot(tx, project.organizationId, LIMIT);
@@ -189,7 +197,12 @@ it('a call that comes after its reservation was given up makes nothing', async (
   const eu = { jurisdiction: 'eu' as const, pool: place };
   const databases = { default: source, places: [eu] };
   const context = { databases, findPlan: () => plan } as unknown as ServiceContext;
-  const call = { context, caller: project, db: place, homes: [{ db: place, pool: place }] };
+  const call = {
+    context,
+    caller: project,
+    db: place,
+    homes: [source, place].map((pool) => ({ db: pool, pool })),
+  };
   const late = withSlots(call, { monitors: 1, endpoints: 0 }, async (use) => {
     await source.query(`update slot_reservations set reserved_at = reserved_at - interval '1 hour'`);
     await reportSlots(source, eu);

@@ -8,6 +8,7 @@ import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
 import { withMonitors } from '../../service/calls/homes.ts';
+import { bringProject } from '../../service/calls/placed-call.ts';
 import { withSlots } from '../../service/calls/reserve-slots.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
@@ -68,6 +69,7 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const input = inputOf(call.input.body);
     requireMayDeclare(call.principal, input);
     await checkBinding(context, input.binding, 'callback.url');
+    await bringProject(call);
     const slots = {
       monitors: 1,
       endpoints: input.binding.kind === 'inline' ? 1 : 0,

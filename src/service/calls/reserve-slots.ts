@@ -12,9 +12,9 @@ import {
   useReservation,
 } from '../../store/directory/reservations.ts';
 import type { Place } from '../../store/postgres/databases.ts';
-import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
+import type { Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
-import type { Caller, ServiceContext } from './context.ts';
+import { type PlacedCall, placeOf } from './placed-call.ts';
 
 /** Uses what was reserved: last in the transaction that takes the slots. */
 export type UseSlots = (tx: Queryable) => Promise<void>;
@@ -24,15 +24,6 @@ interface Wanted extends Slots {
   paths?: Partial<Record<keyof Slots, string>>;
 }
 
-/** A call, and the database in which it works. */
-export interface PlacedCall {
-  context: Pick<ServiceContext, 'databases' | 'findPlan'>;
-  caller: Pick<Caller, 'organizationId'>;
-  db: Database;
-  /** All databases, with the shares of the call. */
-  homes: readonly { db: Database; pool: Pool }[];
-}
-
 const USE_NOTHING: UseSlots = async () => undefined;
 
 /**
@@ -40,17 +31,16 @@ const USE_NOTHING: UseSlots = async () => undefined;
  * jurisdiction they are reserved before, and given up where the work does not use them. Throws `plan_limit_reached`.
  */
 export async function withSlots<Result>(
-  { context, caller, db, homes }: PlacedCall,
+  call: PlacedCall,
   wantedNow: Wanted | (() => Promise<Wanted>),
   work: (use: UseSlots) => Promise<Result>,
 ): Promise<Result> {
-  const home = homes.find((one) => one.db === db);
-  const place = context.databases.places.find(({ pool }) => pool === home?.pool);
+  const place = placeOf(call);
   if (!place) return await work(USE_NOTHING);
   const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
   if (wanted.monitors + wanted.endpoints === 0) return await work(USE_NOTHING);
-  const { organizationId } = caller;
-  const reservationId = await reserve(context, place, { organizationId, wanted });
+  const { organizationId } = call.caller;
+  const reservationId = await reserve(call.context, place, { organizationId, wanted });
   let isUsed = false;
   try {
     return await work(async (tx) => {

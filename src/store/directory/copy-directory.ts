@@ -45,10 +45,10 @@ export async function copyDirectory(source: Database, place: Place, lines = LINE
     return 'more';
   }
   if (!known.isSeen) await registerPlace(source, place);
-  const isFilling = await fillPlace(source, place, known, lines);
-  const isFull = await copyOrAll(source, place, lines);
-  if (isFilling || isFull) return 'more';
-  return known.fillStep === undefined ? 'idle' : 'waits';
+  if (known.fillStep === undefined) return (await copyOrAll(source, place, lines)) ? 'more' : 'idle';
+  // Nothing is copied before all is queued: what a row refers to may have no line yet.
+  await fillPlace(source, place, known, lines);
+  return known.isSeen ? 'more' : 'waits';
 }
 
 /** Rows of a table of the directory. */

@@ -28,16 +28,16 @@ interface Page {
 
 /**
  * Queues the next page of the full copy that is under way. It commits together with how far the copy is, and does nothing
- * where another process was first. Returns whether there is more to queue.
+ * where another process was first.
  */
 export async function fillPlace(
   source: Database,
   place: Place,
   known: KnownPlace,
   limit: number,
-): Promise<boolean> {
+): Promise<void> {
   const { fillStep: step, fillAfter: after } = known;
-  if (step === undefined || !known.isSeen) return false;
+  if (step === undefined || !known.isSeen) return;
   const page = await readPage(source, place, { step, after, limit });
   const isLast = page.after === undefined && step === DIRECTORY_TABLES.length;
   const nextStep = page.after === undefined ? step + 1 : step;
@@ -50,7 +50,6 @@ export async function fillPlace(
     if (rowCount === 0) return;
     for (const [table, keys] of page.keys) await queueRows(tx, place, table, keys);
   });
-  return !isLast;
 }
 
 /** Of a table of the directory; the last step has what the place has, so that what the directory lacks goes there too. */

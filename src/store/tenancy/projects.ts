@@ -47,6 +47,11 @@ export async function insertProject(
   return inserted;
 }
 
+export async function hasProject(db: Queryable, projectId: string): Promise<boolean> {
+  const { rowCount } = await db.query('select from projects where project_id = $1', [projectId]);
+  return rowCount === 1;
+}
+
 /** An id takes precedence over a name that looks like it. */
 export async function findProject(
   db: Queryable,

@@ -11,7 +11,7 @@ import {
   readDirectory,
 } from '../support/directory-fixture.ts';
 import { ENCRYPTION_KEY } from '../support/make-config.ts';
-import { seedCredential, seedEndpoint, seedMonitor, seedProject } from '../support/seed.ts';
+import { type SeedProject, seedCredential, seedEndpoint, seedMonitor, seedProject } from '../support/seed.ts';
 
 const secrets = new SecretBox([ENCRYPTION_KEY]);
 let fixture: DirectoryFixture;
@@ -185,6 +185,21 @@ describe('rows that a call brings', () => {
     expect(rows).toEqual([{ project_id: projectId }]);
     await copyAll(source, place);
     expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
+  });
+});
+
+describe('many calls that bring rows', () => {
+  it('all have them, also where a later batch was in the place first', async () => {
+    const { source, place } = fixture;
+    await copyAll(source, place);
+    const projects = await Promise.all(Array.from({ length: 8 }, () => seedProject(source)));
+    const bring = ({ organizationId, projectId }: SeedProject) =>
+      bringRows(source, place, [
+        { table: 'organizations', keys: [{ organization_id: organizationId }] },
+        { table: 'projects', keys: [{ project_id: projectId }] },
+      ]);
+    await Promise.all(projects.map(bring));
+    expect((await readDirectory(place.pool)).projects).toHaveLength(8);
   });
 });
 

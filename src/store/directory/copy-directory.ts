@@ -24,6 +24,9 @@ const LINES = 500;
 /** Of a batch that was refused for its data: the row that it lacks may be in a later line. */
 const LINES_AFTER_FAULT = 8 * LINES;
 
+/** Each is as long as a batch: many calls that bring rows at once overtake each other. */
+const BRING_ATTEMPTS = 20;
+
 /** `waits`: for `migrate` in the place, or for a transaction that is older than the place. */
 export type CopyResult = 'more' | 'idle' | 'waits';
 
@@ -67,7 +70,10 @@ export async function bringRows(
   rows: readonly DirectoryRows[],
 ): Promise<void> {
   for (const { table, keys } of rows) await queueRows(source, place, table, keys);
-  await copyBatch(source, place, { rows, limit: LINES });
+  let isLeft = true;
+  // A batch that began later may be in the place first: then this one writes nothing, and is read again.
+  for (let attempt = 1; isLeft && attempt <= BRING_ATTEMPTS; attempt += 1)
+    isLeft = await copyBatch(source, place, { rows, limit: LINES });
 }
 
 /** Whether all copies that are queued have been made and no full copy is under way. */

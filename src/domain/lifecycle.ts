@@ -7,7 +7,7 @@ import {
   startClock,
   stopClock,
 } from './deadline.ts';
-import type { Lifecycle, LiveState, Timing, Window } from './monitor.ts';
+import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import { DAY_MS, KEPT_DAYS } from './retention.ts';
 
@@ -84,21 +84,34 @@ function apply(
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
+      const released = { ...live, openRuns: releaseRuns(timing.maintenance, live.openRuns, nowMs) };
       // A window that replaces another must not keep the deadline that the former one moved. A former one that has ended
       // may have moved it as well, if it ended in this silence.
       if (timing.maintenance && timing.maintenance.endsMs > (live.anchorMs ?? nowMs)) {
-        return { timing: within, live: refitClock(within, live, nowMs) };
+        return { timing: within, live: refitClock(within, released, nowMs) };
       }
       const { deadlineMs } = live;
       const moved = deadlineMs === undefined ? undefined : outOfWindow(deadlineMs, moment.window);
-      return { timing: within, live: { ...live, deadlineMs: moved } };
+      return { timing: within, live: { ...released, deadlineMs: moved } };
     }
     case 'exit_maintenance': {
       const without: Timing = { ...timing, maintenance: undefined };
       const clockRuns = live.deadlineMs !== undefined || live.anchorMs !== undefined;
-      return { timing: without, live: clockRuns ? startClock(without, live, nowMs) : live };
+      const released = { ...live, openRuns: releaseRuns(timing.maintenance, live.openRuns, nowMs) };
+      return { timing: without, live: clockRuns ? startClock(without, released, nowMs) : released };
     }
   }
+}
+
+/**
+ * Open runs when a window goes. One whose limit has passed in it is overdue at its end, and that is now: an outage up to now
+ * may have swallowed the end of the run.
+ */
+function releaseRuns(window: Window | undefined, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
+  return runs.map((run) => {
+    if (run.overdue || run.dueMs === undefined || run.dueMs > nowMs) return run;
+    return { ...run, dueMs: Math.min(nowMs, outOfWindow(run.dueMs, window)) };
+  });
 }
 
 /**

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { applyBeat } from '../../../src/domain/beat.ts';
 import { refitRuns } from '../../../src/domain/deadline.ts';
 import { changeLifecycle, LIFECYCLE_ACTIONS, type LifecycleAction } from '../../../src/domain/lifecycle.ts';
-import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
+import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
 import { wakeMonitor } from '../../../src/domain/wake.ts';
 import { HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
@@ -124,6 +124,24 @@ describe('lifecycle actions', () => {
     expect(openedUntil(after, moved, NOW + 2 * HOUR - SECOND)).toEqual([]);
     expect(openedUntil(after, moved, NOW + 2 * HOUR)).toEqual(['overdue_run']);
   });
+
+  it.each(['exit_maintenance', 'enter_maintenance'] as const)(
+    '%s opens nothing for a run whose limit passed in the window, when an outage of the window may have swallowed its end',
+    (action) => {
+      const maintenance = { startsMs: NOW - HOUR, endsMs: NOW + 5 * HOUR };
+      const timing = timingOf({ intervalMs: DAY, maxRuntimeMs: HOUR, maintenance });
+      const { live } = applyBeat(timing, liveOf(), [], { kind: 'start', runId: 'a' }, NOW);
+      const nowMs = NOW + 4 * HOUR;
+      const window = { startsMs: NOW + 6 * HOUR, endsMs: NOW + 7 * HOUR };
+      const after = changeLifecycle(timing, live, action, { nowMs, window });
+      const openedIn = (outages: Outage[]) =>
+        wakeMonitor(after.timing, after.live, [], { nowMs, horizonMs: nowMs, outages }).transitions.map(
+          ({ incident }) => [incident.kind, incident.deadlineMs],
+        );
+      expect(openedIn([{ fromMs: NOW + 2 * HOUR, toMs: NOW + 3 * HOUR }])).toEqual([]);
+      expect(openedIn([])).toEqual([['overdue_run', nowMs]]);
+    },
+  );
 
   it('a window moves a deadline inside it to its end; an early exit begins a full interval plus grace', () => {
     const enter = (window: { startsMs: number; endsMs: number }) =>

@@ -29,8 +29,10 @@ it.each(['refuses', 'hangs'])('callers of old are known while the default databa
   expect(await ask(stranger)).toEqual([200, undefined]);
   expect(await ask(api.tokens.manage)).toEqual([200, undefined]);
   expect(await ask(api.tokens.viewer, api.projectName)).toEqual([200, undefined]);
+  // What takes a slot of the plan is counted in the default database.
   const body = { name: 'while it is away', intervalSeconds: 3600, jurisdiction: 'eu' };
-  expect((await api.manage.call('createMonitor', { body })).status).toBe(201);
+  const { status, problem } = await api.manage.call('createMonitor', { body });
+  expect([status, problem?.jurisdiction]).toEqual([503, 'unrestricted']);
 });
 
 it('a credential, a secret or a project that no copy has may be newer: it is a 503, and no refusal', async () => {

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findPlan } from '../../src/domain/plan.ts';
 import type { ServiceContext } from '../../src/service/calls/context.ts';
+import type { Homes } from '../../src/service/calls/homes.ts';
 import { withSlots } from '../../src/service/calls/reserve-slots.ts';
 import { reportSlots } from '../../src/store/directory/reservations.ts';
 import { freeMonitorSlots, takeMonitorSlot } from '../../src/store/monitors/monitors.ts';
@@ -12,6 +13,12 @@ import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { copyAll, type DirectoryFixture, openDirectoryFixture } from '../support/directory-fixture.ts';
 import { type Fate, mortal } from '../support/mortal-database.ts';
 import { type SeedProject, seedProject } from '../support/seed.ts';
+
+/** The default database and the place: neither is away. */
+function homesOf(...pools: [Pool, Pool]): Homes {
+  const reachability = { isAway: () => false, suspect: () => undefined };
+  return pools.map((pool) => ({ db: pool, pool, reachability })) as unknown as Homes;
+}
 
 const LIMIT = 2;
 const plan = { ...findPlan('free'), activeMonitors: LIMIT };
@@ -125,16 +132,14 @@ class Run {
   /** As a call makes a monitor in the place. */
   async #create(of: Fate): Promise<void> {
     const pool = mortal(place, of);
-    const databases = { default: mortal(source, of), places: [{ jurisdiction: 'eu', pool }] };
+    const counting = mortal(source, of);
+    const databases = { default: counting, places: [{ jurisdiction: 'eu', pool }] };
     const context = { databases, findPlan: () => plan } as unknown as ServiceContext;
     const call = {
       context,
       caller: project,
       db: pool,
-      homes: [
-        { db: source, pool: source },
-        { db: pool, pool },
-      ],
+      homes: homesOf(counting, pool),
     };
     await withSlots(call, { monitors: 1, endpoints: 0 }, (use) =>
       inTransaction(pool, async (tx) => {
@@ -201,7 +206,7 @@ it('a call that comes after its reservation was given up makes nothing', async (
     context,
     caller: project,
     db: place,
-    homes: [source, place].map((pool) => ({ db: pool, pool })),
+    homes: homesOf(source, place),
   };
   const late = withSlots(call, { monitors: 1, endpoints: 0 }, async (use) => {
     await source.query(`update slot_reservations set reserved_at = reserved_at - interval '1 hour'`);

@@ -2,9 +2,10 @@
 import { ProblemError } from '../../domain/problem.ts';
 import { bringRows } from '../../store/directory/copy-directory.ts';
 import type { Place } from '../../store/postgres/databases.ts';
-import type { Database, Pool } from '../../store/postgres/pool.ts';
+import type { Database } from '../../store/postgres/pool.ts';
 import { hasProject } from '../../store/tenancy/projects.ts';
 import type { Caller, ServiceContext } from './context.ts';
+import type { Homes } from './homes.ts';
 
 /** A call, and the database in which it works. */
 export interface PlacedCall {
@@ -12,7 +13,7 @@ export interface PlacedCall {
   caller: Pick<Caller, 'organizationId' | 'projectId'>;
   db: Database;
   /** All databases, with the shares of the call. */
-  homes: readonly { db: Database; pool: Pool }[];
+  homes: Homes;
 }
 
 /** Undefined: the call works in the default database. */

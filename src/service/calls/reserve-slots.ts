@@ -12,8 +12,9 @@ import {
   useReservation,
 } from '../../store/directory/reservations.ts';
 import type { Place } from '../../store/postgres/databases.ts';
-import type { Queryable } from '../../store/postgres/pool.ts';
+import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
+import { inHome } from './homes.ts';
 import { type PlacedCall, placeOf } from './placed-call.ts';
 
 /** Uses what was reserved: last in the transaction that takes the slots. */
@@ -39,8 +40,7 @@ export async function withSlots<Result>(
   if (!place) return await work(USE_NOTHING);
   const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
   if (wanted.monitors + wanted.endpoints === 0) return await work(USE_NOTHING);
-  const { organizationId } = call.caller;
-  const reservationId = await reserve(call.context, place, { organizationId, wanted });
+  const reservationId = await reserve(call, place, wanted);
   let isUsed = false;
   try {
     return await work(async (tx) => {
@@ -59,31 +59,26 @@ export async function withSlots<Result>(
   }
 }
 
-interface Reserved {
-  organizationId: string;
-  wanted: Wanted;
-}
-
-type Context = PlacedCall['context'];
-
-async function reserve(context: Context, place: Place, reserved: Reserved): Promise<string> {
-  const first = await tryToReserve(context, place, reserved);
+async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<string> {
+  const [home] = call.homes;
+  // While the default database is away nothing is made that takes a slot, and the refusal names that one.
+  const reserveNow = () => inHome(home, (db) => tryToReserve(call, { db, place, wanted }));
+  const first = await reserveNow();
   if (typeof first === 'string') return first;
   // What was deleted in a place since its last report is free.
-  const { places, default: source } = context.databases;
+  const { places, default: source } = call.context.databases;
   await Promise.allSettled(places.map((one) => reportSlots(source, one)));
-  const second = await tryToReserve(context, place, reserved);
+  const second = await reserveNow();
   if (typeof second !== 'string') throw second;
   return second;
 }
 
 /** The id of the reservation, or why there is none. */
 async function tryToReserve(
-  { databases, findPlan }: Context,
-  place: Place,
-  { organizationId, wanted }: Reserved,
+  { context: { findPlan }, caller: { organizationId } }: PlacedCall,
+  { db, place, wanted }: { db: Database; place: Place; wanted: Wanted },
 ): Promise<string | ProblemError> {
-  return await inTransaction(databases.default, async (tx) => {
+  return await inTransaction(db, async (tx) => {
     const slots = await lockSlots(tx, organizationId);
     if (!slots) throw new Error(`There is no organization ${organizationId}.`);
     const plan = findPlan(slots.planId);

@@ -17,7 +17,7 @@ afterEach(async () => {
   await fixture?.close();
 });
 
-it('each of the three slow jobs has a connection while the other two are in statements of hours', async () => {
+it('three slow jobs have a connection each at the same time', async () => {
   const held: Connection[] = [];
   try {
     for (let job = 0; job < 3; job += 1) held.push(await pools.slowPool.connect());

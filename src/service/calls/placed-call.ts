@@ -38,5 +38,7 @@ export async function bringProject(call: PlacedCall): Promise<void> {
   if (await hasProject(place.pool, projectId)) return;
   throw new ProblemError('temporarily_unavailable', {
     detail: `The database of the jurisdiction ${place.jurisdiction} is not ready yet: send the call again.`,
+    retryAfterSeconds: 1,
+    jurisdiction: place.jurisdiction,
   });
 }

@@ -55,7 +55,7 @@ describe('a change of timing', () => {
     expect(refitted).toEqual([{ startedMs: NOW, dueMs: NOW + HOUR }]);
   });
 
-  it('a shorter longest run is not over before a grace has passed, however long an open run lasts already', () => {
+  it('a smaller maxRuntimeSeconds leaves an open run at least one grace, however long it has lasted', () => {
     const openRuns = [{ startedMs: NOW, dueMs: NOW + 20 * HOUR }];
     const changedMs = NOW + 10 * HOUR;
     const timing = timingOf({ maxRuntimeMs: HOUR });

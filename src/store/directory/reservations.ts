@@ -144,20 +144,23 @@ interface Report {
   reservations: string[];
 }
 
-/** Counts and reservations are of one moment, after that of every report with a lower number. */
+/**
+ * After the moment of every report with a lower number. What is told is unknown until this report is noted: a later one tells
+ * it again. Counts are read after the reservations: they contain at least those.
+ */
 async function readReport({ pool }: Place): Promise<Report> {
   return await inTransaction(pool, async (tx) => {
     const { rows: numbers } = await tx.query<{ number: number }>(
       'update directory_copy set reported = reported + 1 returning reported as number',
     );
-    const { rows } = await tx.query<{ counts: Count[] | null; reservations: string[] }>(
-      `select (select json_agg(json_build_object('organizationId', organization_id, 'monitors', active_monitors,
-           'endpoints', callback_endpoints)) from organizations
-         where ${IS_NEWS}) as counts,
-         array(select reservation_id from used_reservations where not is_reported) as reservations`,
+    const { rows: used } = await tx.query<{ id: string }>(
+      'select reservation_id as id from used_reservations where not is_reported',
     );
-    const { counts, reservations = [] } = rows[0] ?? { counts: null };
-    return { number: numbers[0]?.number ?? 0, counts: counts ?? [], reservations };
+    const { rows: counts } = await tx.query<Count>(
+      `update organizations set monitors_told = null, endpoints_told = null where ${IS_NEWS}
+       returning organization_id as "organizationId", active_monitors as monitors, callback_endpoints as endpoints`,
+    );
+    return { number: numbers[0]?.number ?? 0, counts, reservations: used.map(({ id }) => id) };
   });
 }
 

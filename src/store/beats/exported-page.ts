@@ -1,6 +1,8 @@
 // A page of an export's history: one statement, whose lines come in blocks. exported-history.ts says of which rows.
 import { madeUntil } from '../monitors/monitors-by-key.ts';
+import { isDistributed } from '../postgres/engine.ts';
 import type { Database } from '../postgres/pool.ts';
+import { SET_EVERYWHERE } from '../postgres/shards.ts';
 import { withSettings } from '../postgres/transaction.ts';
 import type { LineForm } from './exported-lines.ts';
 
@@ -126,6 +128,9 @@ const IN_ORDER = [
   .map((setting) => `set local ${setting}`)
   .join('; ');
 
+/** On Citus the machine that has the rows reads them: times are written there. */
+const settings = () => (isDistributed() ? `${SET_EVERYWHERE}; ${IN_ORDER}` : IN_ORDER);
+
 /** What the statement reads. `place` says where a row ends, and where all rows of a monitor do. */
 export async function readPage<Place>(
   db: Pick<Database, 'connect'>,
@@ -139,7 +144,7 @@ export async function readPage<Place>(
 ): Promise<HistoryPage<Place>> {
   const { bytes, monitors } = limits;
   const statement = { name: `${name}-${bytes}-${monitors}`, text: statementOf(query, limits), values };
-  const rows = await withSettings(db, IN_ORDER, async (tx) => (await tx.query<PieceRow>(statement)).rows);
+  const rows = await withSettings(db, settings(), async (tx) => (await tx.query<PieceRow>(statement)).rows);
   const [first] = rows;
   if (!first) throw new Error('The database answered without a page.');
   const pieces = first.lines === null ? [] : rows;

@@ -29,9 +29,12 @@ export async function groupByShard<Row extends { projectId: string }>(
   return [...Map.groupBy(rows, ({ projectId }) => shards.get(projectId)).values()];
 }
 
+/** On Citus: each `set local` that follows holds at every machine that the transaction reads. */
+export const SET_EVERYWHERE = "set local citus.propagate_set_commands = 'local'";
+
 /** On Citus: the longest wait for a lock of the statements that follow in the transaction, at each machine; 0 is no limit. */
 export async function limitLockWait(tx: Queryable, ms: number): Promise<void> {
-  await tx.query("set local citus.propagate_set_commands = 'local'");
+  await tx.query(SET_EVERYWHERE);
   await tx.query(`set local lock_timeout = ${ms}`);
 }
 

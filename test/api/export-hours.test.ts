@@ -14,7 +14,7 @@ import {
   waitOutDay,
 } from '../support/past-beats.ts';
 import { seedMonitors } from '../support/seed.ts';
-import { orderOf, readAll, streamOf } from './export-order.ts';
+import { orderOf, readAll, streamOf, withHome } from './export-order.ts';
 
 const DAYS = 34;
 /** Of each day, in hours. */
@@ -82,7 +82,7 @@ it.each([
 it('an export that goes on when days of its observations are not kept any more has their hours', async () => {
   const order = await orderOf(fixture);
   const later: ExportOrder = {
-    ...{ ...order, keptFromMs: daysAgo(27) },
+    ...withHome(order, { keptFromMs: daysAgo(27) }),
     plan: { ...order.plan, observationRetentionSeconds: (27 * DAY_MS) / 1_000 },
   };
   const lines = (await readAll(streamOf(fixture, order, { most: 40 }))).split('\n');

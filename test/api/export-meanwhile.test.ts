@@ -15,7 +15,7 @@ import {
   seedProject,
 } from '../support/seed.ts';
 import { statementsOf } from '../support/statements.ts';
-import { orderOf, readAll, streamOf } from './export-order.ts';
+import { homeOf, orderOf, readAll, streamOf, withHome } from './export-order.ts';
 
 let fixture: ProjectFixture;
 beforeAll(async () => {
@@ -43,7 +43,7 @@ it('a monitor that is made again under its id beside an export, and its observat
     isMade = true;
     for (const table of ['monitors', 'monitor_live'])
       await pool.query(`delete from ${table} where monitor_key = $1`, [old.monitorKey]);
-    const created_at = new Date(order.span.startedMs + 2);
+    const created_at = new Date(homeOf(order).span.startedMs + 2);
     const made = await seedKeyed(project, '2', { monitor_id: old.monitorId, created_at });
     await insertBeats(pool, made, hourAgo(5));
   };
@@ -81,8 +81,8 @@ it('a monitor that is made at the very start is in the export, one that is made 
     await insertBeats(pool, monitor, hourAgo(1));
     return monitor;
   };
-  const first = await madeAt(order.span.startedMs);
-  await madeAt(order.span.startedMs + 2);
+  const first = await madeAt(homeOf(order).span.startedMs);
+  await madeAt(homeOf(order).span.startedMs + 2);
   const records = recordsOf(await readAll(streamOf(fixture, order)));
   for (const type of ['monitor', 'observation'] as const)
     expect(ofType(records, type).map(({ monitorId }) => monitorId)).toEqual([first.monitorId]);
@@ -100,9 +100,8 @@ it('a partition is dropped while the reader of an export stands still, and the e
   // As one that began yesterday.
   const order = await orderOfProject(project, 'csv');
   const keptFromMs = daysAgo(31);
-  const stream = streamOf(fixture, {
-    ...{ ...order, keptFromMs, span: { ...order.span, observationsFromMs: keptFromMs } },
-  });
+  const span = { ...homeOf(order).span, observationsFromMs: keptFromMs };
+  const stream = streamOf(fixture, withHome(order, { keptFromMs, span }));
   await stream.next();
   const [row] = cellsOf(String((await stream.next()).value));
   expect(row?.[3]).toBe('1');

@@ -3,11 +3,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ExportRecord } from '../../src/contract/resources/export.ts';
 import { newUuid } from '../../src/domain/id.ts';
+import { openPool } from '../../src/store/postgres/pool.ts';
 import { insertProject } from '../../src/store/tenancy/projects.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { cellsOf, recordsOf } from '../support/export-reader.ts';
 import { daysAgo, HOUR_MS, insertBeats } from '../support/past-beats.ts';
 import { type SeedMonitor, type SeedProject, seedEndpoint, seedMonitors } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { orderOf, readAll, streamOf } from './export-order.ts';
 
 let fixture: ProjectFixture;
@@ -161,3 +163,25 @@ it('a table that breaks after any row with a cursor goes on without loss or repe
     expect(expected.filter((name) => !names.includes(name))).toEqual([]);
   }
 });
+
+it.each(['ndjson', 'csv'] as const)(
+  '%s: an export whose next piece nobody takes holds no connection, whatever it reads next',
+  async (format) => {
+    const { databaseUrl } = fixture;
+    // Longer than any page takes.
+    const pool = openPool({ databaseUrl, size: 1, applicationName: 'export', busyTimeoutMs: 60_000 });
+    try {
+      const order = await orderOf({ ...fixture, pool }, format);
+      let pieces = 0;
+      for await (const _piece of streamOf(fixture, order, { most })) {
+        pieces += 1;
+        // After the page that is read ahead.
+        await waitFor(() => pool.idleCount === pool.totalCount, { what: 'nothing holds the connection' });
+        await pool.query('select');
+      }
+      expect(pieces).toBeGreaterThan(10);
+    } finally {
+      await pool.end();
+    }
+  },
+);

@@ -81,18 +81,37 @@ it('the cursor of another project, format or extent is refused, and a forged one
     asOwner({ project: 'second', query: { cursor, includeObservationBuckets: 'true' } }),
   ])
     expect((await fetchExport(call)).status).toBe(400);
-  const [name, started, from] = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-  const future = Buffer.from(
-    JSON.stringify([name, started + DAY_MS, from, 'observation', second.projectId]),
-  ).toString('base64url');
-  expect((await fetchExport(asOwner({ project: 'second', query: { cursor: future } }))).status).toBe(400);
-  const forged = Buffer.from(
-    JSON.stringify([name, started, from, 'observation', api.other.projectId]),
-  ).toString('base64url');
+  const forged = changed(cursor, ([name = '', spans = '']) => [
+    ...[name, spans, 'observation', 'default', api.other.projectId],
+  ]);
   const records = recordsOf(await readExport(asOwner({ project: 'second', query: { cursor: forged } })));
   expect(records.some((record) => 'monitorId' in record && record.monitorId === foreign.monitorId)).toBe(
     false,
   );
+});
+
+/** A cursor with other parts: its export, its moments, and the place. */
+function changed(cursor: string, change: (parts: string[]) => string[]): string {
+  const parts = change(JSON.parse(Buffer.from(cursor, 'base64url').toString()));
+  return Buffer.from(JSON.stringify(parts)).toString('base64url');
+}
+
+it('an export goes on after the clock of the database was set back', async () => {
+  const ask = (query: Record<string, string> = {}) => readExport(asOwner({ project: 'second', query }));
+  const whole = recordsOf(await ask());
+  const cursor = ofType(whole, 'checkpoint').at(-1)?.cursor ?? '';
+  // As one that began when the clock showed the day after tomorrow.
+  const later = changed(cursor, ([name = '', spans = '']) => {
+    const [home, started = '', from] = spans.split('.');
+    return [
+      name,
+      [home, (Number.parseInt(started, 36) + 2 * DAY_MS).toString(36), from].join('.'),
+      'observation',
+    ];
+  });
+  const records = recordsOf(await ask({ cursor: later }));
+  expect(ofType(records, 'observation')).toEqual(ofType(whole, 'observation'));
+  expect(records.at(-1)).toMatchObject({ complete: true });
 });
 
 it('hours are refused in a table', async () => {

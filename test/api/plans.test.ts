@@ -141,7 +141,8 @@ describe('observations', () => {
     const { organizationId, projectId } = api;
     const what = { scope: { organizationId, projectId }, format: 'ndjson', includesBuckets: false } as const;
     const span = { startedMs: Date.now(), observationsFromMs: daysAgo(30) };
-    const cursor = encodeExportCursor({ ...what, span }, { kind: 'observation' });
+    const monitorHomes = [{ name: 'default', span }];
+    const cursor = encodeExportCursor({ ...what, monitorHomes }, { kind: 'observation' });
     expect((await exportedOf(params, cursor)).sequences).toEqual([3, 4]);
     await setPlan('scale');
     expect((await exportedOf(params, cursor)).sequences).toEqual([1, 2, 3, 4]);

@@ -2,14 +2,13 @@
 // `.<since>.<project>.<monitor key>`. A snapshot is its xmin, what runs and its xmax, `~` between them, in base 36; all but
 // xmin are relative to it. One that was cut ends with `~`.
 import { invalidField } from '../../domain/problem.ts';
+import { DEFAULT_NAME } from '../../service/calls/home-names.ts';
 import type { FeedCursors } from '../../service/monitors/joined-feed.ts';
 import type { FeedCursor, Snapshot } from '../../service/monitors/status-feed.ts';
 
 const FORM = 'f1';
 /** Of several databases: `f2`, and for each `/<name>:<its own cursor>`. */
 const JOINED_FORM = 'f2';
-/** The name of the database of an `f1`. */
-export const DEFAULT_NAME = 'default';
 /** Two snapshots and the other parts fit the 512 characters of a cursor (docs/contract/calls.md). */
 const MAX_SNAPSHOT = 200;
 
@@ -39,7 +38,7 @@ export function encodeJoinedCursor(cursors: FeedCursors): string {
   return `${JOINED_FORM}${parts.join('')}`;
 }
 
-/** Of any form: places may have come and gone since it was made. Throws as `decodeFeedCursor` does. */
+/** Of any form, `f1` is of the default database: places may have come and gone since it was made. Throws as `decodeFeedCursor` does. */
 export function decodeJoinedCursor(text: string): FeedCursors {
   const [form, ...parts] = text.split('/');
   if (form !== JOINED_FORM) return new Map([[DEFAULT_NAME, decodeFeedCursor(text)]]);

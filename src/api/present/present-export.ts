@@ -120,12 +120,14 @@ const NO_BUCKETS = 'The plan of the organization does not include summarized his
 const NO_USAGE =
   'Usage needs the scope usage:read: use a credential that has it, or the session of an owner.';
 
-function started({ scope, span }: ExportOrder): ExportRecord {
+/** Of several databases the earliest start, and the latest moment from which all of them have observations. */
+function started({ scope, monitorHomes }: ExportOrder): ExportRecord {
+  const spans = monitorHomes.map(({ span }) => span);
   return {
     type: 'export.started',
     organizationId: scope.organizationId,
     projectId: scope.projectId,
-    startedAt: toTime(span.startedMs),
-    observationsFrom: toTime(span.observationsFromMs),
+    startedAt: toTime(Math.min(...spans.map(({ startedMs }) => startedMs))),
+    observationsFrom: toTime(Math.max(...spans.map(({ observationsFromMs }) => observationsFromMs))),
   };
 }

@@ -11,14 +11,9 @@ import {
 } from '../../contract/resources/export.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
-import { walkExport } from '../../service/tenancy/export.ts';
-import {
-  beginExport,
-  CLOCK_SLACK_MS,
-  type ExportExtent,
-  type ExportOrder,
-  type ExportScope,
-} from '../../service/tenancy/export-pages.ts';
+import { type ExportPlace, walkExport } from '../../service/tenancy/export.ts';
+import { openExportSources } from '../../service/tenancy/export-homes.ts';
+import type { ExportExtent, ExportOrder, ExportScope } from '../../service/tenancy/export-pages.ts';
 import { NO_PROJECT, notAcceptable } from '../auth/admission.ts';
 import type { Principal } from '../auth/principal.ts';
 import { preferredOf } from '../http/headers.ts';
@@ -31,17 +26,17 @@ import { toLines, toTable } from '../present/present-export.ts';
 export function exportHandlers(openExports: OpenExports): Handlers<'exportOrganization'> {
   return {
     exportOrganization: async (call) => {
-      const { caller, principal, context, db, signal } = call;
+      const { caller, principal, context, homes, signal } = call;
       const extent = extentOf(call);
       const resumed = decodeExportCursor(extent, call.input.query.cursor);
       const end = openExports.begin(caller);
       try {
-        const { span: begun, ...terms } = await beginExport(db, extent, context.findPlan);
-        const span = resumed?.span ?? begun;
-        if (span.startedMs > begun.startedMs + CLOCK_SLACK_MS)
-          throw invalidField('cursor', FOREIGN_CHECKPOINT, 'invalid_cursor');
-        const order: ExportOrder = { ...extent, span, ...terms, includesUsage: mayReadUsage(principal) };
-        const parts = walkExport(db, order, resumed?.place);
+        const { findPlan } = context;
+        const what = { organizationId: caller.organizationId, includesBuckets: extent.includesBuckets };
+        const sources = await openExportSources(homes, what, { findPlan, spans: resumed?.spans });
+        const order: ExportOrder = { ...extent, ...sources, includesUsage: mayReadUsage(principal) };
+        requireHome(order, resumed?.place);
+        const parts = walkExport(order, resumed?.place);
         const text =
           extent.format === 'csv'
             ? toTable(parts, order, { isContinued: resumed !== undefined })
@@ -56,6 +51,12 @@ export function exportHandlers(openExports: OpenExports): Handlers<'exportOrgani
       }
     },
   };
+}
+
+/** The database where it stopped is no more of this installation: nobody knows what comes after the place. */
+function requireHome({ monitorHomes }: ExportOrder, { home }: Partial<ExportPlace> = {}): void {
+  if (home !== undefined && monitorHomes.every(({ name }) => name !== home))
+    throw invalidField('cursor', FOREIGN_CHECKPOINT, 'invalid_cursor');
 }
 
 type ExportCall = Call<Operations['exportOrganization']>;

@@ -2,6 +2,7 @@
 import { HEADER } from '../../contract/fields/headers.ts';
 import { invalidField } from '../../domain/problem.ts';
 import type { Caller } from '../../service/calls/context.ts';
+import { DEFAULT_NAME, nameOfHome } from '../../service/calls/home-names.ts';
 import { withMonitors } from '../../service/calls/homes.ts';
 import { type FeedHome, type JoinedFeed, readJoinedFeed } from '../../service/monitors/joined-feed.ts';
 import { type FeedScope, type FeedWatch, readFeed } from '../../service/monitors/status-feed.ts';
@@ -9,12 +10,7 @@ import type { Pool } from '../../store/postgres/pool.ts';
 import { NO_PROJECT } from '../auth/admission.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { Handlers } from '../operation.ts';
-import {
-  DEFAULT_NAME,
-  decodeJoinedCursor,
-  encodeFeedCursor,
-  encodeJoinedCursor,
-} from '../paging/feed-cursor.ts';
+import { decodeJoinedCursor, encodeFeedCursor, encodeJoinedCursor } from '../paging/feed-cursor.ts';
 import { presentFeedItem } from '../present/present-monitor.ts';
 
 type FeedCall = Parameters<Handlers<'getStatusFeed'>['getStatusFeed']>[0];
@@ -51,7 +47,7 @@ async function readAny(call: FeedCall, watchOf: (pool: Pool) => FeedWatch): Prom
   }
   const homes: FeedHome[] = withMonitors(call.homes).map((home) => ({
     ...home,
-    name: home.pool === call.context.databases.default ? DEFAULT_NAME : `${home.jurisdictions[0]}`,
+    name: nameOfHome(call.homes, home),
     watch: watchOf(home.pool),
   }));
   const { next, ...feed } = await readJoinedFeed(homes, { ...request, cursors });

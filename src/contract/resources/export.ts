@@ -39,7 +39,9 @@ export const exportRecord = z.discriminatedUnion('type', [
     organizationId: z.string(),
     projectId: z.string().optional().describe('Of an export of one project.'),
     startedAt: timestamp.describe('All that was committed before is in the export.'),
-    observationsFrom: timestamp.describe('Observations from this time on, and the hours before it.'),
+    observationsFrom: timestamp.describe(
+      'Observations from this time on, and the hours before it. Of several databases the latest one: another one may have observations from before it in place of hours.',
+    ),
   }),
   project.extend(type('project')),
   callbackEndpoint.extend(type('endpoint')).describe('Of a `url` the origin alone.'),

@@ -1,8 +1,5 @@
 // What an export reads: its order, and a page of each kind of what a project has, in an order that never changes.
-import type { FindPlan, Plan } from '../../domain/plan.ts';
-import { DAY_MS, keptObservations } from '../../domain/retention.ts';
 import {
-  type KeptHistory,
   listExportedBuckets,
   listExportedObservations,
   readKeptHistory,
@@ -13,22 +10,15 @@ import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-
 import { type IncidentRow, listIncidents } from '../../store/incidents/incidents.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { listMonitorsByKey } from '../../store/monitors/monitors-by-key.ts';
-import type { Database, Queryable } from '../../store/postgres/pool.ts';
-import { findStanding } from '../../store/tenancy/organization-standing.ts';
+import type { Database } from '../../store/postgres/pool.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import type { UsageRecord } from '../../store/tenancy/usage.ts';
+import { type ExportHome, type ExportSources, keptFrom } from './export-homes.ts';
 
 export interface ExportScope {
   organizationId: string;
   /** Undefined: all projects of the organization. */
   projectId?: string;
-}
-
-/** Both stay as they are where an export goes on. */
-export interface ExportSpan {
-  startedMs: number;
-  /** Observations from then on, and the hours before. */
-  observationsFromMs: number;
 }
 
 /** The largest pages. */
@@ -46,13 +36,6 @@ export const PAGES: ExportPages = {
   monitors: 200,
 };
 
-/** What the plan keeps now: the sweeper may not have deleted the rest yet. A cursor says nothing of it. */
-export interface ExportTerms {
-  plan: Plan;
-  /** Observations before it are not shown. */
-  keptFromMs: number;
-}
-
 /** What an export is of: it stays the same where it goes on. */
 export interface ExportExtent {
   scope: ExportScope;
@@ -61,8 +44,7 @@ export interface ExportExtent {
   includesBuckets: boolean;
 }
 
-export interface ExportOrder extends ExportExtent, ExportTerms {
-  span: ExportSpan;
+export interface ExportOrder extends ExportExtent, ExportSources {
   includesUsage: boolean;
   pages?: ExportPages;
 }
@@ -79,33 +61,7 @@ export type ExportContent =
   /** Lines that are ready. */
   | { kind: 'history'; text: string; lines: number };
 
-/**
- * What an export that begins now has. One that goes on has the span of its cursor, and the terms of now. With hours it has
- * the oldest day in hours alone: the observations of that day are the next ones to go, maybe before they are read.
- */
-export async function beginExport(
-  db: Queryable,
-  { scope: { organizationId }, includesBuckets }: Pick<ExportExtent, 'scope' | 'includesBuckets'>,
-  findPlan: FindPlan,
-): Promise<ExportTerms & { span: ExportSpan }> {
-  const kept = await readKeptHistory(db);
-  const plan = findPlan((await findStanding(db, organizationId))?.plan ?? '');
-  const keptFromMs = keptFrom(plan, kept);
-  const hasHours = includesBuckets && keepsBuckets(plan);
-  const nextDayMs = Math.min(keptFromMs + DAY_MS, kept.summedMs);
-  const observationsFromMs = hasHours ? Math.max(keptFromMs, nextDayMs) : keptFromMs;
-  return { plan, keptFromMs, span: { startedMs: kept.nowMs, observationsFromMs } };
-}
-
-function keptFrom(plan: Plan, { nowMs, storedFromMs }: KeptHistory): number {
-  return Math.max(storedFromMs, keptObservations(plan, { nowMs, lastSequence: 0 }).fromMs);
-}
-
-/** docs/contract/organization.md: the summarized history belongs to the paid plans. */
-export const keepsBuckets = (plan: Plan) => plan.id !== 'free';
-
 export interface Walk {
-  db: Database;
   order: ExportOrder;
   pages: ExportPages;
   /** Of a line of the last page of history. */
@@ -127,35 +83,47 @@ export interface ProjectPage {
   end: Key | undefined;
   hasMore: boolean;
 }
-export type Read = (walk: Walk, projectId: string, after: Key | undefined) => Promise<ProjectPage>;
-export type OfProjects = 'endpoint' | 'monitor' | 'incident' | 'observation' | 'observation_bucket';
+
+/** What a page is read of: what comes after the last one of the page before. */
+export interface PageOf {
+  db: Database;
+  projectId: string;
+  after: Key | undefined;
+}
+
+/** Kinds that are where the monitors are. */
+export type OfHomes = 'monitor' | 'incident' | 'observation' | 'observation_bucket';
 
 export const keyOf = (text: string | undefined): Key | undefined => (text === undefined ? undefined : [text]);
 
-/** Reads a page of a project's, after the last one of the page before. */
-export const READ: Record<OfProjects, Read> = {
-  endpoint: async ({ db, pages }, projectId, after) => {
-    const [micros, id] = (after ?? []) as [number?, string?];
-    const page = { limit: pages.items, after: id === undefined ? undefined : { micros, id } };
-    const found = await listEndpoints(db, projectId, page);
-    const last = found.at(-1)?.position;
-    const items = found.map(({ item }) => item);
-    return {
-      ...pageOf({ kind: 'endpoint', items }, last && [last.micros ?? 0, last.id]),
-      hasMore: items.length === pages.items,
-    };
-  },
-  monitor: async ({ db, order, pages }, projectId, after) => {
+/** A page of a project's endpoints. Those of monitors are with their monitors. */
+export async function readEndpoints({ pages }: Walk, { db, projectId, after }: PageOf): Promise<ProjectPage> {
+  const [micros, id] = (after ?? []) as [number?, string?];
+  const page = { limit: pages.items, after: id === undefined ? undefined : { micros, id } };
+  const found = await listEndpoints(db, projectId, page);
+  const last = found.at(-1)?.position;
+  const items = found.map(({ item }) => item);
+  return {
+    ...pageOf({ kind: 'endpoint', items }, last && [last.micros ?? 0, last.id]),
+    hasMore: items.length === pages.items,
+  };
+}
+
+type ReadOfHome = (walk: Walk, of: PageOf, home: ExportHome) => Promise<ProjectPage>;
+
+/** A page of what a project has in a database. */
+export const READ: Record<OfHomes, ReadOfHome> = {
+  monitor: async ({ pages }, { db, projectId, after }, { span }) => {
     const [key] = (after ?? []) as [string?];
     const items = await listMonitorsByKey(db, projectId, {
-      ...{ after: key, madeUntilMs: order.span.startedMs, limit: pages.wholeMonitors },
+      ...{ after: key, madeUntilMs: span.startedMs, limit: pages.wholeMonitors },
     });
     return {
       ...pageOf({ kind: 'monitor', items }, keyOf(items.at(-1)?.monitorKey)),
       hasMore: items.length === pages.wholeMonitors,
     };
   },
-  incident: async ({ db, pages }, projectId, after) => {
+  incident: async ({ pages }, { db, projectId, after }) => {
     const [id] = (after ?? []) as [string?];
     const page = { limit: pages.items, after: id === undefined ? undefined : { id } };
     const found = await listIncidents(db, { projectId }, page);
@@ -164,24 +132,23 @@ export const READ: Record<OfProjects, Read> = {
       hasMore: found.length === pages.items,
     };
   },
-  observation: async (walk, projectId, after) => {
+  observation: async (walk, { db, projectId, after }, home) => {
     const [monitorKey = '', sequence = 0] = (after ?? []) as [string?, number?];
-    const { span, keptFromMs, format } = walk.order;
-    const page = await listExportedObservations(walk.db, projectId, after && { monitorKey, sequence }, {
-      ...{ ...termsOf(walk.order), format, limits: nextLimits(walk) },
+    const { span, keptFromMs } = home;
+    const page = await listExportedObservations(db, projectId, after && { monitorKey, sequence }, {
+      ...{ ...termsOf(walk, home), format: walk.order.format, limits: nextLimits(walk) },
       ...{ fromMs: Math.max(span.observationsFromMs, keptFromMs), untilMs: span.startedMs + CLOCK_SLACK_MS },
     });
     return historyOf(walk, page, (end) => [end.monitorKey, end.sequence]);
   },
-  observation_bucket: async (walk, projectId, after) => {
+  observation_bucket: async (walk, { db, projectId, after }, home) => {
     const [monitorKey = '', measurement = '', startMs = 0] = (after ?? []) as [string?, string?, number?];
-    const { db, order } = walk;
     const kept = await readKeptHistory(db);
     const place = after && { monitorKey, measurement, startMs };
     const page = await listExportedBuckets(db, projectId, place, {
-      ...{ ...termsOf(order), summedMs: kept.summedMs, limits: nextLimits(walk) },
+      ...{ ...termsOf(walk, home), summedMs: kept.summedMs, limits: nextLimits(walk) },
       // Of days that are not kept any more since the export began: their observations may have gone unread.
-      observationsFromMs: Math.max(order.span.observationsFromMs, keptFrom(order.plan, kept)),
+      observationsFromMs: Math.max(home.span.observationsFromMs, keptFrom(walk.order.plan, kept)),
     });
     return historyOf(walk, page, (end) => [end.monitorKey, end.measurement, end.startMs]);
   },
@@ -189,7 +156,7 @@ export const READ: Record<OfProjects, Read> = {
 
 const pageOf = (content: ExportContent, end: Key | undefined) => ({ parts: [{ content, end }], end });
 
-const termsOf = ({ span, plan }: ExportOrder) => ({
+const termsOf = ({ order: { plan } }: Walk, { span }: ExportHome) => ({
   madeUntilMs: span.startedMs,
   storedObservations: plan.storedObservations,
 });

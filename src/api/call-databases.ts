@@ -4,7 +4,6 @@ import type { PathParameter } from '../contract/operations/operations.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
 import {
-  askPresent,
   findHome,
   findHomes,
   type Homes,
@@ -13,6 +12,7 @@ import {
   type SharedHome,
   withMonitors,
 } from '../service/calls/homes.ts';
+import { type Aim, findKeyedHome } from '../service/calls/keyed-home.ts';
 import { findDelivery } from '../store/deliveries/deliveries.ts';
 import { findIncident } from '../store/incidents/incidents.ts';
 import { findMonitorRefs } from '../store/monitors/monitors.ts';
@@ -28,24 +28,30 @@ export const LOOKS = {
     (await findDelivery(db, projectId, deliveryId)) !== undefined,
 } satisfies { [Name in PathParameter]?: (projectId: string, id: string) => Look };
 
-export interface CallDatabases {
-  /** The answer of an earlier call with the key, wherever that call worked. */
-  findReplay: (guard: IdempotencyGuard) => Promise<Replay | undefined>;
-  /** Does the work in the call's own database. */
+/** Does work in the database of a call. */
+export interface CallPlace {
   run: <Result>(work: (home: SharedHome) => Promise<Result>) => Promise<Result>;
 }
 
+/**
+ * Finds where a call works, or the answer of an earlier call with its key. It may find that the resource does not exist, and
+ * throws what says so.
+ */
+export type FindPlace = (guard: IdempotencyGuard | undefined) => Promise<CallPlace | Replay>;
+
 /** Where a call works that its input describes. `homes`: all of the installation. */
-export function databasesOf(homes: Homes, projectId: string, input: CallInput): CallDatabases {
+export function placeFinder(homes: Homes, projectId: string, input: CallInput): FindPlace {
   const [first] = homes;
   if (homes.length === 1)
-    return { findReplay: (guard) => findReplay(first.db, guard), run: (work) => work(first) };
-  return {
-    findReplay: (guard) => findReplayIn(homes, guard),
-    run: async (work) => {
-      const home = await homeOf(homes, projectId, input);
-      return home ? await inHome(home, () => work(home)) : await work(first);
-    },
+    return async (guard) =>
+      (guard && (await findReplay(first.db, guard))) ?? { run: async (work) => await work(first) };
+  const aim = aimOf(homes, projectId, input);
+  return async (guard) => {
+    const found = guard ? await findKeyedHome(homes, aim, guard) : await homeOf(aim);
+    if ('replay' in found) return found;
+    // What names no jurisdiction needs no other sentence than in an installation with one database.
+    if (aim.isDefault) return { run: async (work) => await work(found) };
+    return { run: (work) => inHome(found, () => work(found)) };
   };
 }
 
@@ -68,29 +74,26 @@ export interface CallInput {
   body?: { jurisdiction?: Jurisdiction };
 }
 
-/** Undefined: what the call names is in no jurisdiction, or it names none. */
-async function homeOf(
-  homes: readonly SharedHome[],
-  projectId: string,
-  { params = {}, query, body }: CallInput,
-): Promise<SharedHome | undefined> {
+type CallAim = Aim & { isDefault?: true };
+
+/** `isDefault`: what the call names is in no jurisdiction, or it names none. */
+function aimOf(homes: Homes, projectId: string, { params = {}, query, body }: CallInput): CallAim {
   const stated = body?.jurisdiction ?? query?.jurisdiction;
-  if (stated) return withMonitors(homes, stated)[0];
+  const [home] = stated ? withMonitors(homes, stated) : [];
+  if (home) return { home };
   for (const name of Object.keys(LOOKS) as (keyof typeof LOOKS)[]) {
     const id = params[name];
     if (id === undefined) continue;
-    const asked = name === 'deliveryId' ? homes : withMonitors(homes);
-    return await findHome(asked, LOOKS[name](projectId, id));
+    return {
+      asked: name === 'deliveryId' ? homes : withMonitors(homes),
+      look: LOOKS[name](projectId, id),
+      // The service makes these ids; those of monitors may be in two databases.
+      isInOne: name !== 'monitorId',
+    };
   }
-  return undefined;
+  return { home: homes[0], isDefault: true };
 }
 
-/**
- * Each database keeps the answers of its own calls. A key that was used for another call anywhere is refused, except where a
- * database is away: it holds up no call to another one. The call that has the key worked in its own database, and so would its
- * repetition.
- */
-async function findReplayIn(homes: Homes, guard: IdempotencyGuard): Promise<Replay | undefined> {
-  const found = await askPresent(homes, (db) => findReplay(db, guard));
-  return found.find((replay) => replay !== undefined);
+async function homeOf(aim: Aim): Promise<SharedHome> {
+  return 'home' in aim ? aim.home : await findHome(aim.asked, aim.look);
 }

@@ -22,7 +22,7 @@ import type { IdempotencyGuard, KeptAnswer, Replay } from '../store/tenancy/idem
 import { type AuditedChange, writeAudit } from '../telemetry/audit.ts';
 import type { Admission, Admit } from './auth/admission.ts';
 import type { Principal } from './auth/principal.ts';
-import { type CallDatabases, databasesOf } from './call-databases.ts';
+import { type CallPlace, type FindPlace, placeFinder } from './call-databases.ts';
 import { accepts } from './http/headers.ts';
 import type { CallHolder, OpenCalls } from './http/open-calls.ts';
 import { readTarget } from './http/request.ts';
@@ -142,7 +142,7 @@ export function registerOperation<Spec extends OperationSpec>(
       try {
         const input = readInput(spec, request);
         const homes = shareHomes(deps.context.databases, (pool) => deps.shareOf(pool, holder.project));
-        const databases = databasesOf(homes, admission.caller.projectId, input);
+        const findPlace = placeFinder(homes, admission.caller.projectId, input);
         const guard = guardOf(spec, request, { admission, context: deps.context });
         const callIn = (home: SharedHome): Call<Spec> => ({
           input,
@@ -159,8 +159,8 @@ export function registerOperation<Spec extends OperationSpec>(
             await deps.admit(spec, request, { again: admission });
           },
         });
-        const answer = await guarded(deps.runningKeys, { databases, guard }, () =>
-          databases.run((home) => handler(callIn(home))),
+        const answer = await guarded(deps.runningKeys, { findPlace, guard }, ({ run }) =>
+          run((home) => handler(callIn(home))),
         );
         audit(request, admission.caller, answer);
         return await send(reply, spec, answer);
@@ -196,12 +196,13 @@ function readInput<Spec extends OperationSpec>(spec: Spec, request: FastifyReque
  */
 async function guarded<Result>(
   runningKeys: RunningKeys,
-  { databases, guard }: { databases: CallDatabases; guard: IdempotencyGuard | undefined },
-  call: () => Promise<Result>,
+  { findPlace, guard }: { findPlace: FindPlace; guard: IdempotencyGuard | undefined },
+  callIn: (place: CallPlace) => Promise<Result>,
 ): Promise<Result | Replay> {
-  if (!guard) return await call();
-  runningKeys.refuseDuplicate(guard);
-  return (await databases.findReplay(guard)) ?? (await runningKeys.only(guard, call));
+  if (guard) runningKeys.refuseDuplicate(guard);
+  const found = await findPlace(guard);
+  if ('replay' in found) return found;
+  return guard ? await runningKeys.only(guard, () => callIn(found)) : await callIn(found);
 }
 
 function guardOf(

@@ -29,7 +29,8 @@ const USE_NOTHING: UseSlots = async () => undefined;
 
 /**
  * Does work that takes slots. In the default database it counts them itself and `use` does nothing. For the database of a
- * jurisdiction they are reserved before, and given up where the work does not use them. Throws `plan_limit_reached`.
+ * jurisdiction they are reserved before, and given up where the work does not use them. Where there are none `use` throws
+ * `plan_limit_reached`, and not sooner: the work may be a call that another replica has done, and then it only tells the answer.
  */
 export async function withSlots<Result>(
   call: PlacedCall,
@@ -38,9 +39,14 @@ export async function withSlots<Result>(
 ): Promise<Result> {
   const place = placeOf(call);
   if (!place) return await work(USE_NOTHING);
-  const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
-  if (wanted.monitors + wanted.endpoints === 0) return await work(USE_NOTHING);
-  const reservationId = await reserve(call, place, wanted);
+  const reserved = await reserveWanted(call, place, wantedNow);
+  if ('refusal' in reserved) {
+    return await work(async () => {
+      throw reserved.refusal;
+    });
+  }
+  const { reservationId } = reserved;
+  if (reservationId === undefined) return await work(USE_NOTHING);
   let isUsed = false;
   try {
     return await work(async (tx) => {
@@ -59,7 +65,31 @@ export async function withSlots<Result>(
   }
 }
 
-async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<string> {
+interface Reserved {
+  /** Undefined: nothing is wanted. */
+  reservationId?: string;
+}
+
+/** `refusal`: why nothing is reserved. Throws `temporarily_unavailable`. */
+async function reserveWanted(
+  call: PlacedCall,
+  place: Place,
+  wantedNow: Wanted | (() => Promise<Wanted>),
+): Promise<Reserved | { refusal: ProblemError }> {
+  try {
+    const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
+    if (wanted.monitors + wanted.endpoints === 0) return {};
+    const reserved = await reserve(call, place, wanted);
+    return typeof reserved === 'string' ? { reservationId: reserved } : { refusal: reserved };
+  } catch (error) {
+    // What the call names is gone: the work says so, or has its answer of before.
+    if (error instanceof ProblemError && !error.retryable) return { refusal: error };
+    throw error;
+  }
+}
+
+/** The id of the reservation, or why there is none. */
+async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<string | ProblemError> {
   const [home] = call.homes;
   // While the default database is away nothing is made that takes a slot, and the refusal names that one.
   const reserveNow = () => inHome(home, (db) => tryToReserve(call, { db, place, wanted }));
@@ -68,9 +98,7 @@ async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<
   // What was deleted in a place since its last report is free.
   const { places, default: source } = call.context.databases;
   await Promise.allSettled(places.map((one) => reportSlots(source, one)));
-  const second = await reserveNow();
-  if (typeof second !== 'string') throw second;
-  return second;
+  return await reserveNow();
 }
 
 /** The id of the reservation, or why there is none. */

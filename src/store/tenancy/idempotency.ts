@@ -39,11 +39,11 @@ export interface Replay {
   replay: KeptAnswer;
 }
 
-/**
- * The answer of an earlier call with this key; undefined when there is none inside the window.
- * Throws `idempotency_conflict` where the earlier call was another request.
- */
-export async function findReplay(db: Queryable, guard: IdempotencyGuard): Promise<Replay | undefined> {
+/** What a database knows of a key: the answer of the same request, or that another request has used it. */
+export type KnownKey = Replay | 'of_another_request' | undefined;
+
+/** Undefined: nobody has used the key inside the window. */
+export async function lookUpKey(db: Queryable, guard: IdempotencyGuard): Promise<KnownKey> {
   const { rows } = await db.query<KeptColumns>({
     name: 'find-answer',
     text: `select fingerprint, status, headers, body_box from idempotency_records
@@ -53,9 +53,19 @@ export async function findReplay(db: Queryable, guard: IdempotencyGuard): Promis
   const [row] = rows;
   if (!row) return undefined;
   const { fingerprint, status, headers, body_box: box } = row;
-  if (!fingerprint.equals(guard.fingerprint)) throw keyOfAnotherRequest();
+  if (!fingerprint.equals(guard.fingerprint)) return 'of_another_request';
   const body: unknown = box ? JSON.parse(guard.secrets.open(box, answerPlace(guard))) : undefined;
   return { replay: { status, headers, body } };
+}
+
+/**
+ * The answer of an earlier call with this key; undefined when there is none inside the window.
+ * Throws `idempotency_conflict` where the earlier call was another request.
+ */
+export async function findReplay(db: Queryable, guard: IdempotencyGuard): Promise<Replay | undefined> {
+  const known = await lookUpKey(db, guard);
+  if (known === 'of_another_request') throw keyOfAnotherRequest();
+  return known;
 }
 
 interface KeptColumns {

@@ -3,8 +3,14 @@ import type pg from 'pg';
 
 type Db = Pick<pg.Pool, 'query'>;
 
-/** Tables that change by themselves: counters of calls, clocks, the feed's notes of changes. */
-const RESTLESS = ['rate_windows', 'service_clock', 'live_changes', 'live_changes_floor', 'ingest_lanes'];
+/**
+ * Tables that change by themselves: counters of calls, clocks, the feed's notes of changes, and what databases of
+ * jurisdictions have copied and reserved.
+ */
+const RESTLESS = [
+  ...['rate_windows', 'service_clock', 'live_changes', 'live_changes_floor', 'ingest_lanes'],
+  ...['directory_changes', 'directory_rows', 'place_slots', 'slot_reservations', 'used_reservations'],
+];
 /** When a credential was last used is written later. */
 const RESTLESS_COLUMN = 'last_used_at';
 

@@ -10,6 +10,7 @@ import {
   type OperationId,
   type PathParameter,
 } from '../../src/contract/operations/operations.ts';
+import type { Jurisdiction } from '../../src/domain/monitor.ts';
 import type { ApiClient, ApiRequest } from './api-client.ts';
 
 export type Operation = OperationSpec & { operationId: OperationId };
@@ -33,13 +34,22 @@ interface Clients {
   owner: ApiClient;
 }
 
+/** Where the monitor of a filled project is, in an installation with several databases. */
+export interface FilledPlace {
+  jurisdiction: Jurisdiction;
+  /** Copies the endpoint there. */
+  copyDirectory(): Promise<void>;
+}
+
 /** Makes one of each: an endpoint, a monitor bound to it whose run has failed, its incident and delivery, a credential. */
-export async function fillProject({ manage, owner }: Clients): Promise<FilledProject> {
+export async function fillProject({ manage, owner }: Clients, place?: FilledPlace): Promise<FilledProject> {
   const alias = `endpoint-${randomUUID()}`;
   const monitorId = `monitor-${randomUUID()}`;
   const made = await manage.expectSuccess('createCallback', { body: { alias, url: CLOSED_URL } });
+  await place?.copyDirectory();
+  const { jurisdiction } = place ?? {};
   const { body: monitor } = await manage.expectSuccess('createMonitor', {
-    body: { monitorId, name: monitorId, callback: { kind: 'named', alias } },
+    body: { monitorId, name: monitorId, jurisdiction, callback: { kind: 'named', alias } },
   });
   const { projectId, publishUrl = '' } = monitor;
   await fetch(`${manage.url}${new URL(publishUrl).pathname}/fail`);
@@ -113,10 +123,17 @@ function mapTexts(value: unknown, toText: (text: string) => string): unknown {
 }
 
 /** The example of an operation as a call that succeeds, on things of its own in this project. */
-export async function newRequestFor(clients: Clients, spec: OperationSpec): Promise<ApiRequest> {
-  const filled = await fillProject(clients);
+export async function newRequestFor(
+  clients: Clients,
+  spec: Operation,
+  place?: FilledPlace,
+): Promise<ApiRequest> {
+  const filled = await fillProject(clients, place);
+  const request = requestOn(filled, spec);
+  if (place && spec.operationId === 'createMonitor')
+    request.body = { ...(request.body as object), jurisdiction: place.jurisdiction };
   return {
-    ...requestOn(filled, spec),
+    ...request,
     ifMatch: spec.ifMatch && (await readEtag(clients, spec.ifMatch, filled.ids)),
     idempotencyKey: spec.idempotent ? randomUUID() : undefined,
   };

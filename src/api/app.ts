@@ -91,8 +91,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
         return (await read((db) => findProject(db, principal.organizationId, idOrName))).found;
       },
       spend: (scopeId, organization) => rates.spend(scopeId, organization),
-      requireVisible: (requester, spec, params) =>
-        requireVisible(homesFor(shareOfPrincipal(requester.principal)), requester, spec, params),
+      requireVisible: (requester, spec, named) =>
+        requireVisible(homesFor(shareOfPrincipal(requester.principal)), requester, spec, named),
     }),
     runningKeys: new RunningKeys(),
     openCalls,

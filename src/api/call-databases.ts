@@ -20,8 +20,8 @@ import { findReplay, type IdempotencyGuard, type Replay } from '../store/tenancy
 
 /** What a path names that is in one database. */
 export const LOOKS = {
-  monitorId: (projectId, monitorId) => async (db) =>
-    (await findMonitorRefs(db, { projectId, monitorId })).length > 0,
+  monitorId: (projectId, monitorId, jurisdiction?: Jurisdiction) => async (db) =>
+    (await findMonitorRefs(db, { projectId, monitorId, jurisdiction })).length > 0,
   incidentId: (projectId, incidentId) => async (db) =>
     (await findIncident(db, projectId, incidentId)) !== undefined,
   deliveryId: (projectId, deliveryId) => async (db) =>
@@ -55,15 +55,9 @@ export function placeFinder(homes: Homes, projectId: string, input: CallInput): 
   };
 }
 
-/** Throws `not_found` where no database of the installation has it. */
-export async function requireInOneOf(
-  homes: Homes,
-  name: keyof typeof LOOKS,
-  projectId: string,
-  id: string,
-): Promise<void> {
-  const look = LOOKS[name](projectId, id);
-  if (homes.length > 1) await findHomes(homes, look);
+/** Throws `not_found` where no database of the installation, or of the jurisdiction, has it. */
+export async function requireInOneOf(homes: Homes, look: Look, jurisdiction?: Jurisdiction): Promise<void> {
+  if (homes.length > 1) await findHomes(jurisdiction ? withMonitors(homes, jurisdiction) : homes, look);
   else if (!(await look(homes[0].db))) throw notFound();
 }
 

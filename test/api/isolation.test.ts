@@ -153,14 +153,16 @@ describe('what belongs to another project', () => {
   });
 
   it.each(named(withPath.filter((spec) => hasQuery(spec, 'jurisdiction'))))(
-    '%s does not find a monitor in another jurisdiction',
+    '%s does not find a monitor in another jurisdiction, whoever calls',
     async (id, spec) => {
       const { query, ...request } = requestOn(filled, spec);
-      const client = spec.preset === 'operator' ? api.operator : api.manage;
-      for (const jurisdiction of ['eu', 'us', 'fedramp']) {
-        const elsewhere = { ...request, query: { ...query, jurisdiction } };
-        const { problem } = await client.call(spec.operationId, elsewhere);
-        expect([id, problem?.code]).toEqual([id, 'service.not_found']);
+      const { read, manage, viewer, member, owner, operator } = api;
+      for (const [name, client] of Object.entries({ read, manage, viewer, member, owner, operator })) {
+        for (const jurisdiction of ['eu', 'us', 'fedramp']) {
+          const elsewhere = { ...request, query: { ...query, jurisdiction } };
+          const { problem } = await client.call(spec.operationId, elsewhere);
+          expect([id, name, problem?.code]).toEqual([id, name, 'service.not_found']);
+        }
       }
       await expectUnchanged();
     },

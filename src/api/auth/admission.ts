@@ -12,7 +12,7 @@ import type { Project } from '../../store/tenancy/projects.ts';
 import { accepts, decodeHeader, requireValidCorrelationId } from '../http/headers.ts';
 import type { RateState } from '../http/rate-limit.ts';
 import { type Authenticated, authenticationRequired, type Principal } from './principal.ts';
-import type { Requester } from './visible-resources.ts';
+import type { Named, Requester } from './visible-resources.ts';
 
 export interface Admission {
   principal: Principal;
@@ -41,7 +41,7 @@ export interface AdmissionDeps {
   /** Counts the call. */
   spend: (scopeId: string, organization: Organization) => RateState;
   /** Throws `not_found` unless the caller may see all that the path of the operation names. */
-  requireVisible: (requester: Requester, spec: OperationSpec, params: unknown) => Promise<void>;
+  requireVisible: (requester: Requester, spec: OperationSpec, named: Named) => Promise<void>;
 }
 
 export function createAdmit(deps: AdmissionDeps): Admit {
@@ -67,7 +67,8 @@ export function createAdmit(deps: AdmissionDeps): Admit {
       requestId: request.id,
     };
     if (!mayCall(principal, spec.preset)) {
-      await deps.requireVisible({ principal, caller }, spec, request.params);
+      const { jurisdiction } = request.query as { jurisdiction?: unknown };
+      await deps.requireVisible({ principal, caller }, spec, { params: request.params, jurisdiction });
       throw permissionDenied(principal, spec);
     }
     const types = spec.streams ? Object.keys(spec.streams) : ['application/json'];

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { fieldTable, typeOf } from '../src/api/docs/schema-text.ts';
 import type { JsonObject } from '../src/contract/json-schema.ts';
+import { unnamedParts } from './named-parts.ts';
 
 const ROOT = new URL('../', import.meta.url);
 const PAGE = 'docs/contract/operations.md';
@@ -61,7 +62,10 @@ export function holdersOf(tests: TestTexts): Map<string, string[]> {
   return holders;
 }
 
-/** The page. Throws for an operation that no test holds, and for one that a test holds and nobody has. */
+/**
+ * The page. Throws for an operation that no test holds, for one that a test holds and nobody has, and for a field, parameter
+ * or refusal that no test names.
+ */
 export function renderTables(document: TabledDocument, tests: TestTexts): string {
   const holders = holdersOf(tests);
   const entries = Object.entries(document.paths).flatMap(([path, item]) =>
@@ -78,6 +82,8 @@ export function renderTables(document: TabledDocument, tests: TestTexts): string
       `No test holds ${unheld.join(', ')}: say so in one that does, "// Holds: ${unheld[0]}.".`,
     );
   }
+  const unnamed = unnamedParts(document, tests);
+  if (unnamed.length > 0) throw new Error(unnamed.join('\n'));
   const unknown = [...holders.keys()].filter((id) => !ids.has(id));
   if (unknown.length > 0) throw new Error(`Tests hold operations that nobody has: ${unknown.join(', ')}.`);
   const tagged = document.tags.map(({ name, description }) => {
@@ -102,7 +108,9 @@ Every operation, field, bound, header and error of \`/v1\`, and the test that ho
 |---|---|
 | every answer of every test has a status, headers and a body that the document has | \`test/support/api-client.ts\` |
 | methods, paths, required headers, statuses and presets | \`test/contract/operations.test.ts\` |
-| fields and bounds are those that validate, and frozen in openapi.json | \`test/contract/openapi.test.ts\` |
+| fields and bounds are frozen in openapi.json | \`test/contract/openapi.test.ts\` |
+| each bound is taken, and what is beyond it is refused with the path of the field | \`test/contract/bounds.test.ts\` |
+| a field, parameter or refusal that no test of an operation with it names is refused | \`tools/named-parts.ts\` |
 | the example works as it stands; the refusals have the words of the document | \`test/api/docs-examples.test.ts\` |
 | nobody sees or changes anything of another project, organization or jurisdiction | \`test/api/isolation.test.ts\` |
 | a write with an \`Idempotency-Key\` happens once | \`test/api/idempotent-operations.test.ts\` |

@@ -303,7 +303,9 @@ describe("the organization's default", () => {
     };
     const isDefault = async (endpointId = '') =>
       (await api.read.expectSuccess('getCallback', { params: { endpointId } })).body.isOrganizationDefault;
-    expect(await set(first, first)).toBe(412);
+    const stale = { endpointId: first, expectedEndpointId: first };
+    const { problem } = await api.owner.call('setDefaultCallback', { body: stale });
+    expect(problem).toMatchObject({ status: 412, code: 'service.precondition_failed' });
     expect(await set(second)).toBe(200);
     expect([await set(null, first), await set(first, first)]).toEqual([412, 412]);
     // An endpoint of that id in another project is another one.

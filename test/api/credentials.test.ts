@@ -46,6 +46,11 @@ describe('a credential', () => {
     const params = { credentialId: made.body.credential.credentialId };
     const read = await api.owner.expectSuccess('getCredential', { params });
     expect(JSON.stringify(read.body)).not.toContain(made.body.secret?.slice(-43));
+    const { createdAt } = made.body.credential;
+    const { rows } = await api.pool.query('select created_at from credentials where credential_id = $1', [
+      params.credentialId,
+    ]);
+    expect([read.body.createdAt, rows[0]?.created_at.toISOString()]).toEqual([createdAt, createdAt]);
   });
 
   it('the database holds a digest of the secret and nowhere the secret', async () => {

@@ -179,6 +179,27 @@ it('usage is for a credential with the scope usage:read and for owners, others r
   ]);
 });
 
+it('a record of usage has each number of its month, and 0 where nothing was counted', async () => {
+  await api.pool.query(
+    `insert into usage_counters (project_id, period, dimension, value)
+     values ($1, '2026-08-01', 'active_monitors', 5), ($1, '2026-08-01', 'deliveries', 3),
+       ($1, '2026-08-01', 'stored_observations', 4), ($1, '2026-08-01', 'api_requests', 2)`,
+    [api.projectId],
+  );
+  const { projectId } = api;
+  const token = await seedCredential(api.pool, { projectId, preset: 'read', scopes: ['usage:read'] });
+  const usage = ofType(recordsOf(await readExport(asCredential({ token }))), 'usage');
+  expect(usage.find(({ period }) => period === '2026-08')).toEqual({
+    type: 'usage',
+    period: '2026-08',
+    activeMonitors: 5,
+    beats: 0,
+    deliveries: 3,
+    storedObservations: 4,
+    apiRequests: 2,
+  });
+});
+
 it('the hours before the kept observations are for paid plans that ask for them', async () => {
   const hourMs = daysAgo(40) + 5 * HOUR_MS;
   const insert = (at: number) =>

@@ -69,6 +69,35 @@ describe('an incident', () => {
     expect(page).toEqual({ items: [body] });
   });
 
+  it('an incident says since when it recovers, and when it was over', async () => {
+    const monitor = await makeMonitor(api, { recoveryBeats: 2 });
+    const params = { incidentId: await monitor.fail() };
+    const read = async () => (await api.read.expectSuccess('getIncident', { params })).body;
+    const entryOf = async (type: string) => {
+      const { body } = await api.read.expectSuccess('getIncidentTimeline', { params });
+      return body.items.find((entry) => entry.type === type)?.at;
+    };
+    await monitor.beat();
+    const recovering = await read();
+    expect(recovering).toMatchObject({ state: 'recovering', recoveringAt: await entryOf('recovering') });
+    expect(recovering).not.toHaveProperty('recoveredAt');
+    await monitor.beat();
+    const { recoveringAt } = recovering;
+    const recoveredAt = await entryOf('recovered');
+    expect(await read()).toMatchObject({ state: 'recovered', recoveringAt, recoveredAt, lastSequence: 3 });
+  });
+
+  it('an incident of a missed deadline shows that deadline', async () => {
+    const at = { opened_at: '2026-01-01T00:00:01Z', deadline_at: '2026-01-01T00:00:00.500Z' };
+    const [incidentId = ''] = await insertPast(`past-${randomUUID()}`, [at]);
+    const { body } = await api.read.expectSuccess('getIncident', { params: { incidentId } });
+    expect(body).toMatchObject({
+      kind: 'missed_deadline',
+      openedAt: '2026-01-01T00:00:01.000Z',
+      deadlineAt: '2026-01-01T00:00:00.500Z',
+    });
+  });
+
   it('the timeline of an incident is oldest first, in pages', async () => {
     const monitor = await makeMonitor(api);
     const incidentId = await monitor.fail();

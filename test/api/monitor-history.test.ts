@@ -153,6 +153,7 @@ describe('change records', () => {
         lifecycleFrom: 'active',
         lifecycleTo: 'active',
         maintenance: short,
+        occurredAt: entered.body.updatedAt,
         actor: { kind: 'api_credential' },
         sourceRequestId: entered.headers.get('x-request-id'),
       },

@@ -97,6 +97,8 @@ describe('from nothing', () => {
       },
     ]);
     expect((await read(empty.next)).ids).toEqual(['one']);
+    const { publishBaseUrl } = (await client.expectSuccess('getStatusFeed')).body;
+    expect(made.publishUrl).toMatch(new RegExp(`^${publishBaseUrl}/ping/[0-9a-f-]{36}$`));
   });
 
   it('every page of a listing but the last says that more follows', async () => {

@@ -147,6 +147,7 @@ export function updateMonitorBody(limits: ContractLimits) {
         labels: z
           .record(labelKey, labelValue.nullable())
           .superRefine(atMost(2 * MAX_LABELS, 'labels in one patch'))
+          .meta({ maxProperties: 2 * MAX_LABELS })
           .nullable()
           .optional(),
         intervalSeconds: fields.intervalSeconds.nullable().optional(),
@@ -159,6 +160,7 @@ export function updateMonitorBody(limits: ContractLimits) {
         measurements: z
           .record(measurementKey, measurementRulePatch.nullable())
           .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
+          .meta({ maxProperties: 2 * MAX_MEASUREMENTS })
           .nullable()
           .optional()
           .describe(`Rules by measurement key. ${NOT_EVALUATED}`),

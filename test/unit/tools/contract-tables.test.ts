@@ -1,4 +1,5 @@
-// The tables of operations: none without a test that holds it, and none that a test only claims to hold.
+// The tables of operations: none without a test that holds it, and none that a test only claims to hold; no field,
+// parameter or refusal that no test names.
 import { describe, expect, it } from 'vitest';
 import { holdersOf, renderTables, type TabledDocument } from '../../../tools/contract-tables.ts';
 
@@ -14,6 +15,7 @@ const document: TabledDocument = {
         parameters: [
           { $ref: '#/components/parameters/thing' },
           { name: 'limit', in: 'query', schema: { type: 'integer', minimum: 1, maximum: 200 } },
+          { name: 'colour', in: 'query', schema: { type: 'string' } },
         ],
         responses: {
           200: {
@@ -45,7 +47,8 @@ const document: TabledDocument = {
     },
   },
 };
-const held = new Map([['test/api/things.test.ts', "// Holds: getThing.\ncall('getThing')"]]);
+const TEST = "// Holds: getThing.\ncall('getThing', { colour: 'red' }): { kind: 'a' }, service.not_found";
+const held = new Map([['test/api/things.test.ts', TEST]]);
 
 describe('the tables of operations', () => {
   it('an operation has its parameters, bounds, headers, errors, fields and the test that holds it', () => {
@@ -65,6 +68,19 @@ describe('the tables of operations', () => {
 
   it('an operation that no test holds is refused, with its name', () => {
     expect(() => renderTables(document, new Map())).toThrow('No test holds getThing');
+  });
+
+  it.each([
+    ['kind', 'the field kind of Thing'],
+    ['colour', 'its parameter colour'],
+    ['not_found', 'the refusal none (not_found)'],
+  ])('a part of the contract that no test of the operation names is refused: %s', (name, part) => {
+    const without = new Map([
+      ['test/api/things.test.ts', TEST.replace(name, 'other')],
+      ['test/api/others.test.ts', `call('getOther'): ${name}`],
+    ]);
+    expect(() => renderTables(document, without)).toThrow(`No test that calls getThing names ${part}.`);
+    expect(() => renderTables(document, held)).not.toThrow();
   });
 
   it('a test that holds an operation which nobody has, or which it does not call, is refused', () => {

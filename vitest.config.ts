@@ -3,7 +3,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { excludedFiles } from './test/support/not-on-citus.ts';
 
 // The caller's settings for other programs (databases, clusters, the product) reach no test and no process that a test
-// starts. The tests read DATABASE_URL, DISTRIBUTED_DATABASE_URL, TEST_*, NTFY_*, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
+// starts. The tests read DATABASE_URL, DISTRIBUTED_DATABASE_URL, TEST_*, NTFY_*, STRIPE_FIXTURES, BEATKEEPER_TEST_* and BEATKEEPER_CLUSTER_*.
 const FOREIGN =
   /^(PG[A-Z]+|KUBECONFIG|KUBERNETES_.*|POD_NAMESPACE|NODE_USE_ENV_PROXY|HOST|PORT|RELAY_.*|BILLING_SOURCE|STRIPE_WEBHOOK_SECRET|BEATKEEPER_(?!TEST_|CLUSTER_).*)$/;
 for (const name of Object.keys(process.env)) if (FOREIGN.test(name)) delete process.env[name];

@@ -1,6 +1,8 @@
-// The relay of tests: the ntfy server at NTFY_URL, or a receiver that holds each request to ntfy's published interface
-// (docs.ntfy.sh/publish "Publish as JSON", docs.ntfy.sh/subscribe/api) and keeps what it takes.
+// The relay of tests: the ntfy server at NTFY_URL, one of its own where the program is on PATH, or a receiver that holds each
+// request to ntfy's published interface (docs.ntfy.sh/publish "Publish as JSON", docs.ntfy.sh/subscribe/api) and keeps what
+// it takes.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { startNtfyServer } from './ntfy-server.ts';
 import { type ReceivedRequest, startReceiver } from './receiver.ts';
 
 export interface NtfyMessage {
@@ -27,6 +29,8 @@ const TOKEN = 'tk_ofthetestsxxxxxxxxxxxxxxxxxxxx';
 export async function openNtfy(): Promise<Ntfy> {
   const { NTFY_URL: url, NTFY_TOKEN: token } = process.env;
   if (url) return { ...ntfyAt(url.replace(/\/+$/, ''), token), close: async () => undefined };
+  const server = await startNtfyServer();
+  if (server) return { ...ntfyAt(server.url, undefined), close: server.close };
   const messages: NtfyMessage[] = [];
   const receiver = await startReceiver((response, request) => answer(response, request, messages));
   return { ...ntfyAt(new URL(receiver.url).origin, TOKEN), close: () => receiver.close() };

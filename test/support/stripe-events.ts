@@ -1,5 +1,7 @@
-// Events as Stripe makes, signs and sends them.
+// Events as Stripe makes, signs and sends them. Where STRIPE_FIXTURES names the file of objects that Stripe publishes for
+// tests (`openapi/fixtures3.json` of stripe/openapi), the objects of events have all of their fields.
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { Stripe } from 'stripe';
 
 export const WEBHOOK_SECRET = 'whsec_test_0123456789abcdef';
@@ -19,9 +21,19 @@ export const nowSeconds = () => Math.floor(Date.now() / 1_000);
 export const daysAgo = (days: number) => nowSeconds() - Math.round(days * 86_400);
 export const newStripeId = (prefix: string) => `${prefix}_${randomUUID().replaceAll('-', '')}`;
 
+type StripeObject = Record<string, unknown>;
+
+/** The objects that Stripe publishes, by their kinds; none without STRIPE_FIXTURES. */
+const PUBLISHED: Record<string, StripeObject> = process.env.STRIPE_FIXTURES
+  ? JSON.parse(readFileSync(process.env.STRIPE_FIXTURES, 'utf8')).resources
+  : {};
+
 export function makeEvent(type: string, object: object, created = nowSeconds()): StripeEvent {
   const envelope = { object: 'event', api_version: '2025-03-31.basil', livemode: true, pending_webhooks: 1 };
-  return { ...envelope, id: newStripeId('evt'), type, created, data: { object } };
+  // `charge.dispute.closed` is about a dispute.
+  const kind = type.split('.').at(-2) ?? '';
+  const published = { ...PUBLISHED[kind], ...object };
+  return { ...envelope, id: newStripeId('evt'), type, created, data: { object: published } };
 }
 
 export interface SubscriptionOptions {
@@ -42,6 +54,7 @@ export function makeSubscription({
   ...more
 }: SubscriptionOptions): object {
   const price = {
+    ...PUBLISHED.price,
     id: 'price_1',
     object: 'price',
     lookup_key: plan ?? 'smart',
@@ -49,6 +62,7 @@ export function makeSubscription({
     currency: 'eur',
   };
   const item = {
+    ...PUBLISHED.subscription_item,
     id: 'si_1',
     object: 'subscription_item',
     price,

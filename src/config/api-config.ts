@@ -1,12 +1,14 @@
 // Configuration of the role `api`.
 import { z } from 'zod';
 import { issuers } from './issuers.ts';
+import { places, requireOwnDatabases } from './places.ts';
 import * as shared from './shared-settings.ts';
 import { baseUrl, integer, optional, text, variable } from './variable.ts';
 
 const settings = z.object({
   databaseUrl: shared.databaseUrl(),
   databaseEngine: shared.databaseEngine(),
+  places: places(),
   encryptionKeys: shared.keys(),
   port: variable({ name: 'PORT', description: 'Port to listen on.', fallback: '8080' }, integer(1, 65_535)),
   host: shared.host(),
@@ -79,7 +81,10 @@ const settings = z.object({
   logLevel: shared.logLevel(),
 });
 
-export const apiSchema = settings.refine(
-  ({ billingSource, stripeWebhookSecret }) => billingSource === 'static' || stripeWebhookSecret !== undefined,
-  { path: ['stripeWebhookSecret'], message: 'is missing: BILLING_SOURCE=stripe verifies events with it' },
-);
+export const apiSchema = settings
+  .refine(
+    ({ billingSource, stripeWebhookSecret }) =>
+      billingSource === 'static' || stripeWebhookSecret !== undefined,
+    { path: ['stripeWebhookSecret'], message: 'is missing: BILLING_SOURCE=stripe verifies events with it' },
+  )
+  .superRefine(requireOwnDatabases);

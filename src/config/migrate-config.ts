@@ -1,12 +1,14 @@
 // Configuration of the role `migrate`.
 import { z } from 'zod';
 import { PLAN_IDS } from '../domain/problem.ts';
+import { placeRoles, places, requireOwnDatabases } from './places.ts';
 import * as shared from './shared-settings.ts';
 import { integer, optional, text, variable } from './variable.ts';
 
-export const migrateSchema = z.object({
+const settings = z.object({
   databaseUrl: shared.databaseUrl(),
   databaseEngine: shared.databaseEngine(),
+  places: places(),
   applicationRole: optional(
     {
       name: 'DATABASE_APPLICATION_ROLE',
@@ -15,6 +17,7 @@ export const migrateSchema = z.object({
     },
     text,
   ),
+  placeRoles: placeRoles(),
   organization: variable(
     {
       name: 'BEATKEEPER_ORGANIZATION',
@@ -43,3 +46,5 @@ export const migrateSchema = z.object({
   ),
   logLevel: shared.logLevel(),
 });
+
+export const migrateSchema = settings.superRefine(requireOwnDatabases);

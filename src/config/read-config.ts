@@ -1,7 +1,7 @@
 // Turns an environment into the frozen configuration of a role, or reports every fault at once.
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
-import { type VariableInfo, variables } from './variable.ts';
+import { inVariable, type VariableInfo, variables } from './variable.ts';
 
 /** Has one sentence for each variable that is missing or wrong. It never shows a value. */
 export class ConfigError extends Error {
@@ -25,24 +25,53 @@ export function readConfig<T extends z.ZodRawShape>(
   environment: Environment,
 ): Readonly<z.infer<z.ZodObject<T>>> {
   const faults: string[] = [];
-  const values: Record<string, string | undefined> = {};
-  for (const [key, info] of listVariables(schema)) {
-    try {
-      values[key] = readVariable(info, environment);
-    } catch (error) {
-      faults.push((error as Error).message);
-    }
-  }
+  const settings = listVariables(schema);
+  const values = Object.fromEntries(settings.map(([key, info]) => [key, read(info, environment, faults)]));
   const parsed = schema.safeParse(values);
   if (parsed.success && faults.length === 0) return Object.freeze(parsed.data);
-  const names = new Map(listVariables(schema).map(([key, { name }]) => [key, name]));
+  const infos = new Map(settings);
   for (const { path, message } of parsed.error?.issues ?? []) {
-    const [key, ...inner] = path;
-    const name = names.get(String(key)) ?? String(key);
+    const [key, ...inner] = path.map(String);
+    const info = infos.get(key ?? '');
+    const name = info?.words ? nameOf(info, inner.shift() ?? '') : (info?.name ?? key);
     if (faults.some((fault) => fault.startsWith(`${name}_FILE `))) continue; // reported already
     faults.push(`${name} ${inner.length > 0 ? `at ${inner.join('.')}: ` : ''}${message}`);
   }
   throw new ConfigError(faults);
+}
+
+/** What the environment has for a setting: a text, or texts by word. Adds its faults to `faults`. */
+function read(info: VariableInfo, environment: Environment, faults: string[]): unknown {
+  const readOne = (one: VariableInfo) => {
+    try {
+      return readVariable(one, environment);
+    } catch (error) {
+      faults.push((error as Error).message);
+      return undefined;
+    }
+  };
+  if (!info.words) return readOne(info);
+  faults.push(...findUnknown(info, environment));
+  const entries = info.words.map((word) => [word, readOne({ ...info, name: nameOf(info, word) })]);
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+}
+
+const WORD = '<NAME>';
+
+function nameOf({ name }: VariableInfo, word: string): string {
+  return name.replace(WORD, inVariable(word));
+}
+
+/** A sentence for each variable that is one of the setting but for its word. */
+function findUnknown(info: VariableInfo, environment: Environment): string[] {
+  const [before = '', after = ''] = info.name.split(WORD);
+  const known = new Set(info.words?.map((word) => nameOf(info, word)));
+  const unknown = Object.keys(environment).filter((variable) => {
+    const name = variable.replace(/_FILE$/, '');
+    return name.startsWith(before) && name.endsWith(after) && !known.has(name) && environment[variable];
+  });
+  const words = info.words?.map(inVariable).join(', ');
+  return unknown.map((variable) => `${variable} is no setting: ${WORD} of ${info.name} is one of ${words}.`);
 }
 
 function readVariable({ name, fallback }: VariableInfo, environment: Environment): string | undefined {

@@ -1,10 +1,12 @@
 // Configuration of the role `sweeper`.
 import { z } from 'zod';
+import { places, requireOwnDatabases } from './places.ts';
 import * as shared from './shared-settings.ts';
 
-export const sweeperSchema = z.object({
+const settings = z.object({
   databaseUrl: shared.databaseUrl(),
   databaseEngine: shared.databaseEngine(),
+  places: places(),
   encryptionKeys: shared.keys(),
   publicUrl: shared.publicUrl(),
   allowedPrivateDestinations: shared.allowedPrivateDestinations(),
@@ -19,3 +21,5 @@ export const sweeperSchema = z.object({
   databasePool: shared.databasePool(),
   logLevel: shared.logLevel(),
 });
+
+export const sweeperSchema = settings.superRefine(requireOwnDatabases);

@@ -8,6 +8,13 @@ export interface VariableInfo {
   description: string;
   /** The value if the variable is not set or empty. */
   fallback?: string;
+  /** One variable for each of these words, which stands for `<NAME>` in `name`. The schema parses an object by word. */
+  words?: readonly string[];
+}
+
+/** How a word stands in the name of a variable: in upper case, and `_` for `-`. */
+export function inVariable(word: string): string {
+  return word.toUpperCase().replaceAll('-', '_');
 }
 
 /** The variable of each schema. */
@@ -73,4 +80,21 @@ function isBaseUrl(value: string): boolean {
 
 export const postgresUrl = z
   .string('is missing: give the address of a Postgres database, postgres://user:password@host:5432/name')
-  .refine((value) => /^postgres(ql)?:\/\//.test(value), 'must begin with postgres:// or postgresql://');
+  .refine((value) => /^postgres(ql)?:\/\//.test(value), {
+    error: 'must begin with postgres:// or postgresql://',
+    abort: true,
+  })
+  .refine((value) => canParse(value), {
+    error:
+      'is no URL: write special characters of the user and the password as % and two hex digits, such as %2F for /',
+    abort: true,
+  });
+
+/** As the driver reads it, which takes an address without a host too. Throws for what is no URL. */
+export function parsePostgresUrl(value: string): URL {
+  return URL.canParse(value) ? new URL(value) : new URL(value.replace('@/', '@localhost/'));
+}
+
+function canParse(value: string): boolean {
+  return URL.canParse(value) || URL.canParse(value.replace('@/', '@localhost/'));
+}

@@ -3,7 +3,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BillingSource, namesPaidPlan } from '../domain/billing.ts';
 import { newUuid } from '../domain/id.ts';
+import type { Jurisdiction } from '../domain/monitor.ts';
 import type { PlanId } from '../domain/problem.ts';
+import { findLeftMonitors } from '../store/directory/left-monitors.ts';
 import type { PlaceOptions } from '../store/postgres/databases.ts';
 import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
@@ -22,6 +24,8 @@ export interface InstallationOptions {
   waitSeconds: number;
   /** The jurisdictions with a database of their own; default: none. */
   places?: readonly PlaceOptions[];
+  /** Of those jurisdictions: the role of `api` and `sweeper`, if that of the address owns the schema. */
+  placeRoles?: Partial<Record<Jurisdiction, string>>;
 }
 
 /** For the database of a jurisdiction. Pods wait for `migrate`: one that is away must not keep those of the others. */
@@ -34,14 +38,39 @@ const PLACE_WAIT_MS = 10_000;
  * migrated is named in the log, and holds up no other one.
  */
 export async function migrateInstallation(options: InstallationOptions, log: Log): Promise<void> {
-  const { databaseUrl, waitSeconds, places = [] } = options;
+  const { waitSeconds, places = [] } = options;
   const deadline = performance.now() + waitSeconds * 1_000;
   try {
-    const version = await retryUntil(deadline, log, () => migrateOrAccept(databaseUrl, options, log));
+    const version = await retryUntil(deadline, log, () => migrateOrAccept(options, log));
     log.info({ version }, 'The schema fits this build.');
     await retryUntil(deadline, log, () => ensureOrganization(options));
+    await warnOfLeftMonitors(options, log);
   } finally {
     await Promise.all(places.map((place) => migratePlace(place, options, log)));
+  }
+}
+
+const READ_ALL_MS = 60_000;
+
+/** No setting moves a monitor. Throws nothing: it is no reason to hold up the pods. */
+async function warnOfLeftMonitors(
+  { databaseUrl, places = [] }: InstallationOptions,
+  log: Log,
+): Promise<void> {
+  if (places.length === 0) return;
+  const names = { applicationName: 'beatkeeper-migrate', statementTimeoutMs: READ_ALL_MS };
+  const pool = openPool({ databaseUrl, size: 1, ...names });
+  try {
+    const jurisdictions = places.map(({ jurisdiction }) => jurisdiction);
+    for (const jurisdiction of await findLeftMonitors(pool, jurisdictions))
+      log.warn(
+        { jurisdiction },
+        'The default database has monitors of a jurisdiction with a database of its own: they stay there until they are deleted.',
+      );
+  } catch (err) {
+    log.warn({ err }, 'Whether monitors are in the database of their jurisdiction could not be read.');
+  } finally {
+    await pool.end();
   }
 }
 
@@ -53,8 +82,9 @@ async function migratePlace(
 ): Promise<void> {
   const deadline = performance.now() + Math.min(PLACE_WAIT_MS, options.waitSeconds * 1_000);
   const ofPlace = log.child({ database: jurisdiction });
+  const target = { databaseUrl, applicationRole: options.placeRoles?.[jurisdiction] };
   try {
-    const version = await retryUntil(deadline, ofPlace, () => migrateOrAccept(databaseUrl, options, ofPlace));
+    const version = await retryUntil(deadline, ofPlace, () => migrateOrAccept(target, ofPlace));
     ofPlace.info({ version }, 'The schema fits this build.');
   } catch (err) {
     ofPlace.error({ err }, 'The database of this jurisdiction is not migrated: run migrate again.');
@@ -62,8 +92,7 @@ async function migratePlace(
 }
 
 async function migrateOrAccept(
-  databaseUrl: string,
-  { applicationRole }: InstallationOptions,
+  { databaseUrl, applicationRole }: Pick<InstallationOptions, 'databaseUrl' | 'applicationRole'>,
   log: Log,
 ): Promise<number> {
   try {

@@ -72,6 +72,14 @@ describe.skipIf(found === undefined)('the objects of a release', () => {
       postgresql: { enabled: false },
       database: { existingSecret: '22', existingSecretKey: '33', applicationRole: '34', caSecret: '44' },
       migrations: { mode: 'job', existingSecret: '55', existingSecretKey: '66' },
+      jurisdictions: {
+        eu: {
+          existingSecret: '88',
+          existingSecretKey: '99',
+          applicationRole: '111',
+          migrations: { existingSecret: '222', existingSecretKey: '333' },
+        },
+      },
       api: { ingress: { enabled: true, host: 'a.example.com', className: '1', tlsSecret: '2' } },
       operator: { watchNamespaces: ['77'] },
     });

@@ -76,6 +76,8 @@ describe.skipIf(found === undefined)('the chart', () => {
         'beatkeeper-database-owner',
         'beatkeeper-keys',
         'beatkeeper-password',
+        'beats-eu',
+        'beats-us',
         'stripe',
         'beatkeeper-relay',
       ];

@@ -95,6 +95,34 @@ const refusals: [string, object, RegExp][] = [
     { postgresql: { enabled: false }, database: { existingSecret: 'mine', applicationRole: 'rows' } },
     /needs migrations\.existingSecret/,
   ],
+  ['a database of an unknown jurisdiction', { jurisdictions: { mars: {} } }, /invalid propertyName 'mars'/],
+  [
+    'a database of a jurisdiction without its Secret',
+    { jurisdictions: { eu: { existingSecretKey: 'url' } } },
+    /\/jurisdictions\/eu.*existingSecret/,
+  ],
+  [
+    'an application role of a jurisdiction without the URL of the owner',
+    { jurisdictions: { eu: { existingSecret: 'eu', applicationRole: 'rows' } } },
+    /needs jurisdictions\.eu\.migrations\.existingSecret/,
+  ],
+  [
+    'a database of a jurisdiction beside a Citus cluster',
+    {
+      postgresql: { enabled: false },
+      database: { existingSecret: 'mine', engine: 'citus' },
+      jurisdictions: { eu: { existingSecret: 'eu' } },
+    },
+    /jurisdictions\.eu has a database of its own, but database\.engine is citus/,
+  ],
+  [
+    'policies of egress that do not name the databases of jurisdictions',
+    {
+      networkPolicy: { egress: { enabled: true, apiServer: ['10.0.0.2/32'] } },
+      jurisdictions: { eu: { existingSecret: 'eu' } },
+    },
+    /the addresses of the databases of jurisdictions/,
+  ],
   [
     'billing by Stripe without the secret that verifies its events',
     { billing: { source: 'stripe' } },

@@ -8,8 +8,10 @@ import {
   readSchemaVersion,
 } from '../../src/store/postgres/migrate.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
+import { createLog } from '../../src/telemetry/log.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
+import { seedMonitors, seedProject } from '../support/seed.ts';
 
 let database: DatabaseFixture;
 let databaseUrl: string;
@@ -100,5 +102,28 @@ describe('an installation with databases of jurisdictions', () => {
     const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, log);
     await expect(run).rejects.toThrow('ECONNREFUSED');
     expect(await readSchemaVersion(pool)).toBe((await listMigrations()).length);
+  });
+
+  it('names the jurisdictions whose monitors are left in the default database', async () => {
+    const [eu, us] = await Promise.all([1, 2].map(() => openDatabaseFixture({ hasSchema: false })));
+    if (!eu || !us) throw new Error('no databases');
+    const lines: string[] = [];
+    const ownLog = createLog({ role: 'migrate', level: 'warn' }, { write: (line) => lines.push(line) });
+    const places = [
+      { jurisdiction: 'eu' as const, databaseUrl: eu.databaseUrl },
+      { jurisdiction: 'us' as const, databaseUrl: us.databaseUrl },
+    ];
+    const run = () => migrateInstallation({ ...options, databaseUrl, places }, ownLog);
+    try {
+      await run();
+      expect(lines).toEqual([]);
+      await seedMonitors(pool, await seedProject(pool), 2, { configuration: { jurisdiction: 'eu' } });
+      await run();
+      expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+        { jurisdiction: 'eu', msg: expect.stringContaining('they stay there until they are deleted') },
+      ]);
+    } finally {
+      await Promise.all([eu.close(), us.close()]);
+    }
   });
 });

@@ -117,6 +117,14 @@ app.kubernetes.io/component: {{ . }}
 {{- if and .Values.database.applicationRole (not .Values.migrations.existingSecret) -}}
 {{- fail "database.applicationRole needs migrations.existingSecret: the URL of the role that owns the schema" -}}
 {{- end -}}
+{{- range $jurisdiction, $database := .Values.jurisdictions -}}
+{{- if ne $.Values.database.engine "postgres" -}}
+{{- fail (printf "jurisdictions.%s has a database of its own, but database.engine is %s: remove it" $jurisdiction $.Values.database.engine) -}}
+{{- end -}}
+{{- if and $database.applicationRole (not $database.migrations) -}}
+{{- fail (printf "jurisdictions.%s.applicationRole needs jurisdictions.%s.migrations.existingSecret: the URL of the role that owns the schema" $jurisdiction $jurisdiction) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (eq .Values.billing.source "stripe") (not .Values.billing.stripe.existingSecret) -}}
 {{- fail "billing.source=stripe needs billing.stripe.existingSecret: a Secret with the signing secret of the endpoint at Stripe" -}}
 {{- end -}}
@@ -135,6 +143,9 @@ app.kubernetes.io/component: {{ . }}
 {{- end -}}
 {{- if and .egress.enabled (not $.Values.postgresql.enabled) (not .egress.database) -}}
 {{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.database: the addresses of your database, as CIDRs" -}}
+{{- end -}}
+{{- if and .egress.enabled $.Values.jurisdictions (not .egress.database) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.database: the addresses of the databases of jurisdictions, as CIDRs" -}}
 {{- end -}}
 {{- end -}}
 {{- if gt (int .Values.api.autoscaling.minReplicas) (int .Values.api.autoscaling.maxReplicas) -}}

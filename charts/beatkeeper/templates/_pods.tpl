@@ -116,7 +116,23 @@ readinessProbe:
 {{- with $role }}
 - {name: DATABASE_APPLICATION_ROLE, value: {{ . | quote }}}
 {{- end }}
+{{- include "beatkeeper.jurisdictionsEnv" (dict "root" . "isOwner" true) }}
 {{ include "beatkeeper.databaseEngineEnv" . }}
+{{- end -}}
+
+{{/* {root, isOwner}: the databases of jurisdictions; those of migrate by the roles that own their schema. */}}
+{{- define "beatkeeper.jurisdictionsEnv" -}}
+{{- range $jurisdiction, $database := .root.Values.jurisdictions }}
+{{- $prefix := printf "JURISDICTION_%s_DATABASE" ($jurisdiction | upper | replace "-" "_") }}
+{{- $url := $database }}
+{{- if $.isOwner }}{{ $url = $database.migrations | default $database }}{{ end }}
+- name: {{ $prefix }}_URL
+  valueFrom:
+    secretKeyRef: {name: {{ $url.existingSecret | quote }}, key: {{ $url.existingSecretKey | default "url" | quote }}}
+{{- if and $.isOwner $database.applicationRole }}
+- {name: {{ $prefix }}_APPLICATION_ROLE, value: {{ $database.applicationRole | quote }}}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "beatkeeper.databaseEngineEnv" -}}
@@ -126,6 +142,7 @@ readinessProbe:
 {{/* The database settings of api and sweeper. */}}
 {{- define "beatkeeper.storeEnv" -}}
 {{ include "beatkeeper.applicationDatabaseEnv" . }}
+{{- include "beatkeeper.jurisdictionsEnv" (dict "root" .) }}
 {{ include "beatkeeper.databaseEngineEnv" . }}
 - name: BEATKEEPER_DATABASE_POOL
   value: {{ .Values.database.poolSize | quote }}

@@ -1,0 +1,55 @@
+// A role of the product in a process of its own, as a container runs it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { findFreePort } from '../../src/dev/processes/free-port.ts';
+import type { HealthReport } from '../../src/telemetry/readiness.ts';
+import { waitFor } from './wait-for.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface RoleProcess {
+  /** Of the public port of `api`. */
+  url: string;
+  /** Where its health and metrics are. */
+  healthUrl: string;
+  /** What `/readyz` says, and with which status. */
+  readiness(): Promise<HealthReport & { httpStatus: number }>;
+  /** Ends it in order. */
+  close(): Promise<void>;
+}
+
+/** Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. */
+export async function startRole(role: 'api' | 'sweeper', env: Record<string, string>): Promise<RoleProcess> {
+  const port = await findFreePort();
+  const healthPort = await findFreePort(new Set([port]));
+  const child = spawn(process.execPath, [MAIN, role], {
+    stdio: 'inherit',
+    env: {
+      PATH: process.env.PATH,
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      BEATKEEPER_HEALTH_PORT: String(healthPort),
+      BEATKEEPER_DRAIN_SECONDS: '0',
+      BEATKEEPER_LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
+      ...env,
+    },
+  });
+  const ended = once(child, 'exit');
+  const healthUrl = `http://127.0.0.1:${healthPort}`;
+  const readiness = async () => {
+    const answer = await fetch(`${healthUrl}/readyz`);
+    return { httpStatus: answer.status, ...((await answer.json()) as HealthReport) };
+  };
+  const close = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+    await ended;
+  };
+  try {
+    await waitFor(async () => (await readiness()).httpStatus === 200, { what: `the ${role} is ready` });
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
+  }
+  return { url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
+}

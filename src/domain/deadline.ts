@@ -25,11 +25,22 @@ export function outOfWindow(deadlineMs: number, window: Window | undefined): num
 /** A copy of `live` whose clock starts at `atMs`. Without an interval no deadline runs. */
 export function startClock(timing: Timing, live: LiveState, atMs: number): LiveState {
   const deadlineMs = timing.lifecycle === 'active' ? deadlineAfter(timing, live, atMs) : undefined;
-  return { ...live, anchorMs: atMs, deadlineMs, missedCount: 0, unmovedMs: undefined };
+  return { ...stopClock(live), anchorMs: atMs, deadlineMs };
 }
 
+/** A copy of `live` in which no deadline runs, and none rests. */
 export function stopClock(live: LiveState): LiveState {
-  return { ...live, deadlineMs: undefined, missedCount: 0, unmovedMs: undefined };
+  return { ...live, deadlineMs: undefined, missedCount: 0, unmovedMs: undefined, restsSinceMs: undefined };
+}
+
+/** The deadline `deadlineMs` has passed while the organization is suspended: none runs before its return. */
+export function beginRest(live: LiveState, deadlineMs: number): LiveState {
+  return { ...stopClock(live), restsSinceMs: deadlineMs };
+}
+
+/** The organization is active again: the clock of a monitor that rests starts at `nowMs`. */
+export function endRest(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  return live.restsSinceMs === undefined ? live : startClock(timing, live, nowMs);
 }
 
 /**
@@ -42,6 +53,7 @@ export function refitClock(
   nowMs: number,
   isMissed = live.openIncidents > 0,
 ): LiveState {
+  if (live.restsSinceMs !== undefined) return endRest(timing, live, nowMs);
   // The deadline was missed: none runs until the next beat.
   if (isMissed && live.deadlineMs === undefined) return live;
   if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;

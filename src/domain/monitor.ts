@@ -175,6 +175,11 @@ export interface LiveState {
    */
   unmovedMs?: number;
   /**
+   * The monitor rests since then: its deadline passed while the organization was suspended, and none runs until the
+   * organization is active again (docs/contract/organization.md).
+   */
+  restsSinceMs?: number;
+  /**
    * Beats that the service could not take (docs/contract/deadlines.md): the arrival of the first and of the newest, and
    * how many. They count while the newest is not older than `anchorMs`.
    */

@@ -189,9 +189,12 @@ function refusalOf(plan: Plan, exceeded: Exceeded, words: string, path: string |
   });
 }
 
+/** An organization in any other state is suspended (docs/contract/organization.md). */
+export const SERVED_STATES: readonly ServiceState[] = ['active', 'payment_grace'];
+
 /** The problem that refuses writes and beats of an organization in bad standing, or undefined (docs/contract/organization.md). */
 export function serviceProblem(state: ServiceState): ProblemError | undefined {
-  if (state === 'active' || state === 'payment_grace') return undefined;
+  if (SERVED_STATES.includes(state)) return undefined;
   return new ProblemError('service_suspended', {
     detail: `The organization is ${state}: reads still work; contact support.`,
     limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },

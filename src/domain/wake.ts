@@ -1,7 +1,7 @@
 // What the passing of time does to a monitor: missed deadline, overdue run, late mark, end of a window. Pure; the
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
-import { applyRefusedBeat, countOpen } from './beat.ts';
-import { nextWake, outOfWindow, stopClock } from './deadline.ts';
+import { countOpen } from './beat.ts';
+import { beginRest, endRest, nextWake, outOfWindow, stopClock } from './deadline.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
@@ -33,7 +33,8 @@ export function wakeMonitor(
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const missed = missDeadlines(timing, applyExcuse(timing, live, moment.nowMs), moment);
+  const running = endRest(timing, live, moment.nowMs);
+  const missed = missDeadlines(timing, applyExcuse(timing, running, moment.nowMs), moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
   if (missed.opensMs !== undefined) {
@@ -48,17 +49,17 @@ export function wakeMonitor(
 
 /**
  * What the time does while the organization is suspended (docs/contract/organization.md): nothing opens. A deadline that
- * passes starts again, as after a beat that is refused. A run that falls due is forgotten: its end may have been refused.
- * The gap between two successes that crosses the suspension teaches no cadence.
+ * passes rests until the return: without another wake, so that customers who left cost nothing. A run that falls due is
+ * forgotten: its end may have been refused. The gap between two successes that crosses the suspension teaches no cadence.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  const hasPassed = live.deadlineMs !== undefined && live.deadlineMs <= nowMs;
-  const clocked = hasPassed ? applyRefusedBeat(timing, live, nowMs) : live;
+  const { deadlineMs } = live;
+  const clocked = deadlineMs !== undefined && deadlineMs <= nowMs ? beginRest(live, deadlineMs) : live;
   const openRuns = clocked.openRuns.filter(
     ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing.maintenance) > nowMs,
   );
   const after = { ...clocked, openRuns, gapBroken: true };
-  // Without a late mark, which nobody is told: half of the wakes of a customer who left.
+  // Without a late mark, which nobody is told.
   return { ...after, wakeMs: nextWake({ ...timing, graceMs: 0 }, after, nowMs) };
 }
 

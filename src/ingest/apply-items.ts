@@ -7,7 +7,8 @@ import type { Incident } from '../domain/incident.ts';
 import { suppression } from '../domain/monitor.ts';
 import { ProblemError } from '../domain/problem.ts';
 import type { MonitorTransitions } from '../service/incidents/incident-writer.ts';
-import type { BeatKeyRow, ObservationRow } from '../store/beats/beats.ts';
+import type { BeatKeyRow } from '../store/beats/beat-keys.ts';
+import type { ObservationRow } from '../store/beats/beats.ts';
 import type { LiveRow } from '../store/monitors/live.ts';
 import type { DirectoryEntry } from './monitor-directory.ts';
 

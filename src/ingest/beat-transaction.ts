@@ -2,7 +2,8 @@
 // configuration, open incidents, idempotency keys) cost one round trip more. Lock order: live rows in key order.
 import type { Incident } from '../domain/incident.ts';
 import { recordTransitions } from '../service/incidents/incident-writer.ts';
-import { findBeatKeys, insertBeatKeys, writeBeatBatch } from '../store/beats/beats.ts';
+import { findBeatKeys, insertBeatKeys } from '../store/beats/beat-keys.ts';
+import { writeBeatBatch } from '../store/beats/beats.ts';
 import { findOpenIncidents } from '../store/incidents/incidents.ts';
 import { type LiveRow, lockFreeLive, lockLive, type MonitorRef } from '../store/monitors/live.ts';
 import { isRefusedStatement } from '../store/postgres/database-error.ts';

@@ -8,6 +8,7 @@ import { findDurabilityFault, findSchemaFault } from '../store/postgres/database
 import type { Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Readiness } from '../telemetry/readiness.ts';
+import { endRests } from './deadlines/end-rests.ts';
 import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
 import { Dispatcher } from './deliveries/dispatcher.ts';
 import { startSweepLoop } from './loop.ts';
@@ -20,6 +21,8 @@ import { startEndpointReports } from './upkeep/report-endpoints.ts';
 import { startSlotReports } from './upkeep/report-slots.ts';
 
 const DEADLINES_EVERY_MS = 200;
+/** As often as calls and beats look how their organization stands. */
+const RESTS_EVERY_MS = 5_000;
 /** A replica that has finished no sweep of deadlines for this long is of no use at the moment. */
 const READY_WITHIN_MS = 10_000;
 const SCHEMA_POLL_MS = 1_000;
@@ -104,10 +107,14 @@ export class DatabaseSweep {
     this.#dispatcher = new Dispatcher({ ...context, ...shared });
     const run = () => this.#deadlines.run();
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
+    const rests = startSweepLoop({
+      ...{ ...shared, name: 'rests', intervalMs: RESTS_EVERY_MS },
+      run: () => endRests({ ...shared, minimumIntervalMs: context.minimumIntervalSeconds * 1000 }),
+    });
     const { secrets, findPlan } = context;
     const { pool: jobPool, slowPool } = this.#jobPools;
     const deps = { metrics, log, secrets, findPlan, pool: jobPool, slowPool };
-    const workers: Worker[] = [loop, this.#dispatcher, startPeriodicJobs(this.#jobs(), deps)];
+    const workers: Worker[] = [loop, rests, this.#dispatcher, startPeriodicJobs(this.#jobs(), deps)];
     if (jurisdiction && directory) {
       const place = { jurisdiction, pool: jobPool };
       workers.push(startDirectoryCopies(directory, place, { metrics, log }));

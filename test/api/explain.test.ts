@@ -1,8 +1,9 @@
 // Why a monitor is in its state, over HTTP (docs/contract/monitors.md). Histories are in explain-property.test.ts.
 // Holds: explainMonitor.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { endRests } from '../../src/sweeper/deadlines/end-rests.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
-import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
+import { drain, makeParts, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { makeAddressed } from './monitor-fixture.ts';
 
 let api: ApiFixture;
@@ -175,8 +176,42 @@ describe('why a monitor is in its state', () => {
     expect(deadline.parts[0]).toMatchObject({
       kind: 'refused_beat',
       note: sentence(
-        'A beat was refused, or a deadline passed while the organization was suspended, at TIME\\.',
+        'A beat was refused, or the organization was active again after a suspension, at TIME\\.',
       ),
+    });
+  });
+
+  it('one that rests says since when, now and of a moment of its rest', async () => {
+    const monitor = await make({ intervalSeconds: 60, graceSeconds: 60 });
+    await monitor.beat();
+    await monitor.age(10 * MINUTE_MS);
+    const setState = (state: string) =>
+      api.pool.query('update organizations set service_state = $2 where organization_id = $1', [
+        api.organizationId,
+        state,
+      ]);
+    await setState('canceled');
+    try {
+      await moveClock(api.pool);
+      await drain(makeSweep(api.pool));
+      const note = sentence(
+        'A deadline passed at TIME, while the organization was suspended: none runs before its return.',
+      );
+      const deadline = { parts: [{ kind: 'waiting', note }] };
+      expect(await monitor.explain()).toMatchObject({ health: 'up', deadline });
+      expect((await monitor.status()).nextDeadlineAt).toBeUndefined();
+      expect((await monitor.explain({ at: at(Date.now() - 5 * MINUTE_MS) })).deadline).toEqual(deadline);
+      const before = await monitor.explain({ at: at(Date.now() - 9 * MINUTE_MS) });
+      expect(before.deadline.at).toBeDefined();
+    } finally {
+      await setState('active');
+    }
+    await endRests({ ...makeParts(), pool: api.pool, minimumIntervalMs: 60_000 });
+    const { deadline } = await monitor.explain();
+    expect(deadline.at).toBe((await monitor.status()).nextDeadlineAt);
+    expect(deadline.parts[0]).toMatchObject({
+      kind: 'refused_beat',
+      note: sentence('A beat was refused, or the organization was active again after a suspension, at TIME.'),
     });
   });
 
@@ -228,6 +263,58 @@ describe('a moment in the past', () => {
       },
     ]);
     expect(await monitor.explain({ at: first })).toMatchObject({ lastBeat: { sequence: 2 } });
+  });
+
+  it('is not after a first kept beat that is a start, where a deleted one may have started the clock', async () => {
+    const monitor = await make({ intervalSeconds: 4 * 86_400 });
+    await monitor.beat();
+    await monitor.age(2 * DAY_MS);
+    await monitor.beat('/start');
+    await monitor.age(DAY_MS);
+    await monitor.beat();
+    const then = { at: at(Date.now() - DAY_MS / 2) };
+    const { params } = monitor;
+    // The clock was that of the success, and the start moved nothing.
+    const parts = [{ kind: 'last_beat', at: expect.any(String) }, { kind: 'interval' }, { kind: 'grace' }];
+    const full = await monitor.explain(then);
+    expect(full).toMatchObject({ lastBeat: { sequence: 2, kind: 'start' }, deadline: { parts } });
+    expect(full.deadline.parts[0]?.note).toContain('The last success');
+    const { rows } = await api.pool.query(
+      `delete from observations where sequence = 1 and monitor_key =
+         (select monitor_key from monitors where monitor_id = $1)
+       returning (select received_at from observations o where o.monitor_key = observations.monitor_key
+         and o.sequence = 3) as first`,
+      [params.monitorId],
+    );
+    const first = rows[0]?.first.toISOString();
+    const { status, problem } = await api.read.call('explainMonitor', { params, query: then });
+    expect(status).toBe(400);
+    expect(problem?.fieldErrors).toMatchObject([
+      { code: 'not_kept', message: expect.stringContaining(first) },
+    ]);
+    expect((await monitor.explain({ at: first })).deadline.parts[0]?.note).toContain('The last success');
+    // A first beat that is a start is the start of the clock.
+    const fresh = await make({ intervalSeconds: 4 * 86_400 });
+    await fresh.beat('/start');
+    await fresh.age(DAY_MS);
+    await fresh.beat();
+    expect((await fresh.explain(then)).deadline.parts[0]?.note).toContain('a start');
+  });
+
+  it('a start after a deadline that was missed is the start of the clock, also where there was never a success', async () => {
+    const monitor = await make({ intervalSeconds: 60, graceSeconds: 60 });
+    await monitor.beat('/start');
+    await monitor.age(10 * MINUTE_MS);
+    await moveClock(api.pool);
+    await drain(makeSweep(api.pool));
+    await monitor.beat('/start');
+    const { at: then, deadline } = await monitor.explain();
+    expect(deadline.at).toBeDefined();
+    await monitor.beat();
+    expect(await monitor.explain({ at: then })).toMatchObject({
+      health: 'down',
+      deadline: { at: deadline.at },
+    });
   });
 
   it('is at most 30 days ago, not before the creation and not in the future', async () => {

@@ -51,6 +51,7 @@ const state = fc.record({
   tokens: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined }),
   tokensAgoMs: fc.integer({ min: 0, max: 2000 }),
   unmovedInMs: fc.option(fc.integer({ min: 0, max: 1000 }), { nil: undefined }),
+  rests: fc.constantFrom(false, false, false, true),
   staleConfiguration: fc.constantFrom(false, false, false, true),
   count: fc.integer({ min: 1, max: 4 }),
 });
@@ -77,6 +78,7 @@ it('the statement of plain beats writes and answers what the state machine does,
         tokens: drawn.tokens,
         tokensMs: drawn.tokens === undefined ? undefined : nowMs - drawn.tokensAgoMs,
         unmovedMs: drawn.unmovedInMs === undefined ? undefined : nowMs + drawn.unmovedInMs,
+        restsSinceMs: drawn.rests ? nowMs - 1000 : undefined,
       };
       const configurationVersion = drawn.staleConfiguration ? 2 : 1;
       await updateLive(pool, [{ ...monitor, configurationVersion, live: before }]);

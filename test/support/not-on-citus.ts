@@ -70,6 +70,9 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'of very many minutes count in bounded pieces, which read no more than they delete': COSTS,
   },
   'test/sweeper/residence.test.ts': PLACES,
+  'test/sweeper/rests.test.ts': {
+    'who looks for rests reads as many rows for a project with thousands of them': COSTS,
+  },
   'test/sweeper/endpoint-reports.test.ts': PLACES,
   'test/sweeper/batch-size.test.ts': TRIGGER,
   'test/sweeper/deadline-lanes.test.ts': {

@@ -19,7 +19,6 @@ beforeAll(async () => {
 afterAll(() => fixture?.close());
 
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 
 /** A monitor with an interval of one minute and a grace of one minute, whose last beat was `agoMs` ago. */
 async function monitorBeatenAgo(
@@ -352,30 +351,4 @@ describe('a monitor at fault', () => {
       await own.close();
     }
   });
-});
-
-it('nothing opens while the organization is suspended; after its return a silent job is found', async () => {
-  const monitor = await monitorBeatenAgo(HOUR_MS);
-  const setState = (state: string) =>
-    fixture.pool.query('update organizations set service_state = $2 where organization_id = $1', [
-      fixture.project.organizationId,
-      state,
-    ]);
-  await setState('canceled');
-  await sweep();
-  const now = await readNow(fixture.pool);
-  expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
-  const { deadline_ms: deadlineMs } = await liveOf(fixture.pool, monitor);
-  expect(deadlineMs).toBeGreaterThan(now);
-  expect(deadlineMs).toBeLessThanOrEqual(now + 2 * MINUTE_MS);
-  await setState('active');
-  await fixture.pool.query(
-    `update monitor_live set anchor_ms = anchor_ms - 120000, deadline_ms = deadline_ms - 120000, wake_ms = wake_ms - 120000
-     where monitor_key = $1`,
-    [monitor.monitorKey],
-  );
-  await sweep();
-  expect(await incidentsOf(fixture.pool, monitor)).toMatchObject([
-    { kind: 'missed_deadline', state: 'open' },
-  ]);
 });

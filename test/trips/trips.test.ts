@@ -17,13 +17,13 @@ import { waitFor } from '../support/wait-for.ts';
 import { CountedProcess } from './coverage.ts';
 
 /**
- * Files per trip: without src/kube and src/telemetry, without those of periodic jobs, which may run meanwhile, and in the
- * api without those that every request enters.
+ * Files per trip: without src/kube and src/telemetry, without those of periodic jobs and of rests, which may run meanwhile,
+ * and in the api without those that every request enters.
  */
 const BUDGET = { beat: 15, patch: 40, monitor: 34, deadline: 54 };
 
 const NO_PART_OF_A_TRIP =
-  /^(kube|telemetry|sweeper\/upkeep|store\/upkeep|store\/deliveries\/cancellations)\b/;
+  /^(kube|telemetry|sweeper\/upkeep|store\/upkeep|store\/deliveries\/cancellations|sweeper\/deadlines\/end-rests|store\/monitors\/resting)\b/;
 
 let fixture: ProjectFixture;
 let issuer: TokenIssuer;

@@ -50,7 +50,7 @@ const STARTS: Record<ClockStart, string> = {
   archive: 'The clock started at',
   configuration: 'The clock started with a change of the monitor at',
   resolve: 'The clock started when the incident was resolved at',
-  refused: 'A beat was refused, or a deadline passed while the organization was suspended, at',
+  refused: 'A beat was refused, or the organization was active again after a suspension, at',
   unknown: 'The clock started at',
 };
 const PART_OF_START: Partial<Record<ClockStart, DeadlinePart['kind']>> = {
@@ -148,6 +148,12 @@ function explainStop({ timing, live, action, incidents, isCadenceLost, atMs }: S
       kind: 'learned',
       note: 'The cadence that was learned then is not kept, so the deadline is not known.',
     };
+  }
+  if (live.restsSinceMs !== undefined) {
+    const passed = timeWords(live.restsSinceMs, atMs);
+    return waiting(
+      `A deadline passed at ${passed}, while the organization was suspended: none runs before its return.`,
+    );
   }
   if (live.anchorMs === undefined) return waiting('No deadline runs before the first beat.');
   if (timing.schedule) return waiting('The schedule has no further time.');

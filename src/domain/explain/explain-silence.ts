@@ -27,7 +27,7 @@ export function explainSilence(situation: Situation): Silence[] {
     found.push({ reason: 'maintenance', untilMs, note: 'A maintenance window runs: nothing opens.' });
   }
   if (serviceState && serviceProblem(serviceState)) {
-    const note = `The organization is ${serviceState}: nothing opens, and deadlines that pass start again.`;
+    const note = `The organization is ${serviceState}: nothing opens, and a deadline that passes rests until it returns.`;
     found.push({ reason: 'service_suspended', note });
   }
   if (unbound) found.push({ reason: unbound, note: UNBOUND[unbound] });

@@ -8,8 +8,8 @@ import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
 import type { ServiceState } from '../problem.ts';
 
 /**
- * What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded, or a
- * deadline that passed while the organization was suspended.
+ * What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded, or the
+ * return of the organization from a suspension.
  */
 export type ClockStart =
   | BeatKind

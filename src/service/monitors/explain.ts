@@ -2,35 +2,23 @@
 // makes the sentences. A moment in the past is counted again from changes, observations, incidents and outages.
 import { stopClock } from '../../domain/deadline.ts';
 import { explain } from '../../domain/explain/explain.ts';
-import type { ClockStart, Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
+import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
-import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
 import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
 import { type BeatPlace, findBeat } from '../../store/beats/observations-read.ts';
-import {
-  findIncidentsAt,
-  findResolvedSilence,
-  type PastIncident,
-} from '../../store/incidents/past-incidents.ts';
+import { findIncidentsAt, type PastIncident } from '../../store/incidents/past-incidents.ts';
 import { listPastChanges } from '../../store/monitors/monitor-changes.ts';
-import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inSnapshot } from '../../store/postgres/transaction.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import type { ServiceContext } from '../calls/context.ts';
+import { classifyStart, findStartThen, type KnownPast, missedAt } from './clock-start.ts';
 import { findMonitor, timingOf } from './monitor-access.ts';
-import {
-  findStart,
-  hasPassed,
-  type PastState,
-  replay,
-  type StartedClock,
-  statesAfter,
-} from './past-clock.ts';
-import { BEATS, requireBeats, requireKept } from './past-moment.ts';
+import { type PastState, replay, statesAfter } from './past-clock.ts';
+import { BEATS, KEPT_MS, MOST_CHANGES, requireBeats, requireKept } from './past-moment.ts';
 
 export interface ExplainedMonitor extends Explanation {
   monitorId: string;
@@ -39,10 +27,6 @@ export interface ExplainedMonitor extends Explanation {
   lastBeat?: Partial<BeatPlace> & Pick<BeatPlace, 'receivedMs'>;
 }
 
-/** How far back a moment may lie: as long as observations are kept. */
-const KEPT_MS = KEPT_DAYS.observations * DAY_MS;
-/** The newest changes that are looked at. Of more changes in one silence the newest decide. */
-const MOST_CHANGES = 100;
 /** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `validation_failed` for a moment that is not kept. */
 export async function explainMonitor(
   db: Database,
@@ -76,22 +60,18 @@ export async function explainMonitor(
   });
 }
 
-interface Moment {
-  record: MonitorRecord;
-  atMs: number;
+interface Facts extends KnownPast {
   isNow: boolean;
-}
-
-interface Facts extends Moment {
   timing: Situation['timing'];
-  states: readonly PastState[];
-  incidents: readonly IncidentThen[];
   lastBeat?: ExplainedMonitor['lastBeat'];
 }
 
 type Clock = Pick<Situation, 'live' | 'start' | 'outages' | 'isCadenceLost'>;
 
-async function findLastBeat(tx: Queryable, { record, atMs }: Moment): Promise<ExplainedMonitor['lastBeat']> {
+async function findLastBeat(
+  tx: Queryable,
+  { record, atMs }: Pick<Facts, 'record' | 'atMs'>,
+): Promise<ExplainedMonitor['lastBeat']> {
   const { lastBeatMs } = record.live;
   if (lastBeatMs === undefined) return undefined;
   const span = { kinds: BEATS, order: 'last' } as const;
@@ -104,12 +84,15 @@ async function findLastBeat(tx: Queryable, { record, atMs }: Moment): Promise<Ex
 /** As the live row has it. */
 async function clockNow(tx: Queryable, { record, states }: Facts): Promise<Clock> {
   const { live } = record;
-  const start = live.anchorMs === undefined ? undefined : await classify(tx, record, states, live.anchorMs);
+  const start =
+    live.anchorMs === undefined ? undefined : await classifyStart(tx, { record, states }, live.anchorMs);
   return { live, start, outages: await outagesSince(tx, live) };
 }
 
 async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
   const { record, states, timing, incidents, atMs } = facts;
+  const { restsSinceMs = atMs + 1 } = record.live;
+  if (restsSinceMs <= atMs) return await clockNow(tx, facts);
   const start = await findStartThen(tx, facts);
   const { known, isCadenceLost } = knownThen(facts);
   const missed = missedAt(incidents);
@@ -156,77 +139,6 @@ function withExcuse(
   return excusedMs !== undefined && excusedMs <= atMs
     ? { ...live, excusedFromMs, excusedMs, excusedBeats }
     : live;
-}
-
-function missedAt(incidents: readonly IncidentThen[]): IncidentThen | undefined {
-  return incidents.find(({ kind, state }) => kind === 'missed_deadline' && state === 'open');
-}
-
-/** Where the clock had last started. The live row knows it as long as it has not started again since. */
-async function findStartThen(tx: Queryable, facts: Facts): Promise<StartedClock | undefined> {
-  const { record, states, incidents, atMs } = facts;
-  const { anchorMs } = record.live;
-  if (anchorMs !== undefined && anchorMs <= atMs) {
-    return { atMs: anchorMs, by: await classify(tx, record, states, anchorMs) };
-  }
-  const span = { sinceMs: atMs - KEPT_MS, untilMs: atMs };
-  const end = await findBeat(tx, record, { ...span, kinds: ['success', 'fail'], order: 'last' });
-  const starts = [end && { atMs: end.receivedMs, by: end.kind }, findStart(states, end !== undefined)];
-  const begin = starts.filter((one) => one !== undefined).sort((a, b) => b.atMs - a.atMs)[0];
-  const resolved = await findResolvedSilence(tx, record, atMs);
-  const newest =
-    resolved && wasSilent(facts, begin, resolved)
-      ? { atMs: resolved.resolvedMs, by: 'resolve' as const }
-      : begin;
-  // A start begins a clock where none runs.
-  const stoppedMs = newest === undefined ? span.sinceMs : missedAt(incidents)?.sinceMs;
-  if (stoppedMs === undefined || stoppedMs < (newest?.atMs ?? 0)) return newest;
-  const begun = await findBeat(tx, record, {
-    kinds: ['start'],
-    sinceMs: stoppedMs,
-    untilMs: atMs,
-    order: 'first',
-  });
-  return begun ? { atMs: begun.receivedMs, by: 'start' } : newest;
-}
-
-/** Whether no clock ran when the incident of a silence was resolved, so that one was started. */
-function wasSilent(
-  { states }: Facts,
-  start: StartedClock | undefined,
-  { openedMs, resolvedMs }: { openedMs: number; resolvedMs: number },
-): boolean {
-  if (start === undefined || start.atMs < openedMs) return true;
-  const before = states.filter(({ occurredMs }) => occurredMs <= resolvedMs);
-  const { timing } = before.at(-1) ?? {};
-  if (!timing || start.atMs > resolvedMs) return false;
-  return hasPassed(timing, replay(before, start, {}, openedMs), resolvedMs);
-}
-
-/** What started the clock at a moment that the live row names. */
-async function classify(
-  tx: Queryable,
-  record: MonitorRecord,
-  states: readonly PastState[],
-  anchorMs: number,
-): Promise<ClockStart> {
-  const beat = await findBeat(tx, record, {
-    kinds: BEATS,
-    sinceMs: anchorMs,
-    untilMs: anchorMs,
-    order: 'last',
-  });
-  if (beat) return beat.kind;
-  const state = states.findLast(({ occurredMs }) => occurredMs === anchorMs);
-  if (state) {
-    if (state.change.kind === 'lifecycle') return state.change.action;
-    return state.configurationVersion === 1 ? 'creation' : 'configuration';
-  }
-  if ((await findResolvedSilence(tx, record, anchorMs))?.resolvedMs === anchorMs) return 'resolve';
-  if (anchorMs === record.live.lastSuccessMs) return 'success';
-  // All else that starts a clock has a record, as long as records are kept.
-  const isKept = anchorMs > record.nowMs - KEPT_MS && states.length < MOST_CHANGES;
-  return isKept ? 'refused' : 'unknown';
 }
 
 async function outagesSince(tx: Queryable, { anchorMs }: LiveState): Promise<Situation['outages']> {

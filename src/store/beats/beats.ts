@@ -2,7 +2,6 @@
 // (lockLive), then the rows that depend on them. Only this writer and retention, after 30 idle days, lock the row of a
 // lane.
 import type { BeatKind } from '../../domain/beat.ts';
-import { IDEMPOTENCY_HOURS } from '../../domain/retention.ts';
 import {
   type LiveRow,
   MONITOR_REF,
@@ -11,7 +10,7 @@ import {
   updateLiveSql,
 } from '../monitors/live.ts';
 import { recordChanges } from '../monitors/live-changes.ts';
-import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
+import { type Bind, type Columns, column, sql, statement } from '../postgres/columns.ts';
 import { inShard, isDistributed } from '../postgres/engine.ts';
 import { fromMillis, NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
@@ -154,8 +153,8 @@ export interface PlainResult {
 /**
  * What domain/beat.ts does to a monitor in its plainest state, in one statement that is a transaction of its own. It
  * serves most beats of most installations, at two thirds of the cost; a test compares the two. A row in any other state
- * (another configuration, open incidents or runs, past its deadline, out of tokens) is neither changed nor returned:
- * its beats take the full path. Rows come in key order, and the connections of lanes join by nested loops only
+ * (another configuration, open incidents or runs, at rest or past its deadline, out of tokens) is neither changed nor
+ * returned: its beats take the full path. Rows come in key order, and the connections of lanes join by nested loops only
  * (`LANE_SETTINGS`), so all processes lock rows in the same order.
  */
 const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
@@ -185,7 +184,7 @@ const writePlain = (name: string, { skipsLocked }: { skipsLocked: boolean }) =>
     from ${skipsLocked ? 'free v' : beats}, now n
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, (input) => input.beats)}
       and l.configuration_version = v.configuration_version
-      and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0
+      and l.open_incidents = 0 and l.open_runs is null and l.missed_count = 0 and l.rests_since_ms is null
       and (l.deadline_ms is null or l.deadline_ms >= n.ms)
       and least(v.per_minute, coalesce(l.tokens, v.per_minute)
         + greatest(0, n.ms - coalesce(l.tokens_ms, n.ms)) * v.per_minute / 60000.0) >= v.count
@@ -261,55 +260,4 @@ export async function settleBatch(db: Queryable, laneId: string, batch: number):
     [laneId, batch],
   );
   return rows[0]?.last_batch === batch;
-}
-
-/** `Answer`: the answer of the beat path, as JSON. */
-export interface BeatKeyRow<Answer> extends MonitorRef {
-  key: string;
-  answer: Answer;
-}
-
-interface BeatKey extends MonitorRef {
-  key: string;
-}
-
-const BEAT_KEY: Columns<BeatKey> = { ...MONITOR_REF, key: column.quoted('key', 'text') };
-const BEAT_KEY_ROW: Columns<BeatKeyRow<unknown>> = { ...BEAT_KEY, answer: column.json('answer') };
-const toBeatKeyRow = rowReader(BEAT_KEY_ROW);
-
-const FIND_KEYS = statement(
-  'find-beat-keys',
-  (bind: Bind<readonly BeatKey[]>) => `select ${sql.select(BEAT_KEY_ROW, 'k')} from beat_keys k
-    where (k.project_id, k.monitor_key, k.key) in (select * from ${sql.unnest(BEAT_KEY, bind, (keys) => keys)})
-      and k.expires_at > clock_timestamp()${inShard('k', bind, (keys) => keys)}`,
-);
-
-/**
- * Answers of beats under an Idempotency-Key that are still kept. Call it under the lock of the live rows: no concurrent
- * duplicate is under way then.
- */
-export async function findBeatKeys<Answer>(
-  tx: Queryable,
-  keys: readonly BeatKey[],
-): Promise<BeatKeyRow<Answer>[]> {
-  const { rows } = await tx.query(FIND_KEYS(keys));
-  return rows.map((row) => toBeatKeyRow(row) as BeatKeyRow<Answer>);
-}
-
-const INSERT_KEYS = statement(
-  'insert-beat-keys',
-  (
-    bind: Bind<readonly BeatKeyRow<unknown>[]>,
-  ) => `insert into beat_keys (${sql.names(BEAT_KEY_ROW)}, expires_at)
-    select v.*, clock_timestamp() + interval '${IDEMPOTENCY_HOURS.beats} hours'
-    from ${sql.unnest(BEAT_KEY_ROW, bind, (rows) => rows)}
-    on conflict (project_id, monitor_key, key) do update set answer = excluded.answer, expires_at = excluded.expires_at`,
-);
-
-/** Keeps the answers for an hour (docs/contract/beats.md); a new answer replaces an expired one. */
-export async function insertBeatKeys<Answer>(
-  tx: Queryable,
-  rows: readonly BeatKeyRow<Answer>[],
-): Promise<void> {
-  if (rows.length > 0) await tx.query(INSERT_KEYS(rows));
 }

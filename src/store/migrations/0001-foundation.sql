@@ -217,6 +217,8 @@ create table monitor_live (
   open_runs jsonb,
   -- The first deadline of this silence, where outages of the service have moved it or deadlines have passed.
   unmoved_ms bigint,
+  -- The deadline that passed while the organization was suspended: none runs before its return.
+  rests_since_ms bigint,
   -- Beats that the service could not take: arrival of the first and the newest, and how many.
   excused_from_ms bigint,
   excused_ms bigint,
@@ -237,6 +239,7 @@ create table monitor_live (
   primary key (project_id, monitor_key)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
+create index monitor_live_rests on monitor_live (project_id, monitor_key) where rests_since_ms is not null;
 
 -- Which live rows a transaction changed: where the status feed looks. A batch of beats has one row, whatever its projects,
 -- and a change of the API has one; the sweeper deletes them after a minute or two. All changes of the transactions from

@@ -48,8 +48,8 @@ const MOMENT = `moment as materialized (
         (select min(decided_ms) from service_clock where not ended),
         (select max(decided_ms) from service_clock)) as horizon_ms) h)`;
 
-/** On Citus the clocks are on the coordinator and the live rows are not: two statements, in this order. */
-async function readMoment(db: Queryable): Promise<DueSpan> {
+/** The moment alone, where it and the rows are read in two statements, in this order. On Citus they are not in one place. */
+export async function readMoment(db: Queryable): Promise<DueSpan> {
   const { rows } = await db.query<MomentColumns>({
     name: 'read-moment',
     text: `with ${MOMENT} select * from moment`,

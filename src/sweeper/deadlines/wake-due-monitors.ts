@@ -14,6 +14,7 @@ import {
   findDueShards,
 } from '../../store/monitors/due-monitors.ts';
 import type { LiveRow } from '../../store/monitors/live.ts';
+import { claimResting } from '../../store/monitors/resting-monitors.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import { isDistributed } from '../../store/postgres/engine.ts';
@@ -66,6 +67,18 @@ export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promis
   const { claim } = options;
   if (!isDistributed()) return await wakeClaimed(pool, options, (tx) => claimDueMonitors(tx, claim));
   return await wakeByShards(pool, options);
+}
+
+/**
+ * Wakes at most `limit` monitors of the project that rest. Throws `BatchFaultError`, as `wakeDueMonitors` does. One that is
+ * still suspended rests on.
+ */
+export async function wakeResting(
+  pool: Pool,
+  { projectId, limit, minimumIntervalMs }: { projectId: string; limit: number; minimumIntervalMs: number },
+): Promise<WokenBatch> {
+  const options = { claim: { limit, firstBucket: 0 }, minimumIntervalMs };
+  return await wakeClaimed(pool, options, (tx) => claimResting(tx, projectId, limit));
 }
 
 /**

@@ -119,7 +119,7 @@ describe('what keeps an alert from being sent', () => {
     expect(explain(situationOf({ serviceState: 'canceled' })).silence).toEqual([
       {
         reason: 'service_suspended',
-        note: 'The organization is canceled: nothing opens, and deadlines that pass start again.',
+        note: 'The organization is canceled: nothing opens, and a deadline that passes rests until it returns.',
       },
     ]);
     expect(explain(situationOf({ serviceState: 'payment_grace' })).silence).toEqual([]);

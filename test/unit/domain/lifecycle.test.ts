@@ -143,6 +143,30 @@ describe('lifecycle actions', () => {
     },
   );
 
+  it('a window that replaces another one ends it: what falls between the two is judged, and without a gap nothing is', () => {
+    const maintenance = { startsMs: NOW - HOUR, endsMs: NOW + 5 * HOUR };
+    const timing = timingOf({ intervalMs: HOUR, maxRuntimeMs: HOUR, maintenance });
+    const success = applyBeat(timing, liveOf(), [], { kind: 'success' }, NOW).live;
+    const { live } = applyBeat(timing, success, [], { kind: 'start', runId: 'a' }, NOW);
+    const nowMs = NOW + 4 * HOUR;
+    const endsMs = NOW + 7 * HOUR;
+    const replace = (startsMs: number) =>
+      changeLifecycle(timing, live, 'enter_maintenance', { nowMs, window: { startsMs, endsMs } });
+    const ahead = replace(nowMs + 5 * SECOND);
+    expect(ahead.live).toMatchObject({ wakeMs: nowMs, deadlineMs: endsMs });
+    expect(openedUntil(ahead.timing, ahead.live, nowMs)).toEqual(['overdue_run']);
+    const later = replace(nowMs + HOUR);
+    expect(later.live.deadlineMs).toBe(nowMs + timing.graceMs);
+    // A sweep that comes after the start finds a window that runs.
+    expect(openedUntil(ahead.timing, ahead.live, nowMs + 5 * SECOND)).toEqual([]);
+    expect(openedUntil(ahead.timing, ahead.live, endsMs)).toContain('overdue_run');
+    for (const startsMs of [nowMs, nowMs - SECOND, NOW - HOUR]) {
+      const within = replace(startsMs);
+      expect(openedUntil(within.timing, within.live, nowMs)).toEqual([]);
+      expect(openedUntil(within.timing, within.live, endsMs - SECOND)).toEqual([]);
+    }
+  });
+
   it('a window moves a deadline inside it to its end; an early exit begins a full interval plus grace', () => {
     const enter = (window: { startsMs: number; endsMs: number }) =>
       changeLifecycle(timingOf(), running, 'enter_maintenance', { nowMs: NOW, window });

@@ -1,15 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyBeat } from '../../../src/domain/beat.ts';
-import { decideBeat } from '../../../src/domain/beat-decision.ts';
-import type { BeatInput } from '../../../src/domain/beat-input.ts';
-import { deadlineAfter, nextWake, refitClock, startClock } from '../../../src/domain/deadline.ts';
+import { deadlineAfter, nextWake, startClock } from '../../../src/domain/deadline.ts';
 import { healthOf } from '../../../src/domain/health.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
-import { type LiveState, newLiveState, type Outage, type Timing } from '../../../src/domain/monitor.ts';
-import { findPlan } from '../../../src/domain/plan.ts';
+import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
 import { mergeOutages } from '../../../src/domain/silence.ts';
-import { wakeMonitor, wakeSuspended } from '../../../src/domain/wake.ts';
+import { wakeMonitor } from '../../../src/domain/wake.ts';
 import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 const at = (nowMs: number, outages: Outage[] = [], horizonMs = nowMs) => ({ nowMs, horizonMs, outages });
@@ -230,89 +227,6 @@ describe('any monitor at any moment', () => {
           }
         },
       ),
-    );
-  });
-});
-
-describe('a suspended organization', () => {
-  const refuseSuspended = (timing: Timing, live: LiveState, beat: BeatInput, nowMs: number) => {
-    const plan = findPlan('scale');
-    const monitor = { timing, live, plan, serviceState: 'canceled', incidents: [] } as const;
-    const decision = decideBeat(monitor, beat, nowMs);
-    if (!('problem' in decision)) throw new Error('The beat was taken.');
-    return decision.live;
-  };
-
-  it('a deadline that passes starts again, and is missed after the return alone', () => {
-    const timing = timingOf();
-    const suspended = wakeSuspended(timing, beaten(), NOW + HOUR);
-    const againMs = NOW + HOUR + 2 * MINUTE;
-    // One wake for each interval: no late mark.
-    expect(suspended).toMatchObject({ deadlineMs: againMs, wakeMs: againMs });
-    expect(kindsOf(wakeMonitor(timing, suspended, [], at(NOW + HOUR + 2 * MINUTE)))).toEqual([
-      'missed_deadline',
-    ]);
-  });
-
-  it('a run that became overdue meanwhile is left to the deadline', () => {
-    const timing = timingOf({ intervalMs: HOUR, maxRuntimeMs: MINUTE });
-    const live = applyBeat(timing, beaten(timing), [], { kind: 'start' }, NOW).live;
-    const suspended = wakeSuspended(timing, live, NOW + 2 * MINUTE);
-    expect(suspended.openRuns).toEqual([]);
-    // A longer runtime counts the runs that are open anew.
-    const changed = { ...timing, maxRuntimeMs: 2 * MINUTE };
-    const refitted = refitClock(changed, suspended, NOW + 3 * MINUTE);
-    expect(wakeMonitor(changed, refitted, [], at(NOW + 3 * MINUTE)).transitions).toEqual([]);
-  });
-
-  it('an end that is refused ends its run', () => {
-    const timing = timingOf({ intervalMs: 10 * HOUR, maxRuntimeMs: 6 * HOUR });
-    const start = (live: LiveState, runId: string) =>
-      applyBeat(timing, live, [], { kind: 'start', runId }, NOW).live;
-    const live = start(start(beaten(timing), 'a'), 'b');
-    const refused = refuseSuspended(timing, live, { kind: 'fail', runId: 'a' }, NOW + 2 * HOUR);
-    expect(refused?.openRuns).toMatchObject([{ runId: 'b' }]);
-    expect(refused?.lastSequence).toBe(live.lastSequence);
-  });
-
-  it.each(['wakes alone', 'refused beats'])('teaches no cadence: %s', (how) => {
-    const timing = timingOf({ intervalMs: undefined, graceMs: MINUTE });
-    let live: LiveState = newLiveState();
-    let nowMs = NOW;
-    const succeed = () => {
-      live = applyBeat(timing, live, [], { kind: 'success' }, nowMs).live;
-    };
-    for (let beat = 0; beat < 5; beat += 1, nowMs += HOUR) succeed();
-    expect(live.cadenceMs).toBe(HOUR);
-    for (let hour = 0; hour < 7 * 24; hour += 1, nowMs += HOUR + MINUTE) {
-      if (how === 'wakes alone') live = wakeSuspended(timing, live, nowMs);
-      else if (hour === 3) live = refuseSuspended(timing, live, { kind: 'success' }, nowMs) ?? live;
-    }
-    succeed();
-    expect(live).toMatchObject({ cadenceMs: HOUR, gaps: [HOUR, HOUR, HOUR, HOUR], gapBroken: false });
-    expect(live.deadlineMs).toBe(nowMs + HOUR + MINUTE);
-    nowMs += HOUR;
-    succeed();
-    expect(live.gaps).toHaveLength(5);
-  });
-
-  it('a beat that is refused again changes nothing where no deadline runs', () => {
-    const timing = timingOf({ intervalMs: undefined });
-    const refused = refuseSuspended(timing, beaten(timing), { kind: 'success' }, NOW);
-    expect(refused?.gapBroken).toBe(true);
-    expect(refuseSuspended(timing, refused as LiveState, { kind: 'success' }, NOW + MINUTE)).toBe(refused);
-  });
-
-  it('a wake lies in the future, and deadlines stay unless they pass', () => {
-    fc.assert(
-      fc.property(anyTiming, fc.integer({ min: 0, max: 72 }), (timing, hours) => {
-        const live = startClock(timing, beaten(timing), NOW);
-        const nowMs = NOW + hours * HOUR;
-        const { wakeMs = nowMs + 1, deadlineMs = nowMs + 1 } = wakeSuspended(timing, live, nowMs);
-        expect(wakeMs).toBeGreaterThan(nowMs);
-        expect(deadlineMs).toBeGreaterThan(nowMs);
-        if ((live.deadlineMs ?? 0) > nowMs) expect(deadlineMs).toBe(live.deadlineMs);
-      }),
     );
   });
 });

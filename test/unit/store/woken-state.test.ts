@@ -30,6 +30,7 @@ const anyLive: fc.Arbitrary<LiveState> = fc
     tokens: perhaps(fc.nat(600)),
     tokensMs: perhaps(moment),
     unmovedMs: perhaps(moment),
+    restsSinceMs: perhaps(moment),
     excused: perhaps(fc.tuple(moment, fc.nat(9))),
   })
   .map(({ excused, ...live }) => ({

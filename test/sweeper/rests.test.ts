@@ -1,0 +1,145 @@
+// Monitors of organizations that are suspended, on a real database: they rest, and come back.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { SERVED_STATES } from '../../src/domain/plan.ts';
+import { findRestingProjects } from '../../src/store/monitors/resting-monitors.ts';
+import type { Database } from '../../src/store/postgres/pool.ts';
+import { readNow } from '../../src/store/postgres/transaction.ts';
+import { endRests } from '../../src/sweeper/deadlines/end-rests.ts';
+import { startPingServer } from '../ingest/ping-fixture.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { rowsReadBy } from '../support/pages.ts';
+import { type SeedMonitor, type SeedProject, seedMonitors, seedProject } from '../support/seed.ts';
+import { incidentsOf, liveOf } from '../support/stored-rows.ts';
+import { drain, makeParts, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+let fixture: ProjectFixture;
+beforeEach(async () => {
+  fixture = await openProjectFixture();
+});
+afterEach(() => fixture?.close());
+
+/** Monitors with an interval and a grace of one minute, whose deadline has passed long ago. */
+async function seedSilent(project: SeedProject, count: number): Promise<SeedMonitor[]> {
+  const beatMs = (await readNow(fixture.pool)) - HOUR_MS;
+  const moments = { anchor_ms: beatMs, first_beat_ms: beatMs, last_beat_ms: beatMs, last_success_ms: beatMs };
+  const due = { deadline_ms: beatMs + 2 * MINUTE_MS, wake_ms: beatMs + MINUTE_MS };
+  return await seedMonitors(fixture.pool, project, count, { live: { ...moments, last_sequence: 1, ...due } });
+}
+
+const setState = ({ organizationId }: SeedProject, state: string) =>
+  fixture.pool.query('update organizations set service_state = $2 where organization_id = $1', [
+    organizationId,
+    state,
+  ]);
+
+async function sweep(): Promise<void> {
+  await moveClock(fixture.pool);
+  await drain(makeSweep(fixture.pool));
+}
+
+/** A replica that ends rests until none of an organization that is active is left. */
+const endAll = (batchSize?: number) =>
+  drain({
+    run: () => endRests({ ...makeParts(), pool: fixture.pool, minimumIntervalMs: MINUTE_MS, batchSize }),
+  });
+
+const livesOf = (monitors: readonly SeedMonitor[]) =>
+  Promise.all(monitors.map((monitor) => liveOf(fixture.pool, monitor)));
+
+/** As if so much time had passed since. */
+const age = (ms: number) =>
+  fixture.pool.query(
+    'update monitor_live set anchor_ms = anchor_ms - $1, deadline_ms = deadline_ms - $1, wake_ms = wake_ms - $1',
+    [ms],
+  );
+
+it('nothing opens and nothing wakes while the organization is suspended; after its return silent jobs are found', async () => {
+  const { pool, project } = fixture;
+  const monitors = await seedSilent(project, 5);
+  await setState(project, 'canceled');
+  await sweep();
+  const resting = await livesOf(monitors);
+  for (const row of resting) expect(row).toMatchObject({ deadline_ms: null, wake_ms: null });
+  // No sweep writes them again, however often it comes.
+  await sweep();
+  await endAll();
+  expect(await livesOf(monitors)).toEqual(resting);
+
+  await setState(project, 'active');
+  // Two replicas share the rows.
+  const returnedMs = await readNow(pool);
+  await Promise.all([endAll(2), endAll(2)]);
+  await endAll();
+  for (const row of await livesOf(monitors)) {
+    expect(row.rests_since_ms).toBeNull();
+    expect(row.deadline_ms).toBeGreaterThanOrEqual(returnedMs + 2 * MINUTE_MS);
+    expect(row.deadline_ms).toBeLessThanOrEqual((await readNow(pool)) + 2 * MINUTE_MS);
+    expect(row.wake_ms).toBe(row.deadline_ms - MINUTE_MS);
+  }
+  await sweep();
+  for (const monitor of monitors) expect(await incidentsOf(pool, monitor)).toEqual([]);
+  await age(2 * MINUTE_MS);
+  await sweep();
+  for (const monitor of monitors)
+    expect(await incidentsOf(pool, monitor)).toMatchObject([{ kind: 'missed_deadline', state: 'open' }]);
+});
+
+it('of many organizations those alone come back that are active or in payment grace', async () => {
+  const { pool, project } = fixture;
+  const states = ['canceled', 'active', 'deleting', 'payment_grace', 'abuse_suspended'];
+  const projects = [project];
+  while (projects.length < states.length) projects.push(await seedProject(pool));
+  const monitors = [];
+  for (const one of projects) monitors.push(...(await seedSilent(one, 2)));
+  for (const one of projects) await setState(one, 'deleting');
+  await sweep();
+  expect(await findRestingProjects(pool, ['deleting'], 100)).toHaveLength(projects.length);
+  await pool.query('update organizations set grace_ends_at = clock_timestamp()');
+  for (const [index, one] of projects.entries()) await setState(one, states[index] ?? '');
+  await endAll();
+  const running = (await livesOf(monitors)).map(({ deadline_ms: deadlineMs }) => deadlineMs !== null);
+  expect(running).toEqual([false, false, true, true, false, false, true, true, false, false]);
+});
+
+it('a beat that comes before a sweeper has seen the return ends the rest itself, and is not late', async () => {
+  const { pool, project } = fixture;
+  const monitors = await seedSilent(project, 2);
+  await setState(project, 'canceled');
+  await sweep();
+  await setState(project, 'active');
+  const server = await startPingServer(fixture.databaseUrl);
+  try {
+    const [success, start] = monitors;
+    for (const [monitor, path] of [
+      [success, ''],
+      [start, '/start'],
+    ] as const) {
+      const answer = await fetch(`${server.url}/ping/${monitor?.address}${path}`);
+      expect(answer.status).toBe(200);
+    }
+  } finally {
+    await server.close();
+  }
+  for (const row of await livesOf(monitors)) {
+    expect(row.rests_since_ms).toBeNull();
+    expect(row.deadline_ms).toBeGreaterThan((await readNow(pool)) + MINUTE_MS);
+  }
+  const { rows } = await pool.query('select distinct late from observations');
+  expect(rows).toEqual([{ late: false }]);
+  await sweep();
+  for (const monitor of monitors) expect(await incidentsOf(pool, monitor)).toEqual([]);
+});
+
+it('who looks for rests reads as many rows for a project with thousands of them as for one with a few', async () => {
+  const { pool, project } = fixture;
+  await seedSilent(project, 3_000);
+  await setState(project, 'deleting');
+  await sweep();
+  await pool.query('vacuum analyze monitor_live');
+  const look = (db: Database) => findRestingProjects(db, SERVED_STATES, 100);
+  expect(await look(pool)).toEqual([]);
+  expect(await rowsReadBy(pool, 'find-resting-projects', look)).toBeLessThan(20);
+});

@@ -1,5 +1,5 @@
 // Beats on a publish address, their answers, and accepted beats as observations (docs/contract/beats.md). src/ingest reads
-// beats without these schemas.
+// beats without these schemas: domain/beat-input.ts does, and test/contract/beat-body.test.ts holds the two together.
 import { z } from 'zod';
 import { BEAT_KINDS } from '../../domain/beat.ts';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';

@@ -1,13 +1,15 @@
 // Issues session tokens for development, where there is no identity provider, and serves its public keys on loopback.
-// The state keeps its key, so that tokens outlive a restart.
+// The state keeps its key and its name, so that tokens outlive a restart, also on another port.
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import type { State } from './state.ts';
 
 const ALGORITHM = 'ES256';
 const AUDIENCE = 'beatkeeper';
 const DAY_SECONDS = 86_400;
+/** Of ports to listen on. */
+const MOST_TRIES = 10;
 
 export interface DevelopmentIssuer {
   /** Its entry in BEATKEEPER_ISSUERS. */
@@ -32,10 +34,11 @@ export async function startDevelopmentIssuer(state: State): Promise<DevelopmentI
   const kid = await calculateJwkThumbprint(privateJwk);
   const publicJwk = { kty, crv, x, y, kid, alg: ALGORITHM, use: 'sig' };
   const key = await importJWK(privateJwk, ALGORITHM);
-  const port = await state.port('issuer');
-  const issuer = `http://127.0.0.1:${port}`;
-  const jwksUri = `${issuer}/jwks.json`;
-  const close = await serve(port, {
+  const { server, address } = await listenOnPort(state);
+  state.values.issuer ??= address;
+  const { issuer } = state.values;
+  const jwksUri = `${address}/jwks.json`;
+  serve(server, {
     '/.well-known/openid-configuration': {
       issuer,
       jwks_uri: jwksUri,
@@ -63,7 +66,7 @@ export async function startDevelopmentIssuer(state: State): Promise<DevelopmentI
         .setExpirationTime(now + lifeSeconds)
         .sign(key);
     },
-    close,
+    close: () => closeServer(server),
   };
 }
 
@@ -72,19 +75,33 @@ async function newKey(): Promise<JWK> {
   return await exportJWK(privateKey);
 }
 
-async function serve(port: number, documents: Record<string, object>): Promise<() => Promise<void>> {
-  const server = createServer((request, response) => {
+/** A port that was free a moment ago may be taken now: then another one. */
+async function listenOnPort(state: State): Promise<{ server: Server; address: string }> {
+  for (let tries = 1; ; tries += 1) {
+    const server = createServer();
+    const port = await state.port('issuer');
+    server.listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      return { server, address: `http://127.0.0.1:${port}` };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || tries === MOST_TRIES) throw error;
+    }
+  }
+}
+
+function serve(server: Server, documents: Record<string, object>): void {
+  server.on('request', (request, response) => {
     const path = request.url?.split('?')[0] ?? '';
     const document = Object.hasOwn(documents, path) ? documents[path] : undefined;
     response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' });
     response.end(JSON.stringify(document ?? { error: 'not_found' }));
   });
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  return async () => {
-    const closed = once(server, 'close');
-    server.close();
-    server.closeAllConnections();
-    await closed;
-  };
+}
+
+async function closeServer(server: Server): Promise<void> {
+  const closed = once(server, 'close');
+  server.close();
+  server.closeAllConnections();
+  await closed;
 }

@@ -34,11 +34,11 @@ export interface RunContext {
 /** Resolves when it has announced `ready`. Throws an Error whose message is for people. */
 export async function startProduct(context: RunContext): Promise<void> {
   const { options, output, state } = context;
-  const apiPort = await chooseApiPort(context);
+  await requireApiPort(context);
   const [database, cluster] = await Promise.all([startDatabase(context), startCluster(context)]);
   const issuer = await startIssuer(context);
   await state.save();
-  const roles = await startRoles(context, { apiPort, database, issuer, cluster });
+  const roles = await startRoles(context, { database, issuer, cluster });
   await Promise.all(roles.map((role) => waitForRole(role, context.signal)));
   if (cluster && options.examples) await applyExamples(context, cluster);
   const ready = await describeRun({ roles, database, issuer, cluster });
@@ -46,10 +46,11 @@ export async function startProduct(context: RunContext): Promise<void> {
   output.print(describeReady(ready, cluster?.toolsFolder));
 }
 
-async function chooseApiPort({ options, state }: RunContext): Promise<number> {
-  if (options.port === 0) return await state.port('api-1');
+/** Throws if the port that the user chose is taken: before anything is started. */
+async function requireApiPort({ options, state }: RunContext): Promise<void> {
+  if (options.port === 0) return;
   state.reservePort(options.port);
-  if (await isPortFree(options.port)) return options.port;
+  if (await isPortFree(options.port)) return;
   throw new Error(
     `Port ${options.port} is taken: end the program that listens on it, or set PORT to another port (0 picks a free one).`,
   );
@@ -99,7 +100,6 @@ async function startCluster(context: RunContext): Promise<StartedCluster | undef
 }
 
 interface Started {
-  apiPort: number;
   database: StartedDatabase;
   issuer: DevelopmentIssuer;
   cluster: StartedCluster | undefined;
@@ -107,7 +107,9 @@ interface Started {
 
 async function startRoles(context: RunContext, started: Started): Promise<RoleProcess[]> {
   const { options, output, state, supervisor, env } = context;
-  const { apiPort, database, issuer, cluster } = started;
+  const { database, issuer, cluster } = started;
+  // Free ports are chosen now, and not before the start of Postgres: meanwhile others could take them.
+  const apiPort = options.port === 0 ? await state.port('api-1') : options.port;
   const roles: RoleProcess[] = [];
   for (const role of ['api', 'sweeper', ...(cluster ? (['operator'] as const) : [])] as const) {
     for (let number = 1; number <= options.replicas; number += 1) {
@@ -157,7 +159,7 @@ async function describeRun({
   database,
   issuer,
   cluster,
-}: Omit<Started, 'apiPort'> & { roles: RoleProcess[] }): Promise<Ready> {
+}: Started & { roles: RoleProcess[] }): Promise<Ready> {
   const apis = roles.flatMap(({ port }) => (port === undefined ? [] : [addressOf(port)]));
   const token = (role: 'owner' | 'member' | 'viewer', organization: string, lifeSeconds?: number) =>
     issuer.sign({ subject: `dev-${role}`, role, organization, lifeSeconds });

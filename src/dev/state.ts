@@ -15,6 +15,8 @@ const stateSchema = z.object({
   encryptionKeys: z.string(),
   /** Private key of the development issuer, a JWK. */
   issuerKey: z.record(z.string(), z.unknown()).optional(),
+  /** Its name, which its tokens bear: the address of its first run. */
+  issuer: z.string().optional(),
   credential: z.string().optional(),
   readCredential: z.string().optional(),
 });

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -217,6 +218,24 @@ describe('the life of npm run dev', () => {
     }
     expect(await status(`${two.api}/v1/monitors/kept`, one.credential)).toBe(200);
     expect(await status(`${two.api}/v1/projects`, one.ownerToken)).toBe(200);
+  });
+
+  test('a second start whose ports others have taken meanwhile has the same ids, credentials and tokens', async () => {
+    const first = start();
+    const one = await first.ready();
+    await first.stop();
+    const { ports } = JSON.parse(await readFile(join(state.folder, 'state.json'), 'utf8'));
+    const others = await Promise.all(
+      Object.values<number>(ports).map((port) => listen(createServer(), { port }).catch(() => undefined)),
+    );
+    try {
+      const two = await start().ready();
+      expect(two.api).not.toBe(one.api);
+      expect(await status(`${two.api}/v1/monitors`, one.credential)).toBe(200);
+      expect(await status(`${two.api}/v1/projects`, one.ownerToken)).toBe(200);
+    } finally {
+      for (const other of others) await other?.close();
+    }
   });
 
   test('the next start after a SIGKILL of every process has the same credential and data', async () => {

@@ -9,12 +9,19 @@ type Pointers = Partial<Record<PathParameter, string>>;
 const incident: Pointers = { incidentId: '/items/0/incidentId' };
 const delivery: Pointers = { deliveryId: '/items/0/deliveryId' };
 
-/** Where the answer to an operation names a thing: JSON pointers (RFC 6901). The service makes incidents, not callers. */
+/**
+ * Where the answer to an operation names a thing: JSON pointers (RFC 6901). From a creation with its ETag; from a list for
+ * those who only read, and for what the service makes.
+ */
 export const LINK_SOURCES: Partial<Record<OperationId, Pointers>> = {
   createMonitor: { monitorId: '/monitorId' },
   createCallback: { endpointId: '/endpoint/id' },
   createProject: { projectId: '/projectId' },
   createCredential: { credentialId: '/credential/credentialId' },
+  listMonitors: { monitorId: '/items/0/monitorId' },
+  listCallbacks: { endpointId: '/items/0/id' },
+  listProjects: { projectId: '/items/0/projectId' },
+  listCredentials: { credentialId: '/items/0/credentialId' },
   listIncidents: incident,
   listMonitorIncidents: incident,
   listDeliveries: delivery,

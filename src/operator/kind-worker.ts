@@ -49,7 +49,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   }
 
   /** The cached object under `namespace/name`. */
-  find(key: string): KubeObject | undefined {
+  find(key: string): ReconciledObject | undefined {
     return this.#kind.cache.get(key);
   }
 

@@ -19,6 +19,7 @@ import {
   type MonitorInput,
   readMonitor,
 } from '../../service/monitors/monitors.ts';
+import { claimOriginElsewhere } from '../../service/monitors/origin-elsewhere.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { type AuditedChange, boundMonitor } from '../../telemetry/audit.ts';
@@ -69,6 +70,7 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const input = inputOf(call.input.body);
     requireMayDeclare(call.principal, input);
     await checkBinding(context, input.binding, 'callback.url');
+    if (input.origin) await claimOriginElsewhere(call, input.origin);
     await bringProject(call);
     const slots = {
       monitors: 1,

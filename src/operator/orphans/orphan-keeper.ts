@@ -1,16 +1,18 @@
 // Monitors and endpoints whose object is gone, from the judgement by the caches to what the setting says about them. Called by the leader
 // after each whole listing of the feed, and never before the caches are full.
 import type { CustomKind } from '../../contract/crd/custom-resources.ts';
-import type { KubeObject } from '../../kube/kube-object.ts';
+import { MONITOR_IDENTITY } from '../kinds/monitor/monitor-object.ts';
 import { projectNameOf } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
+import { idOf } from '../pass/identity.ts';
+import type { ReconciledObject } from '../pass/object.ts';
 import { otherReleaseOf } from '../pass/release.ts';
 import { CallbackOrphans } from './callback-orphans.ts';
 import { OrphanArchive } from './orphan-archive.ts';
-import { type DeclaredObject, OrphanWatch, type Sight } from './orphan-watch.ts';
+import { type Declared, type DeclaredObject, OrphanWatch, type Sight } from './orphan-watch.ts';
 
 /** Finds the cached object under `namespace/name`. */
-type Find = (key: string) => KubeObject | undefined;
+type Find = (key: string) => ReconciledObject | undefined;
 
 export class OrphanKeeper {
   readonly #context: OperatorContext;
@@ -21,7 +23,7 @@ export class OrphanKeeper {
   constructor(context: OperatorContext, find: Readonly<Record<CustomKind, Find>>) {
     const { api, log, metrics, feed, settings } = context;
     this.#context = context;
-    const lookFor = (declared: DeclaredObject) => lookForObject(context, find.Monitor, declared);
+    const lookFor = (declared: Declared) => lookForMonitor(context, find.Monitor, declared);
     const lookForCallback = (declared: DeclaredObject) => lookForObject(context, find.Callback, declared);
     this.#watch = new OrphanWatch({ api, log, metrics, lookFor });
     this.#callbacks = new CallbackOrphans({ api, log, metrics, lookFor: lookForCallback });
@@ -36,6 +38,14 @@ export class OrphanKeeper {
     await this.#archive?.settle(orphans, judged, signal);
     await this.#callbacks.settle(this.#context.projects.knownIds, signal);
   }
+}
+
+/** Of several monitors that stand for one Monitor those are gone that it does not name. */
+function lookForMonitor(context: OperatorContext, find: Find, declared: Declared): Sight {
+  const sight = lookForObject(context, find, declared);
+  if (sight !== 'there' || !declared.isDouble) return sight;
+  const object = find(`${declared.namespace}/${declared.name}`);
+  return object && idOf(MONITOR_IDENTITY, object) === declared.monitorId ? 'there' : 'gone';
 }
 
 /** An object whose namespace is in another project declares another monitor or endpoint. */

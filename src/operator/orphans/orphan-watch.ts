@@ -21,6 +21,8 @@ export interface Declared extends DeclaredObject {
   monitorId: string;
   /** Since when it is orphaned, as the API has it. */
   orphanedAt: string | undefined;
+  /** Another monitor has the origin too, in the database of another jurisdiction. */
+  isDouble?: boolean;
 }
 
 /** `unknown`: the cache of the namespace is not full, or another release manages the object. */
@@ -30,7 +32,7 @@ export interface OrphanWatchOptions {
   api: RestClient;
   metrics: Pick<OperatorMetrics, 'monitorsOrphaned'>;
   log: KubeLog;
-  /** Whether the caches have the Monitor of that name in that project. */
+  /** Whether the caches have the Monitor of that name in that project. One of several monitors of it: if it is that one's. */
   lookFor(declared: Declared): Sight;
 }
 
@@ -68,7 +70,14 @@ export class OrphanWatch implements FeedListener {
 
   /** Without what a listing that failed has left. */
   listingEnded(listed: ReadonlySet<string>): void {
-    this.#listed = [...this.#listing].filter(([key]) => listed.has(key)).map(([, declared]) => declared);
+    const whole = [...this.#listing].filter(([key]) => listed.has(key)).map(([, declared]) => declared);
+    const byOrigin = Map.groupBy(
+      whole,
+      ({ projectId, namespace, name }) => `${projectId}/${namespace}/${name}`,
+    );
+    this.#listed = [...byOrigin.values()].flatMap((same) =>
+      same.length === 1 ? same : same.map((declared) => ({ ...declared, isDouble: true })),
+    );
     this.#listing.clear();
   }
 

@@ -70,6 +70,25 @@ interface By {
   nowMs: number;
 }
 
+/** Takes the origin from the monitor that has it, if one does. */
+export async function releaseOrigin(
+  tx: Queryable,
+  caller: By['caller'] & Pick<Caller, 'projectId'>,
+  origin: MonitorOrigin,
+): Promise<void> {
+  const held = await lockHolder(tx, caller.projectId, origin);
+  if (held) await release(tx, held.record, { caller, nowMs: held.nowMs });
+}
+
+/** The monitor that has the origin, with its live row locked. Passes over the one with the id `except`. */
+async function lockHolder(tx: Queryable, projectId: string, origin: MonitorOrigin, except?: string) {
+  const found = await findOriginHolder(tx, projectId, origin);
+  if (!found || found.monitorId === except) return undefined;
+  const { nowMs } = await lockLive(tx, [found]);
+  const record = await findLockedMonitor(tx, found);
+  return record && isSameOrigin(record.origin, origin) ? { record, nowMs } : undefined;
+}
+
 async function release(tx: Queryable, record: MonitorRecord, by: By): Promise<void> {
   await save(tx, { ...record, origin: undefined }, by);
 }
@@ -102,18 +121,19 @@ async function renew(
 
 /**
  * Frees the origin for a new monitor where the one that has it is archived and can't be restored any more. Throws
- * `origin_taken` for any other, but for one that has the id of the new monitor: that is another conflict.
+ * `origin_taken` for any other, but for one of this database that has the id of the new monitor: that is another conflict.
  */
 export async function claimOrigin(
   tx: Queryable,
   caller: Caller,
-  { origin, monitorId }: { origin: MonitorOrigin; monitorId: string },
+  {
+    origin,
+    monitorId,
+  }: { origin: MonitorOrigin /** Undefined: it is in another database. */; monitorId?: string },
 ): Promise<void> {
-  const found = await findOriginHolder(tx, caller.projectId, origin);
-  if (!found || found.monitorId === monitorId) return;
-  const { nowMs } = await lockLive(tx, [found]);
-  const record = await findLockedMonitor(tx, found);
-  if (!record || !isSameOrigin(record.origin, origin)) return;
+  const held = await lockHolder(tx, caller.projectId, origin, monitorId);
+  if (!held) return;
+  const { record, nowMs } = held;
   const isOver = record.lifecycle === 'archived' && (record.restorableUntilMs ?? nowMs) <= nowMs;
   if (!isOver) throw originTaken(record.monitorId, origin);
   await release(tx, record, { caller, nowMs });

@@ -86,9 +86,10 @@ export function decide(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>)
     const answer = answers.get(one);
     return answer && 'found' in answer && answer.found.hasIt;
   });
-  if (second) throw inTwoJurisdictions();
+  // Also where two have it: a refusal for good would deny what a call has done in the third one.
   const [problem] = home && aim.isInOne ? [] : aim.asked.flatMap((one) => away(one) ?? []);
   if (problem) throw problem;
+  if (second) throw inTwoJurisdictions();
   if (!home) throw notFound();
   return home;
 }

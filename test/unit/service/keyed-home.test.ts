@@ -70,7 +70,7 @@ function call(world: World, aim: Aim, { away, breaksOff }: Call): number | Probl
 
 it.each(Object.entries(AIMS))('a call on %s has one effect however often it is repeated', (_name, aim) => {
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 30, size: 'max' }), (steps) => {
       const world: World = { monitors: [], answers: [], made: 0, effects: 0 };
       let told: number | undefined;
       for (const one of steps) {

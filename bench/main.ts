@@ -19,6 +19,7 @@ import { measureNeighbours } from './neighbours.ts';
 import { measureOverload } from './overload.ts';
 import { measurePages } from './pages.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
+import { measureResidence } from './residence.ts';
 import { measureSlowCommits } from './slow-commits.ts';
 import { measureSoak } from './soak.ts';
 
@@ -51,6 +52,7 @@ const benchmarks: Record<string, Benchmark> = {
   overload: { measure: measureOverload, full: USUAL, short: BRIEF },
   hostile: { measure: measureHostileSenders, full: { pairs: 5, seconds: 10 } },
   million: { measure: measureMillion, full: USUAL },
+  residence: { measure: measureResidence, full: USUAL },
   soak: { measure: measureSoak, full: { pairs: 1, seconds: soakSeconds } },
   deadlines: { measure: measureDeadlines, full: USUAL, short: BRIEF },
   'deadlines-beside-beats': { measure: measureDeadlinesBesideBeats, full: USUAL },

@@ -182,6 +182,22 @@ describe('an installation with a database for the jurisdiction eu', () => {
   });
 });
 
+describe('the default database under a second address', () => {
+  it('is no place: the sweeper says so, and no copy is made', async () => {
+    const { pool, databaseUrl } = databases.default;
+    const lines: string[] = [];
+    const second = await startRole(
+      'sweeper',
+      { ...env, JURISDICTION_EU_DATABASE_URL: databaseUrl, BEATKEEPER_LOG_LEVEL: 'warn' },
+      (line) => lines.push(line),
+    );
+    const sentence = 'has organizations of its own: it is the default database';
+    await waitFor(() => lines.some((line) => line.includes(sentence)), { what: 'the sweeper refuses it' });
+    expect((await pool.query('select from directory_copy')).rowCount).toBe(0);
+    await second.close();
+  });
+});
+
 describe('the start of each role', () => {
   it.each(['migrate', 'api', 'sweeper'])(
     '%s refuses one database for two, and shows no password',

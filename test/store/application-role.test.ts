@@ -288,6 +288,35 @@ describe('the rights that migrate grants', () => {
     expect(await grantsOf()).toEqual(after);
   });
 
+  it('the role of api and sweeper in the database of a jurisdiction gets its rights there, and that of the default one none', async () => {
+    const place = await openDatabaseFixture({ hasSchema: false });
+    const role = `eu_${randomBytes(5).toString('hex')}`;
+    await pool.query(`create role ${role}`);
+    const run = (more: Record<string, string>) =>
+      runRole(['migrate'], {
+        DATABASE_URL: roles.ownerUrl,
+        DATABASE_APPLICATION_ROLE: roles.application,
+        JURISDICTION_EU_DATABASE_URL: place.databaseUrl,
+        ...more,
+      });
+    const mayChange = async (name: string) => {
+      const { rows } = await place.pool.query("select has_table_privilege($1, 'monitors', 'update') as may", [
+        name,
+      ]);
+      return rows[0]?.may;
+    };
+    try {
+      expect((await run({})).code).toBe(0);
+      expect(await mayChange(role)).toBe(false);
+      expect((await run({ JURISDICTION_EU_DATABASE_APPLICATION_ROLE: role })).code).toBe(0);
+      expect(await mayChange(role)).toBe(true);
+      expect(await mayChange(roles.application)).toBe(false);
+    } finally {
+      await place.close();
+      await pool.query(`drop role ${role}`);
+    }
+  });
+
   it('a table that a later migration makes is granted as it is made', async () => {
     const owner = new pg.Client({ connectionString: roles.ownerUrl });
     await owner.connect();

@@ -83,6 +83,11 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   },
   'test/store/application-role.test.ts': {
     'the directory is copied to a place by a role that may not change tables': PLACES,
+    'the role of api and sweeper in the database of a jurisdiction gets its rights there, and that of the default one none':
+      PLACES,
+  },
+  'test/store/migrate.test.ts': {
+    'names the jurisdictions whose monitors are left in the default database': PLACES,
   },
   'test/store/feed-history.test.ts': {
     'a snapshot of the volume that is put back begins a new history': OWN_SERVER,

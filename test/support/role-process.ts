@@ -1,6 +1,7 @@
 // A role of the product in a process of its own, as a container runs it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import type { HealthReport } from '../../src/telemetry/readiness.ts';
@@ -19,12 +20,16 @@ export interface RoleProcess {
   close(): Promise<void>;
 }
 
-/** Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. */
-export async function startRole(role: 'api' | 'sweeper', env: Record<string, string>): Promise<RoleProcess> {
+/** Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. `onLine` gets the lines of its log. */
+export async function startRole(
+  role: 'api' | 'sweeper',
+  env: Record<string, string>,
+  onLine: (line: string) => void = (line) => console.log(line),
+): Promise<RoleProcess> {
   const port = await findFreePort();
   const healthPort = await findFreePort(new Set([port]));
   const child = spawn(process.execPath, [MAIN, role], {
-    stdio: 'inherit',
+    stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       PATH: process.env.PATH,
       HOST: '127.0.0.1',
@@ -35,6 +40,7 @@ export async function startRole(role: 'api' | 'sweeper', env: Record<string, str
       ...env,
     },
   });
+  createInterface(child.stdout).on('line', onLine);
   const ended = once(child, 'exit');
   const healthUrl = `http://127.0.0.1:${healthPort}`;
   const readiness = async () => {

@@ -2,7 +2,7 @@
 // A database that is away keeps nobody from what another one has.
 import { JURISDICTIONS, type Jurisdiction } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
-import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
+import { isDatabaseUnavailable, isDatabaseUnusable } from '../../store/postgres/database-error.ts';
 import type { Databases, Home } from '../../store/postgres/databases.ts';
 import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
 import { DatabaseBusy } from '../../store/postgres/pool-shares.ts';
@@ -134,9 +134,9 @@ function isOnly({ jurisdictions }: Home): boolean {
   return jurisdictions.length === JURISDICTIONS.length;
 }
 
-/** Also where too many wait for its connections. */
+/** Also where too many wait for its connections, and where it cannot be used, such as before `migrate` was there. */
 function isNoAnswer(error: unknown): boolean {
-  return error instanceof DatabaseBusy || isDatabaseUnavailable(error);
+  return error instanceof DatabaseBusy || isDatabaseUnavailable(error) || isDatabaseUnusable(error);
 }
 
 /** 503 that names whose database is away, or busy. */

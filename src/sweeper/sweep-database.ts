@@ -109,7 +109,11 @@ export class DatabaseSweep {
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     const rests = startSweepLoop({
       ...{ ...shared, name: 'rests', intervalMs: RESTS_EVERY_MS },
-      run: () => endRests({ ...shared, minimumIntervalMs: context.minimumIntervalSeconds * 1000 }),
+      run: () =>
+        endRests({
+          ...{ ...shared, signal: this.#stopped.signal },
+          minimumIntervalMs: context.minimumIntervalSeconds * 1000,
+        }),
     });
     const { secrets, findPlan } = context;
     const { pool: jobPool, slowPool } = this.#jobPools;

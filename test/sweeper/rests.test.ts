@@ -4,7 +4,7 @@ import { SERVED_STATES } from '../../src/domain/plan.ts';
 import { findRestingProjects } from '../../src/store/monitors/resting-monitors.ts';
 import type { Database } from '../../src/store/postgres/pool.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
-import { endRests } from '../../src/sweeper/deadlines/end-rests.ts';
+import { endRests, type RestSweepOptions } from '../../src/sweeper/deadlines/end-rests.ts';
 import { startPingServer } from '../ingest/ping-fixture.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { rowsReadBy } from '../support/pages.ts';
@@ -41,9 +41,9 @@ async function sweep(): Promise<void> {
 }
 
 /** A replica that ends rests until none of an organization that is active is left. */
-const endAll = (batchSize?: number) =>
+const endAll = (options: Partial<RestSweepOptions> = {}) =>
   drain({
-    run: () => endRests({ ...makeParts(), pool: fixture.pool, minimumIntervalMs: MINUTE_MS, batchSize }),
+    run: () => endRests({ ...makeParts(), pool: fixture.pool, minimumIntervalMs: MINUTE_MS, ...options }),
   });
 
 const livesOf = (monitors: readonly SeedMonitor[]) =>
@@ -71,7 +71,7 @@ it('nothing opens and nothing wakes while the organization is suspended; after i
   await setState(project, 'active');
   // Two replicas share the rows.
   const returnedMs = await readNow(pool);
-  await Promise.all([endAll(2), endAll(2)]);
+  await Promise.all([endAll({ batchSize: 2 }), endAll({ batchSize: 2 })]);
   await endAll();
   for (const row of await livesOf(monitors)) {
     expect(row.rests_since_ms).toBeNull();
@@ -96,13 +96,49 @@ it('of many organizations those alone come back that are active or in payment gr
   for (const one of projects) monitors.push(...(await seedSilent(one, 2)));
   for (const one of projects) await setState(one, 'deleting');
   await sweep();
-  expect(await findRestingProjects(pool, ['deleting'], 100)).toHaveLength(projects.length);
+  const all = projects.map(({ projectId }) => projectId).sort();
+  expect(await findRestingProjects(pool, ['deleting'], { looks: 100 })).toEqual({ projectIds: all });
   await pool.query('update organizations set grace_ends_at = clock_timestamp()');
   for (const [index, one] of projects.entries()) await setState(one, states[index] ?? '');
-  await endAll();
+  // Page by page, whatever the state of the projects of a page.
+  await endAll({ looks: 1 });
   const running = (await livesOf(monitors)).map(({ deadline_ms: deadlineMs }) => deadlineMs !== null);
   expect(running).toEqual([false, false, true, true, false, false, true, true, false, false]);
 });
+
+it.each([
+  { batchSize: undefined, refused: 1 },
+  { batchSize: 4, refused: 1 },
+  { batchSize: 4, refused: 5 },
+  { batchSize: 1, refused: 2 },
+])(
+  'monitors at fault hold up no other: batches of $batchSize, $refused refused',
+  async ({ batchSize, refused }) => {
+    const { pool, project } = fixture;
+    const monitors = (await seedSilent(project, 12)).sort((a, b) => (a.monitorKey < b.monitorKey ? -1 : 1));
+    await setState(project, 'canceled');
+    await sweep();
+    const atFault = monitors.slice(0, refused);
+    const keys = atFault.map(({ monitorKey }) => `'${monitorKey}'`).join(', ');
+    await pool.query(
+      `alter table monitor_live add constraint refuse check (monitor_key not in (${keys}) or deadline_ms is null)`,
+    );
+    // And one that cannot be decided, behind them.
+    const [unversioned] = monitors.slice(refused);
+    await pool.query('update monitor_live set configuration_version = 7 where monitor_key = $1', [
+      unversioned?.monitorKey,
+    ]);
+    await setState(project, 'active');
+    await endAll({ batchSize });
+    const rests = (await livesOf(monitors)).map(({ rests_since_ms: restsSinceMs }) => restsSinceMs !== null);
+    expect(rests).toEqual(monitors.map((_, index) => index <= refused));
+
+    await pool.query('alter table monitor_live drop constraint refuse');
+    await pool.query('update monitor_live set configuration_version = 1');
+    await endAll({ batchSize });
+    for (const row of await livesOf(monitors)) expect(row.deadline_ms).not.toBeNull();
+  },
+);
 
 it('a beat that comes before a sweeper has seen the return ends the rest itself, and is not late', async () => {
   const { pool, project } = fixture;
@@ -139,7 +175,7 @@ it('who looks for rests reads as many rows for a project with thousands of them 
   await setState(project, 'deleting');
   await sweep();
   await pool.query('vacuum analyze monitor_live');
-  const look = (db: Database) => findRestingProjects(db, SERVED_STATES, 100);
-  expect(await look(pool)).toEqual([]);
+  const look = (db: Database) => findRestingProjects(db, SERVED_STATES, { looks: 100 });
+  expect(await look(pool)).toEqual({ projectIds: [] });
   expect(await rowsReadBy(pool, 'find-resting-projects', look)).toBeLessThan(20);
 });

@@ -14,7 +14,7 @@ import {
   findDueShards,
 } from '../../store/monitors/due-monitors.ts';
 import type { LiveRow } from '../../store/monitors/live.ts';
-import { claimResting } from '../../store/monitors/resting-monitors.ts';
+import { claimResting, type RestingClaim } from '../../store/monitors/resting-monitors.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import { isDistributed } from '../../store/postgres/engine.ts';
@@ -70,15 +70,22 @@ export async function wakeDueMonitors(pool: Pool, options: BatchOptions): Promis
 }
 
 /**
- * Wakes at most `limit` monitors of the project that rest. Throws `BatchFaultError`, as `wakeDueMonitors` does. One that is
- * still suspended rests on.
+ * Wakes monitors of a project that rest; `lastKey` is the last one of the batch. Throws `BatchFaultError`, as `wakeDueMonitors`
+ * does. One that is still suspended rests on.
  */
 export async function wakeResting(
   pool: Pool,
-  { projectId, limit, minimumIntervalMs }: { projectId: string; limit: number; minimumIntervalMs: number },
-): Promise<WokenBatch> {
-  const options = { claim: { limit, firstBucket: 0 }, minimumIntervalMs };
-  return await wakeClaimed(pool, options, (tx) => claimResting(tx, projectId, limit));
+  claim: RestingClaim,
+  minimumIntervalMs: number,
+): Promise<WokenBatch & { lastKey?: string }> {
+  const options = { claim: { limit: claim.limit, firstBucket: 0 }, minimumIntervalMs };
+  let lastKey: string | undefined;
+  const batch = await wakeClaimed(pool, options, async (tx) => {
+    const resting = await claimResting(tx, claim);
+    lastKey = resting.rows.at(-1)?.monitorKey;
+    return resting;
+  });
+  return { ...batch, lastKey };
 }
 
 /**

@@ -1,21 +1,9 @@
 // A backup of what a database has of the directory and of its copies, and the restore of it.
-import { DIRECTORY_TABLES } from '../../src/store/directory/directory-tables.ts';
+import { COPY_TABLES, DIRECTORY_TABLES } from '../../src/store/directory/directory-tables.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { inSnapshot, inTransaction } from '../../src/store/postgres/transaction.ts';
 
-const TABLES = [
-  ...DIRECTORY_TABLES.map(({ name }) => name),
-  ...[
-    'directory_places',
-    'directory_changes',
-    'directory_copy',
-    'directory_rows',
-    'directory_reports',
-    'place_slots',
-    'slot_reservations',
-    'used_reservations',
-  ],
-];
+const TABLES = [...DIRECTORY_TABLES.map(({ name }) => name), ...COPY_TABLES];
 
 export interface StoredDirectory {
   rows: Map<string, string>;

@@ -11,29 +11,30 @@ import {
   sealUrl,
   secretPlace,
 } from '../../src/service/callbacks/endpoint-seal.ts';
-import { type EndpointRef, removeEndpoint } from '../../src/store/callbacks/callback-endpoints.ts';
+import { removeEndpoint } from '../../src/store/callbacks/callback-endpoints.ts';
 import { findRelayTopicBox, relayTopicPlace } from '../../src/store/callbacks/relay-topics.ts';
 import { deleteSigningSecrets } from '../../src/store/callbacks/signing-secrets.ts';
-import { placeOf, SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import {
   countSealedValues,
   findSealedValues,
   replaceSealedValues,
   SEALED_TABLES,
 } from '../../src/store/upkeep/sealed-values.ts';
-import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
-import { createSealedValuesSweep, watchSealedValues } from '../../src/sweeper/upkeep/sweep-sealed-values.ts';
-import { createLog } from '../../src/telemetry/log.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { ENCRYPTION_KEY } from '../support/make-config.ts';
 import { seedEndpoint } from '../support/seed.ts';
-import { makeParts } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
-
-const OLD = ENCRYPTION_KEY;
-const NEW = { id: 'k2', key: Buffer.alloc(32, 2) };
-const BOTH = new SecretBox([NEW, OLD]);
+import {
+  answerPlace,
+  BOTH,
+  makeJobDeps,
+  NEW,
+  OLD,
+  sealAgain,
+  seedSealedEndpoints,
+  urlOf,
+} from './sealed-values-fixture.ts';
 
 let fixture: ProjectFixture;
 
@@ -42,45 +43,9 @@ beforeEach(async () => {
 });
 afterEach(() => fixture?.close());
 
-const makeDeps = (secrets = BOTH): JobDeps => ({
-  ...makeParts(),
-  pool: fixture.pool,
-  slowPool: fixture.pool,
-  secrets,
-});
-
-/** Runs one pass. Returns how many steps it took. */
-async function sweep(deps = makeDeps(), step = createSealedValuesSweep()): Promise<number> {
-  let steps = 1;
-  while ((await step(deps)) === 'more') steps += 1;
-  return steps;
-}
-
-/** Many endpoints, each with one secret and an answer to its creation; all boxes were sealed with the old key for their place. */
-async function seedEndpoints(count: number): Promise<string[]> {
-  const { pool, project, secrets } = fixture;
-  const ids = Array.from({ length: count }, (_, index) => `cb_${index}`);
-  const refs = ids.map((endpointId) => ({ projectId: project.projectId, endpointId }));
-  await pool.query(
-    `insert into callback_endpoints (project_id, endpoint_id, alias, kind, url_box)
-     select $1, v.id, v.id, 'webhook', v.box from unnest($2::text[], $3::bytea[]) as v (id, box)`,
-    [project.projectId, ids, refs.map((ref) => sealUrl(secrets, ref, urlOf(ref.endpointId)))],
-  );
-  await pool.query(
-    `insert into signing_secrets (project_id, endpoint_id, version, secret_box, issued_at)
-     select $1, v.id, 1, v.box, now() from unnest($2::text[], $3::bytea[]) as v (id, box)`,
-    [project.projectId, ids, refs.map((ref) => secrets.seal(ref.endpointId, secretPlace(ref)))],
-  );
-  await pool.query(
-    `insert into idempotency_records (scope_id, key, fingerprint, status, body_box, created_at)
-     select $1, v.id, '', 201, v.box, now() - v.place * interval '1 second'
-     from unnest($2::text[], $3::bytea[]) with ordinality as v (id, box, place)`,
-    [project.projectId, ids, refs.map((ref) => secrets.seal(ref.endpointId, answerPlace(ref)))],
-  );
-  return ids;
-}
-const answerPlace = (ref: EndpointRef) => placeOf(ref.projectId, ref.endpointId, 'answer');
-const urlOf = (endpointId: string) => `https://receiver.example/${endpointId}`;
+const makeDeps = (secrets = BOTH) => makeJobDeps(fixture, secrets);
+const sweep = (deps = makeDeps()) => sealAgain(deps);
+const seedEndpoints = (count: number) => seedSealedEndpoints(fixture, count);
 
 /** Topics of the relay, all sealed with the old key. */
 async function seedTopics(count: number): Promise<string[]> {
@@ -315,77 +280,6 @@ describe('the sweep of sealed values', () => {
     await fixture.pool.query('drop trigger slow on callback_endpoints');
     await sweep();
     await expectAllNew(ids);
-  });
-});
-
-describe('the count of sealed values', () => {
-  async function countsShown(secrets: SecretBox): Promise<Record<string, number>> {
-    const deps = makeDeps(secrets);
-    await watchSealedValues(deps);
-    const { values } = await deps.metrics.sealedValues.get();
-    return Object.fromEntries(
-      values.map(({ labels, value }) => [`${labels.key_id} ${labels.kind} ${labels.configured}`, value]),
-    );
-  }
-
-  it('the metric has every configured key, with 0 where it has sealed nothing', async () => {
-    await seedEndpoints(3);
-    expect(await countsShown(BOTH)).toEqual({
-      'k2 url yes': 0,
-      'k2 signing-secret yes': 0,
-      'k2 answer yes': 0,
-      'k2 relay-topic yes': 0,
-      'test relay-topic yes': 0,
-      'test url yes': 3,
-      'test signing-secret yes': 3,
-      'test answer yes': 3,
-    });
-    await sweep();
-    expect(await countsShown(BOTH)).toMatchObject({ 'k2 url yes': 3, 'test url yes': 0 });
-  });
-
-  it('a key that is not configured and has sealed values shows as such', async () => {
-    await seedEndpoints(2);
-    const shown = await countsShown(new SecretBox([NEW]));
-    expect(shown).toMatchObject({
-      'test url no': 2,
-      'test signing-secret no': 2,
-      'test answer no': 2,
-      'k2 url yes': 0,
-    });
-  });
-});
-
-describe('the log lines about a missing key', () => {
-  async function linesWith(secrets: SecretBox) {
-    const lines: string[] = [];
-    const log = createLog(
-      { role: 'test', level: 'info' },
-      { write: (line: string) => void lines.push(line) },
-    );
-    await watchSealedValues({ ...makeDeps(secrets), log });
-    return lines.map((line) => JSON.parse(line) as { level: string; kind: string; msg: string });
-  }
-
-  it('a missing key that has only sealed stored answers makes no line that says that alerts wait', async () => {
-    await seedEndpoints(2);
-    await fixture.pool.query('delete from callback_endpoints');
-    await fixture.pool.query('delete from signing_secrets');
-    expect(await linesWith(new SecretBox([NEW]))).toEqual([
-      expect.objectContaining({
-        level: 'warn',
-        kind: 'answer',
-        count: 2,
-        msg: expect.not.stringContaining('alerts'),
-      }),
-    ]);
-  });
-
-  it('a missing key of addresses and signing secrets is an error: alerts wait', async () => {
-    await seedEndpoints(2);
-    const errors = (await linesWith(new SecretBox([NEW]))).filter(({ level }) => level === 'error');
-    expect(errors.map(({ kind }) => kind)).toEqual(['url', 'signing-secret']);
-    for (const { msg } of errors) expect(msg).toContain('alerts to these endpoints wait');
   });
 });
 

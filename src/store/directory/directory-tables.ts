@@ -56,6 +56,18 @@ export const DIRECTORY_TABLES: readonly DirectoryTable[] = [
   },
 ];
 
+/** What says which copies there are, what they lack, and which slots are promised to places. None of it is copied. */
+export const COPY_TABLES: readonly string[] = [
+  'directory_places',
+  'directory_changes',
+  'directory_copy',
+  'directory_rows',
+  'directory_reports',
+  'place_slots',
+  'slot_reservations',
+  'used_reservations',
+];
+
 /** A row, by the columns of its key. */
 export type RowKey = Readonly<Record<string, string | number>>;
 

@@ -1,11 +1,12 @@
 // Places the tables of a new database on the machines of a Citus cluster (docs/adr/0012). Run it in a transaction of the
 // schema's owner on the coordinator.
 import type { ClientBase } from 'pg';
+import { COPY_TABLES } from '../directory/directory-tables.ts';
 
 type Db = Pick<ClientBase, 'query'>;
 
 /** On every machine: small, changed rarely, and joined with the rows of any project. */
-const REFERENCE_TABLES = [
+export const REFERENCE_TABLES = [
   'organizations',
   'projects',
   'credential_addresses',
@@ -16,7 +17,7 @@ const REFERENCE_TABLES = [
 ];
 
 /** By the hash of a UUID. Rows of one project are on one machine, in all of these tables. */
-const DISTRIBUTED_TABLES: Readonly<Record<string, string>> = {
+export const DISTRIBUTED_TABLES: Readonly<Record<string, string>> = {
   monitor_live: 'project_id',
   monitors: 'project_id',
   monitor_changes: 'project_id',
@@ -53,14 +54,7 @@ export const COORDINATOR_TABLES = [
   'billing_disputes',
   'billing_events',
   'installation',
-  'directory_places',
-  'directory_changes',
-  'directory_copy',
-  'directory_rows',
-  'directory_reports',
-  'place_slots',
-  'slot_reservations',
-  'used_reservations',
+  ...COPY_TABLES,
 ];
 
 /** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */

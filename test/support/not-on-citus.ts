@@ -22,6 +22,7 @@ const OWN_SERVER = 'It stops and restores a server of its own, which is one Post
 /** Whole files, or tests of a file by how their titles begin, with the reason of each. */
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
+  'test/ingest/residence-beats.test.ts': PLACES,
   'test/store/monitor-list-cost.test.ts': COSTS,
   'test/store/monitor-origins.test.ts': COSTS,
   'test/store/series-bounds.test.ts': {

@@ -3,9 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Jurisdiction } from '../../src/domain/monitor.ts';
-import { shareHomes } from '../../src/service/calls/homes.ts';
+import { type Homes, type Look, shareHomes } from '../../src/service/calls/homes.ts';
 import { findKeyedHome } from '../../src/service/calls/keyed-home.ts';
-import { openDatabases } from '../../src/store/postgres/databases.ts';
+import { type Databases, openDatabases } from '../../src/store/postgres/databases.ts';
+import type { Pool } from '../../src/store/postgres/pool.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { openResidenceFixture, type ResidenceFixture } from '../support/residence-fixture.ts';
 import { makeMonitor } from './monitor-fixture.ts';
@@ -124,6 +125,8 @@ it('of two calls with one key, one of them made while the database of the other 
   expect((await create('us', here)).problem?.code).toBe('service.idempotency_conflict');
   await api.proxies.eu.refuse();
   expect((await create('us', here)).status).toBe(201);
+  // No refusal for good: it was done, where nobody can look now.
+  expect((await create('eu', there)).problem).toMatchObject(AWAY);
   await api.restore();
   for (const [jurisdiction, monitorId] of [
     ['eu', there],
@@ -135,29 +138,50 @@ it('of two calls with one key, one of them made while the database of the other 
   expect((await create('us', `m-${randomUUID()}`)).problem?.code).toBe('service.idempotency_conflict');
 });
 
-it('a call that commits, and whose monitor goes, while another replica looks for both is found', async () => {
-  const guard = { scopeId: randomUUID(), key: 'k', fingerprint: Buffer.from('f'), secrets: api.secrets };
-  const databases = openDatabases({ databaseUrl: api.databaseUrl, size: 2, applicationName: 'test' }, [
-    { jurisdiction: 'eu', databaseUrl: api.proxies.eu.url },
-  ]);
-  try {
-    const homes = shareHomes(databases, (pool) => pool);
-    const [, eu] = homes;
-    const look = async (db: unknown) => {
-      if (db === eu?.db)
-        await api.eu.query(
-          `insert into idempotency_records (scope_id, key, fingerprint, status, created_at)
-           values ($1, $2, $3, 200, clock_timestamp())`,
-          [guard.scopeId, guard.key, guard.fingerprint],
-        );
+describe('the look for a call with a key', () => {
+  let databases: Databases;
+  let homes: Homes;
+  const guard = () => ({
+    ...{ scopeId: randomUUID(), key: 'k', fingerprint: Buffer.from('f') },
+    secrets: api.secrets,
+  });
+  beforeAll(() => {
+    databases = openDatabases({ databaseUrl: api.databaseUrl, size: 2, applicationName: 'test' }, [
+      { jurisdiction: 'eu', databaseUrl: api.proxies.eu.url },
+    ]);
+    homes = shareHomes(databases, (pool) => pool);
+  });
+  afterAll(() => databases?.end());
+
+  const answer = async (pool: Pool, { scopeId, key, fingerprint }: ReturnType<typeof guard>) =>
+    await pool.query(
+      `insert into idempotency_records (scope_id, key, fingerprint, status, created_at)
+       values ($1, $2, $3, 200, clock_timestamp())`,
+      [scopeId, key, fingerprint],
+    );
+  const find = (look: Look, of: ReturnType<typeof guard>) =>
+    findKeyedHome(homes, { asked: homes, look, isInOne: false }, of);
+
+  it('finds a call that commits, and whose monitor goes, while it looks', async () => {
+    const of = guard();
+    const look: Look = async (db) => {
+      if (db === homes[1]?.db) await answer(api.eu, of);
       return false;
     };
-    expect(await findKeyedHome(homes, { asked: homes, look, isInOne: false }, guard)).toMatchObject({
-      replay: { status: 200 },
-    });
-  } finally {
-    await databases.end();
-  }
+    expect(await find(look, of)).toMatchObject({ replay: { status: 200 } });
+  });
+
+  it('waits for no other database once it has the answer', async () => {
+    const of = guard();
+    await answer(api.pool, of);
+    const never = Promise.withResolvers<boolean>();
+    const look: Look = (db) => (db === homes[1]?.db ? never.promise : Promise.resolve(false));
+    try {
+      expect(await find(look, of)).toMatchObject({ replay: { status: 200 } });
+    } finally {
+      never.resolve(false);
+    }
+  });
 });
 
 it('a duplicate of a creation that takes the last slot is told to try again, and is not refused by the plan', async () => {

@@ -39,19 +39,24 @@ export interface Known {
 }
 
 /**
- * The answer of an earlier call with the key, wherever that worked, else where this one works. Throws `idempotency_conflict`
- * where another request has used the key, in a database that is not away; `temporarily_unavailable` where one is away that
- * may have the answer; and as `findHome` does.
+ * The answer of an earlier call with the key, wherever that worked, else where this one works. Throws
+ * `temporarily_unavailable` where a database is away that may have the answer, else `idempotency_conflict` where another request
+ * has used the key, in a database that is not away, and as `findHome` does.
  */
 export async function findKeyedHome(
   homes: Homes,
   aim: Aim,
   guard: IdempotencyGuard,
 ): Promise<Replay | SharedHome> {
-  const answers = await Promise.all(
-    homes.map(async (home) => await askHome(home, (db) => readKnown(db, { home, aim, guard }))),
-  );
-  return decide(aim, new Map(homes.map((home, index) => [home, answers[index] as Asked<Known>])));
+  const replayed = Promise.withResolvers<Replay>();
+  const ask = async (home: SharedHome): Promise<[SharedHome, Asked<Known>]> => {
+    const answer = await askHome(home, (db) => readKnown(db, { home, aim, guard }));
+    // It is certain: nobody waits for the others.
+    if ('found' in answer && typeof answer.found.key === 'object') replayed.resolve(answer.found.key);
+    return [home, answer];
+  };
+  const decided = Promise.all(homes.map(ask)).then((answers) => decide(aim, new Map(answers)));
+  return await Promise.race([replayed.promise, decided]);
 }
 
 /**
@@ -72,24 +77,29 @@ export function decide(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>)
   // A key may have two records: one was used while the database of the other one was away. Each request finds its own.
   const replay = known.map(({ key }) => key).find((key) => typeof key === 'object');
   if (replay) return replay;
-  if (known.some(({ key }) => key === 'of_another_request')) throw keyOfAnotherRequest();
-  const away = (home: SharedHome) => {
-    const answer = answers.get(home);
-    return answer && 'fault' in answer ? jurisdictionAway(home, answer.fault) : undefined;
-  };
-  if ('home' in aim) {
-    const problem = away(aim.home);
-    if (problem) throw problem;
-    return aim.home;
-  }
-  const [home, second] = aim.asked.filter((one) => {
+  const [home, second] = foundBy(aim, answers);
+  // Before any refusal for good: that would deny what a call has done there.
+  for (const one of mayHaveAnswer(aim, home)) {
     const answer = answers.get(one);
-    return answer && 'found' in answer && answer.found.hasIt;
-  });
-  // Also where two have it: a refusal for good would deny what a call has done in the third one.
-  const [problem] = home && aim.isInOne ? [] : aim.asked.flatMap((one) => away(one) ?? []);
-  if (problem) throw problem;
+    if (answer && 'fault' in answer) throw jurisdictionAway(one, answer.fault);
+  }
+  if (known.some(({ key }) => key === 'of_another_request')) throw keyOfAnotherRequest();
   if (second) throw inTwoJurisdictions();
   if (!home) throw notFound();
   return home;
+}
+
+/** Where the call works, as far as the databases have answered. */
+function foundBy(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>): readonly SharedHome[] {
+  if ('home' in aim) return [aim.home];
+  return aim.asked.filter((one) => {
+    const answer = answers.get(one);
+    return answer && 'found' in answer && answer.found.hasIt;
+  });
+}
+
+/** Where the same call may have worked before, by right. */
+function mayHaveAnswer(aim: Aim, found: SharedHome | undefined): readonly SharedHome[] {
+  if ('home' in aim) return [aim.home];
+  return found && aim.isInOne ? [found] : aim.asked;
 }

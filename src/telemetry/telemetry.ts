@@ -1,5 +1,6 @@
 // How an operator observes a role: log, metrics, readiness.
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { measureHealth } from './health-metrics.ts';
 import { createLog, type Log } from './log.ts';
 import { Readiness } from './readiness.ts';
 
@@ -9,10 +10,12 @@ export interface Telemetry {
   readiness: Readiness;
 }
 
-/** Creates the telemetry of a process, with Node's own metrics in the registry. */
+/** Creates the telemetry of a process, with Node's own metrics and those of its health in the registry. */
 export function createTelemetry(options: { role: string; logLevel: string }): Telemetry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const log = createLog({ role: options.role, level: options.logLevel });
-  return { log, registry, readiness: new Readiness(log) };
+  const readiness = new Readiness(log);
+  measureHealth(readiness, registry);
+  return { log, registry, readiness };
 }

@@ -148,6 +148,11 @@ describe('an installation with a database for the jurisdiction eu', () => {
         what: `${away} is away`,
       });
       expect(await api.readiness()).toMatchObject({ httpStatus: 200, status: 'degraded' });
+      const isShown = async () => {
+        const metrics = await (await fetch(`${api.healthUrl}/metrics`)).text();
+        return metrics.includes(`beatkeeper_health_check_failing{check="${check}"} 1`);
+      };
+      await waitFor(isShown, { what: `the metrics show that ${away} is away` });
       expect((await beat(addresses[other])).status).toBe(200);
       const list = await owner.call('listMonitors');
       expect(list.problem).toMatchObject({

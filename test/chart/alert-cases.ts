@@ -47,6 +47,7 @@ const lateness = (le: string) => of('sweeper', 'beatkeeper_detection_lateness_se
 const failures = of('sweeper', 'beatkeeper_sweep_failures_total', { sweep: 'retention' });
 const sealed = (kind: string) =>
   of('sweeper', 'beatkeeper_sealed_values', { key_id: 'k1', kind, configured: 'no' });
+const check = (role: Role, name: string) => of(role, 'beatkeeper_health_check_failing', { check: name });
 const stalled = (kind: string, reason: string, pod = 'operator-1') =>
   of('operator', 'beatkeeper_operator_stalled_objects', { kind, reason, pod });
 const errors = of('operator', 'controller_runtime_reconcile_errors_total', { controller: 'monitor' });
@@ -63,6 +64,17 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
   BeatkeeperApiErrors: {
     fires: { [requests('200')]: '0+98x120', [requests('503')]: '0+2x120' },
     silent: { [requests('200')]: '0+99x120', [requests('404')]: '0+50x120', [requests('503')]: '0+1x120' },
+  },
+  BeatkeeperJurisdictionUnhealthy: {
+    fires: { [check('api', 'database_eu')]: always(1) },
+    firesToo: { [check('sweeper', 'database_eu')]: '0x100 1x20' },
+    labels: { check: 'database_eu' },
+    summary: 'The check database_eu of Beatkeeper fails',
+    silent: {
+      [check('api', 'database')]: always(1),
+      [check('sweeper', 'sweep')]: always(1),
+      [check('sweeper', 'schema_eu')]: '1x100 0x20',
+    },
   },
   BeatkeeperApiFull: above(of('api', 'beatkeeper_api_requests_in_flight'), 5000, {
     labels: { pod: 'api-1' },

@@ -3,13 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { collectDefaultMetrics, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
 import { registerMonitorMetrics } from '../../src/operator/monitor-metrics.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
 import { createSweeperMetrics } from '../../src/sweeper/sweeper-metrics.ts';
+import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { findPromtool } from '../support/promtool.ts';
 import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, pick, render, requireHelm } from './helm.ts';
@@ -190,8 +190,7 @@ async function checkCount(promtool: string, expression: string, namespaces: stri
 
 // The metrics in the expressions, by the names before braces, that no part of the service registers.
 async function unknownMetrics(expressions: string[]): Promise<string[]> {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  const { registry } = createTelemetry({ role: 'test', logLevel: 'silent' });
   createKubeMetrics(registry);
   createOperatorMetrics(registry);
   registerMonitorMetrics(registry, { list: () => [], max: 1 });

@@ -107,7 +107,13 @@ const asNew = async (more: Partial<ExportCall> = {}) =>
 
 it('an organization has four exports at once, one caller two, others go on, and one that is left makes room', async () => {
   const left = new AbortController();
-  const isOpen = async (call: ExportCall) => (await fetchExport({ ...call, signal: left.signal })).status;
+  // An answer that nobody holds is left.
+  const open: Response[] = [];
+  const isOpen = async (call: ExportCall) => {
+    const answer = await fetchExport({ ...call, signal: left.signal });
+    open.push(answer);
+    return answer.status;
+  };
   const requireFull = async (call: ExportCall) => {
     const refused = await fetchExport(call);
     expect([refused.status, (await problemOf(refused)).code]).toEqual([429, 'service.rate_limited']);
@@ -121,6 +127,7 @@ it('an organization has four exports at once, one caller two, others go on, and 
   await requireFull(await asNew());
   const token = await seedCredential(api.pool, { projectId: api.other.projectId, preset: 'read' });
   expect((await fetchExport(asCredential({ token }))).status).toBe(200);
+  expect(open).toHaveLength(4);
   left.abort();
   await waitFor(async () => (await fetchExport(ofLarge({ method: 'HEAD' }))).status === 200, {
     what: 'there is room again',

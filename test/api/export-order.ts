@@ -56,7 +56,7 @@ export function streamOf(
   { secrets }: Pick<ProjectFixture, 'secrets'>,
   order: ExportOrder,
   { cursor, most }: StreamOptions = {},
-): AsyncGenerator<string> {
+): AsyncGenerator<string | Buffer> {
   const resumed = decodeExportCursor(order, cursor);
   const home = homeOf(order);
   const going = withHome(order, { span: resumed?.spans.get(home.name) ?? home.span });
@@ -68,12 +68,12 @@ export function streamOf(
 
 /** All of it. `meanwhile` runs after each piece. */
 export async function readAll(
-  stream: AsyncGenerator<string>,
+  stream: AsyncGenerator<string | Buffer>,
   meanwhile = async (): Promise<void> => undefined,
 ): Promise<string> {
   let text = '';
   for await (const piece of stream) {
-    text += piece;
+    text += piece.toString();
     await meanwhile();
   }
   return text;

@@ -66,7 +66,7 @@ async function beat(monitor: SeedMonitor, count: number): Promise<void> {
 const CHANGES = 8;
 
 /** Reads it. Between its first pieces somebody beats, renames and adds monitors. */
-async function readBesideChanges(stream: AsyncGenerator<string>): Promise<string> {
+async function readBesideChanges(stream: AsyncGenerator<string | Buffer>): Promise<string> {
   let changes = 0;
   return await readAll(stream, async () => {
     changes += 1;

@@ -17,7 +17,7 @@ const LIMITS: StreamLimits = { checkMs: 1_000, pieceMs: 60_000 };
  * the caller may not call any more. A stream that breaks off closes at once, also where nobody reads.
  */
 export function watchedStream(
-  pieces: AsyncIterable<string>,
+  pieces: AsyncIterable<string | Buffer>,
   requireAdmitted: () => Promise<void>,
   { checkMs, pieceMs }: StreamLimits = LIMITS,
 ): Readable {

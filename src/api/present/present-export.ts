@@ -28,7 +28,7 @@ export async function* toLines(
   order: ExportOrder,
   context: Context,
   most = MOST_BETWEEN_CHECKPOINTS,
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<string | Buffer, void, undefined> {
   let sinceCheckpoint = 0;
   let checkpointAt = performance.now();
   let place: ExportPlace | undefined;
@@ -55,11 +55,12 @@ export async function* toTable(
   parts: Parts,
   order: ExportOrder,
   { isContinued }: { isContinued: boolean },
-): AsyncGenerator<string, void, undefined> {
+): AsyncGenerator<string | Buffer, void, undefined> {
   if (!isContinued) yield `${EXPORT_COLUMNS.join(',')}\r\n`;
   for await (const { content, place } of parts) {
-    if (content.kind === 'history' && content.lines > 0)
-      yield `${content.text.slice(0, -LINE_END)}${encodeExportCursor(order, place)}\r\n`;
+    if (content.kind !== 'history' || content.lines === 0) continue;
+    yield content.text.subarray(0, -LINE_END);
+    yield `${encodeExportCursor(order, place)}\r\n`;
   }
 }
 
@@ -74,7 +75,7 @@ function linesOf(
   content: ExportContent,
   order: ExportOrder,
   context: Context,
-): { text: string; lines: number } {
+): { text: string | Buffer; lines: number } {
   if (content.kind === 'history') return { text: content.text, lines: content.lines };
   const records = recordsOf(content, order, context);
   return { text: records.map(toLine).join(''), lines: records.length };

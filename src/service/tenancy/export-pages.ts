@@ -22,7 +22,7 @@ export interface ExportScope {
 }
 
 /** The largest pages. */
-export interface ExportPages extends HistoryLimits {
+export interface ExportPages extends Omit<HistoryLimits, 'lineBytes'> {
   items: number;
   /** Monitors with all that they have: one with many rules has 200 KB. */
   wholeMonitors: number;
@@ -59,12 +59,12 @@ export type ExportContent =
   | { kind: 'incident'; items: IncidentRow[] }
   | { kind: 'usage'; items: UsageRecord[] }
   /** Lines that are ready. */
-  | { kind: 'history'; text: string; lines: number };
+  | { kind: 'history'; text: Buffer; lines: number };
 
 export interface Walk {
   order: ExportOrder;
   pages: ExportPages;
-  /** Of a line of the last page of history. */
+  /** Of a line at the end of the last page of history. */
   lineBytes: number;
 }
 
@@ -167,25 +167,22 @@ function historyOf<Place>(
   page: HistoryPage<Place>,
   keyOfPlace: (place: Place) => Key,
 ): ProjectPage {
-  if (page.lines > 0) walk.lineBytes = page.bytes / page.lines;
+  walk.lineBytes = page.lineBytes;
   const end = page.end && keyOfPlace(page.end);
   const parts = page.blocks.map(({ text, lines, end }) => ({
     content: { kind: 'history', text, lines } as const,
     end: keyOfPlace(end),
   }));
   // Its last monitors may have nothing.
-  const last = parts.pop() ?? { content: { kind: 'history', text: '', lines: 0 } as const };
+  const last = parts.pop() ?? { content: { kind: 'history', text: NO_TEXT, lines: 0 } as const };
   return { parts: [...parts, { ...last, end }], end, hasMore: page.hasMore };
 }
 
-/**
- * So many lines as have the bytes of a page, if they are like those of the page before: Postgres makes all of them before
- * it counts their bytes.
- */
-function nextLimits({ pages, lineBytes }: Walk): HistoryLimits {
-  const lines = Math.min(pages.lines, Math.max(1, Math.floor(pages.bytes / lineBytes)));
-  return { lines, bytes: pages.bytes, monitors: pages.monitors };
-}
+const NO_TEXT = Buffer.alloc(0);
+
+const nextLimits = ({ pages: { lines, bytes, monitors }, lineBytes }: Walk): HistoryLimits => ({
+  ...{ lines, bytes, monitors, lineBytes },
+});
 
 /**
  * What came so long after the start is not read, so that an export beside beats ends. Not the start itself: the clock of

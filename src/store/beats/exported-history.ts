@@ -63,19 +63,20 @@ export async function listExportedObservations(
   after: ObservationPlace | undefined,
   query: HistorySpan & HistoryTerms & { format: HistoryFormat; limits: HistoryLimits },
 ): Promise<HistoryPage<ObservationPlace>> {
-  const { fromMs, untilMs, madeUntilMs, storedObservations, format, limits } = query;
-  // As moments, not as numbers: nothing is computed for each row, and partitions of other days are not opened.
-  const rows = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
-    and o.sequence > greatest(case when m.monitor_key = $2 then $6::bigint else 0 end, m.kept_after)
-    and o.received_at >= $7::timestamptz and o.received_at < $8::timestamptz`;
-  const statement = { form: OBSERVATION_LINES[format], rows, keys: [{ column: 'o.sequence' }] };
+  const { fromMs, untilMs, format, limits } = query;
   const { monitorKey = BEFORE_ALL, sequence = 0 } = after ?? {};
-  const terms = [limits.lines, madeUntilMs, storedObservations];
-  const values = [projectId, monitorKey, ...terms, sequence, momentOf(fromMs), momentOf(untilMs)];
-  const name = `export-observations-${format}`;
+  const statement = {
+    name: `export-observations-${format}`,
+    form: OBSERVATION_LINES[format],
+    rows: OBSERVATIONS_AFTER,
+    keys: [{ column: 'o.sequence', type: 'bigint', last: 'max(r.key0)' }],
+  };
+  const terms = { projectId, monitorKey, ...query };
+  const values = [sequence, momentOf(fromMs), momentOf(untilMs)];
   return await readPage(
     db,
-    { name, query: statement, limits, values },
+    statement,
+    { terms, limits, values },
     {
       of: (row) => ({ monitorKey: row.monitor_key, sequence: row.key0 }),
       after: (key) => ({ monitorKey: key, sequence: AFTER_ALL }),
@@ -83,15 +84,20 @@ export async function listExportedObservations(
   );
 }
 
+/** SQL. As moments, not as numbers: nothing is computed for each row, and partitions of other days are not opened. */
+const OBSERVATIONS_AFTER = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
+  and o.sequence > greatest(case when m.monitor_key = w.monitor_key then w.key0 else 0 end, m.kept_after)
+  and o.received_at >= $10::timestamptz and o.received_at < $11::timestamptz`;
+
 /** A cursor may name a moment that Postgres cannot read. */
 const momentOf = (ms: number) => toTime(Math.min(ms, LAST_MS));
 const LAST_MS = Date.parse('9999-12-31T00:00:00Z');
 
 /**
- * SQL: the hours of a monitor `m` that are shown: before $8, or before the first observation that is kept of a monitor with
- * more than are kept of one; all of whole days that are summed up ($9).
+ * SQL: the hours of a monitor `m` that are shown: before $11, or before the first observation that is kept of a monitor with
+ * more than are kept of one; all of whole days that are summed up ($12).
  */
-const HOURS_UNTIL = `select least(${fromMillis('$9')}, greatest(${fromMillis('$8')},
+const HOURS_UNTIL = `select least(${fromMillis('$12')}, greatest(${fromMillis('$11')},
     case when m.kept_after > 0 then (
       select o.received_at from observations o
       where o.project_id = $1 and o.monitor_key = m.monitor_key and o.sequence > m.kept_after order by o.sequence limit 1)
@@ -107,22 +113,29 @@ export async function listExportedBuckets(
   after: BucketPlace | undefined,
   query: HistoryTerms & { observationsFromMs: number; summedMs: number; limits: HistoryLimits },
 ): Promise<HistoryPage<BucketPlace>> {
-  const { observationsFromMs, summedMs, madeUntilMs, storedObservations, limits } = query;
-  const rows = `from (${HOURS_UNTIL} offset 0) h, observation_buckets b
-    where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0 and b.bucket_start < h.until
-    and (b.measurement, b.bucket_start) > (case when m.monitor_key = $2 then $6 else '' end,
-      case when m.monitor_key = $2 then ${fromMillis('$7')} else to_timestamp(0) end)`;
-  const keys = [{ column: 'b.measurement' }, { column: 'b.bucket_start', read: millis }];
-  const statement = { form: BUCKET_LINES, rows, keys };
+  const { observationsFromMs, summedMs, limits } = query;
   const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
-  const terms = [limits.lines, madeUntilMs, storedObservations];
-  const values = [projectId, monitorKey, ...terms, measurement, startMs, observationsFromMs, summedMs];
+  const statement = { name: 'export-buckets', form: BUCKET_LINES, rows: BUCKETS_AFTER, keys: BUCKET_KEYS };
+  const terms = { projectId, monitorKey, ...query };
+  const values = [measurement, toTime(startMs), observationsFromMs, summedMs];
   return await readPage(
     db,
-    { name: 'export-buckets', query: statement, limits, values },
+    statement,
+    { terms, limits, values },
     {
       of: (row) => ({ monitorKey: row.monitor_key, measurement: row.key0, startMs: row.key1 }),
       after: (key) => ({ monitorKey: key, measurement: AFTER_ALL_MEASUREMENTS, startMs: 0 }),
     },
   );
 }
+
+const BUCKET_KEYS = [
+  { column: 'b.measurement', type: 'text collate "C"', last: 'max(r.key0)' },
+  { column: 'b.bucket_start', type: 'timestamptz', last: '(array_agg(r.key1))[count(*)]', read: millis },
+];
+
+/** SQL. */
+const BUCKETS_AFTER = `from (${HOURS_UNTIL} offset 0) h, observation_buckets b
+  where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0 and b.bucket_start < h.until
+  and (b.measurement, b.bucket_start) > (case when m.monitor_key = w.monitor_key then w.key0 else '' end,
+    case when m.monitor_key = w.monitor_key then w.key1 else '-infinity' end)`;

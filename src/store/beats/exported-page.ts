@@ -4,20 +4,23 @@ import { isDistributed } from '../postgres/engine.ts';
 import type { Database } from '../postgres/pool.ts';
 import { SET_EVERYWHERE } from '../postgres/shards.ts';
 import { withSettings } from '../postgres/transaction.ts';
+import type { MonitorRows } from './exported-bytes.ts';
 import type { LineForm } from './exported-lines.ts';
 
 /** Of a page. */
 export interface HistoryLimits {
   lines: number;
-  /** Of its lines but the last one. */
+  /** A page with about so many ends; it has at most twice as many and a line. */
   bytes: number;
   /** That are looked at. */
   monitors: number;
+  /** What a line may have by those before it: so many lines are asked for at once. */
+  lineBytes: number;
 }
 
 /** So many lines or fewer. */
 export interface HistoryBlock<Place> {
-  text: string;
+  text: Buffer;
   lines: number;
   end: Place;
 }
@@ -25,7 +28,8 @@ export interface HistoryBlock<Place> {
 export interface HistoryPage<Place> {
   blocks: HistoryBlock<Place>[];
   lines: number;
-  bytes: number;
+  /** Of a line at its end. */
+  lineBytes: number;
   /** Where the page ends; undefined where the project has none. */
   end: Place | undefined;
   hasMore: boolean;
@@ -34,82 +38,91 @@ export interface HistoryPage<Place> {
 /** A block has one checkpoint: the contract's MOST_BETWEEN_CHECKPOINTS. */
 const LINES_OF_BLOCK = 1_000;
 
+export interface PageKey {
+  column: string;
+  type: string;
+  /** SQL: the key of the last of the rows `r`, which come in order. */
+  last: string;
+  /** SQL of what Node reads. */
+  read?: (column: string) => string;
+}
+
 export interface PageQuery {
+  name: string;
   form: LineForm;
-  /** A FROM with a WHERE: the rows of a monitor `m` after the place. */
+  /** A FROM with a WHERE: the rows of a monitor `m`, and where it is that of `w` those after its keys (`w.key0`, …). */
   rows: string;
   /** The columns of their order, after the monitor. */
-  keys: readonly { column: string; read?: (column: string) => string }[];
+  keys: readonly PageKey[];
 }
 
 /** SQL: the newest observation of a monitor `m`. */
 const LAST_SEQUENCE = `(select l.last_sequence from monitor_live l
-  where l.project_id = m.project_id and l.monitor_key = m.monitor_key)`;
+  where l.project_id = $1 and l.monitor_key = m.monitor_key)`;
+
+/** SQL: whether the page goes on after a step of the walk. Too little room would be filled line by line. */
+const HAS_ROOM = `(w.lines_left > 0 and w.bytes_left > $6::bigint / 8 and w.monitors_left > 0 and not w.is_large)`;
+
+/** The number of the first parameter of a query's own, which are its keys: `values` of `readPage`. */
+export const FIRST_KEY = 9;
 
 /**
- * $1: the project, $2: the monitor of the place, $3: `limits.lines`, $4 and $5: HistoryTerms. Some monitors, and for each of
- * them its next rows, in the order of its index, of observations those after `kept_after`: reads no more rows than there may
- * be lines, but for those of other measurements. Few of them may have many bytes: Postgres writes a number of jsonb without
- * an exponent, in up to 326 of them. Nothing is sorted but the pieces, of which there is one for each monitor and block:
- * rows come, are counted and put together in the order in which they are read.
+ * $1: the project, $2: the monitor of the place, $3: `limits.lines`, $4 and $5: HistoryTerms, $6 to $8: the other limits. It
+ * walks from block to block: the next rows of the monitor, in the order of its index, of observations those after
+ * `kept_after`; where it has no more, of the next one. So it reads no more rows than there may be lines, but for those of
+ * other measurements, and no row is sorted, counted or kept by itself. Few rows may have many bytes: Postgres writes a number
+ * of jsonb without an exponent, in up to 326 of them. A block that would make the page larger than it may be is not given.
  */
-function statementOf({ form, rows, keys }: PageQuery, limits: HistoryLimits): string {
-  const { head, line } = form;
-  const names = keys.map((_, place) => `key${place}`);
-  const last = names.at(-1);
-  const firsts = names
-    .slice(0, -1)
-    .map((name) => `${name}, `)
-    .join('');
-  const selected = keys.map(({ column }, place) => `${column} as key${place}`).join(', ');
-  const order = keys.map(({ column }) => column).join(', ');
-  const places = keys.map(({ read = same }, place) => `${read(`p.key${place}`)} as key${place}`).join(', ');
-  const bytes = 'octet_length(line) + octet_length(separator)';
-  return `with page as materialized (
-      select m.monitor_key, ${head} as head, concat(${SEPARATORS[form.end]}, ${head}) as separator,
-        ${LAST_SEQUENCE} - $5::bigint as kept_after
-      from monitors m where m.project_id = $1 and m.monitor_key >= $2 and ${madeUntil('$4')}
-      order by m.monitor_key limit ${limits.monitors}),
-    pieces as materialized (
-      select monitor_key, ${firsts}max(${last}) as ${last}, string_agg(line, separator) as text,
-        count(*)::integer as lines, max(n) as n, max(bytes) as bytes
+function statementOf({ form: { head, row }, rows, keys }: PageQuery): string {
+  const list = (of: (key: PageKey, place: number) => string) => keys.map(of).join(', ');
+  const order = list(({ column }) => column);
+  const most = `least(${LINES_OF_BLOCK}, w.lines_left, greatest(1, w.bytes_left / $8::bigint))`;
+  return `with recursive walk as (
+    select $2::uuid as monitor_key, false as is_whole, ${list(({ type }, place) => `$${FIRST_KEY + place}::${type} as key${place}`)},
+      null::text collate "C" as head, null::text collate "C" as text, 0::bigint as lines, 0::bigint as bytes, false as is_large,
+      $3::bigint as lines_left, $6::bigint as bytes_left, $7::integer as monitors_left
+    union all
+    select m.monitor_key, b.lines < ${most}, ${list((_, place) => `b.key${place}`)},
+      m.head collate "C", case when not b.is_large then b.text end collate "C", b.lines, b.bytes, b.is_large,
+      w.lines_left - b.lines, w.bytes_left - b.bytes, w.monitors_left - 1
+    from walk w
+    cross join lateral (
+      select m.monitor_key, ${head} as head, ${LAST_SEQUENCE} - $5::bigint as kept_after
+      from monitors m where m.project_id = $1 and m.monitor_key >= w.monitor_key
+        and (m.monitor_key > w.monitor_key or not w.is_whole) and ${madeUntil('$4')}
+      order by m.monitor_key limit 1) m
+    cross join lateral (
+      select a.*, a.bytes > w.bytes_left + $6::bigint and a.lines > 1 as is_large
       from (
-        select r.*, row_number() over w as n, sum(${bytes}) over w as bytes
-        from (
-          select m.monitor_key, m.separator, r.* from page m
-          cross join lateral (select ${selected}, ${line} as line ${rows} order by ${order} limit $3::bigint) r
-          limit $3::bigint) r
-        window w as (rows unbounded preceding)) f
-      where bytes - ${bytes.replace('+', '-')} < ${limits.bytes}
-      group by monitor_key, ${firsts}(n - 1) / ${LINES_OF_BLOCK}),
-    whole as (select coalesce(sum(lines), 0) as lines, coalesce(max(bytes), 0) as bytes from pieces)
-    select m.head, p.text, p.lines, p.n, w.bytes, p.monitor_key, ${places}, w.is_full,
-      case when not w.is_full then (select monitor_key from page offset ${limits.monitors - 1} limit 1) end as last_monitor
-    from (select *, lines >= $3::bigint or bytes >= ${limits.bytes} as is_full from whole) w
-    left join (pieces p join page m on m.monitor_key = p.monitor_key) on true order by p.n`;
+        select string_agg(r.line, E'\\n') as text, count(*) as lines,
+          coalesce(octet_length(string_agg(r.line, E'\\n')), 0) + count(*) * octet_length(m.head) as bytes,
+          ${list(({ last }, place) => `${last} as key${place}`)}
+        from (select ${list(({ column }, place) => `${column} as key${place}`)}, ${row} as line
+          ${rows} order by ${order} limit ${most}) r) a
+      offset 0) b
+    where ${HAS_ROOM})
+  select w.monitor_key, w.is_whole, ${list(({ read = same }, place) => `${read(`w.key${place}`)} as key${place}`)},
+    w.head, w.text, w.lines, w.bytes, w.is_large, ${HAS_ROOM} as has_room
+  from walk w where w.head is not null`;
 }
-
-/** SQL of the ends of lines. */
-const SEPARATORS = { '}\n': `E'}\\n'`, ',\r\n': `E',\\r\\n'` } as const;
 
 const same = (column: string) => column;
 
-export interface PieceRow {
-  head: string;
-  /** But for the head of its first line, and the end of its last one. */
-  text: string;
-  /** Null of a page without any. */
-  lines: number | null;
-  n: number;
-  /** Of the page. */
-  bytes: number;
+/** A block of a monitor, maybe without lines. */
+export interface BlockRow {
   monitor_key: string;
+  /** Whether the monitor has no more. */
+  is_whole: boolean;
   key0: never;
   key1: never;
-  /** Of lines or of bytes. */
-  is_full: boolean;
-  /** Where more monitors follow: the last one that was looked at. */
-  last_monitor: string | null;
+  head: string;
+  /** Rows. Null without lines, and of a block that is too large. */
+  text: string | null;
+  lines: number;
+  bytes: number;
+  is_large: boolean;
+  /** False of the last row of a page that is full. */
+  has_room: boolean;
 }
 
 /**
@@ -121,6 +134,7 @@ const IN_ORDER = [
     'jit = off',
     'plan_cache_mode = force_generic_plan',
     "timezone = 'UTC'",
+    "datestyle = 'ISO'",
     'max_parallel_workers_per_gather = 0',
   ],
   ...['seqscan', 'bitmapscan', 'sort'].map((way) => `enable_${way} = off`),
@@ -131,50 +145,74 @@ const IN_ORDER = [
 /** On Citus the machine that has the rows reads them: times are written there. */
 const settings = () => (isDistributed() ? `${SET_EVERYWHERE}; ${IN_ORDER}` : IN_ORDER);
 
+export interface PageRequest {
+  /** $1, $2, $4 and $5. */
+  terms: { projectId: string; monitorKey: string; madeUntilMs: number; storedObservations: number };
+  limits: HistoryLimits;
+  /** From FIRST_KEY on: the keys of the place, and what the query has more. */
+  values: readonly unknown[];
+}
+
 /** What the statement reads. `place` says where a row ends, and where all rows of a monitor do. */
 export async function readPage<Place>(
   db: Pick<Database, 'connect'>,
-  {
-    name,
-    query,
-    limits,
-    values,
-  }: { name: string; query: PageQuery; limits: HistoryLimits; values: unknown[] },
-  place: { of: (row: PieceRow) => Place; after: (monitorKey: string) => Place },
+  query: PageQuery,
+  { terms, limits, values }: PageRequest,
+  place: { of: (row: BlockRow) => Place; after: (monitorKey: string) => Place },
 ): Promise<HistoryPage<Place>> {
-  const { bytes, monitors } = limits;
-  const statement = { name: `${name}-${bytes}-${monitors}`, text: statementOf(query, limits), values };
-  const rows = await withSettings(db, settings(), async (tx) => (await tx.query<PieceRow>(statement)).rows);
-  const [first] = rows;
-  if (!first) throw new Error('The database answered without a page.');
-  const pieces = first.lines === null ? [] : rows;
-  const last = pieces.at(-1);
-  const blocks = blocksOf(pieces, query.form.end, place.of);
-  // A page that is not full has read all of its monitors.
-  const isWhole = first.is_full || first.last_monitor === null;
+  const { projectId, monitorKey, madeUntilMs, storedObservations } = terms;
+  const { lines, bytes, monitors, lineBytes } = limits;
+  const statement = {
+    name: query.name,
+    text: statementOf(query),
+    values: [
+      ...[projectId, monitorKey, lines, madeUntilMs, storedObservations, bytes, monitors],
+      ...[Math.max(1, Math.ceil(lineBytes)), ...values],
+    ],
+  };
+  const found = await withSettings(db, settings(), async (tx) => (await tx.query<BlockRow>(statement)).rows);
+  const large = found.find(({ is_large: isLarge }) => isLarge);
+  const given = found.filter(({ is_large: isLarge }) => !isLarge);
+  const sizes = large ?? found.findLast(({ lines: has }) => has > 0);
+  const nextLineBytes = sizes ? sizes.bytes / sizes.lines : lineBytes;
+  const last = given.at(-1);
+  // Its lines were too many for their bytes: fewer of them.
+  if (!last && large)
+    return await readPage(
+      db,
+      query,
+      { terms, limits: { ...limits, lineBytes: nextLineBytes }, values },
+      place,
+    );
   return {
-    ...{ blocks, lines: last?.n ?? 0, bytes: first.bytes },
-    end: isWhole ? last && place.of(last) : place.after(first.last_monitor ?? ''),
-    hasMore: first.is_full || first.last_monitor !== null,
+    blocks: blocksOf(given, query.form, place.of),
+    lines: given.reduce((sum, one) => sum + one.lines, 0),
+    lineBytes: nextLineBytes,
+    end: last && (last.is_whole ? place.after(last.monitor_key) : place.of(last)),
+    hasMore: found.at(-1)?.has_room === false,
   };
 }
 
-/** Pieces that follow each other and are of the same block. */
+/** Those that follow each other and have few lines are one. */
 function blocksOf<Place>(
-  pieces: readonly PieceRow[],
-  end: string,
-  placeOf: (row: PieceRow) => Place,
+  found: readonly BlockRow[],
+  form: LineForm,
+  placeOf: (row: BlockRow) => Place,
 ): HistoryBlock<Place>[] {
-  const blocks: HistoryBlock<Place>[] = [];
-  const blockOf = ({ n }: PieceRow) => Math.floor((n - 1) / LINES_OF_BLOCK);
-  for (const [place, piece] of pieces.entries()) {
-    const before = pieces[place - 1];
-    const block = before && blockOf(before) === blockOf(piece) ? blocks.pop() : undefined;
-    blocks.push({
-      text: `${block?.text ?? ''}${piece.head}${piece.text}${end}`,
-      lines: (block?.lines ?? 0) + (piece.lines ?? 0),
-      end: placeOf(piece),
-    });
+  const blocks: { monitors: MonitorRows[]; lines: number; last: BlockRow }[] = [];
+  for (const row of found) {
+    const { head, text, lines } = row;
+    if (text === null) continue;
+    const before = blocks.at(-1);
+    if (before && before.lines + lines <= LINES_OF_BLOCK) {
+      before.monitors.push({ head, text, lines });
+      before.lines += lines;
+      before.last = row;
+    } else blocks.push({ monitors: [{ head, text, lines }], lines, last: row });
   }
-  return blocks;
+  return blocks.map(({ monitors, lines, last }) => ({
+    text: form.text(monitors),
+    lines,
+    end: placeOf(last),
+  }));
 }

@@ -11,7 +11,8 @@ import { openProjectFixture, type ProjectFixture } from '../support/database-fix
 import { listen } from '../support/listen.ts';
 import { dueAt, type SeedMonitor, seedMonitor, seedMonitors } from '../support/seed.ts';
 import { standStill } from '../support/stand-still.ts';
-import { liveOf } from '../support/stored-rows.ts';
+import { incidentsOf, liveOf } from '../support/stored-rows.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -126,7 +127,7 @@ it('an excuse from before the clock of the database was set back does not hide a
   expect(excused.excused_ms).toBeLessThan(aheadMs);
 });
 
-it('an excuse changes no monitor without a running deadline, and no unknown address waits for one', async () => {
+it('an excuse changes no monitor without a running deadline or an open run, and no unknown address waits for one', async () => {
   const monitors = [
     await seedMonitor(fixture.pool, fixture.project),
     await seedMonitor(fixture.pool, fixture.project, { configuration: { lifecycle: 'paused' } }),
@@ -140,6 +141,44 @@ it('an excuse changes no monitor without a running deadline, and no unknown addr
   startWriter();
   await allWritten();
   expect(await read()).toEqual(before);
+});
+
+it('a run whose end was refused is not overdue, also where no deadline runs or a newer beat has moved it', async () => {
+  const now = await readNow();
+  const run = { runId: 'a', startedMs: now - 61_000, dueMs: now - 1_000 };
+  const runs = { wake_ms: now - 1_000, open_runs: [run] };
+  const learns = { max_runtime_seconds: 60, interval_seconds: null };
+  const monitors = [
+    await seedMonitor(fixture.pool, fixture.project, {
+      configuration: learns,
+      live: { ...runs, anchor_ms: now - 61_000 },
+    }),
+    // It was down already: the deadline was missed.
+    await seedMonitor(fixture.pool, fixture.project, {
+      configuration: { max_runtime_seconds: 60 },
+      live: { ...runs, anchor_ms: now - 200_000 },
+    }),
+    // Another run has ended since: the excuse is older than its beat.
+    await seedMonitor(fixture.pool, fixture.project, {
+      configuration: { max_runtime_seconds: 60 },
+      live: { ...runs, anchor_ms: now + 30_000, deadline_ms: now + 150_000 },
+    }),
+  ];
+  const overdue = await seedMonitor(fixture.pool, fixture.project, {
+    configuration: learns,
+    live: { ...runs, anchor_ms: now - 61_000 },
+  });
+  refuse(...monitors);
+  startWriter();
+  await allWritten();
+  await moveClock(fixture.pool);
+  await drain(makeSweep(fixture.pool));
+  for (const monitor of monitors) {
+    expect(await incidentsOf(fixture.pool, monitor)).toEqual([]);
+    const { open_runs: runsAfter } = await liveOf(fixture.pool, monitor);
+    expect(runsAfter).toMatchObject([{ runId: 'a', mayHaveEnded: true }]);
+  }
+  expect(await incidentsOf(fixture.pool, overdue)).toMatchObject([{ kind: 'overdue_run' }]);
 });
 
 it('an address that has ended earns no excuse, and one that still works earns it for its monitor', async () => {

@@ -125,23 +125,26 @@ function addExcuse(
 }
 
 /**
- * Excuses move a deadline that runs, and only one that counts from before them. Those of an earlier clock are replaced,
- * and so are those from before the database's clock was set back, which lie ahead of it. The status feed is not told:
- * nothing that it shows changes before a sweeper looks.
+ * Excuses move a deadline that runs, and only one that counts from before them; and they may have been the end of an open run,
+ * whatever the clock does (`mayHaveLostEnd`). Those of an earlier clock are replaced, and so are those from before the
+ * database's clock was set back, which lie ahead of it. The status feed is not told: nothing that it shows changes before a
+ * sweeper looks.
  */
 const WRITE = statement(
   'write-excuses',
   (bind: Bind<{ nowMs: number; rows: readonly ExcuseRow[]; lane: LaneBatch }>) => {
-    const counts = `l.excused_ms >= l.anchor_ms and l.excused_ms <= ${bind(({ nowMs }) => nowMs)}::bigint`;
+    const past = `l.excused_ms <= ${bind(({ nowMs }) => nowMs)}::bigint`;
+    const counts = `l.excused_ms >= l.anchor_ms and ${past}`;
     return `with lane as (${writeLane(bind)})
     update monitor_live l set
       excused_from_ms = case when ${counts} then least(l.excused_from_ms, v.excused_from_ms)
         else greatest(l.anchor_ms, v.excused_from_ms) end,
-      excused_ms = case when ${counts} then greatest(l.excused_ms, v.excused_ms) else v.excused_ms end,
+      excused_ms = case when ${past} then greatest(l.excused_ms, v.excused_ms) else v.excused_ms end,
       excused_beats = case when ${counts} then l.excused_beats else 0 end + v.excused_beats
     from ${sql.unnest(EXCUSE_ROW, bind, ({ rows }) => rows)}
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ rows }) => rows)}
-      and l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)`;
+      and (l.open_runs is not null
+        or (l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)))`;
   },
 );
 

@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 beforeEach(() => api.restore());
 
-async function open(jurisdiction: 'eu' | 'us') {
+async function open(jurisdiction: 'eu' | 'us' | 'fedramp') {
   const monitor = await makeMonitor(api, { jurisdiction });
   const incidentId = await monitor.fail();
   const params = { incidentId };
@@ -52,6 +52,32 @@ it('a delivery is read and sent again in its database', async () => {
     const query = { incidentId };
     const { body: listed } = await api.manage.expectSuccess('listDeliveries', { query });
     expect(listed.items.map((item) => item.deliveryId)).toEqual([again.deliveryId, deliveryId]);
+  }
+});
+
+it('the list of deliveries has those of one jurisdiction, of two in one database too, and no test of an endpoint', async () => {
+  const { body: made } = await api.manage.expectSuccess('createCallback', {
+    body: { alias: 'tested', url: 'http://127.0.0.1:9/' },
+  });
+  const params = { endpointId: made.endpoint.id };
+  await api.manage.expectSuccess('testCallback', { params });
+  const opened = { us: await open('us'), eu: await open('eu'), fedramp: await open('fedramp') };
+  const idsOf = async (query: { jurisdiction?: 'us' | 'eu' | 'fedramp' }) => {
+    const { body: listed } = await api.manage.expectSuccess('listDeliveries', { query });
+    return listed.items.map(({ deliveryId }) => deliveryId);
+  };
+  const all = Object.values(opened).map(({ deliveryId }) => deliveryId);
+  expect(await idsOf({})).toEqual(expect.arrayContaining(all));
+  for (const jurisdiction of ['us', 'eu', 'fedramp'] as const) {
+    const { deliveryId } = opened[jurisdiction];
+    const found = await idsOf({ jurisdiction });
+    expect(found.filter((id) => all.includes(id))).toEqual([deliveryId]);
+    for (const id of found) {
+      const { body: delivery } = await api.manage.expectSuccess('getDelivery', {
+        params: { deliveryId: id },
+      });
+      expect(delivery.event).not.toBe('callback.test');
+    }
   }
 });
 

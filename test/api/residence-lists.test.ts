@@ -84,7 +84,7 @@ describe.each(['default', 'eu'] as const)('while the database %s is away', (whic
       const { status, problem } = await api.manage.call(list);
       expect([list, status, problem?.jurisdiction]).toEqual([list, 503, away]);
     }
-    for (const list of ['listMonitors', 'listIncidents'] as const) {
+    for (const list of ['listMonitors', 'listIncidents', 'listDeliveries'] as const) {
       const answer = await api.manage.call(list, { query: { jurisdiction: present } });
       expect([list, answer.status]).toEqual([list, 200]);
     }

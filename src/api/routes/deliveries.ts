@@ -1,4 +1,5 @@
 // Deliveries: of all incidents, of one, one with its attempts, and sending one again.
+import { withMonitors } from '../../service/calls/homes.ts';
 import { readMerged } from '../../service/calls/merged-pages.ts';
 import { redeliver, requireDelivery } from '../../service/deliveries/deliveries.ts';
 import { requireIncident } from '../../service/incidents/incidents.ts';
@@ -13,10 +14,12 @@ type DeliveryOperation = 'listDeliveries' | 'listIncidentDeliveries' | 'getDeliv
 
 export const deliveryHandlers: Handlers<DeliveryOperation> = {
   listDeliveries: async ({ input: { query }, caller, homes }) => {
-    const { state, endpointId, incidentId } = query;
+    const { state, endpointId, incidentId, jurisdiction } = query;
     const page = readPage(LIST, query, 'id');
-    const filter = { state, endpointId, incidentId };
-    const rows = await readMerged(homes, page.limit, (db) =>
+    const filter = { state, endpointId, incidentId, jurisdiction };
+    // Without a jurisdiction also the default database that has no monitors: it has tests of endpoints.
+    const asked = jurisdiction ? withMonitors(homes, jurisdiction) : homes;
+    const rows = await readMerged(asked, page.limit, (db) =>
       listDeliveries(db, caller.projectId, filter, page),
     );
     return { body: presentPage(LIST, query, rows, presentDelivery) };

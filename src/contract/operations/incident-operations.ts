@@ -120,6 +120,9 @@ export const incidentOperations = {
       state: deliveryState.optional(),
       endpointId: identifier.optional(),
       incidentId: identifier.optional(),
+      jurisdiction: jurisdiction
+        .optional()
+        .describe('Only those of monitors of this jurisdiction: a test of an endpoint has no monitor.'),
       ...pageQuery,
     }),
     success: 200,

@@ -2,6 +2,7 @@
 // delivery-queue.ts and delivery-results.ts have the dispatcher's claims and results, cancellations.ts has what ends
 // deliveries without an attempt. Lock order: after the endpoint's row, in key order (project_id, delivery_id).
 import type { DeliveryEvent, DeliveryState } from '../../domain/callback.ts';
+import type { Jurisdiction } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { type Condition, type KeysetPage, keysetList, type Positioned } from '../postgres/keyset.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -100,7 +101,13 @@ export interface DeliveryFilter {
   state?: DeliveryState;
   endpointId?: string;
   incidentId?: string;
+  /** Of the monitor. */
+  jurisdiction?: Jurisdiction;
 }
+
+/** A delivery has no jurisdiction of its own. Retention keeps an incident at least as long. */
+const OF_JURISDICTION = `exists (select from incidents i where i.project_id = d.project_id
+  and i.incident_id = d.incident_id and i.jurisdiction = $)`;
 
 /** Newest first: ids are made from `createdMs`. */
 export async function listDeliveries(
@@ -114,6 +121,7 @@ export async function listDeliveries(
     ['d.state = $', filter.state],
     ['d.endpoint_id = $', filter.endpointId],
     ['d.incident_id = $', filter.incidentId],
+    [OF_JURISDICTION, filter.jurisdiction],
   ];
   return await list(db, conditions, page);
 }

@@ -4,8 +4,8 @@ import type { PathParameter } from '../contract/operations/operations.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import { notFound } from '../domain/problem.ts';
 import {
-  findHome,
-  findHomes,
+  findFirstHome,
+  findOnlyHome,
   type Homes,
   inHome,
   type Look,
@@ -57,7 +57,7 @@ export function placeFinder(homes: Homes, projectId: string, input: CallInput): 
 
 /** Throws `not_found` where no database of the installation, or of the jurisdiction, has it. */
 export async function requireInOneOf(homes: Homes, look: Look, jurisdiction?: Jurisdiction): Promise<void> {
-  if (homes.length > 1) await findHomes(jurisdiction ? withMonitors(homes, jurisdiction) : homes, look);
+  if (homes.length > 1) await findFirstHome(jurisdiction ? withMonitors(homes, jurisdiction) : homes, look);
   else if (!(await look(homes[0].db))) throw notFound();
 }
 
@@ -89,5 +89,6 @@ function aimOf(homes: Homes, projectId: string, { params = {}, query, body }: Ca
 }
 
 async function homeOf(aim: Aim): Promise<SharedHome> {
-  return 'home' in aim ? aim.home : await findHome(aim.asked, aim.look);
+  if ('home' in aim) return aim.home;
+  return aim.isInOne ? await findFirstHome(aim.asked, aim.look) : await findOnlyHome(aim.asked, aim.look);
 }

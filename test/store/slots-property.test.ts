@@ -14,9 +14,15 @@ import { copyAll, type DirectoryFixture, openDirectoryFixture } from '../support
 import { type Fate, mortal } from '../support/mortal-database.ts';
 import { type SeedProject, seedProject } from '../support/seed.ts';
 
+/** Of a database that is not away. */
+const reachability = {
+  isAway: () => false,
+  suspect: () => undefined,
+  orAway: (read: Promise<unknown>) => read,
+};
+
 /** The default database and the place: neither is away. */
 function homesOf(...pools: [Pool, Pool]): Homes {
-  const reachability = { isAway: () => false, suspect: () => undefined };
   return pools.map((pool) => ({ db: pool, pool, reachability })) as unknown as Homes;
 }
 
@@ -143,7 +149,7 @@ class Run {
   async #create(of: Fate): Promise<void> {
     const pool = mortal(place, of);
     const counting = mortal(source, of);
-    const databases = { default: counting, places: [{ jurisdiction: 'eu', pool }] };
+    const databases = { default: counting, places: [{ jurisdiction: 'eu', pool, reachability }] };
     const context = { databases, findPlan: () => plan } as unknown as ServiceContext;
     const call = {
       context,
@@ -209,7 +215,7 @@ it('no organization has more monitors than its plan allows, and all are counted 
 it('a call that comes after its reservation was given up makes nothing', async () => {
   await source.query('update organizations set active_monitors = 0, monitors_elsewhere = 0');
   await place.query('update organizations set active_monitors = 0, monitors_told = null');
-  const eu = { jurisdiction: 'eu' as const, pool: place };
+  const eu = { jurisdiction: 'eu' as const, pool: place, reachability };
   const databases = { default: source, places: [eu] };
   const context = { databases, findPlan: () => plan } as unknown as ServiceContext;
   const call = {

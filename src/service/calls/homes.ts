@@ -4,6 +4,7 @@ import { JURISDICTIONS, type Jurisdiction } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { isDatabaseUnavailable, isDatabaseUnusable } from '../../store/postgres/database-error.ts';
 import type { Databases, Home } from '../../store/postgres/databases.ts';
+import { GateClosed } from '../../store/postgres/gate.ts';
 import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
 import { DatabaseBusy } from '../../store/postgres/pool-shares.ts';
 
@@ -35,28 +36,45 @@ export function withMonitors(
 /** Whether a database has what a call names. */
 export type Look = (db: Queryable) => Promise<boolean>;
 
-/** The home that has what a call names. Throws as `findHomes` does, and `conflict` where two have it. */
-export async function findHome(homes: readonly SharedHome[], look: Look): Promise<SharedHome> {
-  const [found, second] = await findHomes(homes, look);
+/**
+ * The home that has what a call names and what may be in two of them: it waits for all that are not away. Throws as
+ * `findFirstHome` does, and `conflict` where two have it.
+ */
+export async function findOnlyHome(homes: readonly SharedHome[], look: Look): Promise<SharedHome> {
+  const [found, second] = await findHomes(homes, look, 2);
   if (second) throw inTwoJurisdictions();
   return found;
 }
 
 /**
- * The homes that have what a call names, of those that are not away. Throws `not_found` where no database has it, and
- * `temporarily_unavailable`, which says whose database is away, where one that is away may have it.
+ * The first home that is found to have what a call names: nobody waits for the others. Throws `not_found` where no database
+ * has it, and `temporarily_unavailable`, which says whose database is away, where one that is away may have it.
  */
-export async function findHomes(
+export async function findFirstHome(homes: readonly SharedHome[], look: Look): Promise<SharedHome> {
+  const [found] = await findHomes(homes, look, 1);
+  return found;
+}
+
+/** Looks into all at the same time, until so many have it that the answer is certain. */
+async function findHomes(
   homes: readonly SharedHome[],
   look: Look,
+  enough: number,
 ): Promise<[SharedHome, ...SharedHome[]]> {
-  const looks = await Promise.all(homes.map(async (home) => await lookInto(home, look)));
-  const [found, ...others] = homes.filter((_, index) => looks[index] === true);
-  if (found) return [found, ...others];
-  for (const [index, home] of homes.entries()) {
-    const answer = looks[index];
-    if (typeof answer === 'object') throw jurisdictionAway(home, answer.fault);
-  }
+  const found: SharedHome[] = [];
+  const faults = new Map<SharedHome, unknown>();
+  const certain = Promise.withResolvers<void>();
+  const looks = homes.map(async (home) => {
+    const answer = await askHome(home, look);
+    if ('fault' in answer) faults.set(home, answer.fault);
+    else if (answer.found && found.push(home) >= enough) certain.resolve();
+  });
+  // What the looks that are left find, or fail of, is of no use any more.
+  await Promise.race([certain.promise, Promise.all(looks)]);
+  const [first, ...others] = found;
+  if (first) return [first, ...others];
+  const away = homes.find((home) => faults.has(home));
+  if (away) throw jurisdictionAway(away, faults.get(away));
   throw notFound();
 }
 
@@ -78,11 +96,6 @@ export async function askPresent<Found>(
   const found = answers.flatMap((answer) => ('fault' in answer ? [] : [answer.found]));
   if (found.length === 0) throw jurisdictionAway(first);
   return found;
-}
-
-async function lookInto(home: SharedHome, look: Look): Promise<boolean | { fault: unknown }> {
-  const answer = await askHome(home, look);
-  return 'fault' in answer ? answer : answer.found;
 }
 
 /** `fault`: it is away. */
@@ -139,7 +152,7 @@ function isNoAnswer(error: unknown): boolean {
   return error instanceof DatabaseBusy || isDatabaseUnavailable(error) || isDatabaseUnusable(error);
 }
 
-/** 503 that names whose database is away, or busy. */
+/** 503 that names whose database is away, busy, or not known to be the installation's own. */
 export function jurisdictionAway(
   { jurisdictions }: Pick<Home, 'jurisdictions'>,
   cause?: unknown,
@@ -147,8 +160,9 @@ export function jurisdictionAway(
   const [jurisdiction] = jurisdictions;
   if (cause instanceof DatabaseBusy)
     return new ProblemError('temporarily_unavailable', { ...cause.options, jurisdiction });
+  const why = cause instanceof GateClosed ? 'is not in use' : 'does not answer';
   return new ProblemError('temporarily_unavailable', {
-    detail: `The database of ${nameOf(jurisdictions)} does not answer at this moment: try again. Calls that name another one with ?jurisdiction= do without it.`,
+    detail: `The database of ${nameOf(jurisdictions)} ${why} at this moment: try again. Calls that name another one with ?jurisdiction= do without it.`,
     retryAfterSeconds: 1,
     jurisdiction,
     cause,

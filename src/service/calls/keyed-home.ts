@@ -41,7 +41,7 @@ export interface Known {
 /**
  * The answer of an earlier call with the key, wherever that worked, else where this one works. Throws
  * `temporarily_unavailable` where a database is away that may have the answer, else `idempotency_conflict` where another request
- * has used the key, in a database that is not away, and as `findHome` does.
+ * has used the key, in a database that is not away, and as `findOnlyHome` does.
  */
 export async function findKeyedHome(
   homes: Homes,

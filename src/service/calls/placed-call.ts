@@ -1,7 +1,7 @@
 // A call that works in the database of a jurisdiction: which one, and the project that it needs there (docs/adr/0013).
 import { ProblemError } from '../../domain/problem.ts';
 import { bringRows } from '../../store/directory/copy-directory.ts';
-import type { Place } from '../../store/postgres/databases.ts';
+import type { OwnHome } from '../../store/postgres/databases.ts';
 import type { Database } from '../../store/postgres/pool.ts';
 import { hasProject } from '../../store/tenancy/projects.ts';
 import type { Caller, ServiceContext } from './context.ts';
@@ -17,7 +17,7 @@ export interface PlacedCall {
 }
 
 /** Undefined: the call works in the default database. */
-export function placeOf({ context, db, homes }: Omit<PlacedCall, 'caller'>): Place | undefined {
+export function placeOf({ context, db, homes }: Omit<PlacedCall, 'caller'>): OwnHome | undefined {
   if (homes.length === 1) return undefined;
   const home = homes.find((one) => one.db === db);
   return context.databases.places.find(({ pool }) => pool === home?.pool);

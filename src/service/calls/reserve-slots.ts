@@ -11,10 +11,10 @@ import {
   type Slots,
   useReservation,
 } from '../../store/directory/reservations.ts';
-import type { Place } from '../../store/postgres/databases.ts';
+import type { OwnHome, Place } from '../../store/postgres/databases.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
-import { inHome } from './homes.ts';
+import { askHome, inHome } from './homes.ts';
 import { type PlacedCall, placeOf } from './placed-call.ts';
 
 /** Uses what was reserved: last in the transaction that takes the slots. */
@@ -61,7 +61,7 @@ export async function withSlots<Result>(
     throw error;
   } finally {
     // Where it was committed all the same this changes nothing. Where it fails a sweeper does it after a minute.
-    if (!isUsed) await giveUpReservations(place.pool, [reservationId]).catch(() => undefined);
+    if (!isUsed) await askPlace(place, (db) => giveUpReservations(db, [reservationId])).catch(() => undefined);
   }
 }
 
@@ -73,7 +73,7 @@ interface Reserved {
 /** `refusal`: why nothing is reserved. Throws `temporarily_unavailable`. */
 async function reserveWanted(
   call: PlacedCall,
-  place: Place,
+  place: OwnHome,
   wantedNow: Wanted | (() => Promise<Wanted>),
 ): Promise<Reserved | { refusal: ProblemError }> {
   try {
@@ -97,9 +97,13 @@ async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<
   if (typeof first === 'string') return first;
   // What was deleted in a place since its last report is free.
   const { places, default: source } = call.context.databases;
-  await Promise.allSettled(places.map((one) => reportSlots(source, one)));
+  await Promise.allSettled(places.map((one) => askPlace(one, () => reportSlots(source, one))));
   return await reserveNow();
 }
+
+/** As `askHome`: a place that is known to be away costs no time. */
+const askPlace = (place: OwnHome, work: (db: Database) => Promise<void>) =>
+  askHome({ ...place, db: place.pool }, work);
 
 /** The id of the reservation, or why there is none. */
 async function tryToReserve(

@@ -3,6 +3,7 @@
 import pg from 'pg';
 import { afterReading } from './after-reading.ts';
 import { HUNG, isHungConnection } from './database-error.ts';
+import type { Gate } from './gate.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
@@ -20,6 +21,8 @@ export interface PoolOptions {
    * that long, and beats that wait for them have 8 s.
    */
   idleInTransactionMs?: number;
+  /** While it is closed nothing connects, and statements fail with `GateClosed`; default: always open. */
+  gate?: Gate;
   onError?: (error: Error) => void;
 }
 
@@ -36,10 +39,14 @@ export interface Database extends Queryable {
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text) => Number(text));
 
+interface LimitedConfig extends pg.ClientConfig {
+  gate?: Gate;
+}
+
 /** The settings of every connection (a `LimitedClient`), in a pool or by itself (the beat path's lanes). */
 export function connectionConfig(
   options: Omit<PoolOptions, 'size' | 'busyTimeoutMs' | 'onError'>,
-): pg.ClientConfig {
+): LimitedConfig {
   const limitMs = options.statementTimeoutMs ?? 5_000;
   return {
     connectionString: options.databaseUrl,
@@ -51,6 +58,7 @@ export function connectionConfig(
     idle_in_transaction_session_timeout: options.idleInTransactionMs ?? 4_000,
     keepAlive: true,
     types,
+    gate: options.gate,
   };
 }
 
@@ -65,10 +73,22 @@ type Done = (error: Error | null | undefined, result?: unknown) => void;
  */
 export class LimitedClient extends pg.Client {
   readonly #limitMs: number;
+  readonly #gate: Gate | undefined;
 
-  constructor(config: pg.ClientConfig = {}) {
+  constructor({ gate, ...config }: LimitedConfig = {}) {
     super({ ...config, query_timeout: undefined });
     this.#limitMs = config.query_timeout ?? NO_LIMIT_MS;
+    this.#gate = gate;
+  }
+
+  /** With and without a callback. `never`: assignable to each result that the base class declares. */
+  override connect(done?: unknown): never {
+    const refusal = this.#gate?.refusal();
+    if (typeof done === 'function') {
+      if (refusal) return process.nextTick(done as Done, refusal) as never;
+      return super.connect(done as (error: Error) => void) as never;
+    }
+    return (refusal ? Promise.reject(refusal) : super.connect()) as never;
   }
 
   /** Every form that the pool and its users call. `never`: assignable to each result that the base class declares. */
@@ -91,6 +111,11 @@ export class LimitedClient extends pg.Client {
   }
 
   #ask(statement: unknown, values: unknown, done: Done): void {
+    const refusal = this.#gate?.refusal();
+    if (refusal) {
+      process.nextTick(done, refusal);
+      return;
+    }
     let isDone = false;
     const finish: Done = (error, result) => {
       if (isDone) return;

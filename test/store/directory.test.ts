@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bringRows, copyDirectory, isCopied } from '../../src/store/directory/copy-directory.ts';
-import { PlaceRefused } from '../../src/store/directory/places.ts';
+import { PlaceRefused } from '../../src/store/directory/whose-place.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
 import {
   copyAll,

@@ -5,24 +5,18 @@ import { isFaultOfData } from '../postgres/database-error.ts';
 import type { Place } from '../postgres/databases.ts';
 import { isDistributed } from '../postgres/engine.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
-import { inSnapshot, inTransaction } from '../postgres/transaction.ts';
-import { DIRECTORY_TABLES, hasKey, type RowKey } from './directory-tables.ts';
+import { copyBatch, type DirectoryRows, readBatch } from './copy-batch.ts';
+import { copyInHalves } from './copy-in-halves.ts';
 import { fillPlace, queueRows } from './fill-place.ts';
-import {
-  claimPlace,
-  findPlace,
-  type KnownPlace,
-  PlaceRefused,
-  registerPlace,
-  startFill,
-  wentBack,
-} from './places.ts';
-import { type Copy, writeCopies } from './write-copies.ts';
+import { findPlace, registerPlace, startFill, wentBack } from './places.ts';
+import { claimPlace, NO_PLACES_ON_CITUS, PlaceRefused } from './whose-place.ts';
 
 /** Lines of a batch, and keys of a page of a full copy. */
 const LINES = 500;
-/** Of a batch that was refused for its data: the row that it lacks may be in a later line. */
+/** Of a batch that was refused for its data. */
 const LINES_AFTER_FAULT = 8 * LINES;
+/** Of one that was refused again. Each copier reads so many, and no more. */
+const MOST_LINES = 50_000;
 
 /** Each is as long as a batch: many calls that bring rows at once overtake each other. */
 const BRING_ATTEMPTS = 20;
@@ -35,29 +29,23 @@ export type CopyResult = 'more' | 'idle' | 'waits';
  * `PlaceRefused`, and the errors of either database.
  */
 export async function copyDirectory(source: Database, place: Place, lines = LINES): Promise<CopyResult> {
-  if (isDistributed()) throw new PlaceRefused('On Citus no jurisdiction has a database of its own.');
+  if (isDistributed()) throw new PlaceRefused(NO_PLACES_ON_CITUS);
   const known = await findPlace(source, place);
   if (!known) {
     await registerPlace(source, place);
     return 'more';
   }
-  const copy = await claimPlace(place, known);
+  const copy = await claimPlace(place, known.installationId);
   if (copy.schemaVersion < known.schemaVersion) return 'waits';
   if (await wentBack(source, place, { known, copy })) {
     await startFill(source, place);
     return 'more';
   }
   if (!known.isSeen) await registerPlace(source, place);
-  if (known.fillStep === undefined) return (await copyOrAll(source, place, lines)) ? 'more' : 'idle';
+  if (known.fillStep === undefined) return (await copyLines(source, place, lines)) ? 'more' : 'idle';
   // Nothing is copied before all is queued: what a row refers to may have no line yet.
   await fillPlace(source, place, known, lines);
   return known.isSeen ? 'more' : 'waits';
-}
-
-/** Rows of a table of the directory. */
-export interface DirectoryRows {
-  table: string;
-  keys: readonly RowKey[];
 }
 
 /**
@@ -87,8 +75,11 @@ export async function isCopied(source: Queryable, { jurisdiction }: Place): Prom
   return rows[0]?.copied ?? false;
 }
 
-/** A batch; one that the place refuses for its data again with more lines, and then with all of them. */
-async function copyOrAll(source: Database, place: Place, lines: number): Promise<boolean> {
+/**
+ * A batch; one that the place refuses for its data again with more lines, because the row that it lacks may be in a later one.
+ * What is refused even so is set aside, so that it holds up no other row.
+ */
+async function copyLines(source: Database, place: Place, lines: number): Promise<boolean> {
   for (const limit of [lines, LINES_AFTER_FAULT]) {
     try {
       return await copyBatch(source, place, { limit });
@@ -96,101 +87,7 @@ async function copyOrAll(source: Database, place: Place, lines: number): Promise
       if (!isFaultOfData(error)) throw error;
     }
   }
-  return await copyBatch(source, place, {});
-}
-
-interface BatchOptions {
-  /** Most lines; default: all. */
-  limit?: number;
-  /** Only these rows. */
-  rows?: readonly DirectoryRows[];
-}
-
-/** Returns whether there may be more lines. */
-async function copyBatch(source: Database, place: Place, options: BatchOptions): Promise<boolean> {
-  const copies = await inSnapshot(source, (tx) => readCopies(tx, place, options));
-  if (copies.length === 0) return false;
-  // Its number is committed after the snapshot: a default database that was restored to a state without these rows lacks the
-  // number as well.
-  const batch = await beginBatch(source, place);
-  const isWritten = await inTransaction(place.pool, async (tx) => {
-    // The place has a later batch of another process, or it was restored: the next step finds out.
-    const { rowCount } = await tx.query(
-      'update directory_copy set follows = begun, begun = $1 where begun between $2 and $1',
-      [batch.begun, batch.ended],
-    );
-    if (rowCount === 0) return false;
-    await writeCopies(tx, copies);
-    return true;
-  });
-  if (isWritten) await endBatch(source, place, batch.begun, copies);
-  return !isWritten || copies.length >= (options.limit ?? Number.POSITIVE_INFINITY);
-}
-
-/** Lines, what others refer to first, and the rows of their keys. */
-async function readCopies(
-  tx: Queryable,
-  { jurisdiction }: Place,
-  { limit, rows }: BatchOptions,
-): Promise<Copy[]> {
-  const wanted = rows?.flatMap(({ table, keys }) => keys.map((key) => ({ table, key })));
-  const { rows: lines } = await tx.query<Omit<Copy, 'row'>>(
-    `select c.table_name as table, c.row_key::text as key, c.number from directory_changes c
-     where c.jurisdiction = $1 and ($4::jsonb is null or (c.table_name, c.row_key) in (
-       select (w ->> 'table') collate "C", w -> 'key' from jsonb_array_elements($4) as w))
-     order by array_position($2::text[], c.table_name), c.number limit $3`,
-    [jurisdiction, DIRECTORY_TABLES.map(({ name }) => name), limit, wanted && JSON.stringify(wanted)],
-  );
-  const copies: Copy[] = [];
-  for (const table of DIRECTORY_TABLES) {
-    const ofTable = lines.filter((line) => line.table === table.name);
-    if (ofTable.length === 0) continue;
-    const { rows: found } = await tx.query<{ row: string | null }>(
-      `select to_jsonb(t)::text as row from unnest($1::text[]::jsonb[]) with ordinality as k (row_key, place)
-       left join ${table.name} t on ${hasKey(table, 't', 'k.row_key')} order by k.place`,
-      [ofTable.map(({ key }) => key)],
-    );
-    copies.push(...ofTable.map((line, index) => ({ ...line, row: found[index]?.row ?? null })));
-  }
-  return copies;
-}
-
-type Batch = Pick<KnownPlace, 'begun' | 'ended'>;
-
-async function beginBatch(source: Queryable, { jurisdiction }: Place): Promise<Batch> {
-  const { rows } = await source.query<Batch>(
-    'update directory_places set begun = begun + 1 where jurisdiction = $1 returning begun, ended',
-    [jurisdiction],
-  );
-  if (!rows[0]) throw new Error(`The jurisdiction ${jurisdiction} has no place any more.`);
-  return rows[0];
-}
-
-/** Deletes the lines whose number is still that of the copy. One that somebody holds has another number soon. */
-async function endBatch(
-  source: Database,
-  { jurisdiction }: Place,
-  begun: number,
-  copies: readonly Copy[],
-): Promise<void> {
-  await inTransaction(source, async (tx) => {
-    // The place before its lines, as all lock them.
-    await tx.query('update directory_places set ended = greatest(ended, $2) where jurisdiction = $1', [
-      jurisdiction,
-      begun,
-    ]);
-    await tx.query(
-      `delete from directory_changes where ctid = any (array(
-         select c.ctid from directory_changes c
-         join unnest($2::text[], $3::text[]::jsonb[], $4::bigint[]) as v (table_name, row_key, number)
-           on v.table_name = c.table_name and v.row_key = c.row_key and v.number = c.number
-         where c.jurisdiction = $1 for update of c skip locked))`,
-      [
-        jurisdiction,
-        copies.map(({ table }) => table),
-        copies.map(({ key }) => key),
-        copies.map(({ number }) => number),
-      ],
-    );
-  });
+  const copies = await readBatch(source, place, { limit: MOST_LINES });
+  await copyInHalves(source, place, copies);
+  return true;
 }

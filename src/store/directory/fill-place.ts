@@ -28,7 +28,7 @@ interface Page {
 
 /**
  * Queues the next page of the full copy that is under way. It commits together with how far the copy is, and does nothing
- * where another process was first.
+ * where another process was first, or where another full copy has begun since.
  */
 export async function fillPlace(
   source: Database,
@@ -36,7 +36,7 @@ export async function fillPlace(
   known: KnownPlace,
   limit: number,
 ): Promise<void> {
-  const { fillStep: step, fillAfter: after } = known;
+  const { fillId, fillStep: step, fillAfter: after } = known;
   if (step === undefined || !known.isSeen) return;
   const page = await readPage(source, place, { step, after, limit });
   const isLast = page.after === undefined && step === DIRECTORY_TABLES.length;
@@ -44,8 +44,8 @@ export async function fillPlace(
   await inTransaction(source, async (tx) => {
     const { rowCount } = await tx.query(
       `update directory_places set fill_step = $4, fill_after = $5::jsonb
-       where jurisdiction = $1 and fill_step = $2 and fill_after is not distinct from $3::jsonb`,
-      [place.jurisdiction, step, after, isLast ? null : nextStep, page.after],
+       where jurisdiction = $1 and fill_step = $2 and fill_after is not distinct from $3::jsonb and fill_id = $6`,
+      [place.jurisdiction, step, after, isLast ? null : nextStep, page.after, fillId],
     );
     if (rowCount === 0) return;
     for (const [table, keys] of page.keys) await queueRows(tx, place, table, keys);

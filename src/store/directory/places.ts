@@ -1,8 +1,10 @@
 // directory_places, in the default database, and directory_copy, in a place: which jurisdictions have copies of the
-// directory, whose they are, and whether one of the two databases went back to the past (docs/adr/0013).
+// directory, and whether one of the two databases went back to the past (docs/adr/0013). whose-place.ts says whose they are.
 import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
+import { SCHEMA_VERSION } from './schema-version.ts';
+import { lockCopy, type PlaceCopy } from './whose-place.ts';
 
 /** What the default database knows of a place. */
 export interface KnownPlace {
@@ -10,20 +12,14 @@ export interface KnownPlace {
   schemaVersion: number;
   begun: number;
   ended: number;
+  /** Of the newest full copy. */
+  fillId: string;
   /** Undefined: no full copy is under way. */
   fillStep?: number;
   /** The last key that is done of that step, as text. */
   fillAfter?: string;
   /** Whether every transaction has ended that could not see the place. */
   isSeen: boolean;
-}
-
-/** What a place knows of its copies. */
-export interface PlaceCopy {
-  schemaVersion: number;
-  begun: number;
-  /** The batch that was the newest before it. */
-  follows: number;
 }
 
 /** Makes the place known, so that changes of the directory queue lines for it. Safe to run many times at once. */
@@ -39,58 +35,17 @@ export async function registerPlace(source: Queryable, { jurisdiction }: Place):
   );
 }
 
-const SCHEMA_VERSION = '(select max(version) from schema_migrations)';
-
 /** Undefined: it is not registered. */
 export async function findPlace(source: Queryable, { jurisdiction }: Place): Promise<KnownPlace | undefined> {
   const { rows } = await source.query<KnownPlace & { fillStep: number | null; fillAfter: string | null }>(
     `select installation_id as "installationId", ${SCHEMA_VERSION} as "schemaVersion", begun, ended,
-       fill_step as "fillStep", fill_after::text as "fillAfter",
+       fill_id as "fillId", fill_step as "fillStep", fill_after::text as "fillAfter",
        seen_from is not null and seen_from <= pg_snapshot_xmin(pg_current_snapshot()) as "isSeen"
      from directory_places cross join installation where jurisdiction = $1`,
     [jurisdiction],
   );
   const row = rows[0];
   return row && { ...row, fillStep: row.fillStep ?? undefined, fillAfter: row.fillAfter ?? undefined };
-}
-
-/** The database that is to be a place cannot be one. */
-export class PlaceRefused extends Error {
-  constructor(sentence: string) {
-    super(sentence);
-    this.name = 'PlaceRefused';
-  }
-}
-
-/** Takes an empty database for the installation. Throws `PlaceRefused` for one that is somebody else's. */
-export async function claimPlace(
-  { jurisdiction, pool }: Place,
-  { installationId }: Pick<KnownPlace, 'installationId'>,
-): Promise<PlaceCopy> {
-  await pool.query(
-    `insert into directory_copy (installation_id, jurisdiction) select $1::uuid, $2
-     where not exists (select from organizations) and not exists (select from directory_places)
-     on conflict do nothing`,
-    [installationId, jurisdiction],
-  );
-  const { rows } = await pool.query<PlaceCopy & { installationId: string; jurisdiction: string }>(
-    `select installation_id as "installationId", jurisdiction, begun, follows,
-       ${SCHEMA_VERSION} as "schemaVersion"
-     from directory_copy`,
-  );
-  const copy = rows[0];
-  const database = `The database of the jurisdiction ${jurisdiction}`;
-  if (!copy)
-    throw new PlaceRefused(
-      `${database} has organizations of its own: it is the default database, or another installation's. Give it an empty one.`,
-    );
-  if (copy.installationId !== installationId)
-    throw new PlaceRefused(`${database} belongs to another installation: give it an empty one.`);
-  if (copy.jurisdiction !== jurisdiction)
-    throw new PlaceRefused(
-      `${database} is that of the jurisdiction ${copy.jurisdiction}: each has one of its own.`,
-    );
-  return copy;
 }
 
 /** No process that stands still has begun so many batches. */
@@ -126,7 +81,7 @@ export async function startFill(source: Database, place: Place): Promise<void> {
     await tx.query('select raise_directory_numbers($1)', [reached]);
     const { rows: raised } = await tx.query<{ begun: number; reported: number }>(
       `update directory_places set begun = greatest(begun, $2) + ${BATCHES_APART}, ended = least(ended, $2),
-         fill_step = 0, fill_after = null
+         fill_id = gen_random_uuid(), fill_step = 0, fill_after = null
        where jurisdiction = $1 returning begun, reported`,
       [place.jurisdiction, begun],
     );
@@ -134,6 +89,7 @@ export async function startFill(source: Database, place: Place): Promise<void> {
   });
   // Counts and reservations are told anew, in reports that are later than all before.
   await inTransaction(place.pool, async (tx) => {
+    await lockCopy(tx);
     await tx.query('update directory_copy set begun = $1, follows = $1 where begun < $1', [first.begun]);
     await tx.query(`update directory_copy set reported = greatest(reported, $1) + ${BATCHES_APART}`, [
       first.reported,

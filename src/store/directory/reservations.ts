@@ -4,6 +4,7 @@
 import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
+import { lockCopy } from './whose-place.ts';
 
 export interface Slots {
   monitors: number;
@@ -88,19 +89,25 @@ export async function reportSlots(source: Database, place: Place): Promise<void>
 
 /** Notes what the default database has been told. One that stood still does not undo what a later report has noted. */
 async function recordReport({ pool }: Place, { number, counts, reservations }: Report): Promise<void> {
-  await pool.query(
-    'update used_reservations set is_reported = true where not is_reported and reservation_id = any($1::uuid[])',
-    [reservations],
-  );
-  await pool.query(
-    `update organizations o set monitors_told = v.monitors, endpoints_told = v.endpoints, told_by = $4
-     from unnest($1::uuid[], $2::integer[], $3::integer[]) as v (organization_id, monitors, endpoints)
-     where o.organization_id = v.organization_id and o.told_by < $4`,
-    [...columnsOf(counts), number],
-  );
+  await inTransaction(pool, async (tx) => {
+    await lockCopy(tx);
+    await tx.query(
+      `update organizations o set monitors_told = v.monitors, endpoints_told = v.endpoints, told_by = $4
+       from unnest($1::uuid[], $2::integer[], $3::integer[]) as v (organization_id, monitors, endpoints)
+       where o.organization_id = v.organization_id and o.told_by < $4`,
+      [...columnsOf(counts), number],
+    );
+    await tx.query(
+      'update used_reservations set is_reported = true where not is_reported and reservation_id = any($1::uuid[])',
+      [reservations],
+    );
+  });
 }
 
-/** Gives a reservation up, unless it is used: no call can use it from then on. The next report ends it. */
+/**
+ * Gives reservations up, unless they are used: no call can use them from then on. The next report ends them. Of several at
+ * once the caller has locked the copy.
+ */
 export async function giveUpReservations(place: Queryable, ids: readonly string[]): Promise<void> {
   await place.query(
     `insert into used_reservations (reservation_id) select * from unnest($1::uuid[])
@@ -116,11 +123,14 @@ async function endReservations(source: Queryable, { jurisdiction, pool }: Place)
      where jurisdiction = $1 and reserved_at < clock_timestamp() - ${RESERVED_FOR}`,
     [jurisdiction],
   );
-  if (rows.length > 0)
+  if (rows.length === 0) return;
+  await inTransaction(pool, async (tx) => {
+    await lockCopy(tx);
     await giveUpReservations(
-      pool,
+      tx,
       rows.map(({ id }) => id),
     );
+  });
 }
 
 const IS_NEWS = '(active_monitors, callback_endpoints) is distinct from (monitors_told, endpoints_told)';

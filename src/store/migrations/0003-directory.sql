@@ -17,7 +17,9 @@ create table directory_places (
   ended bigint not null default 0,
   -- The number of the newest report of its counts.
   reported bigint not null default 0,
-  -- A full copy that is under way: its next step, and the last key of it that is done.
+  -- A full copy that is under way: its next step, and the last key of it that is done. Each one has an id of its own: a page
+  -- that was read for another one, perhaps before this database was restored, is not queued.
+  fill_id uuid not null default gen_random_uuid(),
   fill_step smallint default 0,
   fill_after jsonb
 );
@@ -28,6 +30,8 @@ create table directory_changes (
   table_name text collate "C" not null,
   row_key jsonb not null,
   number bigint not null,
+  -- When the place refused the row for its data; null: it has not.
+  refused_at timestamptz,
   primary key (jurisdiction, table_name, row_key)
 );
 create sequence directory_numbers;
@@ -37,6 +41,8 @@ create table directory_copy (
   is_only_row boolean primary key default true check (is_only_row),
   installation_id uuid not null,
   jurisdiction text not null,
+  -- The installation's id, sealed by a key of the installation: whose it is while the default database is away.
+  proof bytea,
   begun bigint not null default 0,
   -- The number of the batch that was the newest before it.
   follows bigint not null default 0,
@@ -97,7 +103,7 @@ begin
   insert into directory_changes (jurisdiction, table_name, row_key, number)
   select p.jurisdiction, of_table, k.row_key, 0 from directory_places p cross join unnest(keys) as k (row_key)
   where place is null or p.jurisdiction = place order by 1, 3
-  on conflict (jurisdiction, table_name, row_key) do update set number = 0;
+  on conflict (jurisdiction, table_name, row_key) do update set number = 0, refused_at = null;
   update directory_changes set number = nextval('directory_numbers')
   where (place is null or jurisdiction = place) and table_name = of_table and row_key = any (keys);
 end $$;
@@ -133,7 +139,7 @@ end $$;
 -- than the lines that are queued.
 create function fill_directory_again() returns trigger language plpgsql security definer as $$
 begin
-  update directory_places set fill_step = 0, fill_after = null;
+  update directory_places set fill_id = gen_random_uuid(), fill_step = 0, fill_after = null;
   update directory_changes set number = nextval('directory_numbers') where table_name = tg_table_name;
   return null;
 end $$;

@@ -1,0 +1,38 @@
+// Copies all rows of a batch but those that the place refuses for their data, such as one whose unique name a row of the place
+// has that is no copy. Those are set aside and tried again later; meanwhile they hold up no other row.
+import { isFaultOfData } from '../postgres/database-error.ts';
+import type { Place } from '../postgres/databases.ts';
+import type { Database } from '../postgres/pool.ts';
+import { setAside, writeBatch } from './copy-batch.ts';
+import type { Copy } from './write-copies.ts';
+
+/** Enough for a few rows among the most that are read at once. Where more are refused, others are set aside with them. */
+const MOST_ATTEMPTS = 100;
+
+/** Throws what the place said last of what it refuses, after everything else is copied, and the errors of either database. */
+export async function copyInHalves(source: Database, place: Place, copies: readonly Copy[]): Promise<void> {
+  // What others refer to is in the first half.
+  const parts: (readonly Copy[])[] = [copies];
+  const refused: Copy[] = [];
+  let fault: Error | undefined;
+  for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
+    const part = parts.shift();
+    if (!part) break;
+    try {
+      if (!(await writeBatch(source, place, part))) return;
+    } catch (error) {
+      if (!isFaultOfData(error)) throw error;
+      fault = error as Error;
+      if (part.length === 1) refused.push(...part);
+      else parts.unshift(...halve(part));
+    }
+  }
+  if (fault === undefined) return;
+  await setAside(source, place, [...refused, ...parts.flat()]);
+  throw fault;
+}
+
+function halve(part: readonly Copy[]): (readonly Copy[])[] {
+  const middle = Math.ceil(part.length / 2);
+  return [part.slice(0, middle), part.slice(middle)];
+}

@@ -1,0 +1,131 @@
+// Rows that a place refuses for their data, full copies that overtake each other, and the one order of locks in a place.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { copyDirectory, isCopied } from '../../src/store/directory/copy-directory.ts';
+import { startFill } from '../../src/store/directory/places.ts';
+import { reportSlots } from '../../src/store/directory/reservations.ts';
+import {
+  copyAll,
+  type DirectoryFixture,
+  openDirectoryFixture,
+  readDirectory,
+} from '../support/directory-fixture.ts';
+import { mortal } from '../support/mortal-database.ts';
+import { seedProject } from '../support/seed.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let fixture: DirectoryFixture;
+
+beforeEach(async () => {
+  fixture = await openDirectoryFixture();
+  await copyAll(fixture.source, fixture.place);
+});
+afterEach(() => fixture?.close());
+
+describe('a row that the place refuses for its data', () => {
+  /** Steps until nothing is left to copy now. Returns what was refused. */
+  async function copyRest(): Promise<string[]> {
+    const refusals: string[] = [];
+    while (refusals.length < 5) {
+      const result = await copyDirectory(fixture.source, fixture.place).catch((error: Error) => {
+        refusals.push(error.message);
+        return 'refused' as const;
+      });
+      if (result === 'idle') return refusals;
+    }
+    throw new Error('The rest is not copied.');
+  }
+
+  beforeEach(async () => {
+    const { source, place } = fixture;
+    for (let count = 0; count < 9; count += 1) await seedProject(source);
+    await source.query(
+      `update projects set name = 'bad' where project_id = (select min(project_id::text)::uuid from projects)`,
+    );
+    await place.pool.query(`alter table projects add constraint no_bad check (name <> 'bad')`);
+  });
+
+  it('holds up no other row, is not tried again at once, and is copied when the place takes it', async () => {
+    const { source, place } = fixture;
+    const refusals = await copyRest();
+    expect(refusals).toEqual([expect.stringContaining('no_bad')]);
+    const copied = await readDirectory(place.pool);
+    expect(copied).toMatchObject({ organizations: { length: 9 }, projects: { length: 8 } });
+    expect(await isCopied(source, place)).toBe(false);
+    expect(await copyRest()).toEqual([]);
+    await place.pool.query('alter table projects drop constraint no_bad');
+    await source.query(`update directory_changes set refused_at = refused_at - interval '2 minutes'`);
+    expect(await copyRest()).toEqual([]);
+    expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
+  });
+
+  it('is tried again at once where it has changed', async () => {
+    const { source, place } = fixture;
+    await copyRest();
+    await source.query(`update projects set name = 'good' where name = 'bad'`);
+    expect(await copyRest()).toEqual([]);
+    expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
+  });
+});
+
+describe('a full copy', () => {
+  it('that began while a process stood still queues no page of the one before', async () => {
+    const { source, place } = fixture;
+    for (let count = 0; count < 3; count += 1) await seedProject(source);
+    await copyAll(source, place);
+    await startFill(source, place);
+    let rests = 0;
+    // It has read the page of organizations, which is the first one, and is about to queue it.
+    const late = mortal(source, {
+      atRest: async () => {
+        rests += 1;
+        if (rests !== 3) return;
+        // As in a database that was restored: rows that no line knows of.
+        const tx = await source.connect();
+        await tx.query(`begin; set local session_replication_role = replica`);
+        await tx.query(
+          `insert into organizations (organization_id, name, plan, created_at)
+           values ('00000000-0000-4000-8000-000000000000', 'restored', 'free', now())`,
+        );
+        await tx.query('commit');
+        tx.release();
+        await startFill(source, place);
+      },
+    });
+    await copyDirectory(late, place, 10);
+    expect(rests).toBeGreaterThanOrEqual(3);
+    await copyAll(source, place);
+    expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
+  });
+});
+
+describe('in a place', () => {
+  it('a report that is noted waits for a full copy that begins, and holds no row meanwhile', async () => {
+    const { source, place } = fixture;
+    for (let count = 0; count < 3; count += 1) await seedProject(source);
+    await copyAll(source, place);
+    await place.pool.query('update organizations set active_monitors = 1');
+    const holder = await place.pool.connect();
+    let places = 0;
+    // The last statements of a report note it in the place.
+    const atRest = async () => {
+      places += 1;
+      if (places === 3) await holder.query('begin; select from directory_copy for update');
+    };
+    const report = reportSlots(source, { ...place, pool: mortal(place.pool, { atRest }) });
+    const isWaiting = async () => {
+      const { rows } = await source.query(
+        `select from pg_stat_activity where wait_event_type = 'Lock' and datname = $1`,
+        [new URL(fixture.placeUrl).pathname.slice(1)],
+      );
+      return rows.length === 1;
+    };
+    await waitFor(isWaiting, { what: 'the report waits' });
+    const { rows } = await holder.query('select from organizations for update skip locked');
+    expect(rows).toHaveLength(3);
+    await holder.query('commit');
+    holder.release();
+    await report;
+    const { rows: told } = await place.pool.query('select from organizations where monitors_told = 1');
+    expect(told).toHaveLength(3);
+  });
+});

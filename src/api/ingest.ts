@@ -16,6 +16,7 @@ import type { ServiceContext } from '../service/calls/context.ts';
 import type { ContextSettings } from '../service/calls/open-context.ts';
 import type { PlaceOptions } from '../store/postgres/databases.ts';
 import { isDistributed } from '../store/postgres/engine.ts';
+import type { Gate } from '../store/postgres/gate.ts';
 import { openPool } from '../store/postgres/pool.ts';
 import { OccasionalWarning } from '../telemetry/occasional-warning.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -33,6 +34,8 @@ export interface IngestClock {
   databaseUrl: string;
   /** That has the database to itself. */
   jurisdiction?: Jurisdiction;
+  /** As in `PoolOptions`. */
+  gate?: Gate;
   /** The beats that are neither committed nor answered nor excused. */
   openBeats: OpenBeats;
   /** Up to when everything that has arrived is read. */
@@ -51,7 +54,7 @@ export interface Ingest {
 }
 
 type IngestSettings = Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs' | 'places'>;
-type IngestContext = Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>;
+type IngestContext = Pick<ServiceContext, 'databases' | 'minimumIntervalSeconds' | 'findPlan'>;
 
 export function startIngest(settings: IngestSettings, context: IngestContext, telemetry: Telemetry): Ingest {
   const { log, registry } = telemetry;
@@ -62,10 +65,11 @@ export function startIngest(settings: IngestSettings, context: IngestContext, te
     registers: [registry],
   });
   const onExcused = (count: number) => excused.inc(count);
-  const start = (database: Pick<PlaceOptions, 'databaseUrl'> & Partial<PlaceOptions>, home?: number) => ({
-    ...database,
-    ...startHome({ databaseUrl: database.databaseUrl, connectTimeoutMs, home, onExcused }, context, log),
-  });
+  const start = (database: Pick<PlaceOptions, 'databaseUrl'> & Partial<PlaceOptions>, home?: number) => {
+    const gate = context.databases.homes[home ?? 0]?.gate;
+    const options = { databaseUrl: database.databaseUrl, gate, connectTimeoutMs, home, onExcused };
+    return { ...database, gate, ...startHome(options, context, log) };
+  };
   const first = start({ databaseUrl }, places.length === 0 ? undefined : 0);
   const homes = [first, ...places.map((place, index) => start(place, index + 1))];
   const beats = new Counter({
@@ -88,9 +92,10 @@ export function startIngest(settings: IngestSettings, context: IngestContext, te
       const path = all ? { directory: all, batcher: all, openBeats: all } : first;
       registerPing(app, { ...path, waitedMs, onOutcome });
     },
-    clocks: homes.map(({ databaseUrl: url, jurisdiction, openBeats }, index) => ({
+    clocks: homes.map(({ databaseUrl: url, jurisdiction, gate, openBeats }, index) => ({
       databaseUrl: url,
       jurisdiction,
+      gate,
       openBeats,
       arrivals: shared[index] ?? arrivals,
     })),
@@ -105,6 +110,8 @@ export function startIngest(settings: IngestSettings, context: IngestContext, te
 }
 
 interface HomeOptions extends Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'> {
+  /** As in `PoolOptions`. */
+  gate?: Gate;
   /** As in `DirectoryOptions`. */
   home?: number;
   onExcused: (beats: number) => void;
@@ -116,8 +123,8 @@ interface StartedHome extends BeatHome {
 }
 
 function startHome(
-  { databaseUrl, connectTimeoutMs = LOOKUP_MS.connect, home, onExcused }: HomeOptions,
-  { minimumIntervalSeconds, findPlan }: IngestContext,
+  { databaseUrl, gate, connectTimeoutMs = LOOKUP_MS.connect, home, onExcused }: HomeOptions,
+  { minimumIntervalSeconds, findPlan }: Omit<IngestContext, 'databases'>,
   log: Telemetry['log'],
 ): StartedHome {
   // Its own connection: those of the pool may all be busy, or dead without a sign.
@@ -127,6 +134,7 @@ function startHome(
     applicationName: 'beatkeeper-addresses',
     statementTimeoutMs: LOOKUP_MS.statement,
     connectTimeoutMs,
+    gate,
     onError: (err) => log.warn({ err }, 'A connection to the database broke.'),
   });
   const unread = new OccasionalWarning(log, 'Addresses of beats could not be looked up.');
@@ -140,10 +148,10 @@ function startHome(
   const unwritten = new OccasionalWarning(log, 'A batch of beats could not be written.');
   const lanes = Array.from(
     { length: isDistributed() ? LANES_OF_SHARDS : LANES },
-    () => new Lane(databaseUrl),
+    () => new Lane(databaseUrl, gate),
   );
   const batcher = new Batcher({ directory, lanes, onError: (err) => unwritten.record({ err }) });
-  const { openBeats, closeExcuses } = startExcuses(databaseUrl, log, onExcused);
+  const { openBeats, closeExcuses } = startExcuses(new Lane(databaseUrl, gate), log, onExcused);
   return {
     directory,
     batcher,
@@ -162,12 +170,12 @@ function startHome(
   };
 }
 
-function startExcuses(databaseUrl: string, log: Telemetry['log'], onExcused: (beats: number) => void) {
+function startExcuses(lane: Lane, log: Telemetry['log'], onExcused: (beats: number) => void) {
   const openBeats = new OpenBeats();
   const unwritten = new OccasionalWarning(log, 'Excuses of refused beats could not be written.');
   const writer = new ExcuseWriter({
     openBeats,
-    lane: new Lane(databaseUrl),
+    lane,
     onWritten: onExcused,
     onError: (err) => unwritten.record({ err }),
   });

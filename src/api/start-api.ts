@@ -4,9 +4,9 @@ import { hostname } from 'node:os';
 import { Server } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { BillingSource } from '../domain/billing.ts';
-import type { Jurisdiction } from '../domain/monitor.ts';
-import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
+import { type ContextSettings, checkPlaces, openContext } from '../service/calls/open-context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
+import type { Gate } from '../store/postgres/gate.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import { readNow } from '../store/postgres/transaction.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
@@ -15,7 +15,7 @@ import { buildApp } from './app.ts';
 import type { TrustedIssuer } from './auth/session-token.ts';
 import type { OpenCallLimits } from './http/open-calls.ts';
 import { ServedCertificate } from './http/served-certificate.ts';
-import { startIngest } from './ingest.ts';
+import { type IngestClock, startIngest } from './ingest.ts';
 import { startServiceClock } from './service-clock.ts';
 
 /** Longest wait for calls that run when the end begins; what is left then is cut, and beats have time to be written. */
@@ -57,30 +57,31 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   const { log, readiness } = telemetry;
   const warn = (err: Error) => log.warn({ err }, 'A connection to the database broke.');
   const context = openContext(config, 'beatkeeper-api', { onError: warn });
+  const places = checkPlaces(config, context, warn);
   // Connections of their own: a busy pool must look neither like an outage nor like a database that is away, for which
   // balancers would send no beats to any api. And the clock may wait for a lock.
-  const openOne = (name: string, databaseUrl: string, statementTimeoutMs: number) =>
+  const openOne = (name: string, databaseUrl: string, statementTimeoutMs: number, gate?: Gate) =>
     openPool({
       databaseUrl,
+      gate,
       size: 1,
       applicationName: `beatkeeper-${name}`,
       statementTimeoutMs,
       onError: warn,
     });
   const ingest = startIngest(config, context, telemetry);
-  const watched = ingest.clocks.map(({ databaseUrl, jurisdiction, ...clock }) => ({
+  const watched = ingest.clocks.map(({ databaseUrl, ...clock }) => ({
     ...clock,
-    jurisdiction,
-    clockPool: openOne('clock', databaseUrl, CLOCK_STATEMENT_MS),
+    clockPool: openOne('clock', databaseUrl, CLOCK_STATEMENT_MS, clock.gate),
     healthPool: openOne('health', databaseUrl, HEALTH_STATEMENT_MS),
   }));
   const endPools = async () => {
     const pools = watched.flatMap(({ clockPool, healthPool }) => [clockPool.end(), healthPool.end()]);
-    await Promise.all([context.databases.end(), ...pools]);
+    await Promise.all([places.stop(), context.databases.end(), ...pools]);
   };
   try {
     const certificate = config.tlsFolder ? await ServedCertificate.read(config.tlsFolder) : undefined;
-    await Promise.all(context.databases.all.map((pool) => requireDurableCommits(pool, log)));
+    await Promise.all([requireDurableCommits(context.databases.default, log), places.looked()]);
     const { issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls } = config;
     const tls = certificate?.options;
     const shared = { context, telemetry, issuers, dashboardOrigin, maxEventLoopDelayMs, openCalls, tls };
@@ -93,7 +94,7 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
     const { port } = app.server.address() as AddressInfo;
     if (app.server instanceof Server) certificate?.keepFresh(app.server, log);
     // Before, the process is still starting.
-    for (const { healthPool, jurisdiction } of watched) addChecks(readiness, healthPool, jurisdiction);
+    for (const home of watched) addChecks(readiness, home);
     const address = config.instanceName ?? `${hostname()}:${port}`;
     const clocks = watched.map(({ clockPool: pool, openBeats, arrivals }) =>
       startServiceClock({ pool, log, address, openBeats, arrivals }),
@@ -123,6 +124,10 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
   }
 }
 
+interface Watched extends Pick<IngestClock, 'jurisdiction' | 'gate'> {
+  healthPool: Pool;
+}
+
 /**
  * A database that is away is away for every api: if they were unready for it, beats would reach none of them, and none could
  * remember that it had to refuse them (docs/contract/deadlines.md). A fault in the database of one jurisdiction is no reason to
@@ -130,12 +135,15 @@ export async function startApi(config: ApiConfig, telemetry: Telemetry): Promise
  */
 function addChecks(
   readiness: Telemetry['readiness'],
-  pool: Pool,
-  jurisdiction: Jurisdiction | undefined,
+  { healthPool: pool, jurisdiction, gate }: Watched,
 ): void {
   const options = jurisdiction === undefined ? { allowsSilence: true } : { isAdvice: true };
   const suffix = jurisdiction === undefined ? '' : `_${jurisdiction}`;
-  readiness.addCheck(`database${suffix}`, () => findDurabilityFault(pool), options);
+  readiness.addCheck(
+    `database${suffix}`,
+    async () => gate?.fault ?? (await findDurabilityFault(pool)),
+    options,
+  );
   readiness.addCheck(`schema${suffix}`, () => findSchemaFault(pool), options);
 }
 

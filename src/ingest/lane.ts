@@ -4,6 +4,7 @@ import { newUuid } from '../domain/id.ts';
 import { insertLane, LANE_SETTINGS, LANE_SETTINGS_OF_SHARDS, settleBatch } from '../store/beats/beats.ts';
 import { isRefusedStatement } from '../store/postgres/database-error.ts';
 import { isDistributed } from '../store/postgres/engine.ts';
+import type { Gate } from '../store/postgres/gate.ts';
 import { openPipeline, type Pipeline } from '../store/postgres/pipeline.ts';
 import type { Queryable } from '../store/postgres/pool.ts';
 import { newKeyInShard } from '../store/postgres/shards.ts';
@@ -21,6 +22,7 @@ const IDLE_IN_TRANSACTION_MS = 2_000;
 
 export class Lane {
   readonly #databaseUrl: string;
+  readonly #gate: Gate | undefined;
   /** Of the batch that was begun last. Undefined: its shard could not be entered, and nothing of it was sent. */
   #laneId: string | undefined;
   /** A row in each shard that the lane has written to. A database without shards has one row. */
@@ -28,8 +30,10 @@ export class Lane {
   #batch = 0;
   #connection: Pipeline | undefined;
 
-  constructor(databaseUrl: string) {
+  /** `gate`: as in `PoolOptions`. */
+  constructor(databaseUrl: string, gate?: Gate) {
     this.#databaseUrl = databaseUrl;
+    this.#gate = gate;
     this.#laneId = newUuid();
     this.#rows.set(undefined, this.#laneId);
   }
@@ -103,6 +107,7 @@ export class Lane {
     connection = await openPipeline(
       {
         databaseUrl: this.#databaseUrl,
+        gate: this.#gate,
         applicationName: 'beatkeeper-ingest',
         statementTimeoutMs: STATEMENT_TIMEOUT_MS,
         idleInTransactionMs: IDLE_IN_TRANSACTION_MS,

@@ -1,12 +1,13 @@
 // The role `sweeper`: sweeps each database of the installation, reports its readiness, and ends the sweeps in order. Any
 // number of replicas share the work.
 import type { BillingSource } from '../domain/billing.ts';
-import { type ContextSettings, openContext } from '../service/calls/open-context.ts';
+import { type ContextSettings, checkPlaces, openContext } from '../service/calls/open-context.ts';
 import type { Running } from '../telemetry/run-until-signal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { createDatabaseMetrics } from './database-metrics.ts';
 import { endsWithin } from './ends-within.ts';
 import { DatabaseSweep, type SweptDatabase } from './sweep-database.ts';
+import { openDirectorySource } from './upkeep/directory-pools.ts';
 
 /** A sweep locks many monitors. If this process is stopped within a transaction, their beats wait no longer than this. */
 const IDLE_IN_TRANSACTION_MS = 2_000;
@@ -30,6 +31,7 @@ export async function startSweeper(config: SweeperConfig, telemetry: Telemetry):
     idleInTransactionMs: IDLE_IN_TRANSACTION_MS,
   });
   const { databases } = context;
+  const checks = checkPlaces(config, context, onError);
   const { databaseUrl, billingSource = 'static', places = [] } = config;
   const metricsOf = createDatabaseMetrics(registry, [
     'default',
@@ -43,17 +45,17 @@ export async function startSweeper(config: SweeperConfig, telemetry: Telemetry):
     sweep.addChecks(readiness);
     return sweep;
   };
-  const first = startSweep({ databaseUrl, pool: databases.default });
-  const others = places.map((place) =>
-    startSweep({ ...place, pool: databases.of(place.jurisdiction), directory: first.jobPool }),
-  );
-  const sweeps = [first, ...others];
+  const directory = openDirectorySource(databaseUrl, onError);
+  const sweeps = [
+    startSweep({ databaseUrl, pool: databases.default }),
+    ...databases.places.map((place) => startSweep({ ...place, directory })),
+  ];
   return {
     async close() {
       if (!(await endsWithin(Promise.all(sweeps.map((sweep) => sweep.stop())), WORK_ENDS_MS))) {
         log.warn('Some work waits for the database. It is left undone: another process does it again.');
       }
-      const ends = [databases.end(), ...sweeps.map((sweep) => sweep.end())];
+      const ends = [checks.stop(), directory.end(), databases.end(), ...sweeps.map((sweep) => sweep.end())];
       await endsWithin(Promise.all(ends), CONNECTIONS_END_MS);
     },
   };

@@ -5,6 +5,7 @@ import type { BillingSource } from '../domain/billing.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import type { ServiceContext } from '../service/calls/context.ts';
 import { findDurabilityFault, findSchemaFault } from '../store/postgres/database-faults.ts';
+import type { Gate } from '../store/postgres/gate.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Readiness } from '../telemetry/readiness.ts';
@@ -13,12 +14,11 @@ import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
 import { Dispatcher } from './deliveries/dispatcher.ts';
 import { startSweepLoop } from './loop.ts';
 import type { SweeperMetrics } from './sweeper-metrics.ts';
-import { startDirectoryCopies } from './upkeep/copy-directory.ts';
+import { startDirectoryCopies, startReports } from './upkeep/directory-loops.ts';
+import { openDirectoryCopy } from './upkeep/directory-pools.ts';
 import type { Job } from './upkeep/job.ts';
 import { type JobPools, openJobPools } from './upkeep/job-pools.ts';
 import { listJobs, startPeriodicJobs } from './upkeep/periodic-jobs.ts';
-import { startEndpointReports } from './upkeep/report-endpoints.ts';
-import { startSlotReports } from './upkeep/report-slots.ts';
 
 const DEADLINES_EVERY_MS = 200;
 /** As often as calls and beats look how their organization stands. */
@@ -33,7 +33,9 @@ export interface SweptDatabase {
   pool: Pool;
   /** Undefined: the default database. */
   jurisdiction?: Jurisdiction;
-  /** Of a jurisdiction: the job pool of the default database, from which its directory is copied. */
+  /** Of a jurisdiction: as in `Home`. */
+  gate?: Gate;
+  /** Of a jurisdiction: to the default database, from which its directory is copied. */
   directory?: Pool;
 }
 
@@ -54,36 +56,39 @@ export class DatabaseSweep {
   readonly #deps: SweepDeps;
   readonly #stopped = new AbortController();
   readonly #jobPools: JobPools;
+  /** Of a jurisdiction: for its copies. */
+  readonly #copyPool: Pool | undefined;
   readonly #deadlines: DeadlineSweep;
-  readonly #workers: Promise<Worker[]>;
+  readonly #workers: Promise<Worker[][]>;
   #dispatcher: Dispatcher | undefined;
 
-  /** Sweeps as soon as the schema is there. */
+  /** Sweeps as soon as the schema is there, and the gate is open. */
   constructor(database: SweptDatabase, deps: SweepDeps) {
-    const { pool } = database;
-    const { context, metrics, log } = deps;
+    const { databaseUrl, pool, gate, directory } = database;
+    const { context, metrics, log, onError } = deps;
     this.#database = database;
     this.#deps = deps;
-    this.#jobPools = openJobPools(database.databaseUrl, deps.onError);
+    this.#jobPools = openJobPools(databaseUrl, onError, gate);
+    this.#copyPool = directory && openDirectoryCopy(databaseUrl, onError);
     this.#deadlines = new DeadlineSweep({
       ...{ pool, metrics, log },
       minimumIntervalMs: context.minimumIntervalSeconds * 1000,
       onTransitions: () => this.#dispatcher?.wake(),
       signal: this.#stopped.signal,
     });
-    this.#workers = this.#start();
-  }
-
-  get jobPool(): Pool {
-    return this.#jobPools.pool;
+    this.#workers = Promise.all([this.#startCopies(), this.#start()]);
   }
 
   /** Those of the default database have no suffix. A fault of another one is no reason to restart or to replace the process. */
   addChecks(readiness: Readiness): void {
-    const { pool, jurisdiction } = this.#database;
+    const { pool, jurisdiction, gate } = this.#database;
     const suffix = jurisdiction === undefined ? '' : `_${jurisdiction}`;
     const options = jurisdiction === undefined ? {} : { isAdvice: true };
-    readiness.addCheck(`database${suffix}`, () => findDurabilityFault(pool), options);
+    readiness.addCheck(
+      `database${suffix}`,
+      async () => gate?.fault ?? (await findDurabilityFault(pool)),
+      options,
+    );
     readiness.addCheck(`schema${suffix}`, () => findSchemaFault(pool), options);
     readiness.addCheck(`sweep${suffix}`, () => Promise.resolve(findSweepFault(this.#deadlines)), options);
   }
@@ -91,12 +96,22 @@ export class DatabaseSweep {
   /** Waits for the work under way. */
   async stop(): Promise<void> {
     this.#stopped.abort();
-    await Promise.all((await this.#workers).map((worker) => worker.stop()));
+    await Promise.all((await this.#workers).flat().map((worker) => worker.stop()));
   }
 
-  /** Ends the connections of the jobs. */
+  /** Ends the connections of the jobs and copies. */
   async end(): Promise<void> {
-    await this.#jobPools.end();
+    await Promise.all([this.#jobPools.end(), this.#copyPool?.end()]);
+  }
+
+  /** Whoever copies claims the place: all else waits for that. */
+  async #startCopies(): Promise<Worker[]> {
+    const { jurisdiction, directory } = this.#database;
+    const { metrics, log } = this.#deps;
+    const pool = this.#copyPool;
+    if (!jurisdiction || !directory || !pool) return [];
+    if (!(await waitForSchema(pool, log, this.#stopped.signal))) return [];
+    return [startDirectoryCopies(directory, { jurisdiction, pool }, { metrics, log })];
   }
 
   async #start(): Promise<Worker[]> {
@@ -119,12 +134,8 @@ export class DatabaseSweep {
     const { pool: jobPool, slowPool } = this.#jobPools;
     const deps = { metrics, log, secrets, findPlan, pool: jobPool, slowPool };
     const workers: Worker[] = [loop, rests, this.#dispatcher, startPeriodicJobs(this.#jobs(), deps)];
-    if (jurisdiction && directory) {
-      const place = { jurisdiction, pool: jobPool };
-      workers.push(startDirectoryCopies(directory, place, { metrics, log }));
-      workers.push(startEndpointReports(directory, place, { metrics, log, secrets }));
-      workers.push(startSlotReports(directory, place, { metrics, log }));
-    }
+    if (jurisdiction && directory)
+      workers.push(...startReports(directory, { jurisdiction, pool: jobPool }, { metrics, log, secrets }));
     log.info('Sweeping.');
     return workers;
   }
@@ -135,13 +146,16 @@ export class DatabaseSweep {
   }
 }
 
-/** Another process applies the migrations. True when they are applied; false when `signal` ended the wait. */
+/**
+ * Another process applies the migrations, and the gate of a place opens once it is known whose it is. True when a sweep may
+ * begin; false when `signal` ended the wait.
+ */
 async function waitForSchema(pool: Pool, log: Log, signal: AbortSignal): Promise<boolean> {
   let logged: string | undefined;
   while (!signal.aborted) {
     const fault = await findSchemaFault(pool).catch((error: Error) => `The database: ${error.message}`);
     if (fault === undefined) return true;
-    if (fault !== logged) log.warn({ fault }, 'Waiting for the schema.');
+    if (fault !== logged) log.warn({ fault }, 'Waiting for the database.');
     logged = fault;
     await delay(SCHEMA_POLL_MS, undefined, { signal }).catch(() => undefined);
   }

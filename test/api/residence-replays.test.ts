@@ -149,6 +149,7 @@ describe('the look for a call with a key', () => {
     databases = openDatabases({ databaseUrl: api.databaseUrl, size: 2, applicationName: 'test' }, [
       { jurisdiction: 'eu', databaseUrl: api.proxies.eu.url },
     ]);
+    for (const { gate } of databases.places) gate.open();
     homes = shareHomes(databases, (pool) => pool);
   });
   afterAll(() => databases?.end());

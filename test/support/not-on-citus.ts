@@ -67,10 +67,13 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/store/directory-property.test.ts': PLACES,
   'test/store/directory-restarts.test.ts': PLACES,
   'test/store/directory-triggers.test.ts': PLACES,
+  'test/store/directory-refusals.test.ts': PLACES,
+  'test/store/place-checks.test.ts': PLACES,
   'test/sweeper/usage.test.ts': {
     'of very many minutes count in bounded pieces, which read no more than they delete': COSTS,
   },
   'test/sweeper/residence.test.ts': PLACES,
+  'test/sweeper/refused-place.test.ts': PLACES,
   'test/sweeper/rests.test.ts': {
     'who looks for rests reads as many rows for a project with thousands of them': COSTS,
   },

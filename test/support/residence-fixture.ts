@@ -35,6 +35,8 @@ export async function openResidenceFixture(options: ApiFixtureOptions = {}): Pro
   if (!main) throw new Error('The api has no default database.');
   const copyDirectory = () => copyAll(fixture.pool, { jurisdiction: 'eu', pool: place.pool });
   await copyDirectory();
+  const listEu = () => fixture.manage.call('listMonitors', { query: { jurisdiction: 'eu' } });
+  await waitFor(async () => (await listEu()).status === 200, { what: 'the api knows whose place eu is' });
   return {
     ...fixture,
     eu: place.pool,

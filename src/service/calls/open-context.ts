@@ -3,6 +3,7 @@ import { type Relay, requireUsableRelay } from '../../delivery/relay/relay.ts';
 import { parseAllowedDestinations } from '../../delivery/webhook/allowed-destinations.ts';
 import { createNameResolver } from '../../delivery/webhook/name-resolver.ts';
 import { catalogueOf, type PlanOverrides } from '../../domain/plan.ts';
+import { PlaceChecks } from '../../store/directory/place-checks.ts';
 import { openDatabases, type PlaceOptions } from '../../store/postgres/databases.ts';
 import type { PoolOptions } from '../../store/postgres/pool.ts';
 import { type EncryptionKey, SecretBox } from '../../store/postgres/secret-box.ts';
@@ -59,6 +60,15 @@ export function openContext(
     minimumIntervalSeconds: settings.minimumIntervalSeconds,
     findPlan: catalogueOf(settings.plans ?? {}),
   };
+}
+
+/** Begins to find out which places this process may use: until then their gates are closed. Stop it before the databases end. */
+export function checkPlaces(
+  { databaseUrl, connectTimeoutMs }: Pick<ContextSettings, 'databaseUrl' | 'connectTimeoutMs'>,
+  { databases, secrets }: Pick<ServiceContext, 'databases' | 'secrets'>,
+  onError: (error: Error) => void,
+): PlaceChecks {
+  return new PlaceChecks({ databaseUrl, places: databases.places, secrets, connectTimeoutMs, onError });
 }
 
 function relayOf({ relayUrl: url, relayToken: token, relayNotifiers }: ContextSettings): Relay | undefined {

@@ -61,7 +61,8 @@ export async function withSlots<Result>(
     throw error;
   } finally {
     // Where it was committed all the same this changes nothing. Where it fails a sweeper does it after a minute.
-    if (!isUsed) await askPlace(place, (db) => giveUpReservations(db, [reservationId])).catch(() => undefined);
+    if (!isUsed)
+      await askPlace(place, (db) => giveUpReservations(db, [reservationId])).catch(() => undefined);
   }
 }
 

@@ -1,6 +1,7 @@
 // Opens the gate of a place once the database is known to be the installation's own and fit for use, and closes it where that
 // changes (docs/adr/0013). Each process looks for itself, with connections of its own.
 import { setTimeout as delay } from 'node:timers/promises';
+import { codeOf, SQLSTATE } from '../postgres/database-error.ts';
 import { findDurabilityFault, findSchemaFault } from '../postgres/database-faults.ts';
 import type { OwnHome, Place } from '../postgres/databases.ts';
 import { isDistributed } from '../postgres/engine.ts';
@@ -98,12 +99,12 @@ export class PlaceChecks {
     const installationId = await this.#findInstallation();
     const connection = await pool.connect();
     try {
-      const fault = await findSchemaFault(connection);
-      if (fault !== undefined) return fault;
       await verifyPlace({ jurisdiction, pool: connection }, this.#secrets, installationId);
       return await findDurabilityFault(connection);
     } catch (error) {
       if (error instanceof PlaceRefused) return error.message;
+      const fault = codeOf(error) === SQLSTATE.undefinedTable && (await findSchemaFault(connection));
+      if (fault) return fault;
       throw error;
     } finally {
       connection.release(true);

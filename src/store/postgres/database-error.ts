@@ -12,6 +12,7 @@ export const SQLSTATE = {
   lockNotAvailable: '55P03',
   queryCanceled: '57014',
   featureNotSupported: '0A000',
+  undefinedTable: '42P01',
 } as const;
 
 /** What a statement found has changed since this transaction read it: the transaction runs again. */

@@ -1,10 +1,10 @@
 // Why a database cannot serve this build. Each rejects while the database is away.
 import { findEngineFault } from './engine-fault.ts';
 import { listMigrations, readSchemaVersion } from './migrate.ts';
-import type { Pool } from './pool.ts';
+import type { Queryable } from './pool.ts';
 
 /** What is wrong with the schema, in a sentence; undefined when it is this build's or newer, and for the engine of the setting. */
-export async function findSchemaFault(pool: Pool): Promise<string | undefined> {
+export async function findSchemaFault(pool: Queryable): Promise<string | undefined> {
   const needed = (await listMigrations()).length;
   const found = await readSchemaVersion(pool);
   if (found >= needed) return await findEngineFault(pool);
@@ -12,10 +12,10 @@ export async function findSchemaFault(pool: Pool): Promise<string | undefined> {
 }
 
 /** Why an answered beat could be lost (docs/contract/beats.md); undefined where every commit is durable. */
-export async function findDurabilityFault(pool: Pool): Promise<string | undefined> {
+export async function findDurabilityFault(pool: Queryable): Promise<string | undefined> {
   const { rows } = await pool.query<{ setting: string }>(
     "select current_setting('synchronous_commit') as setting",
   );
   if (rows[0]?.setting !== 'off') return undefined;
-  return 'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database or the user of DATABASE_URL.';
+  return 'The database has synchronous_commit = off, so an acknowledged beat could be lost: set it to on for the database, or for the user who connects.';
 }

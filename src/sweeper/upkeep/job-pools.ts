@@ -1,5 +1,6 @@
 // The connections of the periodic jobs, apart from those of deadlines and deliveries. A job that takes long delays the
 // others, and fails none of them.
+import type { Gate } from '../../store/postgres/gate.ts';
 import { openPool, type Pool } from '../../store/postgres/pool.ts';
 import type { JobDeps } from './job.ts';
 
@@ -16,8 +17,8 @@ export interface JobPools extends Pick<JobDeps, 'pool' | 'slowPool'> {
   end(): Promise<unknown>;
 }
 
-/** No connection is made before the first statement. */
-export function openJobPools(databaseUrl: string, onError: (error: Error) => void): JobPools {
+/** No connection is made before the first statement. `gate`: as in `PoolOptions`. */
+export function openJobPools(databaseUrl: string, onError: (error: Error) => void, gate?: Gate): JobPools {
   const open = (size: number, statementTimeoutMs: number): Pool =>
     openPool({
       databaseUrl,
@@ -26,6 +27,7 @@ export function openJobPools(databaseUrl: string, onError: (error: Error) => voi
       statementTimeoutMs,
       // As long as the statements that it may wait for. A new connection has the usual time: a lease is renewed through one.
       busyTimeoutMs: STATEMENT_MS,
+      gate,
       onError,
     });
   const pool = open(CONNECTIONS, STATEMENT_MS);

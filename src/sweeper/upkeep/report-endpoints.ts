@@ -13,33 +13,9 @@ import type { Place } from '../../store/postgres/databases.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import type { SecretBox } from '../../store/postgres/secret-box.ts';
 import { inTransaction, readNow } from '../../store/postgres/transaction.ts';
-import { type Loop, type RunResult, type SweepLoopOptions, startSweepLoop } from '../loop.ts';
+import type { RunResult } from '../loop.ts';
 
-const EVERY_MS = 5_000;
-/** While a database is away. */
-const MAX_BACKOFF_MS = 10_000;
 const REPORTS = 100;
-
-interface ReportDeps extends Pick<SweepLoopOptions, 'metrics' | 'log'> {
-  secrets: SecretBox;
-}
-
-/** Reports to the default database `source` until it is stopped. */
-export function startEndpointReports(
-  source: Pool,
-  place: Place,
-  { metrics, log, secrets }: ReportDeps,
-): Loop {
-  const run = () => reportEndpoints(source, place, secrets);
-  return startSweepLoop({
-    name: 'endpoint_reports',
-    intervalMs: EVERY_MS,
-    maxBackoffMs: MAX_BACKOFF_MS,
-    run,
-    metrics,
-    log,
-  });
-}
 
 /** One bounded step. It may fail after each statement, and is then done again. */
 export async function reportEndpoints(source: Pool, place: Place, secrets: SecretBox): Promise<RunResult> {

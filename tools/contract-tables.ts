@@ -106,7 +106,7 @@ Every operation, field, bound, header and error of \`/v1\`, and the test that ho
 
 | what | test |
 |---|---|
-| every answer of every test has a status, headers and a body that the document has | \`test/support/api-client.ts\` |
+| every answer of every test has a status, headers, a body and, of a refusal, a code that the document has | \`test/support/api-client.ts\` |
 | methods, paths, required headers, statuses and presets | \`test/contract/operations.test.ts\` |
 | fields and bounds are frozen in openapi.json | \`test/contract/openapi.test.ts\` |
 | each bound is taken, and what is beyond it is refused with the path of the field | \`test/contract/bounds.test.ts\` |

@@ -153,8 +153,7 @@ export function checkAnswer(spec: OperationSpec, status: number, headers: Header
   if (status < 300 && spec.etag && !headers.get('etag')?.startsWith(`"${spec.etag}-`)) {
     throw new Error(`${where}: the ETag is ${headers.get('etag')}.`);
   }
-  const hasWait = typeof body === 'object' && body !== null && 'retryAfterSeconds' in body;
-  if (status === 429 || status === 503 || hasWait) requireRetryAfter(where, headers);
+  if (status >= 400) checkProblem(where, { status, headers, problem: body as Problem, response });
   const [type] = Object.keys(response.content ?? {});
   const sent = headers.get('content-type')?.split(';')[0];
   if (type === undefined) {
@@ -169,23 +168,45 @@ export function checkAnswer(spec: OperationSpec, status: number, headers: Header
 
 interface ResponseObject {
   headers?: Record<string, unknown>;
-  content?: Record<string, { schema: AnySchemaObject }>;
+  content?: Record<string, { schema: AnySchemaObject; examples?: Record<string, { $ref: string }> }>;
+}
+
+interface Refusal {
+  status: number;
+  headers: Headers;
+  problem: Problem;
+  response: ResponseObject;
+}
+
+/** What a refusal says twice is the same, and its code is one that the document has for the operation. */
+function checkProblem(where: string, { status, headers, problem, response }: Refusal): void {
+  const { code, retryable, retryAfterSeconds } = problem;
+  const fail = (what: string) => {
+    throw new Error(`${where}: ${what}: ${JSON.stringify(problem)}`);
+  };
+  if (problem.status !== status) fail('the status of the body is another one');
+  if (problem.type !== `/docs/problems/${code.replace('service.', '')}`)
+    fail('the type is not that of the code');
+  if (problem.correlationId !== headers.get('x-correlation-id')) fail('the correlation id is another one');
+  if (retryAfterSeconds !== undefined && !retryable) fail('it has a wait and is not retryable');
+  if (status === 429 || status === 503 || retryAfterSeconds !== undefined) requireRetryAfter(where, headers);
+  const described = Object.values(response.content ?? {}).flatMap(({ examples = {} }) =>
+    Object.values(examples).map((example) => (dereference(example) as { value: Problem }).value.code),
+  );
+  if (!described.includes(code)) fail('the document does not have this code here');
 }
 
 function responseOf(spec: OperationSpec, status: number): ResponseObject | undefined {
   const paths = document.paths as Record<string, Record<string, { responses: Record<string, unknown> }>>;
   const found = paths[spec.path]?.[spec.method.toLowerCase()]?.responses[status];
-  return found === undefined ? undefined : dereference(found);
+  return found === undefined ? undefined : (dereference(found) as ResponseObject);
 }
 
-function dereference(value: unknown): ResponseObject {
+function dereference(value: unknown): unknown {
   const { $ref } = value as { $ref?: string };
-  if ($ref === undefined) return value as ResponseObject;
+  if ($ref === undefined) return value;
   const parts = $ref.replace('#/', '').split('/');
-  return parts.reduce<unknown>(
-    (at, part) => (at as Record<string, unknown>)[part],
-    document,
-  ) as ResponseObject;
+  return parts.reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], document);
 }
 
 function requireRetryAfter(where: string, headers: Headers): void {

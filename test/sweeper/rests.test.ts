@@ -98,7 +98,7 @@ it('of many organizations those alone come back that are active or in payment gr
   await sweep();
   const all = projects.map(({ projectId }) => projectId).sort();
   expect(await findRestingProjects(pool, ['deleting'], { looks: 100 })).toEqual({ projectIds: all });
-  await pool.query('update organizations set grace_ends_at = clock_timestamp()');
+  await pool.query('update organizations set grace_ends_at = $1', [new Date(await readNow(pool))]);
   for (const [index, one] of projects.entries()) await setState(one, states[index] ?? '');
   // Page by page, whatever the state of the projects of a page.
   await endAll({ looks: 1 });

@@ -6,8 +6,9 @@ import { newUuid } from '../domain/id.ts';
 import type { Jurisdiction } from '../domain/monitor.ts';
 import type { PlanId } from '../domain/problem.ts';
 import { findLeftMonitors } from '../store/directory/left-monitors.ts';
+import { requireNotForeign } from '../store/directory/whose-place.ts';
 import type { PlaceOptions } from '../store/postgres/databases.ts';
-import { DatabaseIsNewerError, migrate } from '../store/postgres/migrate.ts';
+import { DatabaseIsNewerError, type MigrateOptions, migrate } from '../store/postgres/migrate.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../store/postgres/transaction.ts';
 import { listSubscriptions, lockBilling } from '../store/tenancy/billing.ts';
@@ -30,6 +31,8 @@ export interface InstallationOptions {
 
 /** For the database of a jurisdiction. Pods wait for `migrate`: one that is away must not keep those of the others. */
 const PLACE_WAIT_MS = 10_000;
+/** Another runner may be at work there. */
+const LEAST_LOCK_WAIT_MS = 1_000;
 
 /**
  * Accepts a schema that is one version newer: a pod of the old version that restarts during an upgrade, or after a
@@ -80,24 +83,46 @@ async function migratePlace(
   options: InstallationOptions,
   log: Log,
 ): Promise<void> {
-  const deadline = performance.now() + Math.min(PLACE_WAIT_MS, options.waitSeconds * 1_000);
+  const limitMs = Math.min(PLACE_WAIT_MS, options.waitSeconds * 1_000);
+  const deadline = performance.now() + limitMs;
   const ofPlace = log.child({ database: jurisdiction });
-  const target = { databaseUrl, applicationRole: options.placeRoles?.[jurisdiction] };
+  const applicationRole = options.placeRoles?.[jurisdiction];
+  const target = { databaseUrl, applicationRole, lockTimeoutMs: Math.max(limitMs, LEAST_LOCK_WAIT_MS) };
   try {
-    const version = await retryUntil(deadline, ofPlace, () => migrateOrAccept(target, ofPlace));
+    const version = await retryUntil(deadline, ofPlace, async () => {
+      await requireOwnPlace({ jurisdiction, databaseUrl }, options);
+      return await migrateOrAccept(target, ofPlace);
+    });
     ofPlace.info({ version }, 'The schema fits this build.');
   } catch (err) {
     ofPlace.error({ err }, 'The database of this jurisdiction is not migrated: run migrate again.');
   }
 }
 
+/** Throws `PlaceRefused`: nothing is changed in a database of others, not even its schema. */
+async function requireOwnPlace(
+  { jurisdiction, databaseUrl }: PlaceOptions,
+  options: InstallationOptions,
+): Promise<void> {
+  const open = (url: string) =>
+    openPool({ databaseUrl: url, size: 1, applicationName: 'beatkeeper-migrate' });
+  const [source, pool] = [open(options.databaseUrl), open(databaseUrl)];
+  try {
+    const read = source.query<{ id: string }>('select installation_id as id from installation');
+    const installation = await read.catch(() => undefined);
+    await requireNotForeign({ jurisdiction, pool }, installation?.rows[0]?.id);
+  } finally {
+    await Promise.all([source.end(), pool.end()]);
+  }
+}
+
 async function migrateOrAccept(
-  { databaseUrl, applicationRole }: Pick<InstallationOptions, 'databaseUrl' | 'applicationRole'>,
+  { databaseUrl, applicationRole, lockTimeoutMs }: Omit<MigrateOptions, 'onApplied'>,
   log: Log,
 ): Promise<number> {
   try {
     const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
-    return await migrate({ databaseUrl, applicationRole, onApplied });
+    return await migrate({ databaseUrl, applicationRole, lockTimeoutMs, onApplied });
   } catch (error) {
     if (error instanceof DatabaseIsNewerError && error.found === error.known + 1) return error.found;
     throw error;

@@ -97,6 +97,39 @@ describe('an installation with databases of jurisdictions', () => {
     }
   });
 
+  it('waits for no lock that another session holds in one of them', async () => {
+    const eu = await openDatabaseFixture({ hasSchema: false });
+    const holder = await eu.pool.connect();
+    try {
+      await holder.query('select pg_advisory_lock(7302551117)'); // that of migrate
+      const places = [{ jurisdiction: 'eu' as const, databaseUrl: eu.databaseUrl }];
+      await migrateInstallation({ ...options, databaseUrl, places }, log);
+      expect(await readSchemaVersion(pool)).toBe((await listMigrations()).length);
+      expect(await readSchemaVersion(eu.pool)).toBe(0);
+    } finally {
+      holder.release(true);
+      await eu.close();
+    }
+  });
+
+  it('changes nothing in the database of another installation, whose schema is older', async () => {
+    const other = await openDatabaseFixture({ hasSchema: false });
+    try {
+      await migrateInstallation({ ...options, databaseUrl: other.databaseUrl }, log);
+      const known = (await listMigrations()).length;
+      const places = [{ jurisdiction: 'eu' as const, databaseUrl: other.databaseUrl }];
+      // As if the last migration were not there yet: to apply it again would fail or change it.
+      await other.pool.query('delete from schema_migrations where version = $1', [known]);
+      const lines: string[] = [];
+      const ownLog = createLog({ role: 'migrate', level: 'error' }, { write: (line) => lines.push(line) });
+      await migrateInstallation({ ...options, databaseUrl, places }, ownLog);
+      expect(lines.join()).toContain('has organizations of its own');
+      expect(await readSchemaVersion(other.pool)).toBe(known - 1);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('fails where the default database is away, and has migrated the others', async () => {
     const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
     const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, log);

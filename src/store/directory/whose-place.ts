@@ -48,6 +48,36 @@ export async function claimPlace(place: AskedPlace, installationId: string): Pro
 }
 
 /**
+ * Before a place is migrated, whatever schema it has. `installationId`: undefined while the default database does not say it.
+ * Throws `PlaceRefused` for the default database of an installation, and for a place of another one.
+ */
+export async function requireNotForeign(
+  place: AskedPlace,
+  installationId: string | undefined,
+): Promise<void> {
+  const [hasClaims, hasOrganizations] = await Promise.all([
+    hasTable(place.pool, 'directory_copy'),
+    hasTable(place.pool, 'organizations'),
+  ]);
+  const claims = hasClaims ? await place.pool.query<{ id: string }>(CLAIMANT) : undefined;
+  const claimant = claims?.rows[0]?.id;
+  if (claimant !== undefined && installationId !== undefined && claimant !== installationId)
+    throw new PlaceRefused(`${nameOf(place)} belongs to another installation: give it an empty one.`);
+  if (claimant !== undefined || !hasOrganizations) return;
+  const { rowCount } = await place.pool.query('select from organizations limit 1');
+  if (rowCount) throw new PlaceRefused(hasItsOwn(place));
+}
+
+const CLAIMANT = 'select installation_id as id from directory_copy';
+
+async function hasTable(db: Queryable, name: string): Promise<boolean> {
+  const { rows } = await db.query<{ present: boolean }>('select to_regclass($1) is not null as present', [
+    name,
+  ]);
+  return rows[0]?.present === true;
+}
+
+/**
  * Finds out whose it is, without a claim. `installationId`: undefined while the default database does not say it; then the
  * place counts as the installation's own where a process with its keys has noted that before. Throws `PlaceRefused`.
  */
@@ -116,8 +146,11 @@ async function whyUnclaimed(place: AskedPlace): Promise<string> {
     'select exists (select from organizations) or exists (select from directory_places) as taken',
   );
   return rows[0]?.taken
-    ? `${nameOf(place)} has organizations of its own: it is the default database, or another installation's. Give it an empty one.`
+    ? hasItsOwn(place)
     : `${nameOf(place)} is empty: a sweeper that reaches both databases makes it ready.`;
 }
+
+const hasItsOwn = (place: AskedPlace) =>
+  `${nameOf(place)} has organizations of its own: it is the default database, or another installation's. Give it an empty one.`;
 
 const nameOf = ({ jurisdiction }: AskedPlace) => `The database of the jurisdiction ${jurisdiction}`;

@@ -31,6 +31,8 @@ export interface MigrateOptions {
   databaseUrl: string;
   /** The role that `api` and `sweeper` connect as, if `databaseUrl` names another one. */
   applicationRole?: string;
+  /** Longest wait for a lock, such as that of another runner, ms; default: as long as it takes. */
+  lockTimeoutMs?: number;
   onApplied?: (migration: Migration) => void;
 }
 
@@ -45,6 +47,7 @@ export async function migrate(options: MigrateOptions): Promise<number> {
     connectionString: options.databaseUrl,
     application_name: 'beatkeeper-migrate',
     connectionTimeoutMillis: 5_000,
+    lock_timeout: options.lockTimeoutMs,
   });
   await client.connect();
   try {

@@ -81,8 +81,11 @@ function readVariable({ name, fallback }: VariableInfo, environment: Environment
   if (value) throw new Error(`${name}_FILE and ${name} are both set: remove one.`);
   try {
     return readFileSync(file, 'utf8').replace(/[\r\n]+$/, '');
-  } catch (cause) {
-    throw new Error(`${name}_FILE names a file that cannot be read: ${file}`, { cause });
+  } catch (error) {
+    // Not what it was set to: that may be the secret itself, by mistake.
+    throw new Error(
+      `${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code}).`,
+    );
   }
 }
 

@@ -91,7 +91,12 @@ describe.each(roles)('the databases of jurisdictions of the role %s', (role, sch
     [
       'a file that is not there',
       { JURISDICTION_EU_DATABASE_URL_FILE: '/nowhere/url' },
-      'JURISDICTION_EU_DATABASE_URL_FILE names a file that cannot be read: /nowhere/url',
+      'JURISDICTION_EU_DATABASE_URL_FILE names a file that cannot be read (ENOENT).',
+    ],
+    [
+      'the address itself in place of a file, whose password is not shown',
+      { JURISDICTION_EU_DATABASE_URL_FILE: EU },
+      'JURISDICTION_EU_DATABASE_URL_FILE names a file that cannot be read (ENOENT).',
     ],
     [
       'the default database, by another role',

@@ -101,7 +101,7 @@ const HOURS_UNTIL = `select least(${fromMillis('$12')}, greatest(${fromMillis('$
     case when m.kept_after > 0 then (
       select o.received_at from observations o
       where o.project_id = $1 and o.monitor_key = m.monitor_key and o.sequence > m.kept_after order by o.sequence limit 1)
-    end)) as until`;
+    end))`;
 
 /**
  * The hours of a project's monitors after a place, as JSON: those before `observationsFromMs`, and those of observations
@@ -117,7 +117,7 @@ export async function listExportedBuckets(
   const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
   const statement = { name: 'export-buckets', form: BUCKET_LINES, rows: BUCKETS_AFTER, keys: BUCKET_KEYS };
   const terms = { projectId, monitorKey, ...query };
-  const values = [measurement, toTime(startMs), observationsFromMs, summedMs];
+  const values = [measurement, momentOf(startMs), observationsFromMs, summedMs];
   return await readPage(
     db,
     statement,
@@ -134,8 +134,8 @@ const BUCKET_KEYS = [
   { column: 'b.bucket_start', type: 'timestamptz', last: '(array_agg(r.key1))[count(*)]', read: millis },
 ];
 
-/** SQL. */
-const BUCKETS_AFTER = `from (${HOURS_UNTIL} offset 0) h, observation_buckets b
-  where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0 and b.bucket_start < h.until
+/** SQL. As a value that is found once for a block: hours that are not shown are passed by in the index, and no row is read. */
+const BUCKETS_AFTER = `from observation_buckets b
+  where b.project_id = $1 and b.monitor_key = m.monitor_key and b.count > 0 and b.bucket_start < (${HOURS_UNTIL})
   and (b.measurement, b.bucket_start) > (case when m.monitor_key = w.monitor_key then w.key0 else '' end,
     case when m.monitor_key = w.monitor_key then w.key1 else '-infinity' end)`;

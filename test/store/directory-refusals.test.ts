@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { copyDirectory, isCopied } from '../../src/store/directory/copy-directory.ts';
 import { startFill } from '../../src/store/directory/places.ts';
 import { reportSlots } from '../../src/store/directory/reservations.ts';
+import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import {
   copyAll,
   type DirectoryFixture,
@@ -128,4 +129,63 @@ describe('in a place', () => {
     const { rows: told } = await place.pool.query('select from organizations where monitors_told = 1');
     expect(told).toHaveLength(3);
   });
+});
+
+it('an organization that the place refuses, with sixty projects, holds up no row of another one', async () => {
+  const { source, place } = fixture;
+  const { projectId } = await seedProject(source);
+  await copyAll(source, place);
+  const { organizationId } = await seedProject(source);
+  await place.pool.query(
+    'insert into organizations (organization_id, name, plan) select gen_random_uuid(), name, plan from jsonb_populate_record(null::organizations, $1)',
+    [
+      (
+        await source.query('select to_jsonb(o) as row from organizations o where organization_id = $1', [
+          organizationId,
+        ])
+      ).rows[0]?.row,
+    ],
+  );
+  await source.query(
+    `insert into projects (project_id, organization_id, name, name_key)
+     select gen_random_uuid(), $1, 'p' || n, 'p' || n from generate_series(1, 60) n`,
+    [organizationId],
+  );
+  await source.query(
+    `insert into credentials (project_id, credential_id, name, preset, digest) values ($1, 'c1', 'c1', 'manage', '\\x00')`,
+    [projectId],
+  );
+  let result: unknown;
+  while (result !== 'idle') result = await copyDirectory(source, place).catch(() => 'refused');
+  expect((await place.pool.query('select from credentials')).rowCount).toBe(1);
+});
+
+it('what was read before a restore of the default database is not written after the full copy', async () => {
+  const { source, place } = fixture;
+  for (let count = 0; count < 8; count += 1) await seedProject(source);
+  await source.query(
+    `update projects set name = 'bad' where project_id = (select max(project_id::text)::uuid from projects)`,
+  );
+  await place.pool.query(`alter table projects add constraint no_bad check (name <> 'bad')`);
+  const before = await readDirectory(place.pool);
+  let rests = 0;
+  // At its eighth pause the first process has written a part of what it read, and goes on after another one's full copy.
+  const first = mortal(source, {
+    atRest: async () => {
+      rests += 1;
+      if (rests !== 8) return;
+      await inTransaction(source, async (tx) => {
+        await tx.query('set local session_replication_role = replica');
+        for (const table of ['projects', 'organizations', 'directory_changes'])
+          await tx.query(`delete from ${table}`);
+      });
+      await startFill(source, place);
+      await copyAll(source, place);
+    },
+  });
+  await copyDirectory(first, place).catch(() => undefined);
+  expect(rests).toBeGreaterThanOrEqual(8);
+  await copyAll(source, place);
+  const now = await readDirectory(place.pool);
+  expect([now.organizations, now.projects]).toEqual([before.organizations, before.projects]);
 });

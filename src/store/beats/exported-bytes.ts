@@ -111,6 +111,7 @@ class LineWriter {
   part(text: string, from: number): number {
     let at = from;
     for (let code = text.charCodeAt(at); code !== TAB; code = text.charCodeAt(at)) {
+      if (at >= text.length) throw new RangeError('A row of the export has a part too few.');
       this.#out[this.#at++] = code;
       at += 1;
     }

@@ -4,7 +4,7 @@ import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inSnapshot, inTransaction } from '../postgres/transaction.ts';
 import { DIRECTORY_TABLES, hasKey, type RowKey } from './directory-tables.ts';
-import type { KnownPlace } from './places.ts';
+import { findPlace, type KnownPlace } from './places.ts';
 import { type Copy, writeCopies } from './write-copies.ts';
 
 /** How long a line that was refused is left alone. */
@@ -25,25 +25,42 @@ export interface BatchOptions {
 
 /** Copies a batch. Returns whether there may be more lines. Throws what the place says of rows that it refuses. */
 export async function copyBatch(source: Database, place: Place, options: BatchOptions): Promise<boolean> {
-  const copies = await readBatch(source, place, options);
+  const { copies, moment } = await readBatch(source, place, options);
   if (copies.length === 0) return false;
-  const isWritten = await writeBatch(source, place, copies);
+  const isWritten = await writeBatch(source, place, copies, moment);
   return !isWritten || copies.length >= (options.limit ?? Number.POSITIVE_INFINITY);
 }
 
+/** When a batch was read. What was read then is in the default database, unless that was restored since. */
+export type Moment = Pick<KnownPlace, 'fillId' | 'begun'>;
+
 /** Lines and the rows of their keys, in the state of one moment. */
-export async function readBatch(source: Database, place: Place, options: BatchOptions): Promise<Copy[]> {
-  return await inSnapshot(source, (tx) => readCopies(tx, place, options));
+export async function readBatch(
+  source: Database,
+  place: Place,
+  options: BatchOptions,
+): Promise<{ copies: Copy[]; moment: Moment }> {
+  return await inSnapshot(source, async (tx) => {
+    const moment = await findPlace(tx, place);
+    if (!moment) throw noPlace(place);
+    return { copies: await readCopies(tx, place, options), moment };
+  });
 }
 
 /**
- * Writes what was read. False: nothing is written, because the place has a later batch of another process, or was restored;
- * the next step finds out.
+ * Writes what was read at a moment, all or a part. False: nothing is written, because the place has a later batch of another
+ * process, or one of the databases was restored; the next step finds out.
  */
-export async function writeBatch(source: Database, place: Place, copies: readonly Copy[]): Promise<boolean> {
+export async function writeBatch(
+  source: Database,
+  place: Place,
+  copies: readonly Copy[],
+  moment: Moment,
+): Promise<boolean> {
   // Its number is committed after the snapshot: a default database that was restored to a state without these rows lacks the
   // number as well.
-  const batch = await beginBatch(source, place);
+  const batch = await beginBatch(source, place, moment);
+  if (!batch) return false;
   const isWritten = await inTransaction(place.pool, async (tx) => {
     const { rowCount } = await tx.query(
       'update directory_copy set follows = begun, begun = $1 where begun between $2 and $1',
@@ -58,8 +75,8 @@ export async function writeBatch(source: Database, place: Place, copies: readonl
 }
 
 /**
- * Lines, what others refer to first, and the rows of their keys. What was refused comes last and after a while, in another
- * order each time: two rows that need each other meet in one part (copy-in-halves.ts).
+ * Lines, what others refer to first, and the rows of their keys. What was refused comes after a while, when there is nothing
+ * else, in another order each time: two rows that need each other meet in one part (copy-in-halves.ts).
  */
 async function readCopies(
   tx: Queryable,
@@ -71,8 +88,9 @@ async function readCopies(
     `select c.table_name as table, c.row_key::text as key, c.number from directory_changes c
      where c.jurisdiction = $1 and ($4::jsonb is null or (c.table_name, c.row_key) in (
        select (w ->> 'table') collate "C", w -> 'key' from jsonb_array_elements($4) as w))
-       and ($4 is not null or c.refused_at is null or c.refused_at < clock_timestamp() - ${SET_ASIDE})
-     order by c.refused_at is not null, case when c.refused_at is not null then random() end, array_position($2::text[], c.table_name), c.number limit $3`,
+       and ($4 is not null or c.refused_at is null or (c.refused_at < clock_timestamp() - ${SET_ASIDE} and not exists (
+         select from directory_changes f where f.jurisdiction = $1 and f.refused_at is null)))
+     order by case when c.refused_at is not null then random() end, array_position($2::text[], c.table_name), c.number limit $3`,
     [jurisdiction, DIRECTORY_TABLES.map(({ name }) => name), limit, wanted && JSON.stringify(wanted)],
   );
   const copies: Copy[] = [];
@@ -91,14 +109,22 @@ async function readCopies(
 
 type Batch = Pick<KnownPlace, 'begun' | 'ended'>;
 
-async function beginBatch(source: Queryable, { jurisdiction }: Place): Promise<Batch> {
+/** Undefined: the default database was restored since that moment, or a full copy began. */
+async function beginBatch(
+  source: Queryable,
+  { jurisdiction }: Place,
+  { fillId, begun }: Moment,
+): Promise<Batch | undefined> {
   const { rows } = await source.query<Batch>(
-    'update directory_places set begun = begun + 1 where jurisdiction = $1 returning begun, ended',
-    [jurisdiction],
+    `update directory_places set begun = begun + 1 where jurisdiction = $1 and fill_id = $2 and begun >= $3
+     returning begun, ended`,
+    [jurisdiction, fillId, begun],
   );
-  if (!rows[0]) throw new Error(`The jurisdiction ${jurisdiction} has no place any more.`);
   return rows[0];
 }
+
+const noPlace = ({ jurisdiction }: Place) =>
+  new Error(`The jurisdiction ${jurisdiction} has no place any more.`);
 
 /** Deletes the lines whose number is still that of the copy. One that somebody holds has another number soon. */
 async function endBatch(

@@ -87,7 +87,6 @@ async function copyLines(source: Database, place: Place, lines: number): Promise
       if (!isFaultOfData(error)) throw error;
     }
   }
-  const copies = await readBatch(source, place, { limit: MOST_LINES });
-  await copyInHalves(source, place, copies);
+  await copyInHalves(source, place, await readBatch(source, place, { limit: MOST_LINES }));
   return true;
 }

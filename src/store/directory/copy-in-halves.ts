@@ -3,14 +3,18 @@
 import { isFaultOfData } from '../postgres/database-error.ts';
 import type { Place } from '../postgres/databases.ts';
 import type { Database } from '../postgres/pool.ts';
-import { setAside, writeBatch } from './copy-batch.ts';
+import { type Moment, setAside, writeBatch } from './copy-batch.ts';
 import type { Copy } from './write-copies.ts';
 
-/** Enough for a few rows among the most that are read at once. Where more are refused, others are set aside with them. */
+/** Enough for a few rows among the most that are read at once. Where more are refused, the next step finds the others. */
 const MOST_ATTEMPTS = 100;
 
-/** Throws what the place said last of what it refuses, after everything else is copied, and the errors of either database. */
-export async function copyInHalves(source: Database, place: Place, copies: readonly Copy[]): Promise<void> {
+/** Throws what the place said last of what it refuses, after that is set aside, and the errors of either database. */
+export async function copyInHalves(
+  source: Database,
+  place: Place,
+  { copies, moment }: { copies: readonly Copy[]; moment: Moment },
+): Promise<void> {
   // What others refer to is in the first half.
   const parts: (readonly Copy[])[] = [copies];
   const refused: Copy[] = [];
@@ -19,7 +23,7 @@ export async function copyInHalves(source: Database, place: Place, copies: reado
     const part = parts.shift();
     if (!part) break;
     try {
-      if (!(await writeBatch(source, place, part))) return;
+      if (!(await writeBatch(source, place, part, moment))) return;
     } catch (error) {
       if (!isFaultOfData(error)) throw error;
       fault = error as Error;
@@ -28,7 +32,7 @@ export async function copyInHalves(source: Database, place: Place, copies: reado
     }
   }
   if (fault === undefined) return;
-  await setAside(source, place, [...refused, ...parts.flat()]);
+  await setAside(source, place, refused);
   throw fault;
 }
 

@@ -49,7 +49,8 @@ export async function claimPlace(place: AskedPlace, installationId: string): Pro
 
 /**
  * Before a place is migrated, whatever schema it has. `installationId`: undefined while the default database does not say it.
- * Throws `PlaceRefused` for the default database of an installation, and for a place of another one.
+ * Throws `PlaceRefused` for the default database of an installation, for a place of another one, and for any place that has
+ * an owner while nobody knows whether it is this installation.
  */
 export async function requireNotForeign(
   place: AskedPlace,
@@ -61,7 +62,11 @@ export async function requireNotForeign(
   ]);
   const claims = hasClaims ? await place.pool.query<{ id: string }>(CLAIMANT) : undefined;
   const claimant = claims?.rows[0]?.id;
-  if (claimant !== undefined && installationId !== undefined && claimant !== installationId)
+  if (claimant !== undefined && installationId === undefined)
+    throw new PlaceRefused(
+      `${nameOf(place)} belongs to an installation, and the default database does not say whether it is this one.`,
+    );
+  if (claimant !== undefined && claimant !== installationId)
     throw new PlaceRefused(`${nameOf(place)} belongs to another installation: give it an empty one.`);
   if (claimant !== undefined || !hasOrganizations) return;
   const { rowCount } = await place.pool.query('select from organizations limit 1');

@@ -25,25 +25,30 @@ export interface BatchOptions {
 
 /** Copies a batch. Returns whether there may be more lines. Throws what the place says of rows that it refuses. */
 export async function copyBatch(source: Database, place: Place, options: BatchOptions): Promise<boolean> {
-  const { copies, moment } = await readBatch(source, place, options);
-  if (copies.length === 0) return false;
-  const isWritten = await writeBatch(source, place, copies, moment);
-  return !isWritten || copies.length >= (options.limit ?? Number.POSITIVE_INFINITY);
+  const batch = await readBatch(source, place, options);
+  if (!batch) return false;
+  const isWritten = await writeBatch(source, place, batch.copies, batch.moment);
+  return !isWritten || batch.copies.length >= (options.limit ?? Number.POSITIVE_INFINITY);
 }
 
 /** When a batch was read. What was read then is in the default database, unless that was restored since. */
 export type Moment = Pick<KnownPlace, 'fillId' | 'begun'>;
 
-/** Lines and the rows of their keys, in the state of one moment. */
+export interface ReadBatch {
+  copies: readonly Copy[];
+  moment: Moment;
+}
+
+/** Lines and the rows of their keys, in the state of one moment. Undefined: there are none. */
 export async function readBatch(
   source: Database,
   place: Place,
   options: BatchOptions,
-): Promise<{ copies: Copy[]; moment: Moment }> {
+): Promise<ReadBatch | undefined> {
   return await inSnapshot(source, async (tx) => {
-    const moment = await findPlace(tx, place);
-    if (!moment) throw noPlace(place);
-    return { copies: await readCopies(tx, place, options), moment };
+    const copies = await readCopies(tx, place, options);
+    const moment = copies.length > 0 ? await findPlace(tx, place) : undefined;
+    return moment && { copies, moment };
   });
 }
 
@@ -122,9 +127,6 @@ async function beginBatch(
   );
   return rows[0];
 }
-
-const noPlace = ({ jurisdiction }: Place) =>
-  new Error(`The jurisdiction ${jurisdiction} has no place any more.`);
 
 /** Deletes the lines whose number is still that of the copy. One that somebody holds has another number soon. */
 async function endBatch(

@@ -87,6 +87,7 @@ async function copyLines(source: Database, place: Place, lines: number): Promise
       if (!isFaultOfData(error)) throw error;
     }
   }
-  await copyInHalves(source, place, await readBatch(source, place, { limit: MOST_LINES }));
+  const batch = await readBatch(source, place, { limit: MOST_LINES });
+  if (batch) await copyInHalves(source, place, batch);
   return true;
 }

@@ -3,7 +3,7 @@
 import { isFaultOfData } from '../postgres/database-error.ts';
 import type { Place } from '../postgres/databases.ts';
 import type { Database } from '../postgres/pool.ts';
-import { type Moment, setAside, writeBatch } from './copy-batch.ts';
+import { type ReadBatch, setAside, writeBatch } from './copy-batch.ts';
 import type { Copy } from './write-copies.ts';
 
 /** Enough for a few rows among the most that are read at once. Where more are refused, the next step finds the others. */
@@ -13,7 +13,7 @@ const MOST_ATTEMPTS = 100;
 export async function copyInHalves(
   source: Database,
   place: Place,
-  { copies, moment }: { copies: readonly Copy[]; moment: Moment },
+  { copies, moment }: ReadBatch,
 ): Promise<void> {
   // What others refer to is in the first half.
   const parts: (readonly Copy[])[] = [copies];

@@ -247,16 +247,24 @@ it.each(['ndjson', 'csv'] as const)(
   },
 );
 
+/** Hours one after the other, of three measurements each. */
+async function insertHours(
+  { projectId, monitorKey }: SeedMonitor,
+  { fromMs, count }: { fromMs: number; count: number },
+): Promise<void> {
+  await fixture.pool.query(
+    `insert into observation_buckets (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean)
+     select $1, $2, measurement, to_timestamp($3 / 1000.0) + n * interval '1 hour', 1, n, n, n
+     from unnest(array['beatGapSeconds', 'rows', 'size']) as measurement, generate_series(0, $4 - 1) n`,
+    [projectId, monitorKey, fromMs, count],
+  );
+  await fixture.pool.query('analyze observation_buckets');
+}
+
 it('a page of hours reads about as many rows as it has', async () => {
   const { pool } = fixture;
   const monitor = await seedMonitor(pool, fixture.project);
-  await pool.query(
-    `insert into observation_buckets (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean)
-     select $1, $2, measurement, to_timestamp($3 / 1000.0) + n * interval '1 hour', 1, n, n, n
-     from unnest(array['beatGapSeconds', 'rows', 'size']) as measurement, generate_series(0, 3999) n`,
-    [monitor.projectId, monitor.monitorKey, daysAgo(300)],
-  );
-  await pool.query('analyze observation_buckets');
+  await insertHours(monitor, { fromMs: daysAgo(300), count: 4_000 });
   const after = { monitorKey: monitor.monitorKey, measurement: 'rows', startMs: daysAgo(200) };
   const query = {
     ...{ observationsFromMs: daysAgo(30), summedMs: daysAgo(0), madeUntilMs: SPAN.untilMs },
@@ -274,15 +282,8 @@ it('a page of hours reads none of those that are not shown', async () => {
   const { pool } = fixture;
   const project = await seedProject(pool);
   for (let count = 0; count < 5; count += 1) {
-    const monitor = await seedMonitor(pool, project);
-    await pool.query(
-      `insert into observation_buckets (project_id, monitor_key, measurement, bucket_start, count, minimum, maximum, mean)
-       select $1, $2, measurement, to_timestamp($3 / 1000.0) + n * interval '1 hour', 1, n, n, n
-       from unnest(array['beatGapSeconds', 'rows', 'size']) as measurement, generate_series(0, 499) n`,
-      [monitor.projectId, monitor.monitorKey, daysAgo(29)],
-    );
+    await insertHours(await seedMonitor(pool, project), { fromMs: daysAgo(29), count: 500 });
   }
-  await pool.query('analyze observation_buckets');
   const query = {
     ...{ observationsFromMs: daysAgo(30), summedMs: daysAgo(0), madeUntilMs: SPAN.untilMs },
     ...{ storedObservations: 2_000_000, limits: LIMITS },

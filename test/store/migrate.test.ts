@@ -130,6 +130,23 @@ describe('an installation with databases of jurisdictions', () => {
     }
   });
 
+  it('changes nothing in a place that has an owner while the default database does not say whether it is that', async () => {
+    await migrate({ databaseUrl });
+    await pool.query(
+      'insert into directory_copy (installation_id, jurisdiction) values (gen_random_uuid(), $1)',
+      ['eu'],
+    );
+    const known = (await listMigrations()).length;
+    await pool.query('delete from schema_migrations where version = $1', [known]);
+    const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
+    const lines: string[] = [];
+    const ownLog = createLog({ role: 'migrate', level: 'error' }, { write: (line) => lines.push(line) });
+    const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, ownLog);
+    await expect(run).rejects.toThrow('ECONNREFUSED');
+    expect(lines.join()).toContain('does not say whether it is this one');
+    expect(await readSchemaVersion(pool)).toBe(known - 1);
+  });
+
   it('fails where the default database is away, and has migrated the others', async () => {
     const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
     const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, log);
